@@ -5,8 +5,7 @@ use crate::{
     ids::ObjectIds, shared::Shared, timer, trace,
 };
 use onionskin_core::{
-    client::{Client as Core, ClientConfig, Counts},
-    client::{DriverInfo, Environment},
+    client::{Client as Core, ClientConfig, Counts, DriverInfo, Environment},
     description::TopologyDescription,
     error::{Error, ErrorKind},
     event::Subscriptions,
@@ -32,8 +31,9 @@ use std::{
 /// waits for the end.
 ///
 /// The tasks of a client run on the runtime in which the client was created. When that runtime
-/// ends, every operation fails at once with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime), also
-/// operations that are awaited on another runtime.
+/// ends, every operation fails at once with
+/// [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime), also operations that are awaited on
+/// another runtime.
 pub struct Client<R: Runtime> {
     handle: Arc<Handle<R>>,
 }
@@ -140,8 +140,9 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Creates the client and starts it. Does not wait for a server: an operation returns the error
     /// if no server can be reached (SDAM-33).
     ///
-    /// Fails for invalid options. Fails with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if
-    /// there is no runtime that can run the client.
+    /// Fails for invalid options. Fails with
+    /// [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there is no runtime that can run
+    /// the client.
     pub fn build(self) -> Result<Client<R>, Error> {
         let Self {
             mut runtime,
