@@ -71,7 +71,7 @@ impl Choice {
         if operation.command.target.is_some() {
             return self.select_target(view, operation).map(Selected::from);
         }
-        if self.selector.is_narrowed() {
+        if self.selector.has_server_selector() {
             return self.select_narrowed(view.topology, operation, None);
         }
         let topology = view.topology;
@@ -93,7 +93,7 @@ impl Choice {
         operation: &mut Operation,
         description: &TopologyDescription,
     ) -> Result<Selected, Error> {
-        if self.selector.is_narrowed() {
+        if self.selector.has_server_selector() {
             return self.select_narrowed(topology, operation, Some(description));
         }
         let id = |address: &Address| topology.server_id(address);
@@ -297,7 +297,7 @@ impl Choice {
 
     fn facts(&self, topology: &Sdam, operation: &Operation) -> SelectionFacts {
         let mut selector = self.criteria(operation).to_string();
-        if self.selector.is_narrowed() {
+        if self.selector.has_server_selector() {
             selector.push_str(", narrowed by the application");
         }
         SelectionFacts {

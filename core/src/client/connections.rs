@@ -231,11 +231,11 @@ impl Connections {
     pub(super) fn check(
         &mut self,
         now: Instant,
-        check: MonitorConnectionId,
+        monitor: MonitorConnectionId,
         legacy: bool,
         awaitable: Option<(TopologyVersion, Duration)>,
     ) {
-        let Some(&id) = self.by_role.get(&Role::Monitor(check)) else {
+        let Some(&id) = self.by_role.get(&Role::Monitor(monitor)) else {
             return;
         };
         if let Some(connection) = self.driven(id) {
