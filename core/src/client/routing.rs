@@ -173,7 +173,7 @@ impl Client {
                 self.pools.check_in(now, server, pooled, condition);
             }
             pins::Order::PinFor(server, pooled, pinned_for) => {
-                self.pools.hold_for(server, pooled, pinned_for);
+                self.pools.pin_for(server, pooled, pinned_for);
             }
             pins::Order::Resume(id) => self.on_pin_free(id),
             pins::Order::Fail(id) => {

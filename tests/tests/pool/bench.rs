@@ -162,20 +162,20 @@ impl Bench {
             }
             Input::IdleClosed(id) => pool.handle_idle_closed(now, id_of(pool, id), Some(cause())),
             Input::Timeout => pool.handle_timeout(now),
-            Input::Greeted {
+            Input::HelloAnswered {
                 connection,
                 service: number,
             } => {
                 let answer = pool.handle_hello_answered(id_of(pool, connection), service(number));
-                return Ok(Answer::Greeted(answer));
+                return Ok(Answer::HelloAnswered(answer));
             }
             Input::ClearService(number) => {
                 pool.handle_clear_service(now, service(number));
             }
-            Input::Hold {
+            Input::PinFor {
                 connection,
                 pinned_for,
-            } => pool.hold_for(id_of(pool, connection), pinned_for),
+            } => pool.pin_for(id_of(pool, connection), pinned_for),
         }
         Ok(Answer::Done)
     }
@@ -232,7 +232,7 @@ impl Bench {
             }
             if let Some(&id) = pending.first() {
                 if !self.watch.may_be_established(id) {
-                    self.feed(&Input::Greeted {
+                    self.feed(&Input::HelloAnswered {
                         connection: id,
                         service: 1,
                     })?;

@@ -151,7 +151,7 @@ impl Watcher {
         }
         if let Answer::Granted(id) = answer {
             want(!waited, || "a newcomer overtakes (CMAP-33)".into())?;
-            self.lend(*id)?;
+            self.mark_in_use(*id)?;
             self.lent = None;
         }
         if matches!(answer, Answer::Failed(_)) {
@@ -164,7 +164,7 @@ impl Watcher {
     fn before(&mut self, input: &Input, answer: &Answer) {
         match (input, answer) {
             (Input::CheckOut { request, .. }, Answer::Waiting) => self.queue.push(*request),
-            (Input::Cancel(request), _) => self.forget(*request),
+            (Input::Cancel(request), _) => self.remove_request(*request),
             (Input::CheckIn { connection, .. }, Answer::Done) => {
                 self.connections.insert(*connection, Place::Returned);
                 self.interrupted.retain(|id| id != connection);
@@ -190,7 +190,7 @@ impl Watcher {
         }
     }
 
-    fn forget(&mut self, request: u64) {
+    fn remove_request(&mut self, request: u64) {
         self.queue.retain(|r| *r != request);
         for place in self.connections.values_mut() {
             if *place == Place::Pending(Some(request)) {
@@ -348,11 +348,11 @@ impl Watcher {
             let next = self.queue.first() == Some(&request);
             want(next, || "an earlier one waits (CMAP-30)".into())?;
         }
-        self.forget(request);
-        self.lend(id)
+        self.remove_request(request);
+        self.mark_in_use(id)
     }
 
-    fn lend(&mut self, id: u64) -> Found {
+    fn mark_in_use(&mut self, id: u64) -> Found {
         let old = self.connections.insert(id, Place::InUse);
         let free = matches!(
             old,
@@ -371,7 +371,7 @@ impl Watcher {
             return Ok(());
         }
         let waits = self.waiting().contains(&request);
-        self.forget(request);
+        self.remove_request(request);
         want(waits, || "it did not wait".into())
     }
 

@@ -38,8 +38,8 @@ pub const SERVER: &str = "db:27017";
 /// The text of the error that causes clears and failed establishments.
 pub const CAUSE: &str = "reset";
 
-/// An input of a pool. A load-balanced pool is never cleared as a whole. The inputs `Greeted`,
-/// `ClearService` and `Hold` concern load-balanced pools only.
+/// An input of a pool. A load-balanced pool is never cleared as a whole. The inputs
+/// `HelloAnswered`, `ClearService` and `PinFor` concern load-balanced pools only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A check of the server succeeded.
@@ -82,7 +82,7 @@ pub enum Input {
     /// A deadline was reached.
     Timeout,
     /// A service replied to the `hello` on a connection that is being established.
-    Greeted {
+    HelloAnswered {
         /// The connection.
         connection: u64,
         /// The service.
@@ -91,7 +91,7 @@ pub enum Input {
     /// The connections of a service are cleared.
     ClearService(u8),
     /// A checked-out connection is pinned.
-    Hold {
+    PinFor {
         /// The connection.
         connection: u64,
         /// The purpose of the pin.
@@ -114,7 +114,7 @@ pub enum Answer {
     NotCheckedOut,
     /// The generation that the connection has after its `hello`; `None` for a connection that is
     /// closed or has a service already.
-    Greeted(Option<u64>),
+    HelloAnswered(Option<u64>),
 }
 
 /// The state of a connection (CMAP-24). Closed connections are removed.
@@ -245,15 +245,15 @@ impl Model {
             Input::EstablishFailed(connection) => self.establish_failed(now, connection),
             Input::IdleClosed(connection) => self.idle_closed(now, connection),
             Input::Timeout => self.timeout(now),
-            Input::Greeted {
+            Input::HelloAnswered {
                 connection,
                 service,
-            } => answer = Answer::Greeted(self.greeted(connection, service)),
+            } => answer = Answer::HelloAnswered(self.hello_answered(connection, service)),
             Input::ClearService(service) => self.clear_service(now, service),
-            Input::Hold {
+            Input::PinFor {
                 connection,
                 pinned_for,
-            } => self.hold(connection, pinned_for),
+            } => self.pin_for(connection, pinned_for),
         }
         (answer, self.take_speech())
     }

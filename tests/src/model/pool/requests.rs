@@ -184,7 +184,7 @@ impl Model {
                 CloseReason::Idle,
             ),
         ];
-        if !self.makes(Mistake::HoldNotReleased) {
+        if !self.makes(Mistake::PinNotReleased) {
             self.release(id);
         }
         let reason = by_precedence.into_iter().find(|(holds, _)| *holds);

@@ -26,10 +26,10 @@ pub fn service(number: u8) -> ObjectId {
 impl Model {
     /// Sets the service of a connection that is being established. The connection takes the
     /// generation of the service (CMAP-99, LB-49), which is returned.
-    pub(super) fn greeted(&mut self, id: u64, service: u8) -> Option<u64> {
+    pub(super) fn hello_answered(&mut self, id: u64, service: u8) -> Option<u64> {
         let connection = self.connections.get(&id)?;
         let is_pending = connection.place == Place::Pending;
-        if !is_pending || connection.service.is_some() && !self.makes(Mistake::GreetedTwice) {
+        if !is_pending || connection.service.is_some() && !self.makes(Mistake::ServiceSetTwice) {
             return None;
         }
         self.leave_service(id);
@@ -100,11 +100,11 @@ impl Model {
 
     /// Pins a checked-out connection, which then counts in another class (LB-43). A connection is
     /// in one class at a time (LB-44).
-    pub(super) fn hold(&mut self, id: u64, pinned_for: PinnedFor) {
+    pub(super) fn pin_for(&mut self, id: u64, pinned_for: PinnedFor) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        if connection.place == Place::InUse || self.mistake == Some(Mistake::UnusedIsHeld) {
+        if connection.place == Place::InUse || self.mistake == Some(Mistake::UnusedIsPinned) {
             connection.pinned_for = pinned_for;
             connection.was_cursors |= pinned_for == PinnedFor::Cursor;
         }
@@ -152,11 +152,11 @@ impl Model {
     /// request keeps its place and its start time.
     pub(super) fn ask_again(&mut self, now: Instant, mut waiter: Waiter) {
         waiter.connection = None;
-        if self.makes(Mistake::AskAgainStartsAnew) {
+        if self.makes(Mistake::RequeuedStartsAnew) {
             waiter.started = now;
         }
         // The requests in the queue came later than this one, whose connection was opened first.
-        match self.makes(Mistake::AskAgainGoesLast) {
+        match self.makes(Mistake::RequeuedGoesLast) {
             true => self.waiters.push(waiter),
             false => self.waiters.insert(0, waiter),
         }
