@@ -32,8 +32,9 @@ use std::{
 /// waits for the end.
 ///
 /// The tasks of a client run on the runtime in which the client was created. When that runtime
-/// ends, every operation fails at once with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime), also
-/// operations that are awaited on another runtime.
+/// ends, every operation fails at once with
+/// [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime), also operations that are awaited on
+/// another runtime.
 pub struct Client<R: Runtime> {
     handle: Arc<Handle<R>>,
 }
@@ -140,8 +141,9 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Creates the client and starts it. Does not wait for a server: an operation returns the error
     /// if no server can be reached (SDAM-33).
     ///
-    /// Fails for invalid options. Fails with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if
-    /// there is no runtime that can run the client.
+    /// Fails for invalid options. Fails with
+    /// [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there is no runtime that can run
+    /// the client.
     pub fn build(self) -> Result<Client<R>, Error> {
         let Self {
             mut runtime,
@@ -154,7 +156,7 @@ impl<R: Runtime> ClientBuilder<R> {
             infos,
         } = self;
         runtime.prepare()?;
-        warnings.extend(uri::without_effect(&options));
+        warnings.extend(uri::ineffective_options(&options));
         for warning in &warnings {
             trace::tell(&log, &log::warning(warning));
         }
