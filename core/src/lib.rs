@@ -24,6 +24,13 @@
 //! Modules are layers. Each module names only modules above it in the source of this file.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        unnameable_types,
+        reason = "snapshots are there for tests and unstable-machines"
+    )
+)]
 
 pub mod time;
 

@@ -86,8 +86,7 @@ fn fork_with_client(uri: &str) {
         client.shutdown();
         return;
     }
-    // The second child connects to the server. It could end its parent's cursor and sessions, but
-    // must not.
+    // The second child connects to the server, but must not end its parent's cursor and sessions.
     if let Forked::Child = forked() {
         assert!(things.find_one(doc! { "_id": 1 }).run().is_ok());
         drop(cursor);

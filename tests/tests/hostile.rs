@@ -23,9 +23,9 @@ fn cost(attack: &Attack, bytes: usize) -> (usize, usize) {
     )
 }
 
-/// The allocations, and their bytes, that are permitted in addition to those for the bytes sent. A
-/// hello may name as many servers as a topology can have, each with a monitor, a connection and
-/// events.
+/// The allocations, and their bytes, that an attack may cause in addition to those for its own
+/// bytes. A hello may name as many servers as a topology can have, each with a monitor, a
+/// connection and events.
 const BASE: (usize, usize) = (12_000, 6 << 20);
 
 fn assert_linear(attack: &Attack) {

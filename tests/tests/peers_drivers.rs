@@ -1,8 +1,8 @@
 //! Other drivers against `onionskin serve`. Each driver writes while the primary steps down, and
 //! then reads every acknowledged document.
 //!
-//! The programs in `tests/peers` check the results, and these tests start them. They show that the
-//! simulated deployment behaves like a server for drivers that other people wrote.
+//! The programs in `tests/peers` check the results, and these tests start them. So the simulated
+//! deployment behaves like a server for drivers that other people wrote.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -134,7 +134,7 @@ fn each_scram_mechanism_satisfies_each_driver() {
     }
 }
 
-/// A Python program that reads one document. It fails if it cannot connect or authenticate.
+/// A Python program that reads one document, and fails if it cannot connect or authenticate.
 const PYMONGO_READ: &str = "
 import sys, pymongo
 client = pymongo.MongoClient(sys.argv[1], serverSelectionTimeoutMS=1000)

@@ -21,8 +21,8 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime as Tokio};
 
-/// The time in which an operation must end on a busy machine, if it has to end at once. It is
-/// shorter than the time limit of the operations.
+/// The time in which an operation must end on a busy machine, if it has to end at once. The time
+/// limit [`LIMIT`] of operations is longer.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The time limit of operations, which no test reaches.

@@ -110,7 +110,7 @@ impl Queue {
     fn take_gap(&mut self) -> Option<Event> {
         let (count, at) = self.missing.take()?;
         let kind = EventKind::Dropped { count };
-        Some(Event { at, kind })
+        Some(Event::new(at, kind))
     }
 
     /// Returns the next event. If there is none, ends the turn of the thread that delivers events.

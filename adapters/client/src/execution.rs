@@ -110,7 +110,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             let at = shared.now();
             if let Some(event) = self.runner.poll_event(at) {
                 let kind = EventKind::Operation(event);
-                shared.publish(Event { at, kind });
+                shared.publish(Event::new(at, kind));
             }
         }
     }
@@ -232,7 +232,7 @@ fn publish_events<R: Runtime>(shared: &Shared<R>, exchange: &mut Exchange) {
         let at = shared.now();
         if let Some(event) = exchange.poll_event(at) {
             let kind = EventKind::Command(event);
-            shared.publish(Event { at, kind });
+            shared.publish(Event::new(at, kind));
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
 /// An action for the shell, which is the code that drives the client. The shell starts actions in
 /// the order in which they come, and does not wait until one is complete.
 #[derive(Debug)]
-#[must_use = "an action is to be carried out"]
+#[must_use = "the shell must carry out each action"]
 pub enum Action {
     /// Connect a socket to this address. Report
     /// [`handle_connected`](super::Client::handle_connected) or
@@ -74,7 +74,7 @@ pub enum Action {
 
 /// How an operation continues.
 #[derive(Debug)]
-#[must_use = "the operation goes on as this says"]
+#[must_use = "the operation continues as this value says"]
 pub enum Progress<E = Exchange> {
     /// The operation has a connection. Perform the exchange and check it in.
     Exchange(E),
@@ -96,7 +96,7 @@ pub enum Progress<E = Exchange> {
 
 /// How an operation continues after its exchange was checked in.
 #[derive(Debug)]
-#[must_use = "the operation goes on as this says"]
+#[must_use = "the operation continues as this value says"]
 pub enum AfterExchange {
     /// The operation is over, with this result.
     Done(Result<(), Error>),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 impl Client {
     /// Handles a socket that was connected.
-    #[must_use = "it says whether the socket is to be read, parked or closed"]
+    #[must_use = "the shell reads, parks or closes the socket accordingly"]
     pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> SocketUse {
         self.connections.handle_connected(now, id);
         self.settle(now);
@@ -15,7 +15,7 @@ impl Client {
 
     /// Handles bytes that arrived on a dialled socket that is not parked. An empty slice means that
     /// the peer closed the connection.
-    #[must_use = "it says whether the socket is to be read, parked or closed"]
+    #[must_use = "the shell reads, parks or closes the socket accordingly"]
     pub fn handle_received(&mut self, now: Instant, id: SocketId, bytes: &[u8]) -> SocketUse {
         self.connections.handle_received(now, id, bytes);
         self.settle(now);

@@ -1,10 +1,12 @@
-//! Events of operations.
+//! Events of operations. No specification defines log messages for them.
 
+use super::table::{Visit, events};
 use crate::error::Error;
 use std::{sync::Arc, time::Duration};
 
 /// The fields that the events of one operation have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable-machines"), non_exhaustive)]
 pub struct OperationFacts {
     /// The operation id, which command and selection events of the operation also have.
     pub operation_id: u64,
@@ -14,24 +16,36 @@ pub struct OperationFacts {
     pub database: Arc<str>,
 }
 
-/// The start and the end of an operation. All other events of the operation come between them: its
-/// server selections, its check outs, and its commands with their retries.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum OperationEvent {
-    /// The first command of the operation was given to the client.
-    Started {
-        /// The id and the name of the operation.
-        facts: Arc<OperationFacts>,
-    },
-    /// The operation ended. Each started operation has exactly one such event.
-    Ended {
-        /// The id and the name of the operation.
-        facts: Arc<OperationFacts>,
-        /// The time from start to end, including waits and retries.
-        duration: Duration,
-        /// The error of the operation; `None` if it succeeded. The error is `ErrorKind::Abandoned`
-        /// if the future of the operation was dropped.
-        failure: Option<Error>,
-    },
+events! {
+    /// The start and the end of an operation. All other events of the operation come between them:
+    /// its server selections, its check outs, and its commands with their retries.
+    #[derive(Clone, Debug)]
+    pub enum OperationEvent {
+        /// The first command of the operation was given to the client.
+        Started {
+            /// The id and the name of the operation.
+            facts: Arc<OperationFacts>,
+        }
+        trace ("operation {} begins: {}", facts.operation_id, facts.name);
+
+        /// The operation ended. Each started operation has exactly one such event.
+        Ended {
+            /// The id and the name of the operation.
+            facts: Arc<OperationFacts>,
+            /// The time from start to end, including waits and retries.
+            duration: Duration,
+            /// The error of the operation; `None` if it succeeded. The error is
+            /// `ErrorKind::Abandoned` if the future of the operation was dropped.
+            failure: Option<Error>,
+        }
+        trace ("operation {} {}", facts.operation_id, result(failure.as_ref()));
+    }
+}
+
+/// Returns how an operation ended, for traces.
+fn result(failure: Option<&Error>) -> String {
+    match failure {
+        None => "ends".to_owned(),
+        Some(error) => format!("fails: {error}"),
+    }
 }

@@ -1,10 +1,12 @@
-//! Events of server selection.
+//! Events of server selection, with their log messages (SEL-61 to SEL-64).
 
+use super::table::{Fields, Millis, Visit, events};
 use crate::{address::Address, description::TopologyDescription, error::Error};
 use std::{sync::Arc, time::Duration};
 
 /// The fields that all events of one server selection have in common (SEL-62).
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "unstable-machines"), non_exhaustive)]
 pub struct SelectionFacts {
     /// The name of the command, for example `find`.
     pub operation: Arc<str>,
@@ -16,36 +18,76 @@ pub struct SelectionFacts {
     pub topology: Arc<TopologyDescription>,
 }
 
-/// Events of server selection (SEL-61). Each attempt of an operation selects a server. A command
-/// that runs on the server of its cursor does not (SEL-2).
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum SelectionEvent {
-    /// A server selection starts.
-    Started {
-        /// The operation and its criteria.
-        facts: SelectionFacts,
-    },
-    /// No server is suitable at the moment. Emitted at most once per operation.
-    Waiting {
-        /// The operation and its criteria.
-        facts: SelectionFacts,
-        /// The time until server selection fails; `None` for no limit.
-        remaining: Option<Duration>,
-    },
-    /// A server was selected.
-    Succeeded {
-        /// The operation and its criteria.
-        facts: SelectionFacts,
-        /// The address of the selected server.
-        address: Address,
-    },
-    /// Server selection failed. The reason is a time limit, an error that waiting does not resolve,
-    /// a dropped future of the operation, or a closed client.
-    Failed {
-        /// The operation and its criteria.
-        facts: SelectionFacts,
-        /// The error, without the topology description, which is in `facts`.
-        failure: Error,
-    },
+impl Fields for SelectionFacts {
+    fn visit(&self, _: &'static str, visit: &mut Visit<'_>) {
+        self.selector.visit("selector", visit);
+        self.operation_id.visit("operationId", visit);
+        self.operation.visit("operation", visit);
+        self.topology.visit("topologyDescription", visit);
+    }
+}
+
+/// The text of a message: the given words, the operation, further fields, and the criteria.
+macro_rules! selection {
+    ($words:literal, $fields:literal) => {
+        concat!(
+            $words,
+            " for operation {operation} with ID {operationId}.",
+            $fields,
+            " Selector: {selector}, topology description: {topologyDescription}"
+        )
+    };
+}
+
+events! {
+    /// Events of server selection (SEL-61). Each attempt of an operation selects a server. A
+    /// command that runs on the server of its cursor does not (SEL-2).
+    #[derive(Clone, Debug)]
+    pub enum SelectionEvent {
+        /// A server selection starts.
+        Started {
+            /// The operation and its criteria.
+            facts: SelectionFacts => "facts",
+        }
+        trace ("operation {} selects", facts.operation_id)
+        log "Server selection started",
+            selection!("Server selection started", "");
+
+        /// No server is suitable at the moment. Emitted at most once per operation.
+        Waiting {
+            /// The operation and its criteria.
+            facts: SelectionFacts => "facts",
+            /// The time until server selection fails; `None` for no limit.
+            remaining: Option<Duration> => ("remainingTimeMS", remaining.map(Millis)),
+        }
+        trace ("operation {} waits {remaining:?}", facts.operation_id)
+        log "Waiting for suitable server to become available",
+            selection!(
+                "Waiting for server to become available",
+                "[ Remaining time: {remainingTimeMS} ms.]"
+            );
+
+        /// A server was selected.
+        Succeeded {
+            /// The operation and its criteria.
+            facts: SelectionFacts => "facts",
+            /// The address of the selected server.
+            address: Address => "server",
+        }
+        trace ("operation {} selected {address}", facts.operation_id)
+        log "Server selection succeeded",
+            selection!("Server selection succeeded", " Selected server: {server}.");
+
+        /// Server selection failed. The reason is a time limit, an error that waiting does not
+        /// resolve, a dropped future of the operation, or a closed client.
+        Failed {
+            /// The operation and its criteria.
+            facts: SelectionFacts => "facts",
+            /// The error, without the topology description, which is in `facts`.
+            failure: Error => "failure",
+        }
+        trace ("operation {} selected none: {failure}", facts.operation_id)
+        log "Server selection failed",
+            selection!("Server selection failed", " Failure: {failure}.");
+    }
 }

@@ -5,15 +5,11 @@
 //! message, for any library that writes logs. [`LogOptions`] select messages by component and
 //! level.
 
-mod command;
-mod connection;
 mod json;
 mod options;
 mod record;
-mod selection;
 #[cfg(test)]
 mod tests;
-mod topology;
 
 pub use json::extended_json;
 pub use options::{DEFAULT_MAX_DOCUMENT_LENGTH_BYTES, LogOptions};
@@ -150,26 +146,14 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
 #[must_use]
 pub fn record(event: &Event, max_document_length_bytes: usize) -> Option<Record> {
     let (component, level) = class(event)?;
+    let (message, template) = event.kind.message()?;
+    let mut record = Record::new(message, template);
     let limit = max_document_length_bytes;
-    let mut record = match &event.kind {
-        EventKind::Sdam(event) => topology::record(event, limit)?,
-        EventKind::Selection(event) => selection::record(event),
-        EventKind::Pool(event) => connection::record(event),
-        EventKind::Command(event) => command::record(event, limit),
-        EventKind::Operation(_) => return None,
-        EventKind::Dropped { count } => dropped(*count),
-    };
+    event
+        .kind
+        .visit(&mut |key, field| record.add(key, field, limit));
     (record.component, record.level) = (component, level);
     Some(record)
-}
-
-fn dropped(count: u64) -> Record {
-    let mut record = Record::new(
-        "Events dropped",
-        "{droppedEvents} events were dropped: listeners or log subscribers do not keep up",
-    );
-    record.integer("droppedEvents", i64::try_from(count).unwrap_or(i64::MAX));
-    record
 }
 
 /// Returns the message for a warning about a connection string or about a client's options.

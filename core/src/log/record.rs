@@ -1,11 +1,8 @@
 //! A log message: fields for programs, and a text for people.
 
-use super::{Component, Level};
-use crate::address::Address;
-use std::{
-    fmt::{self, Write},
-    time::Duration,
-};
+use super::{Component, Level, extended_json};
+use crate::{address::Address, event::Field};
+use std::fmt::{self, Write};
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,38 +90,32 @@ impl Record {
         self.fields.push((name, Value::Text(text.into())));
     }
 
-    pub(super) fn integer(&mut self, name: &'static str, number: i64) {
-        self.fields.push((name, Value::Integer(number)));
-    }
-
-    /// Adds an id or a count of the driver. Values above [`i64::MAX`] do not occur.
-    pub(super) fn count(&mut self, name: &'static str, number: u64) {
-        self.integer(name, i64::try_from(number).unwrap_or(i64::MAX));
-    }
-
-    pub(super) fn boolean(&mut self, name: &'static str, value: bool) {
-        self.fields.push((name, Value::Boolean(value)));
-    }
-
-    /// Adds a duration in whole milliseconds.
-    pub(super) fn millis(&mut self, name: &'static str, duration: Duration) {
-        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-        self.integer(name, millis);
-    }
-
-    /// Adds `durationMS`: a duration in milliseconds, with a precision of one microsecond.
-    pub(super) fn duration(&mut self, duration: Duration) {
-        let micros = duration.as_nanos() / 1000;
-        let value = Value::Double(micros as f64 / 1000.0);
-        self.fields.push(("durationMS", value));
+    /// Adds a field of an event. A document is shown up to `limit` bytes.
+    pub(super) fn add(&mut self, name: &'static str, field: Field<'_>, limit: usize) {
+        let value = match field {
+            Field::Text(text) => Value::Text(text.to_owned()),
+            Field::Integer(number) => Value::Integer(number),
+            Field::Boolean(value) => Value::Boolean(value),
+            Field::Document(document) => Value::Text(extended_json(document, limit)),
+            // A precision of one microsecond is enough.
+            Field::Duration(duration) => {
+                Value::Double((duration.as_nanos() / 1000) as f64 / 1000.0)
+            }
+            Field::Millis(duration) => {
+                Value::Integer(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+            }
+            Field::Server(address) => return self.server(address),
+        };
+        self.fields.push((name, value));
     }
 
     /// Adds `serverHost`, and `serverPort` unless the address is a socket path (EVT-27, SEL-63,
     /// CMAP-126).
-    pub(super) fn server(&mut self, address: &Address) {
+    fn server(&mut self, address: &Address) {
         self.text("serverHost", address.host());
         if let Some(port) = address.port() {
-            self.integer("serverPort", i64::from(port));
+            let port = Value::Integer(i64::from(port));
+            self.fields.push(("serverPort", port));
         }
     }
 

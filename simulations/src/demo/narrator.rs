@@ -93,12 +93,13 @@ impl Narrator {
 
     fn hear_pool(&self, event: &PoolEvent) {
         match event {
-            PoolEvent::Ready { address } => self.say(&format!("pool {address}: ready")),
+            PoolEvent::Ready { address, .. } => self.say(&format!("pool {address}: ready")),
             PoolEvent::Cleared { address, .. } => self.say(&format!("pool {address}: cleared")),
             PoolEvent::ConnectionReady {
                 address,
                 connection,
                 duration,
+                ..
             } => {
                 let closed = self.closed_of(&address.to_string());
                 let after = match closed {

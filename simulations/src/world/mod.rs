@@ -15,7 +15,6 @@
 
 pub mod check;
 pub mod core_world;
-mod describe;
 pub mod network;
 pub mod options;
 pub mod plan;

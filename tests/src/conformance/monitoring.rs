@@ -202,7 +202,7 @@ pub async fn every_start_has_its_end<H: Host>() {
         };
         let mut open = listened.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            CommandEvent::Started { facts, command } => {
+            CommandEvent::Started { facts, command, .. } => {
                 assert_eq!(command.get_str("$db").ok(), Some(&*facts.database));
                 open.0.push((facts.request_id, facts.operation_id));
             }

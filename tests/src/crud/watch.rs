@@ -66,7 +66,7 @@ impl Watch {
     fn on_command(&self, event: &CommandEvent) {
         let sent = &mut self.lock().sent;
         match event {
-            CommandEvent::Started { facts, command } => {
+            CommandEvent::Started { facts, command, .. } => {
                 let times = sent.iter().filter_map(|s| cluster_time(s.reply.as_ref()?));
                 let known_time = times.max();
                 sent.push(Sent {

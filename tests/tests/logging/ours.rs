@@ -38,7 +38,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 fn builder(uri: &str) -> Builder {
     let builder = Client::builder_from_uri(TokioRuntime::default(), uri);
-    // The defaults apply, whatever the environment variables of the tests are.
+    // The defaults replace the options in environment variables.
     builder
         .expect("a connection string")
         .log_options(LogOptions::default())

@@ -1,5 +1,5 @@
-//! Retries after overload: the prose tests of client backpressure, and those of retryable reads and
-//! writes that are about overload.
+//! Retries after overload errors: the prose tests of client backpressure, and those of retryable
+//! reads and retryable writes about overload.
 
 use crate::{
     diary::command_name,
@@ -15,10 +15,10 @@ use onionskin_core::{
 };
 use std::{future::Future, time::Duration};
 
-/// Operations from whose durations the jitter is seen.
+/// The number of operations whose durations show the jitter.
 const SAMPLES: i32 = 40;
 
-/// What the driver computes and the network need besides the backoffs.
+/// The time for computing and for the network, in addition to the backoffs.
 const SLACK: Duration = Duration::from_millis(20);
 
 const MS: Duration = Duration::from_millis(1);
@@ -30,12 +30,12 @@ fn overload(command: &str, code: i32) -> Document {
     }
 }
 
-/// A client whose commands meet the fail points of these tests.
+/// Creates a client whose commands the fail points of these tests affect.
 fn client(scene: &Scene, options: &str) -> Watched {
     scene.client(&format!("appname=adaptive&{options}"))
 }
 
-/// When the attempts of these commands began.
+/// Returns the times at which the attempts of this command started.
 fn attempts(watched: &Watched, command: &str) -> Vec<Instant> {
     let name = format!("{command} started");
     watched
@@ -43,7 +43,7 @@ fn attempts(watched: &Watched, command: &str) -> Vec<Instant> {
         .times(|event| command_name(event).as_deref() == Some(name.as_str()))
 }
 
-/// Lets many inserts fail in each of their attempts; how long each took.
+/// Runs inserts that fail in all attempts. Returns the duration of each insert.
 async fn durations(scene: &Scene, watched: &Watched) -> Vec<Duration> {
     let mut durations = Vec::new();
     for id in 0..SAMPLES {
@@ -55,7 +55,8 @@ async fn durations(scene: &Scene, watched: &Watched) -> Vec<Duration> {
     durations
 }
 
-/// The durations reach from nearly nothing to nearly `longest`, and are half of that on average.
+/// Asserts that the durations are spread between nearly zero and nearly `longest`, and are half of
+/// that on average.
 fn assert_jitter(durations: &[Duration], longest: Duration) {
     let (least, most) = (durations.iter().min(), durations.iter().max());
     let (least, most) = (*least.expect("some"), *most.expect("some"));
@@ -68,8 +69,8 @@ fn assert_jitter(durations: &[Duration], longest: Duration) {
     assert!(mean > longest / 3 && mean < longest * 2 / 3, "{mean:?}");
 }
 
-/// BP-P1, "Operation Retry Uses Exponential Backoff": two backoffs make 0.6 s for a jitter of one,
-/// and nothing for a jitter of zero.
+/// Two backoffs take up to 0.6 s together, by the jitter (BP-P1, "Operation Retry Uses Exponential
+/// Backoff").
 #[test]
 fn retries_after_overload_come_after_exponential_backoffs() {
     play([replica_set_of(1)], |scene| async move {
@@ -84,7 +85,8 @@ fn retries_after_overload_come_after_exponential_backoffs() {
     });
 }
 
-/// BP-P5, "Overload Errors are Retried with baseBackoffMS from server": half of the default base.
+/// A server sets half of the default base, so the backoffs take half of the time (BP-P5, "Overload
+/// Errors are Retried with baseBackoffMS from server").
 #[test]
 fn a_server_chooses_the_base_of_the_backoff() {
     play([replica_set_of(1)], |scene| async move {
@@ -101,8 +103,8 @@ fn a_server_chooses_the_base_of_the_backoff() {
     });
 }
 
-/// BP-P3, "Overload Errors are Retried a Maximum of MAX_RETRIES times", and BP-P4, "Overload Errors
-/// are Retried a Maximum of maxAdaptiveRetries times when configured".
+/// An overloaded operation is retried twice by default (BP-P3, "Overload Errors are Retried a
+/// Maximum of MAX_RETRIES times"). The option `maxAdaptiveRetries` sets another number (BP-P4).
 #[test]
 fn an_overloaded_server_is_asked_as_often_as_the_option_says() {
     play(any_topology(), |scene| async move {
@@ -125,7 +127,7 @@ fn an_overloaded_server_is_asked_as_often_as_the_option_says() {
     });
 }
 
-/// The members to which finds were sent.
+/// Returns the members to which `find` commands were sent.
 fn asked(watched: &Watched) -> Vec<String> {
     watched.diary.notes(|event| match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, .. }) if &*facts.name == "find" => {
@@ -135,10 +137,9 @@ fn asked(watched: &Watched) -> Vec<String> {
     })
 }
 
-/// RR-P3.1 to RR-P3.3, "Retryable Reads Caused by Overload Errors Are Retried on a Different
-/// Replicaset Server When One is Available and enableOverloadRetargeting is enabled", "... on the
-/// Same Replicaset Server When enableOverloadRetargeting is disabled", and "Retryable Reads Caused
-/// by Non-Overload Errors Are Retried on the Same Replicaset Server".
+/// With `enableOverloadRetargeting` a read is retried on another server after an overload error
+/// (RR-P3.1). After another error (RR-P3.2) or without the option (RR-P3.3) it is retried on the
+/// same server.
 #[test]
 fn reads_leave_an_overloaded_primary_where_the_client_wants_it() {
     play([replica_set()], |scene| async move {
@@ -178,8 +179,8 @@ fn failed(command: &'static str) -> impl Fn(&Event) -> bool {
     move |event| command_name(event).is_some_and(|name| name == format!("{command} failed"))
 }
 
-/// Lets the first attempt of a command fail in one way and all others in another. The server
-/// chooses a long backoff, so that the operator is done before the second attempt.
+/// Lets the first attempt of a command fail with `first` and all others with `then`. The server
+/// chooses a long backoff, so that the second fail point is set before the second attempt.
 async fn fail_in_turn<T: Send + 'static>(
     scene: &Scene,
     watched: &Watched,
@@ -195,7 +196,7 @@ async fn fail_in_turn<T: Send + 'static>(
     scene.tell(0, base).await;
     scene.fail(0, doc! { "times": 1 }, first).await;
     let task = scene.spawn(operation);
-    // The operation before it may have left the server unknown until its next heartbeat.
+    // The operation before this one may have left the server unknown until its next heartbeat.
     let until = Duration::from_secs(60);
     let has_failed = || watched.diary.count(failed(command)) > 0;
     scene.until_within(until, "a failure", has_failed).await;
@@ -222,7 +223,7 @@ async fn insert_in_turn(scene: &Scene, watched: &Watched, points: [Document; 2])
     fail_in_turn(scene, watched, points, insert).await
 }
 
-/// Retryable without overload.
+/// Returns the data of a fail point for an error that is retryable and no overload error.
 fn plainly(command: &str, code: i32) -> Document {
     let mut data = overload(command, code);
     data.insert(
@@ -232,7 +233,8 @@ fn plainly(command: &str, code: i32) -> Document {
     data
 }
 
-/// RR-P4, RW-P6.4, "Overload Errors Set the Maximum Number of Retries for All Retryable Errors".
+/// After an overload error `maxAdaptiveRetries` limits the number of all retries, also of those
+/// after other errors (RR-P4, RW-P6.4).
 #[test]
 fn overload_sets_the_number_of_retries_after_other_errors() {
     play([replica_set_of(1)], |scene| async move {
@@ -250,8 +252,8 @@ fn overload_sets_the_number_of_retries_after_other_errors() {
     });
 }
 
-/// RR-P5, RW-P6.5, "Backoff Is Not Applied to Non-Overload Errors". The code is one that says
-/// nothing about the server's state, so that there is no wait for the server either.
+/// The backoff comes once, after the overload error (RR-P5, RW-P6.5). The error code is no state
+/// change error, so that the retry does not wait for the server.
 #[test]
 fn only_the_attempt_after_overload_waits() {
     play([replica_set_of(1)], |scene| async move {
@@ -271,7 +273,8 @@ fn only_the_attempt_after_overload_waits() {
     });
 }
 
-/// RW-P6.1 to RW-P6.3, "Test error propagation after encountering multiple errors".
+/// The raised error is the last one that does not have the label `NoWritesPerformed` (RW-P6.1,
+/// RW-P6.3). If all errors have it, the first one is raised (RW-P6.2).
 #[test]
 fn the_error_of_a_write_is_the_latest_that_may_have_written() {
     play([replica_set_of(1)], |scene| async move {
@@ -303,8 +306,8 @@ fn the_error_of_a_write_is_the_latest_that_may_have_written() {
     });
 }
 
-/// BP-12: an operation whose time limit leaves no room for its backoff ends before the limit, with
-/// what it met. Its whole duration is bounded by the limit in any case.
+/// An operation fails at once if its time limit ends before the backoff (BP-12). The time limit
+/// bounds the whole operation in any case.
 #[test]
 fn a_time_limit_is_not_slept_away() {
     play([replica_set_of(1)], |scene| async move {
@@ -324,7 +327,7 @@ fn a_time_limit_is_not_slept_away() {
             assert!(took <= limit, "{took:?}");
             early += i32::from(error.code() == Some(462) && took < limit / 2);
         }
-        // One backoff out of a hundred is shorter than the limit.
+        // About one backoff in a hundred is shorter than the time limit.
         assert!(early >= SAMPLES * 9 / 10, "{early} ended at once");
         scene.fail_no_more(0).await;
         watched.end().await;

@@ -1,4 +1,5 @@
-//! Logins that fail: `T/unified/auth-*` and `T/unified/pool-clear-checkout-error`.
+//! Failing authentication: the official test files `unified/auth-*` and
+//! `unified/pool-clear-checkout-error`.
 
 use crate::{
     diary::{command_name, connection_closed, pool_cleared, pool_name, unknown},
@@ -7,8 +8,8 @@ use crate::{
 use bson::{Document, doc};
 use onionskin_core::error::{Error, ErrorKind};
 
-/// One login of a client with this name goes wrong: the server is unknown and its pool cleared,
-/// once, and the next operation succeeds (SDAM-103).
+/// Lets one authentication of a client with this application name fail. The server becomes unknown
+/// and its pool is cleared, once, and the next operation succeeds (SDAM-103).
 fn a_failed_login_resets_server_and_pool(
     app: &str,
     effect: &Document,
@@ -33,7 +34,7 @@ fn a_failed_login_resets_server_and_pool(
     });
 }
 
-/// The code with which a server refused a login.
+/// Returns the error code with which a server refused the authentication.
 fn login_code(error: &Error) -> Option<i32> {
     match error.kind() {
         ErrorKind::Authentication { cause, .. } => cause.as_ref()?.code,
@@ -41,7 +42,7 @@ fn login_code(error: &Error) -> Option<i32> {
     }
 }
 
-/// `auth-error`.
+/// Official test file `auth-error`.
 #[test]
 fn a_refused_login_resets_server_and_pool() {
     let effect = doc! { "errorCode": 18 };
@@ -50,7 +51,7 @@ fn a_refused_login_resets_server_and_pool() {
     });
 }
 
-/// `auth-misc-command-error`.
+/// Official test file `auth-misc-command-error`.
 #[test]
 fn any_error_of_a_login_resets_server_and_pool() {
     let effect = doc! { "errorCode": 1 };
@@ -59,14 +60,14 @@ fn any_error_of_a_login_resets_server_and_pool() {
     });
 }
 
-/// `auth-network-error`.
+/// Official test file `auth-network-error`.
 #[test]
 fn a_connection_that_breaks_in_a_login_resets_server_and_pool() {
     let effect = doc! { "closeConnection": true };
     a_failed_login_resets_server_and_pool("authNetworkErrorTest", &effect, "", Error::is_network);
 }
 
-/// `auth-network-timeout-error`.
+/// Official test file `auth-network-timeout-error`.
 #[test]
 fn a_login_that_takes_too_long_resets_server_and_pool() {
     let effect = doc! { "blockConnection": true, "blockTimeMS": 500 };
@@ -75,7 +76,7 @@ fn a_login_that_takes_too_long_resets_server_and_pool() {
     a_failed_login_resets_server_and_pool(app, &effect, options, Error::is_timeout);
 }
 
-/// `auth-shutdown-error`.
+/// Official test file `auth-shutdown-error`.
 #[test]
 fn a_server_that_shuts_down_in_a_login_is_reset() {
     let effect = doc! { "errorCode": 91 };
@@ -84,7 +85,8 @@ fn a_server_that_shuts_down_in_a_login_is_reset() {
     });
 }
 
-/// `pool-clear-checkout-error`: the clear is told before the connection's end (SDAM-117).
+/// Official test file `pool-clear-checkout-error`: the event of the clear comes before the
+/// connection is closed (SDAM-117).
 #[test]
 fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
     play(any_topology().map(with_login), |scene| async move {
@@ -109,9 +111,9 @@ fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
     });
 }
 
-/// A login that is refused because the server shuts down is not the end of a read: it may be
-/// repeated as after any error of a connection (RR-2). A write is repeated only where the server
-/// says that it may be, and servers do not say so of logins (RW-15).
+/// A read is retried after a shutdown error in authentication, as after other retryable errors of a
+/// connection (RR-2). A write is retried only with a label from the server, and servers do not
+/// label errors of authentication (RW-15).
 #[test]
 fn a_read_whose_login_meets_a_shutdown_is_tried_again() {
     let deployments = [replica_set_of(1), sharded_alone()];

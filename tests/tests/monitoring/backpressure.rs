@@ -1,5 +1,5 @@
-//! Servers that are too busy for new connections: `T/unified/backpressure-*`, and the limit of
-//! prose test 10.
+//! Servers that cannot accept new connections: the official test files `unified/backpressure-*`,
+//! and the prose test about backpressure of pools (SDAM prose 10).
 
 use crate::{
     diary::{
@@ -12,8 +12,8 @@ use onionskin_core::{description::ServerType, error::Label};
 
 const POLLED: &str = "retryWrites=false&heartbeatFrequencyMS=1000000&serverMonitoringMode=poll";
 
-/// Hellos of new connections go wrong: the error has the labels of overload, and the server keeps
-/// its description and its pool (SDAM-104, SDAM-105).
+/// Lets hellos of new connections fail. The errors get the overload labels (SDAM-105), and the
+/// server keeps its description and its pool (SDAM-104).
 async fn hellos_that_fail_are_overload(
     scene: Scene,
     server: ServerType,
@@ -50,7 +50,7 @@ async fn hellos_that_fail_are_overload(
     watched.end().await;
 }
 
-/// `backpressure-network-error-fail-single`.
+/// Official test file `backpressure-network-error-fail-single`.
 #[test]
 fn a_standalone_that_breaks_new_connections_is_overloaded() {
     play([standalone()], |scene| {
@@ -62,7 +62,7 @@ fn a_standalone_that_breaks_new_connections_is_overloaded() {
     });
 }
 
-/// `backpressure-network-error-fail-replicaset`.
+/// Official test file `backpressure-network-error-fail-replicaset`.
 #[test]
 fn a_primary_that_breaks_new_connections_is_overloaded() {
     play([replica_set()], |scene| {
@@ -74,7 +74,7 @@ fn a_primary_that_breaks_new_connections_is_overloaded() {
     });
 }
 
-/// `backpressure-network-timeout-fail-single`.
+/// Official test file `backpressure-network-timeout-fail-single`.
 #[test]
 fn a_standalone_that_is_slow_with_new_connections_is_overloaded() {
     play([standalone()], |scene| {
@@ -87,7 +87,7 @@ fn a_standalone_that_is_slow_with_new_connections_is_overloaded() {
     });
 }
 
-/// `backpressure-network-timeout-fail-replicaset`.
+/// Official test file `backpressure-network-timeout-fail-replicaset`.
 #[test]
 fn a_primary_that_is_slow_with_new_connections_is_overloaded() {
     play([replica_set()], |scene| {
@@ -100,8 +100,10 @@ fn a_primary_that_is_slow_with_new_connections_is_overloaded() {
     });
 }
 
-/// `backpressure-server-description-unchanged-on-min-pool-size-population-error`: the monitor's
-/// hello is answered, those of the pool are not (CMAP-44, CMAP-70).
+/// Official test file
+/// `backpressure-server-description-unchanged-on-min-pool-size-population-error`. The monitor's
+/// hello is answered and those of the pool are not. Discovery handles the errors of population
+/// (CMAP-70), but those with overload labels change nothing (CMAP-44).
 #[test]
 fn connections_made_in_the_background_change_no_description() {
     play([standalone()], |scene| async move {
@@ -128,8 +130,8 @@ fn connections_made_in_the_background_change_no_description() {
     });
 }
 
-/// Prose test 10, "Connection Pool Backpressure": a server that lets in 20 connections a second is
-/// asked for 100 at once. Some find no connection; the server is not given up.
+/// A server that accepts 20 new connections per second gets 100 at once (SDAM prose 10, "Connection
+/// Pool Backpressure"). Some check outs fail, and the pool is not cleared.
 #[test]
 fn a_limit_of_new_connections_clears_no_pool() {
     const PREFIX: &str = "ingressConnectionEstablishmentRateLimiter";

@@ -1,5 +1,5 @@
-//! `insert_many` in front of servers with small limits: how it is split (MSG-4, MSG-8, MSG-32), and
-//! what becomes of it when a batch in its midst fails (RW-19, RW-29).
+//! `insert_many` with servers that have small limits: how it is split into batches (MSG-4, MSG-8,
+//! MSG-32), and its result if a batch fails (RW-19, RW-29).
 
 use crate::{
     diary::Diary,
@@ -14,10 +14,10 @@ use onionskin_core::{
 use onionskin_simulations::deployment::DeploymentOptions;
 use std::time::Duration;
 
-/// Documents that a server takes in one command.
+/// The largest number of documents that a server accepts in one command.
 const BATCH: usize = 3;
 
-/// What one `insert` command carried.
+/// The content of one `insert` command.
 #[derive(Clone, Debug, PartialEq)]
 struct Sent {
     ids: Vec<i32>,
@@ -30,10 +30,10 @@ fn limited(mut options: DeploymentOptions) -> DeploymentOptions {
     options
 }
 
-/// The `insert` commands that were sent, retries included.
+/// Returns the `insert` commands that were sent, retries included.
 fn sent(diary: &Diary) -> Vec<Sent> {
     diary.notes(|event| match &event.kind {
-        EventKind::Command(CommandEvent::Started { facts, command })
+        EventKind::Command(CommandEvent::Started { facts, command, .. })
             if &*facts.name == "insert" =>
         {
             let command = Document::try_from(&**command).expect("BSON");
@@ -60,7 +60,7 @@ fn documents(ids: impl IntoIterator<Item = i32>) -> Vec<Document> {
     ids.into_iter().map(|id| doc! { "_id": id }).collect()
 }
 
-/// The `_id`s that the collection has, in order.
+/// Returns the sorted `_id`s in the collection.
 async fn stored(watched: &Watched) -> Vec<i32> {
     let found = watched.things().find(doc! {}).await.expect("a reply");
     let found = found.collect().await.expect("documents");
@@ -83,13 +83,14 @@ fn failed(error: &Error) -> Vec<usize> {
     fault(error).errors.iter().map(|e| e.index).collect()
 }
 
-/// The places of the documents that an insert had inserted when it failed.
+/// Returns the positions of the documents that a failed insert had inserted.
 fn inserted(error: &Error) -> Vec<usize> {
     let partial = error.partial_insert().expect("an insert_many");
     partial.inserted_ids.keys().copied().collect()
 }
 
-/// MSG-32: a command has `maxWriteBatchSize` documents at most, as the connection's hello says.
+/// A command has at most `maxWriteBatchSize` documents, by the hello reply of the connection
+/// (MSG-32).
 #[test]
 fn a_list_is_split_by_the_number_of_documents() {
     play([limited(standalone()), limited(replica_set())], |scene| {
@@ -104,7 +105,7 @@ fn a_list_is_split_by_the_number_of_documents() {
             let ids: Vec<_> = sent.iter().map(|sent| &sent.ids[..]).collect();
             assert_eq!(ids, [&[0, 1, 2][..], &[3, 4, 5], &[6, 7]]);
             assert!(sent.iter().all(|s| s.operation == sent[0].operation));
-            // RW-19: a number for each batch.
+            // Each batch has its own transaction number (RW-19).
             let mut numbers: Vec<_> = sent.iter().map(|sent| sent.number).collect();
             numbers.dedup();
             let expected = if sent[0].number.is_some() { 3 } else { 1 };
@@ -115,8 +116,8 @@ fn a_list_is_split_by_the_number_of_documents() {
     });
 }
 
-/// MSG-4: a message counts with its header and its body. The server closes the connection of a
-/// message that is longer.
+/// The size of a message includes its header and its body (MSG-4). The server closes the connection
+/// of a message that is too long.
 #[test]
 fn a_list_is_split_by_the_size_of_the_message() {
     let mut options = standalone();
@@ -150,7 +151,7 @@ fn a_list_is_split_by_the_size_of_the_message() {
     });
 }
 
-/// MSG-8: a document that is too large is not sent. What stands before it is inserted.
+/// A document that is too large is not sent (MSG-8). The documents before it are inserted.
 #[test]
 fn a_document_over_the_limit_ends_the_insert_where_it_stands() {
     let mut options = limited(standalone());
@@ -170,13 +171,14 @@ fn a_document_over_the_limit_ends_the_insert_where_it_stands() {
         assert_eq!(inserted(&error), [0, 1, 2, 3]);
         assert_eq!(sent_ids(&watched.diary), [vec![0, 1, 2], vec![3]]);
         assert_eq!(stored(&watched).await, [0, 1, 2, 3]);
-        // The same for a single document; its connection stays as it is.
+        // A single document that is too large is also refused, and its connection stays open.
         let error = watched.things().insert_one(&large).await;
         assert!(is_limit(&error.expect_err("too large")));
         let error = watched.things().insert_many([large]).await;
         assert!(inserted(&error.expect_err("too large")).is_empty());
         assert_eq!(sent(&watched.diary).len(), 2);
-        // A statement wraps a document, and may be larger than one.
+        // The limit applies to documents. An update statement contains a document and may be
+        // larger.
         let text = "x".repeat(970);
         let update = doc! { "$set": { "t": text } };
         let result = watched.things().update_one(doc! { "_id": 1 }, update).await;
@@ -227,8 +229,8 @@ fn an_unordered_insert_tries_every_batch_and_tells_all_that_failed() {
     );
 }
 
-/// Runs an insert of nine documents as a task, until its second batch is at the server, which holds
-/// it for half a second.
+/// Starts an insert of nine documents as a task. Returns when its second batch is at the server,
+/// which blocks the batch for half a second.
 async fn hold_second_batch(
     scene: &Scene,
     watched: &Watched,
@@ -255,7 +257,7 @@ async fn hold_second_batch(
     task
 }
 
-/// The retry of a batch sends the very same documents with the same number, and no batch is
+/// The retry of a batch sends the same documents with the same transaction number. No batch is
 /// inserted twice or left out.
 #[test]
 fn a_batch_that_meets_a_step_down_is_repeated_as_it_was() {
@@ -283,14 +285,14 @@ fn a_batch_that_meets_a_step_down_is_repeated_as_it_was() {
     });
 }
 
-/// A batch that was applied, and whose confirmation says that the primary goes away, is sent again
-/// and applied once.
+/// The server applies a batch and replies with a write concern error about its shutdown. The retry
+/// does not apply the batch again.
 #[test]
 fn a_batch_that_was_applied_is_not_applied_again_by_its_retry() {
     play([limited(replica_set())], |scene| async move {
         let watched = scene.client("");
         let task = hold_second_batch(&scene, &watched, false).await;
-        // Meets the third batch.
+        // The fail point affects the third batch.
         let concern = doc! {
             "code": 91, "errmsg": "going away", "errorLabels": ["RetryableWriteError"],
         };
@@ -310,7 +312,8 @@ fn a_batch_that_was_applied_is_not_applied_again_by_its_retry() {
     });
 }
 
-/// RW-29: an error that no retry mends ends the insert, ordered or not, and says what was done.
+/// A network error without a successful retry ends the insert, ordered or not. The error contains
+/// the partial result (RW-29).
 #[test]
 fn an_error_of_the_network_ends_the_insert_and_tells_what_was_inserted() {
     play([limited(standalone())], |scene| async move {
@@ -332,7 +335,7 @@ fn an_error_of_the_network_ends_the_insert_and_tells_what_was_inserted() {
     });
 }
 
-/// A caller who leaves in the midst leaves nothing behind; the batches before are inserted.
+/// An insert that is dropped sends no more batches. The batches that were sent are inserted.
 #[test]
 fn an_insert_that_is_dropped_in_its_second_batch_leaves_the_others_unsent() {
     play([limited(replica_set())], |scene| async move {
@@ -353,12 +356,12 @@ fn an_insert_that_is_dropped_in_its_second_batch_leaves_the_others_unsent() {
     });
 }
 
-/// One time limit bounds all batches together.
+/// One time limit covers all batches together.
 #[test]
 fn a_time_limit_bounds_all_batches_together() {
     play([limited(standalone()), limited(replica_set())], |scene| {
         async move {
-            // Each batch is well within the limit.
+            // A single batch takes less time than the limit.
             for by_client in [true, false] {
                 let options = if by_client { "timeoutMS=500" } else { "" };
                 let watched = scene.client(options);
@@ -386,7 +389,7 @@ fn a_time_limit_bounds_all_batches_together() {
     });
 }
 
-/// MSG-18: nothing is answered, and every batch is sent.
+/// An unacknowledged insert gets no reply (MSG-18), and sends every batch.
 #[test]
 fn an_unacknowledged_insert_sends_all_batches() {
     play([limited(standalone())], |scene| async move {
@@ -402,7 +405,8 @@ fn an_unacknowledged_insert_sends_all_batches() {
     });
 }
 
-/// A write concern that is not met stops no batch, and each one is told.
+/// A write concern error does not stop the next batch. The result contains the errors of all
+/// batches.
 #[test]
 fn the_write_concerns_of_all_batches_are_kept() {
     play([limited(replica_set())], |scene| async move {

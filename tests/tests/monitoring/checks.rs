@@ -1,6 +1,6 @@
-//! Checks that fail, hang or change their manner: `T/unified/hello-*`, `connectTimeoutMS`,
-//! `interruptInUse-pool-clear`, `minPoolSize-error`, `pool-clear-min-pool-size-error` and
-//! `serverMonitoringMode`.
+//! Checks that fail, time out, or change between streaming and polling: the official test files
+//! `unified/hello-*`, `connectTimeoutMS`, `interruptInUse-pool-clear`, `minPoolSize-error`,
+//! `pool-clear-min-pool-size-error` and `serverMonitoringMode`.
 
 use crate::{
     diary::{
@@ -13,14 +13,14 @@ use bson::{Document, doc};
 use onionskin_core::event::Event;
 use onionskin_simulations::deployment::DeploymentOptions;
 
-/// The fail point's data for all hellos of a client.
+/// Returns the data of a fail point for all hellos of a client.
 fn hellos(app: &str, effect: Document) -> Document {
     let mut data = doc! { "failCommands": ["hello", "isMaster"], "appName": app };
     data.extend(effect);
     data
 }
 
-/// A client whose first hellos go wrong in this way finds the server in the end.
+/// Lets the first hellos of a client fail. After that the client finds the server.
 async fn first_hellos_fail(scene: Scene, app: &str, times: i32, effect: Document) {
     scene
         .fail(0, doc! { "times": times }, hellos(app, effect))
@@ -38,8 +38,8 @@ async fn first_hellos_fail(scene: Scene, app: &str, times: i32, effect: Document
     watched.end().await;
 }
 
-/// Later hellos of a client go wrong in this way: the server is unknown, the pool is cleared, and
-/// both come back (MON-62).
+/// Lets later hellos of a client fail. The server becomes unknown and its pool is cleared (MON-62),
+/// and both recover.
 async fn later_hellos_fail(scene: Scene, app: &str, connect: u32, times: i32, effect: Document) {
     let options = "retryWrites=false&heartbeatFrequencyMS=500";
     let watched = scene.client(&format!(
@@ -58,7 +58,7 @@ async fn later_hellos_fail(scene: Scene, app: &str, connect: u32, times: i32, ef
     watched.end().await;
 }
 
-/// `hello-command-error`, "Command error on Monitor handshake".
+/// Official test file `hello-command-error`, "Command error on Monitor handshake".
 #[test]
 fn a_first_hello_that_is_refused_is_tried_again() {
     play(any_topology(), |scene| {
@@ -67,8 +67,8 @@ fn a_first_hello_that_is_refused_is_tried_again() {
     });
 }
 
-/// `hello-command-error`, "Command error on Monitor check": two refusals, one of the stream and one
-/// of the round trips, are one reset.
+/// Official test file `hello-command-error`, "Command error on Monitor check". Two errors, one of
+/// the streaming check and one of the round trip time measurement, reset the server once.
 #[test]
 fn a_check_that_is_refused_resets_server_and_pool_once() {
     play(any_topology(), |scene| async move {
@@ -94,7 +94,7 @@ fn a_check_that_is_refused_resets_server_and_pool_once() {
     });
 }
 
-/// `hello-network-error`, "Network error on Monitor handshake".
+/// Official test file `hello-network-error`, "Network error on Monitor handshake".
 #[test]
 fn a_first_hello_whose_connection_breaks_is_tried_again() {
     play(any_topology(), |scene| {
@@ -103,7 +103,7 @@ fn a_first_hello_whose_connection_breaks_is_tried_again() {
     });
 }
 
-/// `hello-network-error`, "Network error on Monitor check".
+/// Official test file `hello-network-error`, "Network error on Monitor check".
 #[test]
 fn a_check_whose_connection_breaks_resets_server_and_pool() {
     play(any_topology(), |scene| {
@@ -112,7 +112,7 @@ fn a_check_whose_connection_breaks_resets_server_and_pool() {
     });
 }
 
-/// `hello-timeout`, "Network timeout on Monitor handshake".
+/// Official test file `hello-timeout`, "Network timeout on Monitor handshake".
 #[test]
 fn a_first_hello_that_takes_too_long_is_tried_again() {
     play(any_topology(), |scene| {
@@ -121,7 +121,7 @@ fn a_first_hello_that_takes_too_long_is_tried_again() {
     });
 }
 
-/// `hello-timeout`, "Network timeout on Monitor check".
+/// Official test file `hello-timeout`, "Network timeout on Monitor check".
 #[test]
 fn a_check_that_takes_too_long_resets_server_and_pool() {
     play(any_topology(), |scene| {
@@ -130,7 +130,8 @@ fn a_check_that_takes_too_long_resets_server_and_pool() {
     });
 }
 
-/// `hello-timeout`, "Driver extends timeout while streaming" (MON-44).
+/// Official test file `hello-timeout`, "Driver extends timeout while streaming": the limit of an
+/// awaitable hello is longer by `heartbeatFrequencyMS` (MON-44).
 #[test]
 fn a_hello_that_waits_for_a_change_may_take_the_time_between_checks_longer() {
     play(any_topology(), |scene| async move {
@@ -146,7 +147,7 @@ fn a_hello_that_waits_for_a_change_may_take_the_time_between_checks_longer() {
     });
 }
 
-/// `connectTimeoutMS`, "connectTimeoutMS=0": no limit for any hello.
+/// Official test file `connectTimeoutMS`, "connectTimeoutMS=0": no hello has a time limit.
 #[test]
 fn without_a_limit_a_slow_hello_is_waited_for() {
     play(any_topology(), |scene| async move {
@@ -168,14 +169,14 @@ fn without_a_limit_a_slow_hello_is_waited_for() {
     });
 }
 
-/// An operation that runs while checks of its server time out; gives what was told of commands and
-/// of pools.
+/// Runs an operation while the checks of its server time out. Without retries the operation must
+/// fail.
 async fn interrupted(scene: &Scene, app: &str, options: &str, command: &str) -> Watched {
     let fixed = "connectTimeoutMS=500&heartbeatFrequencyMS=500&minPoolSize=0";
     let watched = scene.client(&format!("{fixed}&appname={app}&{options}"));
     watched.insert(1).await.expect("a reply");
     let member = scene.primary();
-    // The command takes 2 s, as the file's sleeping expression makes it.
+    // The command takes 2 s, as long as the sleeping expression of the official file.
     let slow = doc! {
         "failCommands": [command], "appName": app, "blockConnection": true, "blockTimeMS": 2_000,
     };
@@ -219,7 +220,7 @@ fn assert_pool(watched: &Watched, expected: &[&str]) {
         "cleared, interrupting",
         "connection closed",
     ];
-    // One member's pool is told of; the others' have nothing to tell but clears.
+    // The pools of the other members have none of these events.
     let told: Vec<&str> = told
         .into_iter()
         .filter(|name| names.contains(name))
@@ -227,8 +228,9 @@ fn assert_pool(watched: &Watched, expected: &[&str]) {
     assert_eq!(told, expected);
 }
 
-/// `interruptInUse-pool-clear`, "Connection pool clear uses interruptInUseConnections=true after
-/// monitor timeout" (MON-63, CMAP-95, CMAP-115).
+/// Official test file `interruptInUse-pool-clear`, "Connection pool clear uses
+/// interruptInUseConnections=true after monitor timeout". The clear interrupts connections (MON-63)
+/// at once (CMAP-95), and its event says so (CMAP-115).
 #[test]
 fn a_check_that_times_out_interrupts_operations() {
     play([replica_set(), sharded_alone()], |scene| async move {
@@ -246,8 +248,9 @@ fn a_check_that_times_out_interrupts_operations() {
     });
 }
 
-/// `interruptInUse-pool-clear`, "Error returned from connection pool clear with
-/// interruptInUseConnections=true is retryable" (MON-65, CMAP-97).
+/// Official test file `interruptInUse-pool-clear`, "Error returned from connection pool clear with
+/// interruptInUseConnections=true is retryable". An interrupted operation fails with a retryable
+/// error (MON-65, CMAP-97).
 #[test]
 fn a_read_that_was_interrupted_is_tried_again() {
     play([replica_set(), sharded_alone()], |scene| async move {
@@ -258,7 +261,7 @@ fn a_read_that_was_interrupted_is_tried_again() {
     });
 }
 
-/// `interruptInUse-pool-clear`, "... is retryable for write".
+/// Official test file `interruptInUse-pool-clear`, "... is retryable for write".
 #[test]
 fn a_write_that_was_interrupted_is_tried_again() {
     play([replica_set(), sharded_alone()], |scene| async move {
@@ -280,15 +283,16 @@ fn assert_retried(watched: &Watched, command: &str) {
     assert_pool(watched, &again);
 }
 
-/// `minPoolSize-error`: connections made in the background are refused by a server that shuts down,
-/// which clears the pool; the next check makes it ready again (SDAM-84).
+/// Official test file `minPoolSize-error`. A connection made in the background gets a shutdown
+/// error, which clears the pool. The next successful check marks the pool as ready (SDAM-84).
 #[test]
 fn a_pool_is_filled_when_its_server_answers_checks_again() {
     play([standalone()], |scene| async move {
         let app = "SDAMminPoolSizeError";
         let effect = doc! { "errorCode": 91 };
         scene.fail(0, doc! { "skip": 3 }, hellos(app, effect)).await;
-        // A stream would go on without noticing: what the fail point does is no change.
+        // A streaming monitor would not notice the fail point, which is no state change of the
+        // server.
         let options = "heartbeatFrequencyMS=10000&minPoolSize=10&maxConnecting=1\
                            &serverSelectionTimeoutMS=1000";
         let watched = scene.client(&format!(
@@ -305,7 +309,7 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
         scene.fail_no_more(0).await;
         ping().await.expect("a reply");
         watched.assert_count(2, "pool ready", pool_ready);
-        // Those of the second generation: none of the first is handed out any more.
+        // Counts only connections that became ready after the clear. The older ones are stale.
         let first = watched.diary.times(pool_ready)[1];
         let of_second = |event: &Event| connection_ready(event) && event.at >= first;
         watched.wait_for(10, "connection ready", of_second).await;
@@ -313,8 +317,8 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
     });
 }
 
-/// `pool-clear-min-pool-size-error`, "Pool is cleared on authentication error during minPoolSize
-/// population", and "... not cleared on handshake error": by whether the login or the hello fails.
+/// Official test file `pool-clear-min-pool-size-error`, "Pool is cleared on authentication error
+/// during minPoolSize population" and "... not cleared on handshake error".
 #[test]
 fn a_login_that_fails_in_the_background_clears_the_pool_and_a_hello_does_not() {
     play(
@@ -356,14 +360,14 @@ fn a_login_that_fails_in_the_background_clears_the_pool_and_a_hello_does_not() {
     );
 }
 
-/// The deployment at a release before streams.
+/// Returns the deployment with servers that do not support streaming.
 fn old(mut options: DeploymentOptions) -> DeploymentOptions {
     options.version.release = [4, 2, 0];
     options.version.max_wire = 8;
     options
 }
 
-/// The first three heartbeat events of a client with this mode.
+/// Returns the first three heartbeat events of a client, each with whether it is awaited.
 async fn first_heartbeats(scene: Scene, options: &str) -> Vec<(&'static str, bool)> {
     let watched = scene.client(options);
     let admin = watched.client.database("admin");
@@ -383,7 +387,8 @@ async fn first_heartbeats(scene: Scene, options: &str) -> Vec<(&'static str, boo
 const STREAMS: [(&str, bool); 3] = [("started", false), ("succeeded", false), ("started", true)];
 const POLLS: [(&str, bool); 3] = [("started", false), ("succeeded", false), ("started", false)];
 
-/// `serverMonitoringMode`, "connect with serverMonitoringMode=auto >=4.4" and "...=stream >=4.4".
+/// Official test file `serverMonitoringMode`, "connect with serverMonitoringMode=auto >=4.4" and
+/// "...=stream >=4.4".
 #[test]
 fn checks_stream_where_servers_can() {
     for mode in ["auto", "stream"] {
@@ -394,7 +399,7 @@ fn checks_stream_where_servers_can() {
     }
 }
 
-/// `serverMonitoringMode`, "...=auto <4.4" and "...=stream <4.4".
+/// Official test file `serverMonitoringMode`, "...=auto <4.4" and "...=stream <4.4".
 #[test]
 fn checks_poll_where_servers_cannot_stream() {
     for mode in ["auto", "stream"] {
@@ -408,7 +413,7 @@ fn checks_poll_where_servers_cannot_stream() {
     }
 }
 
-/// `serverMonitoringMode`, "connect with serverMonitoringMode=poll".
+/// Official test file `serverMonitoringMode`, "connect with serverMonitoringMode=poll".
 #[test]
 fn checks_poll_where_that_is_wanted() {
     play([standalone(), sharded_alone()], |scene| async move {
@@ -417,7 +422,7 @@ fn checks_poll_where_that_is_wanted() {
     });
 }
 
-/// `serverMonitoringMode`, "poll waits after successful heartbeat".
+/// Official test file `serverMonitoringMode`, "poll waits after successful heartbeat".
 #[test]
 fn polling_waits_after_a_check_that_succeeded() {
     play([standalone(), sharded_alone()], |scene| async move {

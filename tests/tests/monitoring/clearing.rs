@@ -1,6 +1,6 @@
-//! Races that pools of drivers really had, as far as they are about clearing a pool, about
-//! connections that are given back with a reply outstanding, and about what is still right
-//! afterwards. Each test says what it was, and which mistake it catches.
+//! Races that pools of drivers really had: those about clearing a pool, about connections that are
+//! checked in with a reply outstanding, and about the state afterwards. Each test names the mistake
+//! that it finds.
 
 use crate::{
     diary::{
@@ -17,7 +17,7 @@ use onionskin_core::{
 use onionskin_simulations::world::plan::Disaster;
 use std::time::Duration;
 
-/// Holds finds of this client back for so long.
+/// Blocks `find` commands of this client for a time.
 async fn hold(scene: &Scene, mode: impl Into<bson::Bson>, app: &str, millis: i32) {
     let held = doc! {
         "failCommands": ["find"], "appName": app, "blockConnection": true, "blockTimeMS": millis,
@@ -31,8 +31,9 @@ async fn insert_many(watched: &Watched, ids: std::ops::Range<i32>) {
     inserted.expect("a reply");
 }
 
-/// Scenario 10: an operation ends at about the moment at which its reply comes; the next one has
-/// the same connection. Catches a connection that is handed on with a reply still to come.
+/// An operation ends at about the time at which its reply arrives, and the next operation uses the
+/// same connection (scenario 10). Finds a connection that is checked out while a reply is
+/// outstanding.
 #[test]
 fn a_late_reply_is_nobody_elses() {
     play([standalone(), replica_set()], |scene| async move {
@@ -65,8 +66,8 @@ fn a_late_reply_is_nobody_elses() {
     });
 }
 
-/// The same where the reply does not come for long: its connection is given up after a while, and
-/// whoever waits for it gets another one.
+/// A late reply does not arrive within `DRAIN_LIMIT`. Then its connection is closed, and the
+/// operation that waits for the connection gets another one.
 #[test]
 fn a_reply_that_is_far_too_late_costs_its_connection() {
     play([standalone()], |scene| async move {
@@ -75,7 +76,7 @@ fn a_reply_that_is_far_too_late_costs_its_connection() {
         hold(&scene, doc! { "times": 1 }, "later", 60_000).await;
         let things = watched.things();
         let find = things.find_one(doc! { "_id": 0 });
-        // A time limit would be told to the server, which would answer in time (SEL-59).
+        // A time limit would be sent to the server, which would reply in time (SEL-59).
         let found = scene.leave_after(Duration::from_millis(50), find).await;
         assert_eq!(found, None, "it is held");
         let begun = scene.now();
@@ -90,8 +91,8 @@ fn a_reply_that_is_far_too_late_costs_its_connection() {
     });
 }
 
-/// Scenario 29: operation after operation turns away from a server that is slower than their time
-/// limits. Catches a new connection for each of them.
+/// Many operations give up because the server is slower than their time limits (scenario 29). Finds
+/// a new connection for each of them.
 #[test]
 fn timeouts_against_a_slow_server_need_no_new_connections() {
     play([standalone(), replica_set()], |scene| async move {
@@ -118,7 +119,8 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
             }
         }
         assert_eq!(missed, 200);
-        // A request that is written in part by the time costs its connection; few are.
+        // A request that is only partly written at the time limit costs its connection. This is
+        // rare.
         let closed = watched.diary.count(connection_closed);
         assert!(closed <= 30, "{closed} connections for {missed} operations");
         let made = watched.diary.count(connection_created);
@@ -130,10 +132,13 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
     });
 }
 
-/// What changed for a server at a moment: its pool's state, or whether it can be chosen.
+/// Returns the address of a server whose pool or description changed. The first flag is true for
+/// the pool. The second one is true if the pool is ready or the server can be selected.
 fn change(event: &Event) -> Option<(String, bool, bool)> {
     match &event.kind {
-        EventKind::Pool(PoolEvent::Ready { address }) => Some((address.to_string(), true, true)),
+        EventKind::Pool(PoolEvent::Ready { address, .. }) => {
+            Some((address.to_string(), true, true))
+        }
         EventKind::Pool(PoolEvent::Cleared { address, .. }) => {
             Some((address.to_string(), true, false))
         }
@@ -145,7 +150,8 @@ fn change(event: &Event) -> Option<(String, bool, bool)> {
     }
 }
 
-/// Operations without retries, one after the other, until time is up; the errors that they met.
+/// Starts tasks that run operations without retries for 26 s. Each task returns its number of
+/// errors.
 async fn keep_asking(scene: Scene, watched: &Watched) -> Vec<crate::scene::Task<u32>> {
     let until = scene.now() + Duration::from_secs(26);
     let tasks = (0..8_u64).map(|n| {
@@ -165,9 +171,9 @@ async fn keep_asking(scene: Scene, watched: &Watched) -> Vec<crate::scene::Task<
     tasks.collect()
 }
 
-/// Scenario 18: operations all the time, and servers that come and go. Catches a pool that becomes
-/// ready after its server can be chosen, or is cleared before its server is given up: somebody
-/// would choose the server and find its pool paused.
+/// Operations run all the time while servers fail and recover (scenario 18). Finds a pool that
+/// becomes ready after its server can be selected, or that is cleared before the server is unknown.
+/// An operation would select the server and find its pool paused.
 #[test]
 fn who_chooses_a_server_finds_its_pool_open() {
     play([standalone(), sharded()], |scene| async move {
@@ -196,7 +202,7 @@ fn who_chooses_a_server_finds_its_pool_open() {
             failed += task.join().await;
         }
         assert!(failed > 0, "nobody was disturbed");
-        // Nobody is refused in the moment in which it asks.
+        // No check out fails directly after its start.
         let mut last = std::collections::BTreeMap::new();
         let asked = watched.diary.notes(|event| {
             let EventKind::Pool(pool) = &event.kind else {
@@ -214,8 +220,8 @@ fn who_chooses_a_server_finds_its_pool_open() {
     });
 }
 
-/// A pool is cleared in the moment in which its server is given up, and becomes ready in that in
-/// which the server is found.
+/// Asserts that a pool is cleared at the time at which its server becomes unknown, and is ready at
+/// the time at which its server is found.
 fn assert_changes_come_together(watched: &Watched) {
     let changes = watched
         .diary
@@ -231,7 +237,7 @@ fn assert_changes_come_together(watched: &Watched) {
     assert!(clears >= 4, "{clears} clears");
 }
 
-/// A cursor with two documents read of six, and four to be fetched in two batches.
+/// Opens a cursor with six documents, and reads the two documents of its first batch.
 async fn open_cursor(
     watched: &Watched,
 ) -> onionskin::Cursor<onionskin_simulations::world::SimRuntime, Document> {
@@ -245,7 +251,7 @@ async fn open_cursor(
     cursor
 }
 
-/// The connection of an operation breaks: the pool is cleared.
+/// Breaks the connection of an operation, which clears the pool.
 async fn clear(scene: &Scene, watched: &Watched) {
     let broken = doc! {
         "failCommands": ["insert"], "appName": "batches", "closeConnection": true,
@@ -259,10 +265,10 @@ async fn clear(scene: &Scene, watched: &Watched) {
 
 const BATCHES: &str = "retryReads=true&retryWrites=false&appname=batches";
 
-/// Scenario 20: a pool is cleared between two batches of a cursor. The next batch can come from
-/// this server alone (SEL-2) and is fetched once (RR-7), so it waits until the server was found
-/// usable again. Catches a fetch that fails on the paused pool, is sent elsewhere, or clears the
-/// pool again.
+/// A pool is cleared between two batches of a cursor (scenario 20). The next `getMore` goes to the
+/// same server (SEL-2) and is not retried (RR-7), so it waits until the server is found again.
+/// Finds a `getMore` that fails on the paused pool, goes to another server, or clears the pool
+/// again.
 #[test]
 fn a_batch_waits_for_its_server_while_the_pool_is_paused() {
     play([standalone(), replica_set_of(1)], |scene| async move {
@@ -285,8 +291,8 @@ fn a_batch_waits_for_its_server_while_the_pool_is_paused() {
     });
 }
 
-/// Once the pool is ready again the cursor goes on, on whatever connection. Catches a cursor that
-/// ends with the connection that it was opened on.
+/// When the pool is ready again, the cursor continues on another connection. Finds a cursor that
+/// ends with the connection on which it was opened.
 #[test]
 fn a_cursor_outlives_the_clear_of_its_pool() {
     play([standalone(), replica_set_of(1)], |scene| async move {

@@ -1,5 +1,5 @@
-//! Races that drivers really had, as far as sockets are closed: under a lock, or never. Each test
-//! says what it was, and which mistake it catches.
+//! Races that drivers really had: sockets that are closed under a lock or never. Each test names
+//! the mistake that it finds.
 
 use crate::{
     diary::{Diary, connection_closed, connection_ready, pool_cleared},
@@ -33,18 +33,18 @@ use std::{
     time::Duration,
 };
 
-/// How long another thread may take, in real time, to look at the client.
+/// The longest time, in real time, that another thread needs to read the state of the client.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A runtime on which each closing of a socket takes as long as another thread needs to look at
-/// the client: for ever, if the client is locked meanwhile.
+/// A runtime on which closing a socket takes until another thread has read the state of the client.
+/// If the client is locked meanwhile, the other thread cannot.
 #[derive(Clone)]
 struct Slow {
     inner: SimRuntime,
     closings: Arc<Closings>,
 }
 
-/// What became of the sockets so far.
+/// The number of closed sockets, and the number of those that were closed under the lock.
 #[derive(Default)]
 struct Closings {
     client: Mutex<Option<Client<Slow>>>,
@@ -59,7 +59,7 @@ impl Closings {
     }
 }
 
-/// Counts as open until it is dropped.
+/// A guard that counts its socket as closed when it is dropped.
 struct Open(Arc<Closings>);
 
 impl Drop for Open {
@@ -117,7 +117,7 @@ impl Runtime for Slow {
     type Sleep = SimSleep;
 
     async fn connect(&self, address: SocketAddr) -> io::Result<SlowStream> {
-        // Dials that are given up count as well.
+        // Connection attempts that are given up count as well.
         let open = Open(self.closings.clone());
         let inner = self.inner.connect(address).await?;
         Ok(SlowStream { inner, _open: open })
@@ -156,7 +156,7 @@ impl Runtime for Slow {
     }
 }
 
-/// A client on such a runtime.
+/// A client on a [`Slow`] runtime.
 struct Stage {
     scene: Scene,
     client: Client<Slow>,
@@ -203,7 +203,7 @@ impl Stage {
         self.scene.fail(0, doc! { "times": times }, data).await;
     }
 
-    /// Makes so many connections that are there at the same time.
+    /// Makes this number of connections that exist at the same time.
     async fn connect(&self, count: i32) {
         self.fail(
             "find",
@@ -223,7 +223,8 @@ impl Stage {
         }
     }
 
-    /// Asserts that at least so many sockets were closed since, none of them under the lock.
+    /// Asserts that at least `least` more than `since` sockets were closed, none of them under the
+    /// lock.
     fn assert_closed(&self, least: u32, since: u32, what: &str) {
         let closed = self.closings.count.load(Ordering::Relaxed) - since;
         assert!(closed >= least, "{what}: {closed} closed");
@@ -245,8 +246,8 @@ impl Stage {
     }
 }
 
-/// Scenario 21: a pool is cleared that has many idle connections. Catches a lock that is held while
-/// stale sockets close: whoever wants a server, or anything else of the client, would have to wait.
+/// A pool with many idle connections is cleared (scenario 21). Finds a lock that is held while
+/// stale sockets close. All other calls of the client would wait for the lock.
 #[test]
 fn others_go_on_while_stale_sockets_close() {
     play([standalone()], |scene| async move {
@@ -267,8 +268,8 @@ fn others_go_on_while_stale_sockets_close() {
     });
 }
 
-/// Scenario 25: connections are closed in all the ways that there are. Catches a socket that is
-/// closed while the client is locked: where that asks the client for anything, it never ends.
+/// Connections are closed in every way (scenario 25). Finds a socket that is closed while the
+/// client is locked. If the close calls the client, the client deadlocks.
 #[test]
 fn no_socket_is_closed_under_the_lock() {
     play([standalone()], |scene| async move {
@@ -293,7 +294,7 @@ fn no_socket_is_closed_under_the_lock() {
             )
             .await;
         let things = stage.things();
-        // A time limit would be told to the server, which would answer in time (SEL-59).
+        // A time limit would be sent to the server, which would reply in time (SEL-59).
         let find = scene.leave_after(Duration::from_millis(50), things.find_one(doc! {}));
         assert_eq!(find.await, None, "it is held");
         scene.pause(4_000).await;
@@ -314,9 +315,9 @@ fn no_socket_is_closed_under_the_lock() {
     });
 }
 
-/// Scenario 32: a client is closed while an operation waits for a reply that never comes, since
-/// the way to its server is lost. Catches a close that ends the checks first, which alone would
-/// notice: it would wait for that operation for ever.
+/// A client closes while an operation waits for the reply of an unreachable server (scenario 32).
+/// Finds a close that ends the monitors first. Only a check can notice that the server is
+/// unreachable, so such a close would wait for ever.
 #[test]
 fn a_close_does_not_wait_for_ever_for_a_lost_server() {
     play([standalone(), replica_set()], |scene| async move {
@@ -343,7 +344,7 @@ fn a_close_does_not_wait_for_ever_for_a_lost_server() {
                 .until_within(Duration::from_secs(60), "the close", || close.is_over())
                 .await;
             let took = scene.now().saturating_since(begun);
-            // A check, a failed one, and goodbye to the sessions.
+            // The time contains the current check, a failed check, and the end of the sessions.
             assert!(took <= Duration::from_secs(12), "{mode}: {took:?}");
             let error = find.join().await.expect_err("its server is lost");
             let is_told = matches!(error.kind(), ErrorKind::Interrupted { .. });

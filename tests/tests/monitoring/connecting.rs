@@ -1,5 +1,5 @@
-//! Races that pools of drivers really had, as far as they are about connections that are being
-//! made. Each test says what it was, and which mistake it catches.
+//! Races that pools of drivers really had: those about connections that are being established. Each
+//! test names the mistake that it finds.
 
 use crate::{
     diary::{
@@ -13,13 +13,14 @@ use onionskin_core::error::ErrorKind;
 use onionskin_simulations::world::plan::Disaster;
 use std::time::Duration;
 
-/// Moments of a connection's making: dialled, asked for a hello, nearly done.
+/// Returns times within the establishment of a connection, from the dial until nearly the end.
 fn moments() -> impl Iterator<Item = Duration> {
     (0..50).map(|n| Duration::from_micros(20 * n))
 }
 
-/// Scenario 11: who waits for a connection leaves while it is being made. Catches one that is lost,
-/// or that goes on to count as pending: the only place of the pool would be taken for ever.
+/// An operation is dropped while a connection is established for it (scenario 11). Finds a
+/// connection that is lost or stays pending. Then the pool, which has one place, could never make
+/// another one.
 #[test]
 fn a_connection_outlives_who_it_was_made_for() {
     play([standalone(), replica_set()], |scene| async move {
@@ -30,15 +31,17 @@ fn a_connection_outlives_who_it_was_made_for() {
             let found = find.await;
             let is_left = watched.diary.count(connection_created) > 0 && found.is_none();
             if n % 2 == 0 {
-                // Whoever comes next while it is being made gets it.
+                // The next operation gets the connection, if the connection is still being
+                // established.
                 watched.find().await.expect("a connection");
             } else {
-                // So does who comes when it is there.
+                // The next operation gets the connection, if the connection was established before.
                 scene.pause(100).await;
                 watched.find().await.expect("a connection");
             }
             assert_eq!(watched.client.counts().waiting, 0);
-            // Where it was the request that stopped in its midst, the connection goes with it.
+            // If the operation was dropped after a part of its request was written, its connection
+            // is closed.
             let made = watched.diary.count(connection_created);
             let closed = watched.diary.count(connection_closed);
             assert_eq!(made, closed + 1, "{moment:?}");
@@ -49,8 +52,8 @@ fn a_connection_outlives_who_it_was_made_for() {
     });
 }
 
-/// Scenario 28: the time limit of an operation passes while a connection is made for it. Catches a
-/// limit of the caller's that is held against the server: the pool would be cleared without cause.
+/// The time limit of an operation ends while a connection is established for it (scenario 28).
+/// Finds a limit of the caller that counts as an error of the server and clears the pool.
 #[test]
 fn a_callers_limit_during_a_connect_clears_no_pool() {
     play([standalone(), replica_set()], |scene| async move {
@@ -66,7 +69,7 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
                 scene.fail(scene.primary(), doc! { "times": 2 }, held).await;
             }
             let mut missed = 0;
-            // A limit of zero is none.
+            // A limit of zero means no limit.
             for moment in moments().skip(1) {
                 let things = watched.things();
                 let find = things.find_one(doc! {}).timeout(moment);
@@ -81,7 +84,8 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
             watched.assert_count(0, "pool cleared", pool_cleared);
             watched.assert_count(0, "unknown", unknown);
             if slow {
-                // They all waited for the same few, which came in the end.
+                // All operations waited for the same few connections, which were established in the
+                // end.
                 let made = watched.diary.count(connection_created);
                 let closed = watched.diary.count(connection_closed);
                 assert!(made <= 4 + closed, "{made} connections");
@@ -92,8 +96,8 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
     });
 }
 
-/// Scenario 31: logins fail, and the pool wants to have connections all the same. Catches a pool
-/// that tries again as fast as it can, and connections that stay open after they failed.
+/// Authentication fails while the pool populates itself (scenario 31). Finds a pool that tries
+/// again as fast as possible, and connections that stay open after they failed.
 #[test]
 fn logins_that_fail_make_no_endless_connections() {
     play([standalone()].map(with_login), |scene| async move {
@@ -108,12 +112,13 @@ fn logins_that_fail_make_no_endless_connections() {
         let watched = scene.client(options);
         for _ in 0..10 {
             scene.pause(1_000).await;
-            // A monitor's, a measurement's, and the one that is being made.
+            // The connections are one of the monitor, one of the round trip time measurement, and
+            // one that is being established.
             let open = scene.operator.open_links();
             assert!(open <= 3 * members, "{open} connections");
         }
         let made = watched.diary.count(connection_created);
-        // One with each check that finds the server, which is one a second at the most.
+        // There is one attempt for each check that finds the server, at most one per second.
         assert!((5..=12).contains(&made), "{made} connections");
         watched.assert_count(made, "connection closed", connection_closed);
         for member in 0..members {
@@ -125,7 +130,7 @@ fn logins_that_fail_make_no_endless_connections() {
     });
 }
 
-/// What keeps connections from being made.
+/// An obstacle to establishing connections.
 #[derive(Clone, Copy, Debug)]
 enum Obstacle {
     Nothing,
@@ -155,8 +160,8 @@ async fn obstruct(scene: &Scene, obstacle: Obstacle) {
     scene.fail(0, "alwaysOn", held).await;
 }
 
-/// Scenario 32: a client is closed while its connections are being made, some for operations that
-/// wait. Catches a close that waits for them, and operations that are never told.
+/// A client closes while its connections are established, some for operations that wait
+/// (scenario 32). Finds a close that waits for them, and operations that get no error.
 #[test]
 fn a_client_closes_at_once_while_it_connects() {
     use Obstacle::{LostOnTheWay, Nothing, SlowHello, SlowLogin};
@@ -177,7 +182,8 @@ fn a_client_closes_at_once_while_it_connects() {
                 let begun = scene.now();
                 watched.client.clone().shutdown().await;
                 let took = scene.now().saturating_since(begun);
-                // Exchanges that had begun come to their end, and sessions are told goodbye.
+                // Only exchanges that had begun, and the command that ends the sessions, may take
+                // time.
                 let is_quick = took.is_zero() || matches!(obstacle, Nothing);
                 assert!(is_quick, "{obstacle:?}, {moment:?}: {took:?}");
                 for find in finds {

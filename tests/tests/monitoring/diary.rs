@@ -1,4 +1,4 @@
-//! What a client tells about itself, kept and looked through.
+//! Stores the events of a client and searches them.
 
 use onionskin::event::EventListener;
 use onionskin_core::{
@@ -9,7 +9,7 @@ use onionskin_core::{
 use onionskin_simulations::world::runtime::member_addresses;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A question to an event.
+/// A condition on an event.
 pub(crate) type Is = fn(&Event) -> bool;
 
 /// All events of a client so far.
@@ -30,39 +30,39 @@ impl Diary {
         self.lock().iter().filter(|event| is(event)).count()
     }
 
-    /// When these happened.
+    /// Returns the times of the events that fulfil the condition.
     pub(crate) fn times(&self, is: impl Fn(&Event) -> bool) -> Vec<Instant> {
         let events = self.lock();
         events.iter().filter(|e| is(e)).map(|e| e.at).collect()
     }
 
-    /// What `note` has to say about the events, in their order.
+    /// Returns the results of `note` for all events, in their order.
     pub(crate) fn notes<T>(&self, note: impl Fn(&Event) -> Option<T>) -> Vec<T> {
         self.lock().iter().filter_map(note).collect()
     }
 
-    /// How many events there are, for [`notes_since`](Self::notes_since).
+    /// Returns the number of events so far, for [`notes_since`](Self::notes_since).
     pub(crate) fn mark(&self) -> usize {
         self.lock().len()
     }
 
-    /// The same from a [`mark`](Self::mark) on.
+    /// Returns the results of `note` for the events after a [`mark`](Self::mark).
     pub(crate) fn notes_since<T>(&self, mark: usize, note: impl Fn(&Event) -> Option<T>) -> Vec<T> {
         self.lock()[mark..].iter().filter_map(note).collect()
     }
 
-    /// The short names of all events, for messages.
+    /// Returns the times and short names of all events, for failure messages.
     pub(crate) fn names(&self) -> Vec<String> {
         self.notes(|event| Some(format!("{:?} {}", event.at.since_start(), name(event))))
     }
 }
 
-/// A server became unknown.
+/// True if a server became unknown.
 pub(crate) fn unknown(event: &Event) -> bool {
     became(ServerType::Unknown)(event)
 }
 
-/// A server became this.
+/// Returns the condition that a server became one of this type.
 pub(crate) fn became(wanted: ServerType) -> impl Fn(&Event) -> bool {
     move |event| {
         matches!(
@@ -137,7 +137,7 @@ pub(crate) fn heartbeat_failed(event: &Event) -> bool {
     )
 }
 
-/// The heartbeats of one member, of those that `is` picks.
+/// Returns the condition that an event is a heartbeat event of this member and fulfils `is`.
 pub(crate) fn heartbeats_of(member: usize, is: Is) -> impl Fn(&Event) -> bool {
     let wanted = member_addresses(member + 1).swap_remove(member);
     move |event| {
@@ -153,7 +153,7 @@ pub(crate) fn heartbeats_of(member: usize, is: Is) -> impl Fn(&Event) -> bool {
     }
 }
 
-/// The heartbeats, with whether they were awaited.
+/// Returns the name of a heartbeat event, and whether it is awaited.
 pub(crate) fn heartbeat(event: &Event) -> Option<(&'static str, bool)> {
     match &event.kind {
         EventKind::Sdam(SdamEvent::HeartbeatStarted { awaited, .. }) => Some(("started", *awaited)),
@@ -165,7 +165,7 @@ pub(crate) fn heartbeat(event: &Event) -> Option<(&'static str, bool)> {
     }
 }
 
-/// The topology's life, as the files name its events.
+/// Returns the name of an event of the topology, with the topology types before and after.
 pub(crate) fn topology_life(event: &Event) -> Option<(&'static str, TopologyType, TopologyType)> {
     let unknown = TopologyType::Unknown;
     let kind = |description: &TopologyDescription| description.topology_type;
@@ -186,7 +186,7 @@ pub(crate) fn topology_changed(event: &Event) -> bool {
     )
 }
 
-/// The events of pools, by the names of the files.
+/// Returns the name of an event of a pool.
 pub(crate) fn pool_name(event: &Event) -> Option<&'static str> {
     let EventKind::Pool(event) = &event.kind else {
         return None;
@@ -211,7 +211,7 @@ pub(crate) fn pool_name(event: &Event) -> Option<&'static str> {
     })
 }
 
-/// Commands: `find started`, `insert failed`.
+/// Returns the name of a command event, such as `find started` or `insert failed`.
 pub(crate) fn command_name(event: &Event) -> Option<String> {
     match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, .. }) => {

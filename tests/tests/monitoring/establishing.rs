@@ -1,8 +1,8 @@
-//! How long making a connection may take: prose tests 4a and 4b of client-side operations timeout,
-//! and what becomes of a connection whose operation has no time left.
+//! Time limits of establishing a connection: two prose tests of client-side operations timeout
+//! (CSOT prose 4a, CSOT prose 4b), and a connection whose operation has no time left.
 //!
-//! All times of the prose tests are twenty times as long here: a socket of this world is full now
-//! and then, for as long as those tests let a server think.
+//! All times of the prose tests are multiplied by 20. A simulated socket is full now and then, for
+//! about as long as the original times.
 
 use crate::{
     diary::{
@@ -25,7 +25,8 @@ fn blocked(commands: &[&str], millis: i32) -> Document {
     }
 }
 
-/// Prose test 4a, "timeoutMS used for handshake commands" (CMAP-154).
+/// "timeoutMS used for handshake commands" (CSOT prose 4a): `timeoutMS` bounds a handshake command
+/// in background population (CMAP-154).
 #[test]
 fn a_login_in_the_background_has_the_time_of_an_operation() {
     play(any_topology().map(with_login), |scene| async move {
@@ -48,7 +49,8 @@ fn a_login_in_the_background_has_the_time_of_an_operation() {
         };
         assert_eq!(*wait, Wait::Handshake);
         assert_eq!(message, "authentication took longer than 200 ms");
-        // A login that fails puts the server in doubt (CMAP-45), until its next check.
+        // A failed authentication gets no overload label (CMAP-45), so the pool is cleared until
+        // the next check.
         watched.assert_count(1, "pool cleared", pool_cleared);
         watched
             .wait_for(1, "connection ready", connection_ready)
@@ -57,7 +59,8 @@ fn a_login_in_the_background_has_the_time_of_an_operation() {
     });
 }
 
-/// Prose test 4b, "timeoutMS is refreshed for each handshake command" (CMAP-154).
+/// "timeoutMS is refreshed for each handshake command" (CSOT prose 4b): `timeoutMS` bounds each
+/// handshake command anew (CMAP-154).
 #[test]
 fn each_step_in_the_background_has_the_time_anew() {
     play(any_topology().map(with_login), |scene| async move {
@@ -76,8 +79,8 @@ fn each_step_in_the_background_has_the_time_anew() {
     });
 }
 
-/// CMAP-153, scenario 28: the time of an operation ends its wait; what it waited for is finished
-/// all the same, and neither server nor pool suffers.
+/// The time limit of an operation ends its wait for a connection (CMAP-153). The connection is
+/// established nevertheless, and the server and its pool are not affected (scenario 28).
 #[test]
 fn who_has_no_time_for_a_login_leaves_the_connection_to_the_next() {
     play(any_topology().map(with_login), |scene| async move {
@@ -104,8 +107,9 @@ fn who_has_no_time_for_a_login_leaves_the_connection_to_the_next() {
     });
 }
 
-/// CMAP-153: without `timeoutMS`, `socketTimeoutMS` bounds each command; without that,
-/// `connectTimeoutMS` does, so that a silent server does not keep its place for ever.
+/// Without `timeoutMS`, `socketTimeoutMS` bounds each command of the handshake (CMAP-153). Without
+/// both, `connectTimeoutMS` does, so that a silent server does not keep a pending connection for
+/// ever.
 #[test]
 fn without_a_time_limit_the_older_ones_bound_each_step() {
     for (options, limit) in [

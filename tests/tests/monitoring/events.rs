@@ -1,4 +1,4 @@
-//! What listeners hear of discovery and monitoring, and the messages that logs get of it.
+//! The events of discovery and monitoring that listeners get, and the log messages made from them.
 
 use crate::{
     diary::{
@@ -17,8 +17,8 @@ use onionskin_core::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// EVT-1, EVT-2: a listener, which is a closure, hears each of the nine events with all its fields,
-/// and the messages of logs, which `tracing` gets, are made of the same events.
+/// A listener, which is a closure (EVT-2), gets each of the nine events with all fields. The log
+/// messages are made from the same events (EVT-1).
 #[test]
 fn a_listener_hears_each_event_of_a_topology() {
     play([standalone()], |scene| async move {
@@ -61,8 +61,9 @@ fn a_listener_hears_each_event_of_a_topology() {
     });
 }
 
-/// `metadata-not-propagated`, "metadata append does not create new connections or close existing
-/// ones and no hello command is sent" (HELLO-47, HELLO-48).
+/// Official test file `metadata-not-propagated`, "metadata append does not create new connections
+/// or close existing ones and no hello command is sent". Metadata can be appended later (HELLO-47)
+/// and applies to new connections only (HELLO-48).
 #[test]
 fn appended_metadata_is_for_connections_to_come() {
     play([standalone()], |scene| async move {
@@ -84,7 +85,7 @@ fn appended_metadata_is_for_connections_to_come() {
         let commands = watched.diary.notes(command_name);
         let expected = ["ping started", "ping succeeded"];
         assert_eq!(commands, [expected, expected].concat());
-        // HELLO-45
+        // A string with the separator is an error (HELLO-45).
         let bad = DriverInfo::new("frame|work");
         watched
             .client
@@ -95,12 +96,12 @@ fn appended_metadata_is_for_connections_to_come() {
     });
 }
 
-/// Reads the events of a client of one server.
+/// Checks the events of a client of one server.
 struct Reader {
     topology: TopologyId,
     address: Address,
     counts: BTreeMap<&'static str, u32>,
-    /// When the check under way began, and on which connection.
+    /// The start time and the connection of the check under way.
     started: Option<(Instant, u64)>,
     messages: BTreeSet<String>,
 }
@@ -123,12 +124,13 @@ impl Reader {
 
     fn read_topology(&self, event: &SdamEvent) -> Option<&'static str> {
         let (id, address, name) = match event {
-            SdamEvent::TopologyOpening { topology } => (topology, None, "opening"),
-            SdamEvent::TopologyClosed { topology } => (topology, None, "closed"),
+            SdamEvent::TopologyOpening { topology, .. } => (topology, None, "opening"),
+            SdamEvent::TopologyClosed { topology, .. } => (topology, None, "closed"),
             SdamEvent::TopologyDescriptionChanged {
                 topology,
                 previous,
                 new,
+                ..
             } => {
                 assert_eq!(previous.id, new.id);
                 let is_end = new.servers.is_empty();
@@ -141,17 +143,18 @@ impl Reader {
                 assert!(new.topology_type == expected || is_first, "{new:?}");
                 (topology, None, "changed")
             }
-            SdamEvent::ServerOpening { topology, address } => {
-                (topology, Some(address), "server opening")
-            }
-            SdamEvent::ServerClosed { topology, address } => {
-                (topology, Some(address), "server closed")
-            }
+            SdamEvent::ServerOpening {
+                topology, address, ..
+            } => (topology, Some(address), "server opening"),
+            SdamEvent::ServerClosed {
+                topology, address, ..
+            } => (topology, Some(address), "server closed"),
             SdamEvent::ServerDescriptionChanged {
                 topology,
                 address,
                 previous,
                 new,
+                ..
             } => {
                 assert_eq!((&previous.address, &new.address), (address, address));
                 let types = [previous.server_type, new.server_type];
@@ -190,6 +193,7 @@ impl Reader {
                 awaited,
                 duration,
                 reply,
+                ..
             } => {
                 let (started, connection) = self.started.take().expect("it started");
                 assert_eq!(*driver_connection_id, connection);

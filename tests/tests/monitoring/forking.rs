@@ -1,5 +1,5 @@
-//! A client with monitors in a process that is forked: a runtime that goes on in the child says so
-//! (CMAP-37, CMAP-103, CMAP-105). Here it only says so; the parent is not there any more.
+//! A client with monitors in a process that forks (CMAP-37, CMAP-103, CMAP-105). The runtime only
+//! reports another process id, as it would in the child. There is no parent process.
 
 use crate::{
     diary::{
@@ -30,7 +30,7 @@ use std::{
     time::Duration,
 };
 
-/// The simulated runtime in a process that can become another one.
+/// The simulated runtime with a process id that can change.
 #[derive(Clone)]
 struct Forkable {
     inner: SimRuntime,
@@ -87,7 +87,7 @@ impl Runtime for Forkable {
 
 type Things = Collection<Forkable, Document>;
 
-/// A find that the server thinks about for long.
+/// Starts a `find` that the server blocks for two seconds.
 async fn slow_find(scene: &Scene, things: &Things) -> Task<bool> {
     let data = doc! {
         "failCommands": ["find"], "appName": "forks", "blockConnection": true,
@@ -100,7 +100,7 @@ async fn slow_find(scene: &Scene, things: &Things) -> Task<bool> {
     find
 }
 
-/// The sessions of all commands.
+/// Returns the session ids of all commands after the mark.
 fn sessions(diary: &Diary, mark: usize) -> BTreeSet<Vec<u8>> {
     let told = diary.notes_since(mark, |event| match &event.kind {
         EventKind::Command(CommandEvent::Started { command, .. }) => {

@@ -1,6 +1,6 @@
-//! Scenario 14: the client's process stands still while servers go on, as a function between two
-//! calls or a machine that is suspended. Afterwards there is no burst of checks, no monitor is
-//! dead, and servers that were healthy all the time are not given up.
+//! The client's process is suspended while servers continue, like a function between two calls
+//! (scenario 14). Afterwards there is no burst of checks, every monitor works, and servers that
+//! were healthy all the time stay known.
 
 use crate::{
     diary::{
@@ -13,7 +13,7 @@ use onionskin_core::{description::ServerType, event::Event};
 use onionskin_simulations::{deployment::DeploymentOptions, world::plan::Disaster};
 use std::time::Duration;
 
-/// From a nap, which no limit notices, to a night.
+/// The durations of freezes in seconds, from three seconds to eight hours.
 const PAUSES: [u64; 3] = [3, 600, 8 * 3_600];
 
 const MODES: [&str; 2] = ["stream", "poll"];
@@ -22,7 +22,7 @@ fn everywhere() -> [DeploymentOptions; 3] {
     [standalone(), replica_set(), sharded()]
 }
 
-/// Stands still for so long, from this moment on.
+/// Suspends the client for this time, from now on.
 async fn freeze(scene: &Scene, pause: Duration) {
     let before = scene.now();
     scene.strike(Disaster::Freeze { client: 0, pause });
@@ -35,12 +35,13 @@ async fn settled(scene: &Scene, mode: &str) -> Watched {
         "serverMonitoringMode={mode}&connectTimeoutMS=2000"
     ));
     watched.insert(1).await.expect("a reply");
-    // In the middle of the time between two checks.
+    // The middle between two checks.
     scene.pause(15_000).await;
     watched
 }
 
-/// Checks that put something on the wire: those whose answers are no further ones of a stream.
+/// True for the start of a check that is not awaited, which always sends a command. An awaited
+/// check may only read the next streamed reply.
 fn asked(event: &Event) -> bool {
     heartbeat(event) == Some(("started", false))
 }
@@ -76,7 +77,8 @@ fn there_is_no_burst_of_checks_after_a_freeze() {
                 let servers = watched.client.topology().servers.len();
                 let checks = watched.diary.notes_since(mark, |e| asked(e).then_some(()));
                 assert!(checks.len() <= servers, "{} checks are sent", checks.len());
-                // Servers go on telling all the time; what they told is read, and that is all.
+                // Servers stream replies during the freeze. The client reads them later, and sends
+                // nothing for them.
                 let told = usize::try_from(pause / 10 + 4).expect("a number") * servers;
                 let started = watched
                     .diary
@@ -113,8 +115,8 @@ fn no_monitor_is_dead_after_a_freeze() {
     }
 }
 
-/// What happened to the servers meanwhile is found out at once: here the primary went away, and
-/// another one was elected.
+/// A change of the servers during the freeze is found at once. Here the primary was killed, and
+/// another member was elected.
 #[test]
 fn what_changed_during_a_freeze_is_found_out_soon() {
     for mode in MODES {
@@ -135,7 +137,7 @@ fn what_changed_during_a_freeze_is_found_out_soon() {
     }
 }
 
-/// Operations that were under way have their replies waiting for them.
+/// Operations under way find their replies after the freeze.
 #[test]
 fn operations_that_were_under_way_end_after_a_freeze() {
     play(everywhere(), |scene| async move {
@@ -150,7 +152,7 @@ fn operations_that_were_under_way_end_after_a_freeze() {
             })
         });
         let inserts: Vec<_> = inserts.collect();
-        // Requests are out, replies are not in.
+        // The requests are sent, and the replies have not arrived.
         scene.pause_for(Duration::from_micros(100)).await;
         freeze(&scene, Duration::from_secs(600)).await;
         for insert in inserts {
@@ -164,8 +166,7 @@ fn operations_that_were_under_way_end_after_a_freeze() {
     });
 }
 
-/// A check that was under way when the process stood still measured the pause and not the way to
-/// the server.
+/// The time of a check during the freeze is no sample of the round trip time.
 #[test]
 fn a_freeze_is_no_round_trip() {
     play(everywhere(), |scene| async move {
@@ -193,7 +194,7 @@ fn a_freeze_is_no_round_trip() {
     });
 }
 
-/// The same for connections that were being made: whoever waits for one is served, by the first
+/// A freeze while a connection is established. The operation that waits for it gets one, by this
 /// attempt or by the next.
 #[test]
 fn operations_that_waited_for_a_connection_end_after_a_freeze() {

@@ -1,5 +1,5 @@
-//! Ends and leaks: whatever is going on, a client closes at once and leaves nothing behind, and
-//! nothing grows or spins while it lives.
+//! Shutdown and leaks. A client closes at once in any state and leaves nothing behind. While it is
+//! open, nothing grows, and no loop spins.
 
 use crate::{
     diary::{heartbeat_failed, heartbeat_started, heartbeats_of},
@@ -13,8 +13,8 @@ use onionskin_core::{
 use onionskin_simulations::world::plan::Disaster;
 use std::time::Duration;
 
-/// Moments after a client's start at which its connections are in every state: dialled, asked for
-/// a hello, streaming, measured.
+/// Times after a client's start at which its connections are in different states: dialing, in the
+/// handshake, streaming, and measuring.
 const MOMENTS: [Duration; 9] = [
     Duration::ZERO,
     Duration::from_micros(30),
@@ -27,8 +27,8 @@ const MOMENTS: [Duration; 9] = [
     Duration::from_millis(10_001),
 ];
 
-/// Scenarios 1, 8, 26 and 45: whatever its monitors do, a client closes at once, and leaves no
-/// connection of a monitor or of a measurement behind.
+/// A client closes at once in every state of its monitors (scenario 1, scenario 8), and leaves no
+/// connection of a monitor (scenario 45) or of a round trip time measurement (scenario 26).
 #[test]
 fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
     play(
@@ -50,8 +50,7 @@ fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
     );
 }
 
-/// The same with operations that wait for a server that is not there: they are told, and nobody
-/// waits for anybody.
+/// A client closes at once while operations wait for a server that is down. The operations fail.
 #[test]
 fn a_client_closes_at_once_while_operations_wait_for_a_server() {
     play([standalone()], |scene| async move {
@@ -69,7 +68,7 @@ fn a_client_closes_at_once_while_operations_wait_for_a_server() {
     });
 }
 
-/// Scenario 27: measuring connections that break are replaced, not added.
+/// Connections that measure round trip times and break are replaced and not added (scenario 27).
 #[test]
 fn measurements_that_fail_leave_no_connections() {
     play([standalone(), sharded()], |scene| async move {
@@ -77,7 +76,8 @@ fn measurements_that_fail_leave_no_connections() {
         scene.pause(1_000).await;
         let links = scene.operator.open_links();
         for _ in 0..20 {
-            // One of the two that say hello is broken: the stream's or the measurement's.
+            // The fail point breaks one of two connections: that of the stream or that of the
+            // measurement.
             let broken = doc! {
                 "failCommands": ["hello", "isMaster"], "appName": "measured",
                 "closeConnection": true,
@@ -91,7 +91,7 @@ fn measurements_that_fail_leave_no_connections() {
     });
 }
 
-/// Scenario 38: checks that are polled come at their pace, also where they fail.
+/// Polled checks keep their interval, also if they fail (scenario 38).
 #[test]
 fn polling_is_no_tight_loop() {
     play(
@@ -122,8 +122,8 @@ fn assert_pace(times: &[onionskin_core::time::Instant], count: std::ops::RangeIn
     assert!(count.contains(&times.len()), "{} checks", times.len());
 }
 
-/// Scenario 39: a server that turns out not to belong to the deployment is left, with all
-/// connections to it. `10.0.0.0` is the first member by another name than its own.
+/// A server that does not belong to the deployment is removed, and all connections to it are closed
+/// (scenario 39). `10.0.0.0` is another name of the first member.
 #[test]
 fn connections_to_a_server_that_is_removed_are_closed() {
     play([replica_set()], |scene| async move {
@@ -137,7 +137,7 @@ fn connections_to_a_server_that_is_removed_are_closed() {
             addresses,
             ["member0:27017", "member1:27017", "member2:27017"]
         );
-        // Of each member: a monitor's, a measurement's, and two of the pool.
+        // Each member has a connection of its monitor, one of the measurement, and two of the pool.
         assert_eq!(scene.operator.open_links(), 3 * 4);
         assert_eq!(watched.client.counts().sockets, 3 * 4);
         let closed = watched
@@ -148,7 +148,7 @@ fn connections_to_a_server_that_is_removed_are_closed() {
     });
 }
 
-/// Scenario 45, over a long life: clients that come and go leave nothing on the servers.
+/// Clients that are created and dropped leave no connections on the servers (scenario 45).
 #[test]
 fn clients_that_come_and_go_leave_nothing() {
     play([replica_set(), sharded()], |scene| async move {

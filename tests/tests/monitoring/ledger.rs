@@ -1,5 +1,5 @@
-//! The books of one client's pools, kept from its events alone: who came when, who got what, and
-//! what was to be had meanwhile.
+//! Checks the events of a client's pools. The ledger follows which check outs wait, which
+//! connections they get, and which connections were available meanwhile.
 
 use onionskin_core::{
     address::Address,
@@ -8,7 +8,7 @@ use onionskin_core::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The pools of one client, all with the same bounds.
+/// The pools of one client, which all have the same limits.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     max_size: usize,
@@ -17,33 +17,34 @@ pub(crate) struct Ledger {
     books: BTreeMap<Address, Books>,
 }
 
-/// One pool.
+/// The state of one pool, as it follows from the events.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     now: Instant,
     is_ready: bool,
     is_unordered: bool,
-    /// When those who stand in the queue came.
+    /// The start times of the check outs in the wait queue.
     queue: VecDeque<Instant>,
-    /// Connections that are being made, and when those came for whom they are.
+    /// The connections that are being established, each with the start time of its check out.
     pending: BTreeMap<u64, Option<Instant>>,
-    /// One that has just been made, and for whom.
+    /// The connection that has just become ready, with the start time of its check out.
     handed: Option<(u64, Instant)>,
     idle: BTreeSet<u64>,
     used: BTreeSet<u64>,
-    /// Given back by somebody who left in the midst of an exchange; whether their replies have come
-    /// since is not told.
+    /// The connections that were checked in after a failed command. Events do not tell whether a
+    /// late reply has arrived since.
     left: BTreeSet<u64>,
-    /// In use by somebody who is about to give them back so.
+    /// The connections in use whose command has failed.
     leaving: BTreeSet<u64>,
-    /// When those came whose own connection was closed before they were told.
+    /// The start times of check outs whose connection was closed, and whose failure has to follow.
     orphans: Vec<Instant>,
-    /// How many got a connection, and how many were told that they get none.
+    /// The number of check outs that succeeded. `failed` is the number of those that failed.
     pub(crate) granted: usize,
     pub(crate) failed: usize,
-    /// Connections that were made for somebody who left before.
+    /// The number of connections that were established for a check out that had failed before.
     pub(crate) outlived: usize,
-    /// The most connections that there were, and that were being made, at a time.
+    /// The largest number of connections at a time. `most_pending` is that of connections being
+    /// established.
     pub(crate) most: usize,
     pub(crate) most_pending: usize,
 }
@@ -58,14 +59,14 @@ impl Ledger {
         }
     }
 
-    /// Who came at one moment with others cannot be told from them. So where many do, nothing is
-    /// said about the order, nor about whom a connection is made for.
+    /// Returns a ledger that does not check the order of the queue, and for which check out a
+    /// connection is established. Check outs that start at the same time cannot be distinguished.
     pub(crate) fn without_order(mut self) -> Self {
         self.is_unordered = true;
         self
     }
 
-    /// Keeps books of a whole life.
+    /// Checks all events of a client.
     pub(crate) fn read(mut self, events: &[Event]) -> Self {
         for (place, event) in events.iter().enumerate() {
             if let Err(what) = self.observe(event) {
@@ -76,7 +77,7 @@ impl Ledger {
         self
     }
 
-    /// The books of the only pool.
+    /// Returns the state of the only pool.
     pub(crate) fn only(&self) -> &Books {
         assert_eq!(self.books.len(), 1);
         self.books.values().next().expect("a pool")
@@ -111,7 +112,7 @@ impl Books {
         self.pending.len() + self.idle.len() + self.used.len() + self.left.len() + handed
     }
 
-    /// Nobody waits for what is there, or for what could be made: not for a moment.
+    /// Checks that no check out waits while a connection is available or can be established.
     fn on_time_passes(&self, max_size: usize, max_connecting: usize) -> Result<(), String> {
         if let Some(handed) = self.handed {
             return Err(format!("{handed:?} is not handed over"));
@@ -122,7 +123,7 @@ impl Books {
                 self.queue.len()
             ));
         }
-        // Without order, some in the queue may be those for whom connections are being made.
+        // Without order, check outs stay in the queue while connections are established for them.
         let made_for = self.pending.len() * usize::from(self.is_unordered);
         if self.queue.len() <= made_for {
             return Ok(());
@@ -147,7 +148,7 @@ impl Books {
             return Err(format!("{} being made", self.pending.len()));
         }
         if !self.queue.is_empty() && !self.is_ready && self.orphans.is_empty() {
-            // They are told in the same moment, one after the other.
+            // A clear fails all check outs of the queue at the same time, one after the other.
             self.handed
                 .map_or(Ok(()), |_| Err("handed out while paused".to_owned()))?;
         }
@@ -196,7 +197,7 @@ impl Books {
         Ok(())
     }
 
-    /// When somebody came who has waited for so long.
+    /// Returns the start time of a check out with this duration.
     fn came(&self, waited: std::time::Duration) -> Instant {
         Instant::ZERO + self.now.since_start().saturating_sub(waited)
     }
@@ -238,7 +239,7 @@ impl Books {
             return Ok(());
         }
         if self.handed.is_some_and(|(_, other)| other == came) {
-            // Too old by the time it was made.
+            // The time limit of the check out ended before its connection was ready.
             return Ok(());
         }
         Err(format!("nobody waits who came at {came}"))
@@ -270,7 +271,7 @@ impl Books {
         }
     }
 
-    /// Everybody was answered.
+    /// True if no check out waits and no connection is in use.
     pub(crate) fn is_at_rest(&self) -> bool {
         let owned = self.pending.values().any(Option::is_some);
         self.queue.is_empty() && self.used.is_empty() && self.orphans.is_empty() && !owned

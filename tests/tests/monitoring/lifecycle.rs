@@ -1,5 +1,5 @@
-//! How topologies begin, change their primary, and end:
-//! `T/unified/*-emit-topology-changed-before-close` and `rediscover-quickly-after-step-down`.
+//! Topologies that open, change their primary, and close: the official test files
+//! `unified/*-emit-topology-changed-before-close` and `unified/rediscover-quickly-after-step-down`.
 
 use crate::{
     diary::{command_name, pool_cleared, topology_changed, topology_life},
@@ -25,7 +25,8 @@ use std::{
 
 type Life = (&'static str, TopologyType, TopologyType);
 
-/// The life of the topology of a client that did nothing, closed after so many changes.
+/// Returns the topology events of a client that runs no operation and closes after this number of
+/// changes.
 async fn life(scene: Scene, options: &str, changes: usize) -> Vec<Life> {
     let watched = scene.client(options);
     watched.wait_for(changes, "changes", topology_changed).await;
@@ -41,7 +42,8 @@ async fn life(scene: Scene, options: &str, changes: usize) -> Vec<Life> {
     diary.notes(topology_life)
 }
 
-/// `standalone-emit-topology-changed-before-close` (SDAM-36, EVT-39).
+/// Official test file `standalone-emit-topology-changed-before-close`. The topology becomes
+/// `Unknown` before it closes (SDAM-36, EVT-39).
 #[test]
 fn a_standalones_topology_is_unknown_before_it_is_closed() {
     play([standalone()], |scene| async move {
@@ -56,12 +58,12 @@ fn a_standalones_topology_is_unknown_before_it_is_closed() {
     });
 }
 
-/// `replicaset-emit-topology-changed-before-close`.
+/// Official test file `replicaset-emit-topology-changed-before-close`.
 #[test]
 fn a_replica_sets_topology_is_unknown_before_it_is_closed() {
     play([replica_set()], |scene| async move {
         let life = life(scene, "", 4).await;
-        // Which member answers first is chance.
+        // The order in which the members reply is random.
         let no_primary = ReplicaSetNoPrimary;
         assert_eq!(life[0], ("opening", Unknown, Unknown));
         assert_eq!(life[1], ("changed", Unknown, no_primary));
@@ -71,7 +73,7 @@ fn a_replica_sets_topology_is_unknown_before_it_is_closed() {
     });
 }
 
-/// `sharded-emit-topology-changed-before-close`.
+/// Official test file `sharded-emit-topology-changed-before-close`.
 #[test]
 fn a_sharded_clusters_topology_is_unknown_before_it_is_closed() {
     play([sharded()], |scene| async move {
@@ -87,8 +89,8 @@ fn a_sharded_clusters_topology_is_unknown_before_it_is_closed() {
     });
 }
 
-/// `loadbalanced-emit-topology-changed-before-close` (EVT-36), on the machine of discovery alone:
-/// nothing is monitored, so that no server is needed.
+/// Official test file `loadbalanced-emit-topology-changed-before-close` (EVT-36). The test needs no
+/// server, because the discovery machine checks none behind a load balancer.
 #[test]
 fn a_load_balancers_topology_is_unknown_before_it_is_closed() {
     let id = TopologyId(bson::oid::ObjectId::from_bytes([7; 12]));
@@ -100,10 +102,10 @@ fn a_load_balancers_topology_is_unknown_before_it_is_closed() {
     let mut drain = |sdam: &mut Sdam| {
         while let Some(action) = sdam.poll_action() {
             match action {
-                Action::Emit(event) => life.extend(topology_life(&Event {
-                    at: Instant::ZERO,
-                    kind: EventKind::Sdam(event),
-                })),
+                Action::Emit(event) => {
+                    let event = Event::new(Instant::ZERO, EventKind::Sdam(event));
+                    life.extend(topology_life(&event));
+                }
                 Action::Open { .. } => panic!("nothing is monitored"),
                 _ => {}
             }
@@ -124,8 +126,8 @@ fn a_load_balancers_topology_is_unknown_before_it_is_closed() {
     assert_eq!(life, expected);
 }
 
-/// `rediscover-quickly-after-step-down`: servers tell of the change themselves, so that the next
-/// write finds the new primary long before the next check is due.
+/// Official test file `rediscover-quickly-after-step-down`. Streamed replies report the change, so
+/// that the next write finds the new primary long before the next check is due.
 #[test]
 fn a_new_primary_is_found_quickly_after_a_step_down() {
     play([replica_set()], |scene| async move {
@@ -164,8 +166,8 @@ fn a_new_primary_is_found_quickly_after_a_step_down() {
     });
 }
 
-/// An operation that is held and not polled, as the next batch of a cursor in a `select!`, does not
-/// hold up the end of its client for ever.
+/// An operation that is not polled, such as the next batch of a cursor in `select!`, does not delay
+/// the shutdown of its client for ever.
 #[test]
 fn shutdown_does_not_wait_for_an_operation_that_is_held_and_not_polled() {
     play([standalone()], |scene| async move {

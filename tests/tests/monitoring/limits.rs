@@ -1,5 +1,5 @@
-//! The time limit that commands give servers: the tests of `command-execution`, a file of the
-//! specification's `client-side-operations-timeout/tests/`, and of some others there.
+//! The time limits that commands send to servers: the tests of `command-execution`, a file of the
+//! specification's `client-side-operations-timeout/tests`, and some other tests of that folder.
 
 use crate::{
     diary::{Diary, connection_closed, pool_cleared},
@@ -9,7 +9,7 @@ use bson::{Document, doc};
 use onionskin_core::event::{CommandEvent, EventKind};
 use std::time::Duration;
 
-/// Every hello takes so long.
+/// Delays every hello by this time.
 async fn delay_hello(scene: &Scene, app: &str, millis: i32) {
     let data = doc! {
         "failCommands": ["hello", "isMaster"], "appName": app, "blockConnection": true,
@@ -18,10 +18,12 @@ async fn delay_hello(scene: &Scene, app: &str, millis: i32) {
     scene.fail(0, "alwaysOn", data).await;
 }
 
-/// `maxTimeMS` of the commands of this name that were sent.
+/// Returns the `maxTimeMS` of the commands with this name.
 fn max_times(diary: &Diary, name: &str) -> Vec<Option<i64>> {
     diary.notes(|event| match &event.kind {
-        EventKind::Command(CommandEvent::Started { facts, command }) if &*facts.name == name => {
+        EventKind::Command(CommandEvent::Started { facts, command, .. })
+            if &*facts.name == name =>
+        {
             let command = Document::try_from(&**command).expect("BSON");
             let limit = command.get("maxTimeMS");
             Some(limit.map(|limit| limit.as_i32().map(i64::from).expect("an integer")))
@@ -55,8 +57,8 @@ fn a_server_is_given_less_time_than_is_left() {
     });
 }
 
-/// "command is not sent if RTT is greater than timeoutMS": it could not be answered in time, and
-/// its connection stays as it is (SEL-59).
+/// "command is not sent if RTT is greater than timeoutMS": the reply could not arrive in time, so
+/// the operation fails and its connection stays open (SEL-59).
 #[test]
 fn a_command_that_cannot_be_answered_in_time_is_not_sent() {
     play(any_topology(), |scene| async move {
@@ -83,7 +85,8 @@ fn a_command_that_cannot_be_answered_in_time_is_not_sent() {
     });
 }
 
-/// "short-circuit is not enabled with only 1 RTT measurement" (SEL-55, SEL-59).
+/// "short-circuit is not enabled with only 1 RTT measurement": the minimum round trip time is zero
+/// (SEL-55), so the command is sent with the whole limit (SEL-59).
 #[test]
 fn one_measurement_does_not_keep_a_command_back() {
     play(any_topology(), |scene| async move {
@@ -103,8 +106,8 @@ fn one_measurement_does_not_keep_a_command_back() {
     });
 }
 
-/// "timeoutMS can be configured on a MongoClient" and "timeoutMS can be set to 0", for commands of
-/// both kinds; and what has no limit at all.
+/// "timeoutMS can be configured on a MongoClient" and "timeoutMS can be set to 0", for a read and
+/// for `run_command`. Without a limit there is no `maxTimeMS`.
 #[test]
 fn only_a_limit_that_ends_is_told() {
     play([standalone()], |scene| async move {
@@ -127,7 +130,7 @@ fn only_a_limit_that_ends_is_told() {
                     "{name} {limits:?}"
                 );
             }
-            // Servers refuse what is longer than 24 days.
+            // Servers refuse a limit of more than 24 days, so it is not sent.
             let long = app
                 .run_command(ping())
                 .timeout(Duration::from_hours(24 * 25));
@@ -139,8 +142,8 @@ fn only_a_limit_that_ends_is_told() {
     });
 }
 
-/// A limit that passes at the server is a timeout with the server's words in it, and leaves the
-/// connection as it is.
+/// A limit that passes at the server is a timeout error with the server's code. The connection
+/// stays open.
 #[test]
 fn a_limit_that_passes_at_the_server_is_a_timeout_and_costs_no_connection() {
     play(any_topology(), |scene| async move {
@@ -168,8 +171,8 @@ fn a_limit_that_passes_at_the_server_is_a_timeout_and_costs_no_connection() {
     });
 }
 
-/// "remaining timeoutMS applied to getMore": a cursor's own limit does not go along with its next
-/// batches, where `maxTimeMS` means something else.
+/// "remaining timeoutMS applied to getMore": a `getMore` does not send the limit of its cursor,
+/// because its `maxTimeMS` has another meaning.
 #[test]
 fn a_get_more_does_not_tell_its_limit() {
     play([standalone()], |scene| async move {

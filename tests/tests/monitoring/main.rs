@@ -1,9 +1,9 @@
-//! Discovery, monitoring and pools in front of the simulated deployment, in virtual time: what the
-//! specifications' integration tests ask of a client with a real server.
+//! Tests of discovery, monitoring and pools with the simulated deployment, in virtual time. They
+//! run what the integration tests of the specifications run with a real server.
 //!
-//! Tests name the official file or prose test that they answer: `T/unified/...` are files of the
-//! specification's `server-discovery-and-monitoring/tests`. Each runs the async client, with
-//! several seeds; a failure says how to see it again.
+//! Each test names its official test file or prose test. The files `unified/...` belong to the
+//! specification's `server-discovery-and-monitoring/tests`. Each test runs the async client with
+//! several seeds. A failure prints the command that repeats it.
 
 mod adaptive;
 mod authentication;

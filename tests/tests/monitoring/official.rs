@@ -1,4 +1,4 @@
-//! The official files `client-backpressure/tests`, in front of the deployments that they ask for.
+//! The official tests of `client-backpressure/tests`, with the deployments that they require.
 
 use crate::{
     diary::{command_name, pool_name},
@@ -12,8 +12,8 @@ use onionskin_tests::specifications::{self, TestFile};
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Operations for which there is no helper yet. Those of a whole database or client have the name
-/// of what they are called on.
+/// Operations of the official files that the client does not offer yet. An operation of a whole
+/// database or client has a prefix.
 const MISSING: [&str; 21] = [
     "bulkWrite",
     "client.clientBulkWrite",
@@ -78,7 +78,8 @@ async fn run(scene: Scene, file: Arc<Value>, tests: Arc<Vec<Value>>) {
         for entity in list(&file["createEntities"]) {
             let entity = &entity["client"];
             let observed = list(&test["expectEvents"]);
-            // The others are not used: `Watched::end` makes sure that there is no other.
+            // Clients without expected events are not created, because `Watched::end` asserts that
+            // no connection is left.
             if observed
                 .iter()
                 .any(|expected| expected["client"] == entity["id"])
@@ -111,7 +112,7 @@ async fn run(scene: Scene, file: Arc<Value>, tests: Arc<Vec<Value>>) {
             let of_it = |(entity, _): &&(&Value, Watched)| entity["id"] == expected["client"];
             let (entity, watched) = clients.iter().find(of_it).expect("a client");
             let told = || watched.diary.notes(|event| observed(entity, event));
-            // A cursor is ended in the background.
+            // A cursor sends its `killCursors` command in the background.
             let count = list(&expected["events"]).len();
             scene.until(case, || told().len() >= count).await;
             let (told, wanted) = (told(), list(&expected["events"]).iter().map(wanted));
@@ -223,7 +224,7 @@ async fn perform_without_cursor(
     Ok(Vec::new())
 }
 
-/// Lets a collection hold these documents and no others.
+/// Replaces the content of a collection by these documents.
 async fn fill(scene: &Scene, data: &Value) {
     let client = scene.client("");
     let database = client.client.database(text(&data["databaseName"]));
@@ -240,14 +241,14 @@ async fn fill(scene: &Scene, data: &Value) {
     client.end().await;
 }
 
-/// The options of a client, as a connection string has them.
+/// Returns the options of a client in the form of a connection string.
 fn options(entity: &Value) -> String {
     let options = entity["uriOptions"].as_object().into_iter().flatten();
     let pairs = options.map(|(name, value)| format!("{name}={value}"));
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// The name of an event that the client is to observe, as in `diary`.
+/// Returns the name of an event, as in `diary`, if the client observes this event.
 fn observed(entity: &Value, event: &Event) -> Option<String> {
     let observes = |name: &str| list(&entity["observeEvents"]).iter().any(|e| e == name);
     match &event.kind {
@@ -256,7 +257,7 @@ fn observed(entity: &Value, event: &Event) -> Option<String> {
             let (command, _) = told.split_once(' ')?;
             let ignored = list(&entity["ignoreCommandMonitoringEvents"]);
             let is_observed = observes("commandStartedEvent");
-            // Of what is not about the operations, the files do not speak.
+            // The official files do not mention `endSessions`, which belongs to no operation.
             let is_ignored = ignored.iter().any(|name| name == command) || command == "endSessions";
             (is_observed && !is_ignored).then_some(told)
         }
@@ -268,7 +269,7 @@ fn observed(entity: &Value, event: &Event) -> Option<String> {
     }
 }
 
-/// The same of an event that is expected.
+/// Returns the name of an expected event, as in `diary`.
 fn wanted(event: &Value) -> String {
     let (kind, details) = event
         .as_object()
@@ -289,7 +290,7 @@ fn operations(test: &Value) -> impl Iterator<Item = &Value> {
     list(&test["operations"]).iter()
 }
 
-/// The name under which an operation may be listed as missing.
+/// Returns the name of an operation, as in [`MISSING`].
 fn called(operation: &Value) -> String {
     let (name, object) = (text(&operation["name"]), text(&operation["object"]));
     let on = ["client", "database"]
@@ -315,7 +316,7 @@ fn text(value: &Value) -> &str {
         .unwrap_or_else(|| panic!("{value} is no text"))
 }
 
-/// A document, which is empty where there is none.
+/// Converts a document. A missing one is empty.
 fn document(value: &Value) -> Document {
     match Bson::try_from(value.clone()) {
         Ok(Bson::Document(document)) => document,
@@ -324,7 +325,7 @@ fn document(value: &Value) -> Document {
     }
 }
 
-/// A command, whose name comes first: the reader of JSON has not kept the order.
+/// Converts a command. Its name must come first, but the JSON parser does not keep the order.
 fn command(name: &str, value: &Value) -> Document {
     let mut rest = document(value);
     let mut command = doc! { name: rest.remove(name).expect("its name") };

@@ -1,5 +1,6 @@
-//! What errors of operations do to the server's description and its pool: `T/unified/find-*`,
-//! `insert-*`, `pool-clear-application-error`, `pool-cleared-error` and `cancel-server-check`.
+//! The effects of operation errors on the server description and the pool: the official test files
+//! `unified/find-*`, `insert-*`, `pool-clear-application-error`, `pool-cleared-error` and
+//! `cancel-server-check`.
 
 use crate::{
     diary::{command_name, heartbeat, pool_cleared, pool_name, unknown},
@@ -8,7 +9,8 @@ use crate::{
 use bson::doc;
 use onionskin_core::error::Error;
 
-/// `find-network-error`: server unknown, pool cleared, once (SDAM-100).
+/// Official test file `find-network-error`: the server becomes unknown and its pool is cleared,
+/// once (SDAM-100).
 #[test]
 fn a_find_whose_connection_breaks_resets_server_and_pool() {
     play(any_topology(), |scene| async move {
@@ -35,7 +37,7 @@ fn a_find_whose_connection_breaks_resets_server_and_pool() {
     });
 }
 
-/// `insert-network-error`.
+/// Official test file `insert-network-error`.
 #[test]
 fn an_insert_whose_connection_breaks_resets_server_and_pool() {
     play(any_topology(), |scene| async move {
@@ -54,7 +56,8 @@ fn an_insert_whose_connection_breaks_resets_server_and_pool() {
     });
 }
 
-/// `find-network-timeout-error`: a slow answer says nothing about the server (SDAM-101).
+/// Official test file `find-network-timeout-error`: a timeout changes neither server nor pool
+/// (SDAM-101).
 #[test]
 fn a_find_that_takes_too_long_changes_nothing() {
     play(any_topology(), |scene| async move {
@@ -75,7 +78,8 @@ fn a_find_that_takes_too_long_changes_nothing() {
     });
 }
 
-/// `find-shutdown-error`: two operations hear of the same shutdown; it counts once (SDAM-98).
+/// Official test file `find-shutdown-error`: two operations get the same shutdown error, and the
+/// pool is cleared once (SDAM-98).
 #[test]
 fn two_finds_that_meet_a_shutdown_reset_server_and_pool_once() {
     play(any_topology(), |scene| async move {
@@ -102,7 +106,7 @@ fn two_finds_that_meet_a_shutdown_reset_server_and_pool_once() {
     });
 }
 
-/// `insert-shutdown-error`.
+/// Official test file `insert-shutdown-error`.
 #[test]
 fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
     play(any_topology(), |scene| async move {
@@ -128,8 +132,8 @@ fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
     });
 }
 
-/// An error of a connection from before the clear is old news: the server has come back meanwhile,
-/// and stays (SDAM-86).
+/// An error on a connection of an older generation is stale (SDAM-86). The server has recovered and
+/// stays known.
 #[test]
 fn a_connection_that_breaks_after_the_pool_was_cleared_resets_nothing() {
     play(any_topology(), |scene| async move {
@@ -159,7 +163,8 @@ fn a_connection_that_breaks_after_the_pool_was_cleared_resets_nothing() {
     });
 }
 
-/// `pool-clear-application-error` (SDAM-117, CMAP-150).
+/// Official test file `pool-clear-application-error`: the clear precedes the check in of the broken
+/// connection (SDAM-117, CMAP-150).
 #[test]
 fn the_pool_is_cleared_before_a_broken_connection_is_checked_in() {
     play(any_topology(), |scene| async move {
@@ -184,8 +189,9 @@ fn the_pool_is_cleared_before_a_broken_connection_is_checked_in() {
     });
 }
 
-/// `pool-cleared-error`: those who wait for the pool's only connection are told that the pool was
-/// cleared, try again, and do not count against the server (SDAM-116).
+/// Official test file `pool-cleared-error`: check outs that wait for the only connection fail,
+/// because the pool is cleared. Their operations are retried, and their errors do not affect the
+/// server (SDAM-116).
 #[test]
 fn who_waited_for_a_pool_that_was_cleared_does_not_reset_the_server_again() {
     play([replica_set(), sharded_alone()], |scene| async move {
@@ -211,8 +217,9 @@ fn who_waited_for_a_pool_that_was_cleared_does_not_reset_the_server_again() {
     });
 }
 
-/// `cancel-server-check`: the check that runs is given up, so that the retry finds the server
-/// within the pace of waiting operations, not within that of checks (SDAM-109).
+/// Official test file `cancel-server-check`: a network error cancels the check under way
+/// (SDAM-109). So the retry finds the server after 500 ms, and not only after
+/// `heartbeatFrequencyMS`.
 #[test]
 fn an_operations_network_error_ends_the_check_that_runs() {
     play([replica_set_of(1), sharded_alone()], |scene| async move {

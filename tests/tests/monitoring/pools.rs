@@ -1,5 +1,5 @@
-//! The prose tests of `connection-monitoring-and-pooling.md`, in its order, and rows about pools
-//! that need a whole client.
+//! The prose tests of `connection-monitoring-and-pooling.md`, in their order, and other rules about
+//! pools that need a whole client.
 
 use crate::{
     diary::{Diary, check_out_failed, connection_ready, heartbeat_succeeded, pool_ready},
@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// Each pool option that there is, with another value than its default.
+/// All pool options, each with another value than its default.
 const ALL_OPTIONS: &str = "maxPoolSize=7&minPoolSize=2&maxIdleTimeMS=90000&maxConnecting=3\
                            &waitQueueTimeoutMS=5000";
 
@@ -34,7 +34,7 @@ fn all_options() -> ReportedPoolOptions {
     }
 }
 
-/// What each pool said of its options when it was made.
+/// Returns the options in the pool created event of each pool.
 fn options_of_pools(diary: &Diary) -> Vec<ReportedPoolOptions> {
     diary.notes(|event| match &event.kind {
         EventKind::Pool(PoolEvent::Created { options, .. }) => Some(options.clone()),
@@ -42,8 +42,8 @@ fn options_of_pools(diary: &Diary) -> Vec<ReportedPoolOptions> {
     })
 }
 
-/// Prose test 1: "All ConnectionPoolOptions MUST be specified at the MongoClient level" (CMAP-5,
-/// CMAP-6).
+/// "All ConnectionPoolOptions MUST be specified at the MongoClient level" (CMAP prose 1): the
+/// client accepts all pool options (CMAP-5), under the names of the language (CMAP-6).
 #[test]
 fn the_options_of_a_client_are_those_of_its_pool() {
     play([standalone()], |scene| async move {
@@ -70,8 +70,8 @@ fn the_options_of_a_client_are_those_of_its_pool() {
     });
 }
 
-/// Prose test 2: "All ConnectionPoolOptions MUST be the same for all pools created by a
-/// MongoClient" (CMAP-5).
+/// "All ConnectionPoolOptions MUST be the same for all pools created by a MongoClient" (CMAP
+/// prose 2, CMAP-5).
 #[test]
 fn all_pools_of_a_client_have_the_same_options() {
     play([replica_set()], |scene| async move {
@@ -85,7 +85,8 @@ fn all_pools_of_a_client_have_the_same_options() {
     });
 }
 
-/// Prose test 3: "All ConnectionPoolOptions MUST be able to be specified via URI" (CMAP-7).
+/// "All ConnectionPoolOptions MUST be able to be specified via URI" (CMAP prose 3), under their
+/// default names (CMAP-7).
 #[test]
 fn the_options_of_a_connection_string_are_those_of_the_pool() {
     let parsed = uri::parse(&format!("mongodb://localhost/?{ALL_OPTIONS}")).expect("a string");
@@ -99,8 +100,8 @@ fn the_options_of_a_connection_string_are_those_of_the_pool() {
     });
 }
 
-/// Prose test 4: "A user MUST be able to subscribe to Connection Monitoring Events" (CMAP-4,
-/// CMAP-38): each of the eleven comes to a listener, which is a closure, as a value (CMAP-124) with
+/// "A user MUST be able to subscribe to Connection Monitoring Events" (CMAP prose 4). The listener
+/// is a closure (CMAP-4, CMAP-38), and gets each of the eleven events as a value (CMAP-124) with
 /// all its fields.
 #[test]
 fn a_listener_hears_each_event_of_a_pool() {
@@ -140,13 +141,13 @@ fn a_listener_hears_each_event_of_a_pool() {
     });
 }
 
-/// Reads the events of a pool of one connection, in their order, field by field.
+/// Checks the events of a pool with one connection, with all their fields.
 struct PoolReader {
     address: Address,
     counts: BTreeMap<&'static str, u32>,
-    /// When connections were created that are not ready yet.
+    /// The creation times of the connections that are not ready yet.
     created: BTreeMap<u64, Instant>,
-    /// How long connections took that were made for the check-out under way.
+    /// The duration of the establishment for the check out under way.
     established: Option<Duration>,
     ready: BTreeSet<u64>,
     starts: VecDeque<Instant>,
@@ -171,7 +172,7 @@ impl PoolReader {
     fn read(&mut self, at: Instant, event: &PoolEvent) {
         assert_eq!(*event.address(), self.address);
         match event {
-            // CMAP-113: only what the user chose.
+            // The event contains only the options that the user set (CMAP-113).
             PoolEvent::Created { options, .. } => {
                 let expected = ReportedPoolOptions {
                     max_pool_size: Some(1),
@@ -181,9 +182,10 @@ impl PoolReader {
                 assert_eq!(*options, expected);
                 self.count("created");
             }
-            // CMAP-114
+            // The pool became ready (CMAP-114).
             PoolEvent::Ready { .. } => self.count("ready"),
-            // CMAP-115: no load balancer, and no check that took too long
+            // There is no load balancer, and no check timed out. So the event has no service, and
+            // the clear does not interrupt (CMAP-115).
             PoolEvent::Cleared {
                 service,
                 interrupt_in_use,
@@ -192,7 +194,7 @@ impl PoolReader {
                 assert_eq!((*service, *interrupt_in_use), (None, false));
                 self.count("cleared");
             }
-            // CMAP-116: after its connections
+            // The event comes after the available connections were closed (CMAP-116).
             PoolEvent::Closed { .. } => {
                 assert!(self.ready.is_empty(), "{:?}", self.ready);
                 self.count("closed");
@@ -203,13 +205,13 @@ impl PoolReader {
 
     fn read_connection(&mut self, at: Instant, event: &PoolEvent) {
         match event {
-            // CMAP-117: numbers begin with one.
+            // The ids of connections (CMAP-117) start at one.
             PoolEvent::ConnectionCreated { connection, .. } => {
                 self.count("connection created");
                 assert_eq!(*connection, u64::from(self.counts["connection created"]));
                 self.created.insert(*connection, at);
             }
-            // CMAP-118: since it was created
+            // The duration counts from the creation of the connection (CMAP-118).
             PoolEvent::ConnectionReady {
                 connection,
                 duration,
@@ -222,7 +224,7 @@ impl PoolReader {
                 self.ready.insert(*connection);
                 self.count("connection ready");
             }
-            // CMAP-119: the one that broke, and the one that was left at the end
+            // One connection broke, and the other one was left at the end (CMAP-119).
             PoolEvent::ConnectionClosed {
                 connection,
                 reason,
@@ -240,12 +242,13 @@ impl PoolReader {
 
     fn read_check_out(&mut self, at: Instant, event: &PoolEvent) {
         match event {
-            // CMAP-120
+            // A check out starts (CMAP-120).
             PoolEvent::CheckOutStarted { .. } => {
                 self.starts.push_back(at);
                 self.count("check out started");
             }
-            // CMAP-121: since it started, which is the limit of the queue
+            // The duration counts from the start of the check out (CMAP-121), and is
+            // `waitQueueTimeoutMS`.
             PoolEvent::CheckOutFailed {
                 reason,
                 error,
@@ -261,7 +264,8 @@ impl PoolReader {
                 );
                 self.count("check out failed");
             }
-            // CMAP-122, CMAP-125: since it started, which is not after its connection was created
+            // The duration counts from the start of the check out (CMAP-122), and includes the
+            // establishment of the connection (CMAP-125).
             PoolEvent::CheckedOut {
                 connection,
                 duration,
@@ -276,7 +280,7 @@ impl PoolReader {
                 assert!(self.held.insert(*connection), "{connection} is free");
                 self.count("checked out");
             }
-            // CMAP-123
+            // A connection that was checked out is checked in (CMAP-123).
             PoolEvent::CheckedIn { connection, .. } => {
                 assert!(self.held.remove(connection), "{connection} was checked out");
                 self.count("checked in");
@@ -290,8 +294,8 @@ impl PoolReader {
     }
 }
 
-/// Prose test 5: "If setting up a Connection fails, the ConnectionCheckOutFailedEvent MUST be
-/// published with reason connectionError" (CMAP-83, CMAP-121).
+/// "If setting up a Connection fails, the ConnectionCheckOutFailedEvent MUST be published with
+/// reason connectionError" (CMAP prose 5, CMAP-83, CMAP-121).
 #[test]
 fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
     for command in ["saslContinue", "isMaster"] {
@@ -320,7 +324,8 @@ fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
     }
 }
 
-/// CMAP-16, CMAP-35, CMAP-106: each member's pool is kept at its size, without an operation.
+/// Each member has its own pool (CMAP-35), which keeps `minPoolSize` connections (CMAP-16) without
+/// an operation (CMAP-106).
 #[test]
 fn every_member_has_its_connections_kept_ready() {
     play([replica_set()], |scene| async move {
@@ -334,7 +339,7 @@ fn every_member_has_its_connections_kept_ready() {
     });
 }
 
-/// How many connections became ready, by server.
+/// Returns the number of connections that became ready for each server.
 fn ready_connections(watched: &Watched) -> Vec<u64> {
     let mut counts = BTreeMap::new();
     for address in watched.diary.notes(|event| match &event.kind {
@@ -346,7 +351,7 @@ fn ready_connections(watched: &Watched) -> Vec<u64> {
     counts.into_values().collect()
 }
 
-/// CMAP-157: a pool of one connection that is in use for long keeps no monitor waiting.
+/// Checks do not use the pool, so they continue while its only connection is in use (CMAP-157).
 #[test]
 fn monitors_need_nothing_of_the_pool() {
     play([standalone(), sharded_alone()], |scene| async move {

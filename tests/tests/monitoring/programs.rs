@@ -1,5 +1,5 @@
-//! Programs that no call of the client is made of, run by the same loop: what later operations of
-//! several commands need of it.
+//! Programs that are no operations of the client. The tests show that the runner has what later
+//! operations of several commands need.
 
 use crate::{
     diary::Diary,
@@ -17,10 +17,10 @@ use onionskin_core::{
 };
 use std::time::Duration;
 
-/// The commands of these names that were sent, each with its operation id.
+/// Returns the commands with these names that were sent, each with its operation id.
 fn sent(diary: &Diary, names: &[&str]) -> Vec<(u64, Document)> {
     diary.notes(|event| match &event.kind {
-        EventKind::Command(CommandEvent::Started { facts, command })
+        EventKind::Command(CommandEvent::Started { facts, command, .. })
             if names.contains(&&*facts.name) =>
         {
             let command = Document::try_from(&**command).expect("BSON");
@@ -30,7 +30,7 @@ fn sent(diary: &Diary, names: &[&str]) -> Vec<(u64, Document)> {
     })
 }
 
-/// A command whose name is the first key of its body.
+/// Returns a command whose name is the first key of its body.
 fn command(name: &'static str, kind: CommandKind, body: &Document) -> Command {
     let mut command = Command::new(name, "app", kind);
     command.body().tree(body).expect("BSON");
@@ -44,8 +44,8 @@ fn insert(collection: &str, document: &RawDocumentBuf) -> Command {
     insert
 }
 
-/// Takes a number from a counter, writes a document with it, and reads the document back: each
-/// command is made of the reply before it.
+/// A program that takes a number from a counter, writes a document with it, and reads the document.
+/// Each command depends on the reply before it.
 struct Numbered {
     number: Option<i32>,
     is_written: bool,
@@ -67,7 +67,8 @@ impl Program for Numbered {
     }
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<Self::Output> {
-        // A reply that is read in place, one that nobody reads, and one that is moved out.
+        // The first reply is read in place, the second one is not read, and the third one is moved
+        // out of the exchange.
         let Some(number) = self.number else {
             let reply = exchange.reply().expect("it came");
             let value = reply.get_document("value").expect("a counter");
@@ -117,11 +118,12 @@ fn each_command_of_a_program_is_made_of_the_reply_before_it() {
             .collect();
         let names: Vec<_> = names.chunks(3).collect();
         assert_eq!(names, [["findAndModify", "insert", "find"]; 2]);
-        // RW-30: one id per operation.
+        // All attempts of an operation have the same operation id (RW-30), as have all its
+        // commands.
         let ids: Vec<u64> = sent.iter().map(|(id, _)| *id).collect();
         assert!(ids[..3].iter().all(|id| *id == ids[0]) && ids[3..].iter().all(|id| *id == ids[3]));
         assert_ne!(ids[0], ids[3]);
-        // The limit of the first command bounds the others, not that of the client.
+        // The time limit of the first command bounds all commands, instead of that of the client.
         let limits = sent.iter().map(|(_, command)| command.get_i32("maxTimeMS"));
         assert!(
             limits
@@ -161,8 +163,9 @@ fn the_time_limit_of_a_program_goes_on_from_command_to_command() {
     });
 }
 
-/// As a commit does: where it is not known what became of the command, the program repeats it with
-/// a write concern that waits for the majority, and in the end says that the result is unknown.
+/// A program like a commit. After a network error the effect of the command is unknown, so the
+/// program repeats it with the write concern `majority`. The third error gets the label
+/// `UnknownTransactionCommitResult`.
 struct Commit {
     attempts: u32,
 }
@@ -176,7 +179,7 @@ impl Commit {
         if self.attempts > 1 {
             body.insert("writeConcern", doc! { "w": "majority", "wtimeout": 10_000 });
         }
-        // The client itself does not retry this kind.
+        // The client does not retry a command of this kind.
         Step::Run(command("update", CommandKind::Write, &body))
     }
 }
@@ -235,11 +238,11 @@ fn a_program_repeats_its_own_command_with_another_write_concern() {
     });
 }
 
-/// As an upload does: chunks, one after the other, then the document that names them. One that is
-/// given up removes its chunks.
+/// A program like an upload: it inserts the chunks one after another, and then a document about
+/// them. An abandoned upload deletes its chunks.
 struct Upload {
     bytes: Vec<u8>,
-    /// Chunks that were sent.
+    /// The number of chunks that were sent.
     chunks: i32,
     is_named: bool,
 }
@@ -315,13 +318,13 @@ fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
         scene.pause(500).await;
         assert_eq!(sent(&watched.diary, &["insert"]).len(), 3);
         assert_eq!(sent(&watched.diary, &["delete"]).len(), 1);
-        // The server still held the third chunk when the others were removed.
+        // The fail point blocked the third chunk until the others were deleted.
         let chunks = watched.client.database("app");
         let chunks = chunks.collection::<Document>("chunks");
         let rest = chunks.delete_many(doc! {}).await.expect("a reply");
         assert_eq!(rest.deleted_count, 1);
         assert_eq!(count(&watched, "files").await, 0);
-        // One that comes to its end leaves what it wrote.
+        // A program that completes keeps its chunks.
         let chunks = watched
             .client
             .run_program(upload())
@@ -337,7 +340,7 @@ fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
     });
 }
 
-/// A program is over when it ends with an error, too; nothing of it runs on.
+/// A program that fails sends none of its other commands.
 #[test]
 fn a_program_that_fails_ends_with_its_error() {
     play([standalone()], |scene| async move {

@@ -1,7 +1,7 @@
 //! The prose tests of discovery and monitoring, in the order of
-//! `server-discovery-and-monitoring-tests.md`, then those of `T/README.md`. Number 6, the texts of
-//! errors, needs no deployment: `core/src/sdam/application.rs` has it; number 10 is in
-//! `backpressure`.
+//! `server-discovery-and-monitoring-tests.md`, and then those of
+//! `server-discovery-and-monitoring/tests/README.md`. SDAM prose 6, about the texts of errors, is
+//! tested in `core/src/sdam`, and SDAM prose 10 in `backpressure`.
 
 use crate::{
     diary::{
@@ -19,7 +19,7 @@ use onionskin_core::{
 };
 use std::{sync::Arc, sync::Mutex, time::Duration};
 
-/// Prose test 1, "All servers unavailable" (SDAM-33).
+/// "All servers unavailable" (SDAM prose 1): the client can be created (SDAM-33).
 #[test]
 fn a_client_of_servers_that_are_away_is_made_all_the_same() {
     play([standalone()], |scene| async move {
@@ -45,7 +45,7 @@ fn topology_type(watched: &Watched) -> TopologyType {
     watched.client.topology().topology_type
 }
 
-/// A client of the set that knows all its members, and whose checks are quiet.
+/// Creates a client that knows all members of the set, and waits until a time between two checks.
 async fn settled(scene: &Scene, options: &str) -> Watched {
     let watched = scene.client(&format!("retryWrites=false&retryReads=false&{options}"));
     watched
@@ -58,8 +58,8 @@ async fn settled(scene: &Scene, options: &str) -> Watched {
     watched
 }
 
-/// Prose test 2, "Network error writing to primary": it is unknown, and not checked at once
-/// (SDAM-108).
+/// "Network error writing to primary" (SDAM prose 2): the former primary is unknown, and no
+/// immediate check is requested (SDAM-108).
 #[test]
 fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
     for mode in ["poll", "stream"] {
@@ -81,7 +81,8 @@ fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
             assert_eq!(later.len(), checks, "{mode}: it is left alone");
             scene.pause(3_000).await;
             let later = watched.diary.times(heartbeats_of(0, heartbeat_started));
-            // Polling goes on at its own pace; a stream that was cancelled waits its time.
+            // A polling monitor keeps its interval. A streaming check is cancelled, and the next
+            // one comes a whole interval later.
             let waited = later[checks].saturating_since(lost).as_secs();
             let expected = if mode == "poll" { 7..9 } else { 9..11 };
             assert!(expected.contains(&waited), "{mode}: {waited} s");
@@ -91,8 +92,8 @@ fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
     }
 }
 
-/// Prose test 3, "Not writable primary error when reading without SecondaryOk bit". The former
-/// primary is checked at once, as the specification itself has it (SDAM-96; A.12, point 1).
+/// "Not writable primary error when reading without SecondaryOk bit" (SDAM prose 3). The former
+/// primary is checked at once (SDAM-96), although the prose test denies it (A.12, point 1).
 #[test]
 fn a_primary_that_says_it_is_none_any_more_is_unknown_and_checked_at_once() {
     play([replica_set()], |scene| async move {
@@ -127,7 +128,8 @@ fn a_primary_that_says_it_is_none_any_more_is_unknown_and_checked_at_once() {
     });
 }
 
-/// Prose test 4, "Node is recovering error reading with SecondaryOk bit".
+/// "Node is recovering error reading with SecondaryOk bit" (SDAM prose 4): the secondary is unknown
+/// and checked at once.
 #[test]
 fn a_secondary_that_goes_away_is_unknown_and_checked_at_once() {
     play([replica_set()], |scene| async move {
@@ -161,7 +163,8 @@ fn a_secondary_that_goes_away_is_unknown_and_checked_at_once() {
     });
 }
 
-/// Prose test 5, "Node is recovering error from a write concern error" (SDAM-93).
+/// "Node is recovering error from a write concern error" (SDAM prose 5): the error makes the
+/// primary unknown (SDAM-93).
 #[test]
 fn a_write_concern_error_may_say_that_the_primary_goes_away() {
     play([replica_set()], |scene| async move {
@@ -185,8 +188,9 @@ fn a_write_concern_error_may_say_that_the_primary_goes_away() {
     });
 }
 
-/// Prose tests 7a "Topology discovery", 7b "Direct connection" and 7c "Existing behavior"
-/// (SDAM-21, SDAM-22): what a client that is told of a secondary does with a write.
+/// "Topology discovery" (SDAM prose 7a), "Direct connection" (SDAM prose 7b) and "Existing
+/// behavior" (SDAM prose 7c): a write of a client whose seed is a secondary. The write fails only
+/// with a direct connection (SDAM-21), which is not the default (SDAM-22).
 #[test]
 fn a_write_to_a_secondary_goes_to_the_primary_unless_the_connection_is_direct() {
     play([replica_set()], |scene| async move {
@@ -210,7 +214,7 @@ fn a_write_to_a_secondary_goes_to_the_primary_unless_the_connection_is_direct() 
     });
 }
 
-/// Prose test 8, "Monitors sleep at least minHeartbeatFrequencyMS between checks" (MON-31).
+/// "Monitors sleep at least minHeartbeatFrequencyMS between checks" (SDAM prose 8, MON-31).
 #[test]
 fn checks_that_fail_are_half_a_second_apart() {
     play(
@@ -244,8 +248,8 @@ fn checks_that_fail_are_half_a_second_apart() {
     );
 }
 
-/// Prose test 9, "Connection Pool Management": the pool is ready after the first check that
-/// succeeds, cleared after one that fails, and ready again after the next.
+/// "Connection Pool Management" (SDAM prose 9): the pool is ready after the first check that
+/// succeeds, cleared after a check that fails, and ready again after the next one.
 #[test]
 fn a_pool_follows_the_checks_of_its_server() {
     play([standalone(), sharded_alone()], |scene| async move {
@@ -291,7 +295,7 @@ fn story(event: &Event) -> Option<&'static str> {
     }
 }
 
-/// `T/README.md`, heartbeat test 1: a check is told of before its socket exists (EVT-18).
+/// The heartbeat started event comes before the socket is created (B.3, heartbeat 1; EVT-18).
 #[test]
 fn a_heartbeat_starts_before_its_socket() {
     play([standalone()], |scene| async move {
@@ -339,7 +343,8 @@ fn a_heartbeat_starts_before_its_socket() {
     });
 }
 
-/// `T/README.md`, streaming test 1: heartbeatFrequencyMS is what hellos wait at most.
+/// Streaming test 1 of `tests/README.md`: a server delays its reply by at most
+/// `heartbeatFrequencyMS`.
 #[test]
 fn streams_bring_an_answer_at_the_pace_of_the_heartbeat() {
     play(
@@ -349,7 +354,8 @@ fn streams_bring_an_answer_at_the_pace_of_the_heartbeat() {
             scene.pause(10_100).await;
             let checks = watched.diary.times(heartbeats_of(0, heartbeat_succeeded));
             assert!((20..=23).contains(&checks.len()), "{} checks", checks.len());
-            // The first one is the handshake, and a set's members may tell of one another at first.
+            // The first check is the handshake, and the members of a set may stream changes at
+            // first.
             for pair in checks[3..].windows(2) {
                 let millis = pair[1].saturating_since(pair[0]).as_millis();
                 assert!((495..=505).contains(&millis), "{millis} ms");
@@ -359,7 +365,7 @@ fn streams_bring_an_answer_at_the_pace_of_the_heartbeat() {
     );
 }
 
-/// `T/README.md`, RTT test 1: round trips are measured while hellos wait for changes (MON-45).
+/// The round trip time is measured while checks are streamed (prose RTT 1, MON-45).
 #[test]
 fn round_trips_are_measured_while_checks_stream() {
     play(
@@ -373,7 +379,7 @@ fn round_trips_are_measured_while_checks_stream() {
             assert!(!trips.is_empty());
             assert!(trips.iter().all(|trip| !trip.is_zero()), "{trips:?}");
             let changes = trips.len();
-            // What was held back for half a second is no measurement (MON-47).
+            // The duration of a streamed reply, about 500 ms, is no sample (MON-47).
             for server in watched.client.topology().servers.values() {
                 assert!(
                     server.round_trip_time < Some(Duration::from_millis(50)),
@@ -402,7 +408,7 @@ fn round_trips_are_measured_while_checks_stream() {
     );
 }
 
-/// The round trip times of all known servers in events.
+/// Returns the round trip times of known servers in server description changes.
 fn round_trips(diary: &Diary) -> Vec<Duration> {
     diary.notes(|event| match &event.kind {
         EventKind::Sdam(SdamEvent::ServerDescriptionChanged { new, .. })

@@ -1,7 +1,9 @@
-//! Races that drivers really had, as far as discovery and monitoring are concerned. Each test says
-//! what it was. The checkers of the simulated world look for the same things in drawn histories;
-//! leaks and ends are in `leaks`, scenario 14 is in `freeze`, 12 in the core's
-//! `selection/tests/custom.rs`, and the histories of 23 are the official files of `T/rs`.
+//! Races that drivers really had in discovery and monitoring. The checkers of the simulated world
+//! look for the same errors in drawn histories.
+//!
+//! The scenarios of leaks and shutdown are in `leaks`, scenario 14 is in `freeze`, and scenario 12
+//! is in the core's `selection/tests/custom.rs`. The histories of scenario 23 are official test
+//! files.
 
 use crate::{
     diary::{
@@ -21,8 +23,9 @@ use onionskin_core::{
 use onionskin_simulations::world::plan::Disaster;
 use std::{error::Error as _, time::Duration};
 
-/// Scenario 2: an operation that looks for a server while the description changes sees the change.
-/// Operations begin every 50 µs around the moment at which a primary is found.
+/// An operation that selects a server while the topology description changes sees the change
+/// (scenario 2). Operations start every 50 microseconds around the time at which a primary is
+/// found.
 #[test]
 fn no_change_is_missed_by_who_begins_to_wait() {
     play([replica_set(), sharded()], |scene| async move {
@@ -52,8 +55,8 @@ fn no_change_is_missed_by_who_begins_to_wait() {
     });
 }
 
-/// Scenario 3: what a server becomes during a check is seen soon, though the wish for a check came
-/// while one was running. The check's answer is old news by then: it was held back.
+/// A change during a check is found soon, although the request for a check came during that check
+/// (scenario 3). The delayed reply of that check is outdated when it comes.
 #[test]
 fn a_change_during_a_slow_check_is_found_by_who_waits() {
     play([replica_set()], |scene| async move {
@@ -67,7 +70,7 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
         for member in 0..3 {
             scene.fail(member, doc! { "times": 1 }, slow.clone()).await;
         }
-        // All checks run now, and hang.
+        // All servers have a check under way now, which the fail point blocks.
         let checks = watched.diary.count(heartbeat_started);
         scene
             .until_within(Duration::from_secs(20), "checks", || {
@@ -89,8 +92,9 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
     });
 }
 
-/// Scenarios 6 and 13: answers of several servers at one moment are all kept, as they are taken one
-/// at a time (SDAM-123), and no server has two checks at once, whoever asks for them.
+/// Replies of several servers at the same time are all applied (scenario 6), because they are
+/// processed one at a time (SDAM-123). No server has two checks at once, even if an operation
+/// requests checks (scenario 13).
 #[test]
 fn answers_at_one_moment_are_all_kept() {
     play([replica_set_of(7), sharded()], |scene| async move {
@@ -105,7 +109,8 @@ fn answers_at_one_moment_are_all_kept() {
                     .values()
                     .all(|s| s.server_type.is_data_bearing())
             );
-            // Whoever waits for a server that does not exist asks for checks all the time.
+            // An operation that waits for a server that does not exist requests checks all the
+            // time.
             let nowhere = ReadPreference::new(ReadMode::Secondary);
             let tags = [("dc", "nowhere")].map(|(k, v)| (k.to_owned(), v.to_owned()));
             let nowhere = nowhere.with_tag_sets(vec![tags.into()]).expect("tags");
@@ -131,8 +136,8 @@ fn answers_at_one_moment_are_all_kept() {
     });
 }
 
-/// Scenario 18: a server that can be chosen has a pool that hands out connections, and a pool that
-/// was cleared belongs to a server that was given up, at each moment of a failover.
+/// At each time of a failover a server that can be selected has a ready pool, and a cleared pool
+/// belongs to an unknown server (scenario 18).
 #[test]
 fn pools_and_descriptions_change_together() {
     play([replica_set()], |scene| async move {
@@ -145,7 +150,9 @@ fn pools_and_descriptions_change_together() {
         watched.insert(3).await.expect("a reply");
         let mut ready = std::collections::BTreeMap::new();
         let changes = watched.diary.notes(|event| match &event.kind {
-            EventKind::Pool(PoolEvent::Ready { address }) => Some((address.clone(), true, true)),
+            EventKind::Pool(PoolEvent::Ready { address, .. }) => {
+                Some((address.clone(), true, true))
+            }
             EventKind::Pool(PoolEvent::Cleared { address, .. }) => {
                 Some((address.clone(), true, false))
             }
@@ -167,7 +174,8 @@ fn pools_and_descriptions_change_together() {
     });
 }
 
-/// Scenario 22: a caller's short limit is the caller's alone. Checks that run for it go on.
+/// The short time limit of an operation applies to the operation only, and not to the checks that
+/// it requested (scenario 22).
 #[test]
 fn a_callers_limit_does_not_reach_the_monitors() {
     play([standalone()], |scene| async move {
@@ -179,7 +187,7 @@ fn a_callers_limit_does_not_reach_the_monitors() {
             find.await.expect_err("nobody is there");
             scene.pause(40).await;
         }
-        // Each of them wants a check, and they are half a second apart all the same.
+        // Each operation requests a check, but checks are at least 500 ms apart.
         watched.assert_count(2, "heartbeat started", heartbeat_started);
         scene.strike(Disaster::Restart(0));
         let begun = scene.now();
@@ -190,8 +198,8 @@ fn a_callers_limit_does_not_reach_the_monitors() {
     });
 }
 
-/// Scenario 35: a server that answers again is used again within the pace of who waits for it,
-/// whatever its round trips were.
+/// A server that is available again is used after the next check that a waiting operation requests
+/// (scenario 35). Its round trip times do not matter.
 #[test]
 fn a_server_that_comes_back_is_used_at_once() {
     play([standalone(), replica_set_of(1)], |scene| async move {
@@ -208,7 +216,7 @@ fn a_server_that_comes_back_is_used_at_once() {
                 .until_within(Duration::from_secs(60), "a primary", is_up)
                 .await;
             let begun = scene.now();
-            // The first one may still find a connection that broke.
+            // The first insert may still get a connection that broke.
             watched.insert(2).await.err();
             watched.insert(3).await.expect("a reply");
             let took = scene.now().saturating_since(begun);
@@ -223,8 +231,8 @@ fn a_server_that_comes_back_is_used_at_once() {
     });
 }
 
-/// Scenario 36: an answer that comes in on a monitor's old connection after an operation found the
-/// server lost says nothing any more.
+/// A reply on a monitor's old connection changes nothing after an operation found the server lost
+/// (scenario 36).
 #[test]
 fn a_late_answer_does_not_make_a_lost_server_healthy() {
     play([standalone()], |scene| async move {
@@ -235,7 +243,7 @@ fn a_late_answer_does_not_make_a_lost_server_healthy() {
             "failCommands": ["insert"], "appName": "late", "closeConnection": true,
         };
         for pause in 0..40 {
-            // The stream's next answer is on its way at some of these moments.
+            // At some of these times the next streamed reply is under way.
             scene.fail(0, doc! { "times": 1 }, broken.clone()).await;
             scene.pause_for(Duration::from_micros(12_340 * pause)).await;
             watched.insert(2).await.expect_err("it breaks");
@@ -252,8 +260,8 @@ fn a_late_answer_does_not_make_a_lost_server_healthy() {
     });
 }
 
-/// The same for a connection that was being made when the server was lost: what its hello says is
-/// older than the loss (MON-22).
+/// The hello reply of a connection that was being established when the server was lost is older
+/// than the loss, and must not update the server (MON-22).
 #[test]
 fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
     play([standalone()], |scene| async move {
@@ -275,7 +283,7 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
         });
         let [breaks, waits] = finds;
         let breaks = scene.spawn(breaks);
-        // A write may be cut in two here, and its rest sent 20 ms later.
+        // The simulated network may split a write and deliver the rest 20 ms later.
         scene.pause(40).await;
         scene
             .fail(0, doc! { "times": 1 }, held("hello", 2_300))
@@ -295,8 +303,8 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
     });
 }
 
-/// Scenarios 42 and 44: all members are replaced by themselves one after another, as in an upgrade,
-/// in order or by force. Writes that may be repeated never fail, and the client comes out whole.
+/// All members restart one after another, after a shutdown or by force (scenario 42, scenario 44).
+/// Retryable writes never fail, and the client recovers.
 #[test]
 fn a_client_survives_the_restart_of_all_members() {
     for in_order in [true, false] {
@@ -348,7 +356,8 @@ async fn restart(scene: &Scene, member: usize, in_order: bool) {
     scene.pause(15_000).await;
 }
 
-/// A member that goes away in order says so, and is left before its connections break.
+/// A member that shuts down reports it. The client marks it as unknown before its connections
+/// break.
 #[test]
 fn a_member_that_says_goodbye_is_left_at_once() {
     play([replica_set()], |scene| async move {
@@ -372,8 +381,8 @@ fn a_member_that_says_goodbye_is_left_at_once() {
     });
 }
 
-/// Scenario 42: a name that leads to another server by now leads the client there as well, and who
-/// waits for a server gets that one.
+/// A host name leads to another server after its address changed (scenario 42). A waiting operation
+/// gets the new server.
 #[test]
 fn a_server_whose_address_changed_is_found_again() {
     play([replica_set()], |scene| async move {
@@ -398,8 +407,9 @@ fn a_server_whose_address_changed_is_found_again() {
     });
 }
 
-/// Scenario 43: a limit that passes at about the moment when the operation is interrupted, or when
-/// its retry begins. The error says one or the other, and comes no later than the limit.
+/// The time limit of an operation ends at about the time at which the operation is interrupted, or
+/// at which its retry starts (scenario 43). The operation ends with one error, no later than the
+/// limit.
 #[test]
 fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
     play([standalone()], |scene| async move {
@@ -436,8 +446,9 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
             let was_cleared = clears.iter().any(|at| *at < ended);
             match found {
                 Ok(found) => assert!(found.is_some() && was_cleared),
-                // The retry may also have met a hello that takes too long, or its time may have
-                // been over while it waited; then the error names what happened before (RR-18).
+                // The retry may have failed in a slow hello, or the time limit may have ended while
+                // the retry waited (RR-18). In the second case the earlier error is the cause of
+                // the error.
                 Err(error) if was_cleared => {
                     let cause = error.source().and_then(|e| e.downcast_ref::<Error>());
                     let earlier = cause.unwrap_or(&error);
@@ -447,8 +458,8 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
                 }
                 Err(error) => {
                     assert!(error.is_timeout(), "{error:?}");
-                    // The limit that the server was given ends a round trip earlier (SEL-59), and
-                    // has whole milliseconds.
+                    // The server's `maxTimeMS` is shorter by a round trip time (SEL-59) and has
+                    // whole milliseconds.
                     let early = limit - took;
                     assert!(early <= Duration::from_millis(3), "{early:?}, {error:?}");
                 }

@@ -1,4 +1,5 @@
-//! A simulated deployment, clients in front of it, and an operator who can do things to it.
+//! A simulated deployment with clients and an operator. The operator sends commands to single
+//! members and causes disasters.
 
 use crate::diary::Diary;
 use bson::{Document, doc};
@@ -27,37 +28,37 @@ use std::{
     time::Duration,
 };
 
-/// The variable that chooses one seed instead of the usual ones.
+/// The environment variable that selects a single seed.
 const SEED: &str = "ONIONSKIN_SEED";
 
-/// The usual seeds of each test.
+/// The seeds of each test, unless the environment variable selects one.
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
 
-/// How much virtual time a test may take.
+/// The longest virtual time of a test.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// How long something that is waited for may take, as in the files' runners.
+/// The longest time to wait for a condition, as in the runners of official tests.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The name and the password of the user of deployments that ask for one.
+/// The name and the password of the user, for deployments that require authentication.
 const USER: (&str, &str) = ("user", "sesame");
 
-/// The simulated runtime's number for clients that are watched, and for the operator's.
+/// The number of the simulated runtime of watched clients, and that of the operator's clients.
 const WATCHED: usize = 0;
 const OPERATOR: usize = 1;
 
-/// One server.
+/// Returns a standalone.
 pub(crate) fn standalone() -> DeploymentOptions {
     let address = member_addresses(1).remove(0);
     DeploymentOptions::standalone(address)
 }
 
-/// Three members; the first one starts as primary.
+/// Returns a replica set of three members. The first one starts as primary.
 pub(crate) fn replica_set() -> DeploymentOptions {
     replica_set_of(3)
 }
 
-/// So many equal members.
+/// Returns a replica set with this number of members.
 pub(crate) fn replica_set_of(members: usize) -> DeploymentOptions {
     let mut options = DeploymentOptions::replica_set("rs", member_addresses(members));
     options.network.min_latency = Duration::from_micros(50);
@@ -65,38 +66,38 @@ pub(crate) fn replica_set_of(members: usize) -> DeploymentOptions {
     options
 }
 
-/// Two routers.
+/// Returns a sharded cluster with two routers.
 pub(crate) fn sharded() -> DeploymentOptions {
     DeploymentOptions::sharded(member_addresses(2))
 }
 
-/// Two services behind a load balancer.
+/// Returns two services behind a load balancer.
 pub(crate) fn balanced() -> DeploymentOptions {
     DeploymentOptions::load_balanced(balancer_address(), member_addresses(2))
 }
 
-/// One service behind a load balancer: `useMultipleMongoses: false`.
+/// Returns one service behind a load balancer, for `useMultipleMongoses: false` of official tests.
 pub(crate) fn balanced_alone() -> DeploymentOptions {
     DeploymentOptions::load_balanced(balancer_address(), member_addresses(1))
 }
 
-/// The same deployment, open only to who logs in.
+/// Returns the deployment with a user, so that it requires authentication.
 pub(crate) fn with_login(mut options: DeploymentOptions) -> DeploymentOptions {
     options.users = vec![User::new(USER.0, USER.1)];
     options
 }
 
-/// The deployments of files that ask for `single`, `replicaset` and `sharded`.
+/// Returns the deployments for official tests that require `single`, `replicaset` and `sharded`.
 pub(crate) fn any_topology() -> [DeploymentOptions; 3] {
     [standalone(), replica_set_of(1), sharded_alone()]
 }
 
-/// One router: what `useMultipleMongoses: false` leaves of a sharded cluster.
+/// Returns a sharded cluster with one router, for `useMultipleMongoses: false` of official tests.
 pub(crate) fn sharded_alone() -> DeploymentOptions {
     DeploymentOptions::sharded(member_addresses(1))
 }
 
-/// Plays a scene in front of each of these deployments, with a few seeds.
+/// Runs a test with each of these deployments and each seed.
 pub(crate) fn play<F: Future<Output = ()>>(
     deployments: impl IntoIterator<Item = DeploymentOptions>,
     act: impl Fn(Scene) -> F,
@@ -116,7 +117,7 @@ fn play_once<F: Future<Output = ()>>(
     options: DeploymentOptions,
     act: &impl Fn(Scene) -> F,
 ) {
-    /// Says how to see a failure again.
+    /// Prints the command that repeats a failure.
     struct Replay(u64);
 
     impl Drop for Replay {
@@ -150,12 +151,12 @@ pub(crate) struct Scene {
     pub(crate) operator: SimRuntime,
     pub(crate) options: Arc<DeploymentOptions>,
     pub(crate) seed: u64,
-    /// How many clients there have been: each has sessions of its own.
+    /// The number of clients so far, which makes the sessions of each client different.
     clients: Arc<AtomicU8>,
 }
 
 impl Scene {
-    /// A client of the whole deployment, with these options in its connection string.
+    /// Creates a client of the whole deployment, with these options in its connection string.
     pub(crate) fn client(&self, options: &str) -> Watched {
         let mut hosts: Vec<String> = self
             .options
@@ -174,12 +175,12 @@ impl Scene {
         self.client_of(&hosts.join(","), &format!("{set}{options}"))
     }
 
-    /// A client that is told of one member only.
+    /// Creates a client with these hosts as seeds.
     pub(crate) fn client_of(&self, hosts: &str, options: &str) -> Watched {
         self.client_with(hosts, options, |_| {})
     }
 
-    /// The same with options that a connection string cannot have.
+    /// Creates such a client, with options that a connection string cannot have.
     pub(crate) fn client_with(
         &self,
         hosts: &str,
@@ -205,7 +206,7 @@ impl Scene {
         }
     }
 
-    /// The connection string of these hosts, with the login where one is asked for.
+    /// Returns a connection string with these hosts, and with the user if there is one.
     pub(crate) fn uri(&self, hosts: &str, options: &str) -> String {
         let login = match self.options.users.as_slice() {
             [] => String::new(),
@@ -214,7 +215,7 @@ impl Scene {
         format!("mongodb://{login}{hosts}/?{options}")
     }
 
-    /// The operator says something to one member.
+    /// Sends a command of the operator to one member, and returns the reply.
     pub(crate) async fn tell(&self, member: usize, command: Document) -> Document {
         let address = self.options.addresses[member].to_string();
         let uri = self.uri(&address, "directConnection=true");
@@ -230,7 +231,7 @@ impl Scene {
         reply
     }
 
-    /// Makes commands of one member fail.
+    /// Sets a fail point for commands to one member.
     pub(crate) async fn fail(&self, member: usize, mode: impl Into<bson::Bson>, data: Document) {
         self.tell(
             member,
@@ -239,7 +240,7 @@ impl Scene {
         .await;
     }
 
-    /// Makes nothing fail any more.
+    /// Switches off the fail point of one member.
     pub(crate) async fn fail_no_more(&self, member: usize) {
         self.tell(
             member,
@@ -248,7 +249,7 @@ impl Scene {
         .await;
     }
 
-    /// The primary, or the only server that clients can reach.
+    /// Returns the index of the primary; 0 if clients cannot connect to a primary.
     pub(crate) fn primary(&self) -> usize {
         let primary = self.operator.look(|deployment| deployment.primary());
         let members = self.options.addresses.len();
@@ -271,7 +272,7 @@ impl Scene {
         Instant::ZERO + self.runtime.now()
     }
 
-    /// Waits until something is true; fails after the usual patience.
+    /// Waits until the condition is true. Panics after [`PATIENCE`].
     pub(crate) async fn until(&self, what: &str, is_true: impl FnMut() -> bool) {
         self.until_within(PATIENCE, what, is_true).await;
     }
@@ -292,7 +293,7 @@ impl Scene {
         }
     }
 
-    /// Runs a future as a task of its own.
+    /// Runs a future as a task.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
@@ -310,13 +311,13 @@ impl Scene {
         ended
     }
 
-    /// What a task ends with, which it must within the usual patience.
+    /// Returns the output of a task, which must complete within [`PATIENCE`].
     pub(crate) async fn ended<T>(&self, what: &str, task: Task<T>) -> T {
         self.until(what, || task.is_over()).await;
         task.join().await
     }
 
-    /// Drops a future after so long, unless it has ended by then.
+    /// Runs a future for at most this time, and drops it then. Returns the output if it completed.
     pub(crate) async fn leave_after<F: Future>(
         &self,
         patience: Duration,
@@ -334,7 +335,7 @@ impl Scene {
     }
 }
 
-/// What a task left for who waits for it.
+/// The output of a task, and the waker of the future that joins the task.
 pub(crate) struct Task<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
 
 impl<T> Clone for Task<T> {
@@ -364,7 +365,7 @@ impl<T> Task<T> {
     }
 }
 
-/// A client whose events are kept.
+/// A client whose events are stored in a diary.
 pub(crate) struct Watched {
     pub(crate) client: Client<SimRuntime>,
     pub(crate) diary: Diary,
@@ -392,7 +393,7 @@ impl Watched {
         self.things().find_one(doc! { "_id": 1 }).await
     }
 
-    /// Waits until there were so many of these events.
+    /// Waits until `count` events fulfil the condition. Panics after [`PATIENCE`].
     pub(crate) async fn wait_for(&self, count: usize, what: &str, is: impl Fn(&Event) -> bool) {
         let limit = self.runtime.now() + PATIENCE;
         while self.diary.count(&is) < count {
@@ -405,13 +406,14 @@ impl Watched {
         }
     }
 
-    /// Asserts how many of these events there were.
+    /// Asserts the number of events that fulfil the condition.
     pub(crate) fn assert_count(&self, count: usize, what: &str, is: impl Fn(&Event) -> bool) {
         let found = self.diary.count(is);
         assert_eq!(found, count, "{what}: {:#?}", self.diary.names());
     }
 
-    /// Closes the client and makes sure that nothing is left of it, on either side.
+    /// Closes the client. Asserts that nothing is left in the client and on the servers, and that
+    /// each heartbeat has ended.
     pub(crate) async fn end(self) {
         let Self {
             client,

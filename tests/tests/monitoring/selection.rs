@@ -1,5 +1,5 @@
-//! The prose tests of server selection (SEL-P) and max staleness (STALE-P) that want a server.
-//! SEL-P1, SEL-P6 and SEL-P7 are unit tests.
+//! The prose tests of server selection (SEL-P) and max staleness (STALE-P) that need a server.
+//! SEL-P1, SEL-P5 and SEL-P6 are unit tests of the core, and SEL-P7 runs the official test files.
 
 use crate::{
     diary::{became, heartbeat_failed, heartbeat_started, pool_name, unknown},
@@ -16,8 +16,8 @@ use onionskin_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// SEL-P2, "RTT": the first round trip after a disconnect counts as it is. (A negative one, which
-/// the test refuses, does not exist in the type.)
+/// The first sample of the round trip time after a disconnect is the new average (SEL-P2, "RTT").
+/// The test of a negative sample is not needed, because the type excludes it.
 #[test]
 fn the_average_begins_anew_when_a_server_comes_back() {
     play([standalone()], |scene| async move {
@@ -57,15 +57,17 @@ fn round_trip(watched: &Watched) -> Option<Duration> {
     topology.servers.values().next()?.round_trip_time
 }
 
-/// The `$readPreference` of each find that was sent.
+/// Returns the `$readPreference` of each `find` command.
 fn sent_preferences(watched: &Watched) -> Vec<Option<Document>> {
     preferences_of(watched, "find")
 }
 
-/// The `$readPreference` of each command of this name that was sent.
+/// Returns the `$readPreference` of each command with this name.
 fn preferences_of(watched: &Watched, name: &str) -> Vec<Option<Document>> {
     watched.diary.notes(|event| match &event.kind {
-        EventKind::Command(CommandEvent::Started { facts, command }) if &*facts.name == name => {
+        EventKind::Command(CommandEvent::Started { facts, command, .. })
+            if &*facts.name == name =>
+        {
             let preference = command.get_document("$readPreference").ok();
             Some(preference.map(|p| Document::try_from(p).expect("a document")))
         }
@@ -73,7 +75,8 @@ fn preferences_of(watched: &Watched, name: &str) -> Vec<Option<Document>> {
     })
 }
 
-/// SEL-P3, "Passing read preference to mongos" (SEL-24).
+/// Commands to routers contain every read preference except `primary` (SEL-P3, "Passing read
+/// preference to mongos"; SEL-24).
 #[test]
 fn routers_are_told_every_read_preference_but_primary() {
     play([sharded()], |scene| async move {
@@ -97,7 +100,7 @@ fn routers_are_told_every_read_preference_but_primary() {
     });
 }
 
-/// How many finds went to each server.
+/// Returns the number of `find` commands to each server after the mark.
 fn finds_by_server(watched: &Watched, from: usize) -> BTreeMap<Address, usize> {
     let mut finds = BTreeMap::new();
     for address in watched
@@ -114,7 +117,7 @@ fn finds_by_server(watched: &Watched, from: usize) -> BTreeMap<Address, usize> {
     finds
 }
 
-/// Runs so many tasks of so many finds each, one after another.
+/// Runs this many tasks, each of which runs this many `find` operations one after another.
 async fn find_a_lot(scene: &Scene, watched: &Watched, tasks: usize, finds: usize) {
     let tasks = (0..tasks).map(|_| {
         let things = watched.things();
@@ -129,7 +132,8 @@ async fn find_a_lot(scene: &Scene, watched: &Watched, tasks: usize, finds: usize
     }
 }
 
-/// SEL-P4, "operationCount-based selection within the latency window".
+/// A slow router gets fewer operations than a fast one (SEL-P4, "operationCount-based selection
+/// within the latency window").
 #[test]
 fn a_router_that_is_slow_gets_less_to_do() {
     const TASKS: usize = 10;
@@ -169,8 +173,8 @@ fn a_router_that_is_slow_gets_less_to_do() {
     });
 }
 
-/// STALE-P1, STALE-P2 and STALE-P3: what connection strings may say of staleness (STALE-3,
-/// STALE-4).
+/// `maxStalenessSeconds` in a connection string gives a limit (STALE-P1) or, with -1, none
+/// (STALE-P3). A limit with mode `primary` is an error (STALE-P2, STALE-4).
 #[test]
 fn staleness_in_a_connection_string() {
     let preference = |options: &str| {
@@ -193,7 +197,7 @@ fn staleness_in_a_connection_string() {
     ] {
         assert_eq!(preference(options), Ok(None), "{options}");
     }
-    // STALE-3: dropped with a warning, so that also the primary has nothing against it
+    // Other values are ignored with a warning (STALE-3), so they are valid with mode `primary`.
     for value in ["-2", "-120", "soon", "1.5", ""] {
         for mode in ["secondary", "primary"] {
             let options = format!("readPreference={mode}&maxStalenessSeconds={value}");
@@ -206,7 +210,7 @@ fn staleness_in_a_connection_string() {
     }
 }
 
-/// SEL-19, SEL-32: reads take the read preference of the client, or one of their own.
+/// Reads use their own read preference (SEL-32), or else that of the client (SEL-19).
 #[test]
 fn a_reads_own_preference_goes_before_the_clients() {
     play([sharded_alone()], |scene| async move {
@@ -237,8 +241,8 @@ fn a_reads_own_preference_goes_before_the_clients() {
     });
 }
 
-/// `aggregate-write-readPreference`, "Aggregate with $out includes read preference for 5.0+ server"
-/// and the same for `$merge` (SEL-34).
+/// Official test file `aggregate-write-readPreference`, "Aggregate with $out includes read
+/// preference for 5.0+ server", and the same for `$merge` (SEL-34).
 #[test]
 fn an_aggregation_that_writes_tells_routers_its_read_preference() {
     play([sharded_alone()], |scene| async move {
@@ -278,7 +282,8 @@ fn number(value: &Bson) -> Option<i64> {
     value.as_i64().or_else(|| value.as_i32().map(i64::from))
 }
 
-/// STALE-P4: a value that is too small makes a client, whose reads then fail before they wait.
+/// A client can be created with a `maxStalenessSeconds` that is too small. Its reads fail at once
+/// (STALE-P4).
 #[test]
 fn a_staleness_too_small_fails_the_read_and_not_the_client() {
     play([replica_set()], |scene| async move {
@@ -300,7 +305,7 @@ fn a_staleness_too_small_fails_the_read_and_not_the_client() {
     });
 }
 
-/// STALE-P5: `heartbeatFrequencyMS` is how often servers are checked (STALE-15, MON-32).
+/// Servers are checked every `heartbeatFrequencyMS` (STALE-P5, STALE-15, MON-32).
 #[test]
 fn the_time_between_checks_is_the_users() {
     play([standalone()], |scene| async move {
@@ -316,7 +321,7 @@ fn the_time_between_checks_is_the_users() {
     });
 }
 
-/// STALE-P6: `lastWriteDate` follows the writes.
+/// The `lastWriteDate` of a server description follows the writes (STALE-P6).
 #[test]
 fn the_date_of_the_last_write_is_known() {
     play([replica_set()], |scene| async move {
@@ -340,7 +345,8 @@ fn the_date_of_the_last_write_is_known() {
     });
 }
 
-/// STALE-P7: routers are told of the staleness, as an integer, and only if there is one.
+/// Commands to routers contain `maxStalenessSeconds` as an integer, if the option is set
+/// (STALE-P7).
 #[test]
 fn routers_are_told_of_staleness() {
     play([sharded_alone()], |scene| async move {

@@ -1,4 +1,5 @@
-//! The events of operations: each begins and ends once, and everything that it does lies between.
+//! The events of operations. Each operation has one started and one ended event, and the events of
+//! its commands are in between.
 
 use crate::{
     diary::{Diary, command_name},
@@ -17,10 +18,10 @@ fn small_batches(mut options: DeploymentOptions) -> DeploymentOptions {
     options
 }
 
-/// What was told of operations and their commands, in order.
+/// Returns the events of operations and of their commands as text, in their order.
 fn told(diary: &Diary) -> Vec<String> {
     diary.notes(|event| match &event.kind {
-        EventKind::Operation(OperationEvent::Started { facts }) => {
+        EventKind::Operation(OperationEvent::Started { facts, .. }) => {
             Some(format!("{} on {} begins", facts.name, facts.database))
         }
         EventKind::Operation(OperationEvent::Ended { facts, failure, .. }) => {
@@ -54,7 +55,7 @@ fn an_operation_of_several_commands_begins_and_ends_once() {
         assert_eq!(told(&watched.diary), expected);
         let ids = watched.diary.notes(|event| match &event.kind {
             EventKind::Operation(
-                OperationEvent::Started { facts } | OperationEvent::Ended { facts, .. },
+                OperationEvent::Started { facts, .. } | OperationEvent::Ended { facts, .. },
             ) => Some(facts.operation_id),
             _ => None,
         });
@@ -67,7 +68,7 @@ fn an_operation_of_several_commands_begins_and_ends_once() {
 fn an_operation_that_fails_or_is_left_ends_as_well() {
     play([replica_set()], |scene| async move {
         let watched = scene.client("");
-        // The first attempt is retried within the operation.
+        // The failed attempt and its retry belong to the same operation.
         let data = doc! { "failCommands": ["find"], "errorCode": 91 };
         scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
         watched.find().await.expect("the retry succeeds");

@@ -1,5 +1,5 @@
-//! Storms: far more operations at once than there are connections, on a pool that has none yet.
-//! The [`Ledger`] keeps books of what the client tells.
+//! Storms: many more operations at once than connections, on a pool without connections. The
+//! [`Ledger`] checks the events of the client.
 
 use crate::{
     diary::{Diary, connection_closed, connection_created, pool_cleared},
@@ -11,14 +11,15 @@ use onionskin_core::event::Event;
 use onionskin_core::random::{Random, Seed};
 use std::time::Duration;
 
-/// Operations of a storm.
+/// The number of operations in a storm.
 const STORM: u64 = 1_000;
 
-/// What a storm leaves of an operation: its reply, or nothing.
+/// The result of an operation: true if the document was found, and `None` if the operation was
+/// dropped.
 type Outcome = Option<bool>;
 
-/// Starts operations, a microsecond after one another so that their order is known; each is left at
-/// the moment that `patience` has for it.
+/// Starts operations one microsecond apart, so that their order is known. An operation is dropped
+/// after the time that `patience` returns for it, if any.
 async fn storm(
     scene: &Scene,
     watched: &Watched,
@@ -56,7 +57,7 @@ fn events(diary: &Diary) -> Vec<Event> {
     diary.notes(|event| Some(event.clone()))
 }
 
-/// A client whose pool has no connection yet, and a document for its finds.
+/// Returns a client whose pool has no connection yet. Its finds find a document.
 async fn cold(scene: &Scene, options: &str) -> Watched {
     let other = scene.client("");
     other.insert(1).await.ok();
@@ -67,8 +68,8 @@ async fn cold(scene: &Scene, options: &str) -> Watched {
     watched
 }
 
-/// Everybody is served in the order in which they came. No more connections are made at a time than
-/// may be, and none is there for a moment while somebody waits.
+/// Operations get connections in the order in which they started. The limits of the pool hold, and
+/// no connection is available while an operation waits.
 #[test]
 fn a_storm_on_a_cold_pool_is_served_in_order() {
     for (max_size, max_connecting) in [(100, 2), (5, 2), (100, 7), (5, 5)] {
@@ -90,13 +91,14 @@ fn a_storm_on_a_cold_pool_is_served_in_order() {
     }
 }
 
-/// Moments at which every third operation is left.
+/// Returns the times after which every third operation is dropped.
 fn moments(random: &mut Random, most_micros: u64) -> impl FnMut(u64) -> Option<Duration> {
     move |n| (n % 3 == 0).then(|| Duration::from_micros(random.below(most_micros)))
 }
 
-/// The same while a third of those who wait leave, wherever they are by then. That costs nobody
-/// else a turn, and a connection that was made for one who left goes to the next, or to the pool.
+/// The same, while a third of the operations is dropped in different states. No other operation
+/// loses its turn. A connection that was established for a dropped operation goes to the next one
+/// or to the pool.
 #[test]
 fn those_who_leave_a_storm_cost_nobody_a_turn() {
     for (max_size, most_micros) in [(100, 2_000), (100, 40_000), (5, 2_000), (5, 200_000)] {
@@ -114,7 +116,7 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
                 (100..=334).contains(&left),
                 "{left} left of {max_size}, {most_micros}"
             );
-            // Replies that nobody waits for may still be on their way.
+            // Late replies may still be outstanding.
             scene.pause(4_000).await;
             let ledger = Ledger::new(max_size, 2).read(&events(&watched.diary));
             let books = ledger.only();
@@ -122,7 +124,7 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
             assert_eq!(books.granted + books.failed, 1_000);
             assert!(books.failed > 0 && books.failed <= left, "{books:?}");
             watched.assert_count(0, "pool cleared", pool_cleared);
-            // Whoever comes now finds connections.
+            // The next operations find available connections.
             let made = watched.diary.count(connection_created);
             let closed = watched.diary.count(connection_closed);
             assert!(made - closed >= 3, "{made} made, {closed} closed");
@@ -139,8 +141,8 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
     }
 }
 
-/// All who came leave while their connections are being made: what was begun is finished, for the
-/// pool, and found there by who comes next.
+/// All operations are dropped while their connections are established. The pool keeps these
+/// connections, and the next operation uses one of them.
 #[test]
 fn connections_outlive_a_storm_that_passes() {
     play([standalone(), balanced_alone()], |scene| async move {
@@ -163,9 +165,9 @@ fn connections_outlive_a_storm_that_passes() {
     });
 }
 
-/// Scenario 30: connections come back, break, are cleared and interrupted while operations leave.
-/// Catches a place that is freed twice, after which the pool grows over its size, and one that is
-/// never freed, after which it stands still.
+/// Connections are checked in, break, and are cleared and interrupted, while operations are dropped
+/// (scenario 30). Finds a place that is freed twice, so that the pool exceeds its maximum, and a
+/// place that is never freed, so that operations wait for ever.
 #[test]
 fn a_pool_in_a_storm_of_everything_keeps_its_size() {
     play([standalone(), balanced_alone()], |scene| async move {
@@ -179,7 +181,7 @@ fn a_pool_in_a_storm_of_everything_keeps_its_size() {
             let effect = match round % 4 {
                 0 => doc! { "failCommands": ["find"], "closeConnection": true },
                 1 => doc! { "failCommands": ["find"], "errorCode": 91 },
-                // A check that takes too long: the operations under way are interrupted.
+                // A check times out, which interrupts the operations under way.
                 2 => doc! {
                     "failCommands": ["hello", "isMaster"], "blockConnection": true,
                     "blockTimeMS": 1_500,

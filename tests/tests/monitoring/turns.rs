@@ -1,4 +1,4 @@
-//! How much one turn of an operation reads.
+//! The number of reads in one poll of an operation.
 
 use crate::scene::{play, standalone};
 use bson::{Document, doc};
@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-/// A runtime whose streams give one byte at a time, and count.
+/// A runtime whose streams return one byte per read, and count the reads.
 #[derive(Clone)]
 struct Dripping {
     inner: SimRuntime,
@@ -107,8 +107,8 @@ impl Runtime for Dripping {
     }
 }
 
-/// A peer that never falls silent holds up no other task: a turn of an exchange ends after some
-/// reads, however many bytes are there.
+/// A server that sends all the time does not block other tasks. A poll of an exchange ends after a
+/// number of reads, however many bytes are available.
 #[test]
 fn an_operation_reads_so_often_in_one_turn_and_no_more() {
     play([standalone()], |scene| async move {

@@ -1,6 +1,6 @@
-//! Races that pools of drivers really had, as far as somebody waits: for a connection, for a turn,
-//! for an answer. Each test says what it was, and which mistake it catches. Those about clearing
-//! and closing are in `clearing` and `closing`.
+//! Races that pools of drivers really had: those about waiting for a connection or for a server.
+//! Each test names the mistake that it finds. Races about clearing and closing are in `clearing`
+//! and `closing`.
 
 use crate::{
     diary::{
@@ -28,7 +28,7 @@ use std::{
     time::Duration,
 };
 
-/// Makes commands of this client slow: they are held for so long.
+/// Blocks commands of this client for a time.
 async fn hold(scene: &Scene, mode: Document, command: &str, app: &str, millis: i32) {
     let held = doc! {
         "failCommands": [command], "appName": app, "blockConnection": true, "blockTimeMS": millis,
@@ -36,15 +36,16 @@ async fn hold(scene: &Scene, mode: Document, command: &str, app: &str, millis: i
     scene.fail(scene.primary(), mode, held).await;
 }
 
-/// Scenario 4: a retry where there is one connection, which the failed attempt had. Catches a
-/// retry that asks for a connection before the failed attempt has given its own back.
+/// An operation is retried in a pool of one connection, which the failed attempt had (scenario 4).
+/// Finds a retry that checks out before the failed attempt has checked in.
 #[test]
 fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
     play([replica_set(), sharded_alone()], |scene| async move {
         let watched = scene.client("maxPoolSize=1&heartbeatFrequencyMS=500&appname=again");
         watched.insert(1).await.expect("a reply");
         let failures = [
-            // The first one says nothing about server or connection: both are used again.
+            // The first error affects neither the server nor the connection, so the connection is
+            // used again.
             (doc! { "errorCode": 6 }, 0),
             (doc! { "closeConnection": true }, 1),
             (doc! { "errorCode": 91 }, 1),
@@ -81,8 +82,9 @@ fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
     });
 }
 
-/// Scenario 12: a selector of the application's fails while those who wait for a server have their
-/// turns. Catches a failure that ends the turn of those behind, or the client.
+/// The application's server selector panics while waiting operations select a server (scenario 12).
+/// Finds a panic after which the operations behind select no server, and one that breaks the
+/// client.
 #[test]
 fn a_selector_that_fails_strands_nobody() {
     play([replica_set()], |scene| async move {
@@ -130,8 +132,9 @@ fn a_selector_that_fails_strands_nobody() {
     });
 }
 
-/// Scenario 15: connections that are made for those who wait fail, at once or after a time. Catches
-/// an attempt that fails without a word to whom it was made for, or without a turn for the next.
+/// Establishing fails for connections that operations wait for, at once or after a time
+/// (scenario 15). Finds a failure without an error for the waiting operation, and one after which
+/// the next operation gets no attempt.
 #[test]
 fn everybody_who_waits_hears_of_the_attempt_that_failed() {
     play([standalone(), replica_set_of(1)], |scene| async move {
@@ -156,10 +159,10 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
             for find in finds {
                 let error = scene.ended("an answer", find).await;
                 let error = error.expect_err("there is no connection");
-                // Its own attempt's error, not that of somebody else's (CMAP-83).
+                // Each operation gets the error of its own attempt (CMAP-83).
                 assert!(error.has_label(&Label::SystemOverloadedError), "{error:?}");
             }
-            // Two at a time, each as long as a connection may take.
+            // Two connections are established at a time, each within `connectTimeoutMS`.
             let took = scene.now().saturating_since(begun);
             assert!(took <= Duration::from_millis(2_100), "{took:?}");
             watched.assert_count(20, "check out failed", check_out_failed);
@@ -172,8 +175,8 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
     });
 }
 
-/// Scenario 16: thousands give up while the only connection is in use. Catches places in the queue
-/// and entries in tables that stay behind, and turns that go to who has left.
+/// Thousands of operations give up while the only connection is in use (scenario 16). Finds entries
+/// of the queue and of tables that stay behind, and a grant to an operation that has ended.
 #[test]
 fn those_who_gave_up_leave_nothing_in_the_queue() {
     play([standalone()], |scene| async move {
@@ -203,7 +206,7 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
             for leaver in leavers {
                 leaver.join().await;
             }
-            // The one that is on the connection is in use, and does not wait.
+            // The operation with the connection does not count as waiting.
             assert_eq!(watched.client.counts().waiting, 0, "round {round}");
         }
         let steps = scene.operator.steps() - steps;
@@ -224,8 +227,8 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
     });
 }
 
-/// Scenario 19: who waits too long for a connection says nothing about the server. Catches a
-/// timeout in the queue that is taken for one of the network.
+/// A timeout in the wait queue does not affect the server (scenario 19). Finds a timeout in the
+/// queue that counts as a network error.
 #[test]
 fn a_wait_that_is_too_long_pauses_no_pool() {
     play(
@@ -265,8 +268,8 @@ fn a_wait_that_is_too_long_pauses_no_pool() {
     );
 }
 
-/// Scenario 33: many tasks that come again and again, few connections. Catches a pool that serves
-/// newcomers before those who wait.
+/// Many tasks run one operation after another on few connections (scenario 33). Finds a pool that
+/// serves new requests before waiting ones.
 #[test]
 fn two_hundred_tasks_on_five_connections_all_have_their_turns() {
     play([standalone()], |scene| async move {
@@ -300,7 +303,8 @@ fn two_hundred_tasks_on_five_connections_all_have_their_turns() {
     });
 }
 
-/// Runs a find that waits for the only connection, which comes back about when the limit passes.
+/// Runs a `find` that waits for the only connection. The connection is checked in at about the time
+/// at which the limit ends.
 async fn race_for_the_connection(
     scene: &Scene,
     watched: &Watched,
@@ -332,7 +336,8 @@ async fn race_for_the_connection(
         what.starts_with("check").then_some(what)
     });
     let ends = told.iter().filter(|what| **what != "checked in").count();
-    // Its own start and end, and, if it was the first to come, the other's end.
+    // The check out of `find` starts and ends. The check out of the first operation may also do so
+    // after the mark.
     assert!((2..=4).contains(&ends), "{told:?}");
     match found {
         Ok(found) => {
@@ -346,9 +351,10 @@ async fn race_for_the_connection(
     }
 }
 
-/// Scenario 43: the limit of a wait passes at about the moment at which the connection comes, or
-/// between the grant and its use, since the process stood still. Catches an end that comes twice or
-/// never, a remaining time below zero, and a connection that is lost with its grant.
+/// The time limit of a wait ends at about the time at which a connection is checked in
+/// (scenario 43). If the process is suspended, the limit can also end between a grant and its use.
+/// Finds a wait that ends twice or never, a negative remaining time, and a connection that is lost
+/// with its grant.
 #[test]
 fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
     play([standalone()], |scene| async move {
@@ -363,12 +369,12 @@ fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
                     Ok(()) => got += 1,
                     Err(_) => missed += 1,
                 }
-                // Whoever had it, it is there again.
+                // The connection is available again, whichever operation had it.
                 watched.find().await.expect("a reply");
             }
             assert!(missed > 3, "{freeze:?}: {got} got it, {missed} missed it");
             assert!(got > 3 || freeze.is_some(), "{got}, {missed}");
-            // A request that is written in part by then costs its connection.
+            // A request that is only partly written at the limit costs its connection.
             let closed = watched.diary.count(connection_closed) - closed;
             assert!(closed <= missed, "{closed} of {missed}");
         }
@@ -377,8 +383,8 @@ fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
     });
 }
 
-/// Whoever waits for a connection leaves in the moment in which it is granted, before it can hear
-/// of it. Catches a grant that is lost with the one who left.
+/// A connection is granted to an operation that is dropped before its next poll. Finds a grant that
+/// is lost with the operation.
 #[test]
 fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
     play([standalone()], |scene| async move {
@@ -395,7 +401,7 @@ fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
             let next = scene.spawn(async move { others.find_one(doc! { "_id": 1 }).await });
             scene.pause(1).await;
             busy.await.expect("a reply");
-            // The connection is the leaver's now.
+            // The connection is granted to `leaver`, which was not polled since.
             drop(leaver);
             let found = scene.ended("the next one's turn", next).await;
             assert!(found.expect("a reply").is_some(), "round {round}");
@@ -405,7 +411,7 @@ fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
     });
 }
 
-/// Lets a future begin.
+/// Polls a future once.
 async fn poll_once<F: Future + Unpin>(future: &mut F) {
     poll_fn(|context| {
         let polled = Pin::new(&mut *future).poll(context);

@@ -1,5 +1,5 @@
-//! A harness for the connection pool. It feeds inputs, watches the actions, and compares the pool
-//! with the model if there is one.
+//! A harness for the connection pool, which feeds inputs and checks the actions. If there is a
+//! model, the harness compares the pool with it.
 
 use crate::watch::Watcher;
 use onionskin_core::{

@@ -232,8 +232,8 @@ fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
 fn wander(bounds: Bounds, mistake: Option<Mistake>, walk: &mut Walk) -> Found {
     let first = World::new(bounds, mistake)?;
     let mut seen = BTreeSet::from([first.key()]);
-    // The predecessor of each state, the move from it, and the depth. They give the moves to a
-    // disagreement.
+    // The predecessor of each state, the move from it, and the depth. `way` makes the moves to a
+    // disagreement from them.
     let mut origins: Vec<(usize, Option<Input>, usize)> = vec![(0, None, 0)];
     let mut next = VecDeque::from([(0, first)]);
     while let Some((number, world)) = next.pop_front() {

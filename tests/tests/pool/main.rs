@@ -1,6 +1,6 @@
-//! Tests of the connection pool of the core. They compare the pool with a slow, plain model, and
-//! check its events with a watcher. Some tests draw programs at random, others walk through all
-//! states of small pools.
+//! Tests of the connection pool of the core. The pool is compared with a slow, plain model, and a
+//! watcher checks its events. Some tests draw programs at random, others walk through all states of
+//! small pools.
 //!
 //! A failure of a property test prints the smallest case that fails. `PROPTEST_CASES=n` sets the
 //! number of cases, and `PROPTEST_RNG_SEED=n` draws the same cases again.

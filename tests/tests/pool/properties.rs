@@ -1,4 +1,4 @@
-//! Properties of the connection pool with any inputs: it agrees with the model, and its actions and
+//! Properties of the connection pool for all inputs: it agrees with the model, and its actions and
 //! events are consistent.
 
 use crate::{
@@ -25,9 +25,9 @@ proptest! {
         program.play(&mut bench).map_err(failed)?;
     }
 
-    // The watcher checks that the counts are those that follow from the events. It also checks
-    // limits, the order of the queue and the generations. Each check out and each connection has
-    // one end.
+    // The watcher checks that the counts are those that follow from the events. The watcher also
+    // checks limits, the order of the queue and the generations. Each check out and each connection
+    // has one end.
     #[test]
     fn everybody_is_served_and_everything_comes_back(program in programs(60)) {
         let mut bench = paired(&program)?;

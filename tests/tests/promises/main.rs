@@ -1,5 +1,5 @@
 //! Tests that each option of connection strings and of calls has its effect, or that the client
-//! reports that it has none.
+//! refuses it or warns about it.
 
 mod wire;
 

@@ -138,7 +138,7 @@ const CALLS: [&str; 21] = [
     "RunCommand::timeout",
     "Update::upsert",
     "Update::write_concern",
-    // `timeout` of the macro that defines all other calls.
+    // The option of all other calls, which a macro defines.
     "timeout",
 ];
 

@@ -1,4 +1,4 @@
-//! The official tests of connection pools (`cmap-format`). They run the operations of the pool
+//! The official tests of connection pools (`cmap-format`), which run the operations of a pool
 //! (CMAP-2) in virtual time. A file can set the interval of background runs (CMAP-110).
 
 use onionskin_core::{

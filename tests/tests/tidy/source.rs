@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Directories without our files. They are skipped if git is not available.
+/// Directories without our files, which `walk` skips if git is not available.
 const FOREIGN_DIRECTORIES: [&str; 4] = [".git", "node_modules", "target", "venv"];
 
-/// The character that replaces the content of strings. It is not blank, so that lines of a string
-/// still count as code.
+/// The character that replaces the content of strings. A blank would make lines of a string not
+/// count as code.
 const MASK: char = '_';
 
 pub(crate) fn root() -> &'static Path {

@@ -275,7 +275,7 @@ impl<'ast> Visit<'ast> for Named {
         }
     }
 
-    // Documentation may name modules below, to say who uses an item.
+    // Documentation may name modules below, which use the item.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }
 

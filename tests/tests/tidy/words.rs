@@ -1,7 +1,7 @@
 //! Finds words that must not occur in the repository, and invisible white space.
 
-/// The banned words, each with the alternative. They are split, so that this file does not contain
-/// them.
+/// The banned words, each with the alternative. The words are split, so that this file does not
+/// contain them.
 const BANNED: [(&str, &str); 9] = [
     (concat!("todo", "!"), "finish it, or leave it out"),
     (concat!("unimplemented", "!"), "finish it, or leave it out"),

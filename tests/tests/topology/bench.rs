@@ -1,5 +1,5 @@
-//! A harness for the discovery machine. It feeds inputs, watches the orders, and compares the
-//! machine with the model if there is one.
+//! A harness for the discovery machine, which feeds inputs and checks the orders. If there is a
+//! model, the harness compares the machine with it.
 
 use crate::watch::Watcher;
 use bson::{RawDocument, oid::ObjectId};

@@ -1,4 +1,4 @@
-//! Properties that the discovery machine has with any inputs (section E.6).
+//! Properties that the discovery machine has for all inputs (section E.6).
 
 use crate::{
     bench::{Bench, options},
@@ -179,8 +179,8 @@ fn claims_to_be_primary(reply: &RawDocument) -> bool {
     writable && reply.get_str("setName").is_ok()
 }
 
-/// True if the reply makes the client remove the server that sent it: the reply has a server type
-/// that the topology cannot contain, another set name, or another `me`.
+/// True if the reply makes the client remove the server that sent it. Such a reply has a server
+/// type that the topology cannot contain, another set name, or another `me`.
 fn is_out_of_place(known: &TopologyDescription, speaker: &Address, reply: &RawDocument) -> bool {
     let me = reply.get_str("me").ok();
     let me = me.and_then(|me| me.parse::<Address>().ok());

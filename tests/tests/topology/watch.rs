@@ -23,7 +23,8 @@ pub(crate) struct Connection {
     pub(crate) awaited: bool,
     /// True if a reply is due.
     pub(crate) pending: bool,
-    /// True if the connection failed. It is gone even if the machine did not order to close it.
+    /// True if the connection failed. Then the connection is gone before the machine orders to
+    /// close it.
     broken: bool,
 }
 

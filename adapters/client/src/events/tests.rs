@@ -15,10 +15,8 @@ use std::task::Waker;
 fn event(number: u64) -> Event {
     let topology = TopologyId(bson::oid::ObjectId::from_bytes([1; 12]));
     let cause = NoServersCause::NoSeeds;
-    Event {
-        at: Instant::from_nanos(number),
-        kind: EventKind::Sdam(SdamEvent::NoServers { topology, cause }),
-    }
+    let kind = EventKind::Sdam(SdamEvent::NoServers { topology, cause });
+    Event::new(Instant::from_nanos(number), kind)
 }
 
 type Heard = Arc<Mutex<Vec<(char, u64)>>>;
@@ -202,7 +200,7 @@ fn large_commands_are_bounded_by_their_bytes() {
         let (facts, command) = (facts.clone(), command.clone());
         let kind = EventKind::Command(CommandEvent::Started { facts, command });
         let at = Instant::from_nanos(number);
-        delivery.publish(Event { at, kind });
+        delivery.publish(Event::new(at, kind));
     }
     assert_eq!(delivery.dropped(), 7, "three fit");
     let turn = delivery.turn().expect("there is something to tell");

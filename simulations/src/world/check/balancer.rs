@@ -84,6 +84,7 @@ impl BalancerChecker {
             PoolEvent::ConnectionCreated {
                 address,
                 connection,
+                ..
             } => {
                 let made = Connection {
                     made: self.clears,
@@ -221,7 +222,7 @@ mod tests {
         fn tell(mut self, kind: EventKind) -> Self {
             let at = Instant::ZERO;
             if self.result.is_ok() {
-                self.result = self.checkers.observe(&Event { at, kind });
+                self.result = self.checkers.observe(&Event::new(at, kind));
             }
             self
         }

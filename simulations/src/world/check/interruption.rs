@@ -29,6 +29,7 @@ impl InterruptionChecker {
             EventKind::Pool(PoolEvent::ConnectionCreated {
                 address,
                 connection,
+                ..
             }) => {
                 self.pools.entry(address.clone()).or_default().newest = *connection;
             }

@@ -15,7 +15,9 @@ impl OperationChecker {
             return Ok(());
         };
         let (facts, is_right) = match event {
-            OperationEvent::Started { facts } => (facts, self.running.insert(facts.operation_id)),
+            OperationEvent::Started { facts, .. } => {
+                (facts, self.running.insert(facts.operation_id))
+            }
             OperationEvent::Ended { facts, .. } => {
                 (facts, self.running.remove(&facts.operation_id))
             }

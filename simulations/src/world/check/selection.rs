@@ -18,12 +18,14 @@ impl SelectionChecker {
             return Ok(());
         };
         let (facts, is_right) = match event {
-            SelectionEvent::Started { facts } => (facts, self.searching.insert(facts.operation_id)),
+            SelectionEvent::Started { facts, .. } => {
+                (facts, self.searching.insert(facts.operation_id))
+            }
             SelectionEvent::Waiting { facts, .. } => {
                 let first = self.waited.insert(facts.operation_id);
                 (facts, first && self.searching.contains(&facts.operation_id))
             }
-            SelectionEvent::Succeeded { facts, address } => {
+            SelectionEvent::Succeeded { facts, address, .. } => {
                 let known = facts.topology.servers.contains_key(address);
                 (facts, self.searching.remove(&facts.operation_id) && known)
             }

@@ -2,7 +2,6 @@
 
 use super::{CoreWorld, Holder, Socket, Wakeup};
 use crate::world::{
-    describe::describe,
     network::{Incoming, LinkId},
     report::FailureKind,
     trace::Summary,
@@ -45,10 +44,8 @@ impl CoreWorld {
 
     pub(super) fn observe(&mut self, client: usize, event: &Event) {
         let now = self.now;
-        self.trace.note(
-            now,
-            format_args!("client {client} event {}", describe(event)),
-        );
+        self.trace
+            .note(now, format_args!("client {client} event {}", event.kind));
         if let Err(what) = self.sides[client].checkers.observe(event) {
             self.fail(FailureKind::Correctness, format!("client {client}: {what}"));
         }

@@ -171,7 +171,7 @@ impl CoreWorld {
             && let Some(event) = exchange.poll_event(at)
         {
             let kind = EventKind::Command(event);
-            self.observe(client, &Event { at, kind });
+            self.observe(client, &Event::new(at, kind));
         }
     }
 }

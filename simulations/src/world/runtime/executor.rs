@@ -4,7 +4,6 @@ use super::{SimRuntime, listener::Listeners, operator::Routes};
 use crate::deployment::{Deployment, DeploymentOptions};
 use crate::world::{
     check::EventCheckers,
-    describe::describe,
     network::{Incoming, LinkId, Network},
     options::{Rates, WorldOptions, index, world_seed},
     plan::Disaster,
@@ -109,7 +108,7 @@ impl State {
     pub(super) fn observe(&mut self, client: usize, event: &Event) {
         self.trace.note(
             self.now,
-            format_args!("client {client} event {}", describe(event)),
+            format_args!("client {client} event {}", event.kind),
         );
         if let Err(what) = self.checkers[client].observe(event) {
             self.fail(FailureKind::Correctness, format!("client {client}: {what}"));

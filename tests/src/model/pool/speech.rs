@@ -95,71 +95,62 @@ impl Said {
     }
 
     fn of_event(event: &PoolEvent, expected: &Address) -> Result<Self, String> {
-        let (address, said) = match event {
-            PoolEvent::Created { address, .. } => (address, Self::PoolCreated),
-            PoolEvent::Ready { address } => (address, Self::PoolReady),
+        if event.address() != expected {
+            return Err(format!("{event:?} is not of {expected}"));
+        }
+        Ok(match event {
+            PoolEvent::Created { .. } => Self::PoolCreated,
+            PoolEvent::Ready { .. } => Self::PoolReady,
             PoolEvent::Cleared {
-                address,
                 service: None,
                 interrupt_in_use,
-            } => {
-                let interrupt = *interrupt_in_use;
-                (address, Self::PoolCleared { interrupt })
-            }
+                ..
+            } => Self::PoolCleared {
+                interrupt: *interrupt_in_use,
+            },
             PoolEvent::Cleared {
-                address,
                 service: Some(service),
                 interrupt_in_use: false,
-            } => (address, Self::ServiceCleared(number(*service)?)),
-            PoolEvent::Closed { address } => (address, Self::PoolClosed),
-            PoolEvent::ConnectionCreated {
-                address,
-                connection,
-            } => (address, Self::Created(*connection)),
+                ..
+            } => Self::ServiceCleared(number(*service)?),
+            PoolEvent::Closed { .. } => Self::PoolClosed,
+            PoolEvent::ConnectionCreated { connection, .. } => Self::Created(*connection),
             PoolEvent::ConnectionReady {
-                address,
                 connection,
                 duration,
-            } => (address, Self::Ready(*connection, *duration)),
+                ..
+            } => Self::Ready(*connection, *duration),
             PoolEvent::ConnectionClosed {
-                address,
                 connection,
                 reason,
                 error,
+                ..
             } => {
                 if error.is_some() && *reason != CloseReason::Error {
                     return Err(format!("{event:?} has an error"));
                 }
-                (address, Self::Closed(*connection, *reason))
+                Self::Closed(*connection, *reason)
             }
-            PoolEvent::CheckOutStarted { address } => (address, Self::Started),
+            PoolEvent::CheckOutStarted { .. } => Self::Started,
             PoolEvent::CheckOutFailed {
-                address,
                 reason,
                 error,
                 duration,
+                ..
             } => {
                 let Some(error) = error else {
                     return Err(format!("{event:?} has no error"));
                 };
-                let why = Why::of(error, expected)?;
-                (address, Self::Failed(*reason, why, *duration))
+                Self::Failed(*reason, Why::of(error, expected)?, *duration)
             }
             PoolEvent::CheckedOut {
-                address,
                 connection,
                 duration,
-            } => (address, Self::CheckedOut(*connection, *duration)),
-            PoolEvent::CheckedIn {
-                address,
-                connection,
-            } => (address, Self::CheckedIn(*connection)),
+                ..
+            } => Self::CheckedOut(*connection, *duration),
+            PoolEvent::CheckedIn { connection, .. } => Self::CheckedIn(*connection),
             other => return Err(format!("{other:?} is not known")),
-        };
-        if address != expected {
-            return Err(format!("{event:?} is not of {expected}"));
-        }
-        Ok(said)
+        })
     }
 
     /// True for an event, false for an order.

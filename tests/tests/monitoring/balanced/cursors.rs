@@ -1,4 +1,5 @@
-//! Cursors and their connections: `load-balancers/tests/cursors` and `wait-queue-timeouts`.
+//! Cursors that pin connections: the official test files `load-balancers/tests/cursors` and
+//! `wait-queue-timeouts`.
 
 use super::service;
 use crate::{
@@ -11,7 +12,7 @@ use onionskin_core::event::{CommandEvent, Event, EventKind};
 use onionskin_simulations::world::SimRuntime;
 use std::collections::BTreeSet;
 
-/// Pool events of connections in the order in which `cursors` expects them.
+/// Returns the names of the pool events that `cursors` expects, in their order.
 fn moves(watched: &Watched) -> Vec<&'static str> {
     let told = watched.diary.notes(pool_name);
     let wanted = |name: &&str| {
@@ -23,7 +24,7 @@ fn moves(watched: &Watched) -> Vec<&'static str> {
     told.into_iter().filter(wanted).collect()
 }
 
-/// Opens a cursor over three documents, two of which have come.
+/// Opens a cursor over three documents, with two in the first batch. Reads the first document.
 pub(super) async fn open_cursor(watched: &Watched) -> Cursor<SimRuntime, Document> {
     let mut cursor = watched
         .things()
@@ -35,7 +36,7 @@ pub(super) async fn open_cursor(watched: &Watched) -> Cursor<SimRuntime, Documen
     cursor
 }
 
-/// The collection has three documents from now on.
+/// Inserts three documents.
 pub(super) async fn three_documents(scene: &Scene) {
     let writer = scene.client("");
     let documents = [1, 2, 3].map(|id| doc! { "_id": id });
@@ -47,7 +48,8 @@ pub(super) async fn three_documents(scene: &Scene) {
     writer.end().await;
 }
 
-/// `cursors`: "no connection is pinned if all documents are returned in the initial batch".
+/// Official test file `cursors`, "no connection is pinned if all documents are returned in the
+/// initial batch".
 #[test]
 fn a_cursor_that_came_at_once_keeps_no_connection() {
     play([balanced_alone()], |scene| async move {
@@ -64,7 +66,9 @@ fn a_cursor_that_came_at_once_keeps_no_connection() {
     });
 }
 
-/// `cursors`: "pinned connections are returned when the cursor is drained" (LB-30 to LB-34).
+/// Official test file `cursors`, "pinned connections are returned when the cursor is drained". A
+/// cursor (LB-30) with more documents (LB-32) keeps its connection as one check out (LB-31), for
+/// its `getMore` commands (LB-33), until the cursor id is zero (LB-34).
 #[test]
 fn a_cursor_keeps_its_connection_until_it_is_drained() {
     play([balanced()], |scene| async move {
@@ -72,7 +76,7 @@ fn a_cursor_keeps_its_connection_until_it_is_drained() {
         let watched = scene.client("");
         let mut cursor = open_cursor(&watched).await;
         assert_eq!(moves(&watched), ["connection ready", "checked out"]);
-        // Others go elsewhere meanwhile, where this cursor is unknown.
+        // Meanwhile other operations use the other service, where the cursor is unknown.
         for _ in 0..3 {
             watched.find().await.expect("a reply");
         }
@@ -99,7 +103,8 @@ fn a_cursor_keeps_its_connection_until_it_is_drained() {
     });
 }
 
-/// `cursors`: "pinned connections are returned to the pool when the cursor is closed".
+/// Official test file `cursors`, "pinned connections are returned to the pool when the cursor is
+/// closed".
 #[test]
 fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
     play([balanced()], |scene| async move {
@@ -143,7 +148,8 @@ fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
     });
 }
 
-/// `cursors`: "pinned connections are not returned after an network error during getMore" (LB-36).
+/// Official test file `cursors`, "pinned connections are not returned after an network error during
+/// getMore" (LB-36).
 #[test]
 fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
     play([balanced_alone()], |scene| async move {
@@ -181,7 +187,8 @@ fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
     });
 }
 
-/// `cursors`: "pinned connections are returned after a network error during a killCursors request".
+/// Official test file `cursors`, "pinned connections are returned after a network error during a
+/// killCursors request".
 #[test]
 fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
     play([balanced_alone()], |scene| async move {
@@ -204,8 +211,8 @@ fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
     });
 }
 
-/// `cursors`: "pinned connections are not returned to the pool after a non-network error on
-/// getMore" (LB-37).
+/// Official test file `cursors`, "pinned connections are not returned to the pool after a
+/// non-network error on getMore" (LB-37).
 #[test]
 fn a_cursor_is_ended_after_another_error() {
     play([balanced_alone()], |scene| async move {
@@ -232,7 +239,8 @@ fn a_cursor_is_ended_after_another_error() {
     });
 }
 
-/// `wait-queue-timeouts`: "wait queue timeout errors include cursor statistics" (LB-46).
+/// Official test file `wait-queue-timeouts`, "wait queue timeout errors include cursor statistics"
+/// (LB-46).
 #[test]
 fn who_waits_in_vain_for_a_connection_hears_who_has_them() {
     play([balanced_alone()], |scene| async move {

@@ -1,4 +1,4 @@
-//! Cursors that are dropped where nobody monitors the servers.
+//! Cursors that are dropped while no monitor checks the servers.
 
 use super::cursors::{open_cursor, three_documents};
 use crate::scene::{balanced_alone, play};
@@ -6,7 +6,8 @@ use bson::doc;
 
 #[test]
 fn a_service_that_hangs_does_not_keep_the_connection_of_a_dropped_cursor() {
-    // LB-35: no monitor would ever find out, and the client could not end.
+    // The connection is checked in even if `killCursors` fails (LB-35). No monitor would notice
+    // that the service hangs, so without a time limit the client could not close.
     play([balanced_alone()], |scene| async move {
         three_documents(&scene).await;
         let watched = scene.client("");

@@ -1,4 +1,4 @@
-//! Clients behind a load balancer: the official `load-balancers/tests`, and what they leave out.
+//! Clients behind a load balancer: the official tests of `load-balancers/tests`, and other tests.
 
 mod cursors;
 mod dropped;
@@ -20,7 +20,7 @@ use onionskin_core::{
 };
 use onionskin_simulations::world::runtime::{balancer_address, member_addresses};
 
-/// The service of each command that was started.
+/// Returns the service in a command started event.
 fn service(event: &Event) -> Option<Option<ObjectId>> {
     match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, .. }) => Some(facts.service),
@@ -28,7 +28,7 @@ fn service(event: &Event) -> Option<Option<ObjectId>> {
     }
 }
 
-/// Which service a pool was cleared of.
+/// Returns the service in a pool cleared event.
 fn cleared(event: &Event) -> Option<Option<ObjectId>> {
     match &event.kind {
         EventKind::Pool(PoolEvent::Cleared { service, .. }) => Some(*service),
@@ -36,8 +36,9 @@ fn cleared(event: &Event) -> Option<Option<ObjectId>> {
     }
 }
 
-/// `loadbalanced-emit-topology-changed-before-close` (LB-16, LB-17), and LB-14, LB-18: nobody asks
-/// how the balancer is.
+/// Official test file `loadbalanced-emit-topology-changed-before-close`: the events at the start
+/// (LB-16) and at the end (LB-17), and no others (LB-18). The load balancer is never checked
+/// (LB-14).
 #[test]
 fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
     play([balanced()], |scene| async move {
@@ -46,7 +47,8 @@ fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
         let known = watched.client.topology();
         let types: Vec<ServerType> = known.servers.values().map(|s| s.server_type).collect();
         assert_eq!(types, [ServerType::LoadBalancer]);
-        // LB-12, LB-13, LB-15
+        // The topology type is known from the start (LB-12). The server description has only a type
+        // and an address (LB-13), and is always compatible (LB-15).
         assert_eq!(known.topology_type, LoadBalanced);
         assert_eq!(known.compatibility_error, None);
         let server = known.servers.values().next().expect("the balancer");
@@ -73,7 +75,8 @@ fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
     });
 }
 
-/// `event-monitoring` (LB-55, LB-56).
+/// Official test file `event-monitoring`: the events of commands (LB-55) and of clears (LB-56)
+/// contain the service.
 #[test]
 fn events_tell_of_the_service() {
     play([balanced_alone()], |scene| async move {
@@ -92,7 +95,8 @@ fn events_tell_of_the_service() {
     });
 }
 
-/// `server-selection` (LB-24).
+/// Official test file `server-selection`: commands contain the read preference, as for a router
+/// (LB-24).
 #[test]
 fn the_read_preference_is_sent() {
     play([balanced()], |scene| async move {
@@ -116,7 +120,8 @@ fn the_read_preference_is_sent() {
     });
 }
 
-/// `non-lb-connection-establishment` (LB-28).
+/// Official test file `non-lb-connection-establishment`: a hello reply without `serviceId` is an
+/// error (LB-28).
 #[test]
 fn a_server_without_a_balancer_is_refused() {
     play([standalone(), balanced_alone()], |scene| async move {
@@ -133,8 +138,8 @@ fn a_server_without_a_balancer_is_refused() {
     });
 }
 
-/// `lb-connection-establishment`: "operations against load balancers fail if URI contains
-/// loadBalanced=false".
+/// Official test file `lb-connection-establishment`, "operations against load balancers fail if URI
+/// contains loadBalanced=false".
 #[test]
 fn a_client_that_does_not_know_of_the_balancer_finds_no_server() {
     play([balanced()], |scene| async move {

@@ -1,5 +1,5 @@
-//! What goes wrong with one service concerns its connections alone: `sdam-error-handling` of
-//! `load-balancers/tests`, and services that go away.
+//! Errors of one service affect only its own connections: the official test file
+//! `load-balancers/tests/sdam-error-handling`, and services that end.
 
 use super::{cleared, service};
 use crate::{
@@ -15,7 +15,8 @@ use onionskin_core::{
 use onionskin_simulations::world::plan::Disaster;
 use std::{collections::BTreeSet, time::Duration};
 
-/// `sdam-error-handling`: an error of one service is no other's (LB-51 to LB-53).
+/// Official test file `sdam-error-handling`: an error changes no server description (LB-51). The
+/// clear after a shutdown error (LB-52) or a network error (LB-53) affects one service only.
 #[test]
 fn an_error_of_one_service_makes_its_connections_stale_alone() {
     play([balanced()], |scene| async move {
@@ -25,7 +26,7 @@ fn an_error_of_one_service_makes_its_connections_stale_alone() {
         ];
         for effect in effects {
             let watched = scene.client("retryReads=false");
-            // Two connections, one for each service, both at rest in the end.
+            // There are two available connections afterwards, one for each service.
             assert!(two_at_once(&scene, &watched).await.is_empty());
             let services: BTreeSet<_> = watched.diary.notes(service).into_iter().collect();
             assert_eq!(services.len(), 2, "{services:?}");
@@ -48,7 +49,7 @@ fn an_error_of_one_service_makes_its_connections_stale_alone() {
     });
 }
 
-/// Two finds that cannot have the same connection.
+/// Runs two finds at once, which need two connections. Returns their errors.
 async fn two_at_once(scene: &Scene, watched: &Watched) -> Vec<Error> {
     let finds = [watched.things(), watched.things()]
         .map(|things| scene.spawn(async move { things.find_one(doc! {}).await }));
@@ -59,7 +60,8 @@ async fn two_at_once(scene: &Scene, watched: &Watched) -> Vec<Error> {
     failed
 }
 
-/// `sdam-error-handling`: "errors during the initial connection hello are ignored" (LB-47, LB-48).
+/// Official test file `sdam-error-handling`, "errors during the initial connection hello are
+/// ignored". Neither a broken connection (LB-47) nor an error reply (LB-48) clears the pool.
 #[test]
 fn errors_of_the_hello_say_nothing_of_a_service() {
     play([balanced_alone()], |scene| async move {
@@ -84,7 +86,8 @@ fn errors_of_the_hello_say_nothing_of_a_service() {
     });
 }
 
-/// `sdam-error-handling`: "errors during authentication are processed" (LB-50).
+/// Official test file `sdam-error-handling`, "errors during authentication are processed": the
+/// clear affects one service only (LB-50).
 #[test]
 fn errors_of_a_login_are_those_of_the_service() {
     play([with_login(balanced_alone())], |scene| async move {
@@ -102,8 +105,8 @@ fn errors_of_a_login_are_those_of_the_service() {
     });
 }
 
-/// One service's process ends, or only its connections do: it alone is in doubt, reads and writes
-/// are repeated elsewhere, and nobody hears of it but by events.
+/// The process of one service ends, or its connections break. Only these connections are closed,
+/// and reads and writes are retried on the other service without an error.
 #[test]
 fn a_service_that_goes_away_takes_its_connections_along() {
     play([balanced()], |scene| async move {
@@ -133,7 +136,8 @@ fn a_service_that_goes_away_takes_its_connections_along() {
     });
 }
 
-/// Without any service an operation ends in time, and with one again the next succeeds.
+/// Without any service an operation fails within its time limit. With a service again, the next
+/// operation succeeds.
 #[test]
 fn a_balancer_without_services_is_survived() {
     play([balanced()], |scene| async move {

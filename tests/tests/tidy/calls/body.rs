@@ -17,8 +17,8 @@ pub(super) struct Body<'a> {
     variables: Vec<BTreeMap<String, Kind>>,
     /// The functions that are called or passed as values, once for each place.
     pub(super) calls: Vec<usize>,
-    /// The names of methods that are called on a value of unknown type. They may be methods of the
-    /// modules.
+    /// The names of methods that are called on a value of unknown type, and that may be methods of
+    /// the modules.
     pub(super) unclear: BTreeSet<String>,
 }
 

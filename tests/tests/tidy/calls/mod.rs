@@ -1,5 +1,4 @@
-//! The graph of calls between the functions of some modules. It shows which functions reach
-//! themselves.
+//! The graph of calls between the functions of some modules, and the cycles in it.
 //!
 //! Calls are found by the written types of fields, parameters, results and variables. A value from
 //! a collection, an option or a closure may have each type of the modules that the type of the

@@ -56,7 +56,7 @@ pub(super) struct Outcome {
     pub(super) removed: [bool; SERVERS],
 }
 
-/// The state of a server in the client.
+/// The state of a server, as the client knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) known: bool,

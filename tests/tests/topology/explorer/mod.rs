@@ -81,8 +81,8 @@ fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
 fn wander(bounds: Bounds, clients: &mut Clients, walk: &mut Walk) -> Result<(), String> {
     let first = World::new(bounds, clients);
     let mut seen = BTreeSet::from([key(&first)]);
-    // The predecessor of each state, the move from it, and the depth. They give the moves to a
-    // disagreement.
+    // The predecessor of each state, the move from it, and the depth. `way` makes the moves to a
+    // disagreement from them.
     let mut origins: Vec<(usize, Option<Move>, usize)> = vec![(0, None, 0)];
     let mut next = VecDeque::from([(0, first)]);
     while let Some((number, world)) = next.pop_front() {

@@ -1,0 +1,209 @@
+//! Events of server discovery and monitoring. Their log messages have the fields that EVT-25 to
+//! EVT-27 demand, for the topology (EVT-28, EVT-29, EVT-32, SDAM-65), for servers (EVT-30, EVT-31)
+//! and for heartbeats (EVT-33, EVT-34, EVT-35).
+
+use super::table::{Field, Fields, Visit, displayed, events};
+use crate::{
+    address::Address,
+    description::{ServerDescription, TopologyDescription, TopologyId},
+    error::Error,
+};
+use bson::{RawDocument, RawDocumentBuf};
+use std::{fmt, sync::Arc, time::Duration};
+
+/// The reason why a topology has no servers. Such a topology never gets servers again (SDAM-65).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NoServersCause {
+    /// The client was created without seeds.
+    NoSeeds,
+    /// The last server was removed because its reply did not fit the topology.
+    LastRemoved,
+}
+
+/// Writes the reason as log messages show it.
+impl fmt::Display for NoServersCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSeeds => "the client was made without any",
+            Self::LastRemoved => {
+                "the last one was removed for what it said about itself; check the hosts and the \
+                 replica set's name in the connection string"
+            }
+        })
+    }
+}
+
+displayed!(NoServersCause);
+
+/// The part of a text about the connection of a check.
+macro_rules! heartbeat {
+    () => {
+        " for {server} on connection with driver-generated ID {driverConnectionId}[ and \
+         server-generated ID {serverConnectionId}] in topology with ID {topologyId}. Awaited: \
+         {awaited}"
+    };
+}
+
+events! {
+    /// Events of server discovery and monitoring (EVT-12 to EVT-20).
+    #[derive(Clone, Debug)]
+    pub enum SdamEvent {
+        /// The topology was created. This is the first event (EVT-12).
+        TopologyOpening {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+        }
+        trace ("topology {topology} opening")
+        log "Starting topology monitoring",
+            "Starting monitoring for topology with ID {topologyId}";
+
+        /// The topology description changed (EVT-15). The first such event starts from a
+        /// description of type `Unknown` without servers (EVT-10), and the last one ends with such
+        /// a description (EVT-11).
+        TopologyDescriptionChanged {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The topology description before the change.
+            previous: Arc<TopologyDescription> => "previousDescription",
+            /// The topology description after the change.
+            new: Arc<TopologyDescription> => "newDescription",
+        }
+        trace ("topology is {new}")
+        log "Topology description changed",
+            "Description changed for topology with ID {topologyId}. Previous description: \
+             {previousDescription}. New description: {newDescription}";
+
+        /// The client was closed. This is the last event (EVT-17).
+        TopologyClosed {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+        }
+        trace ("topology {topology} closed")
+        log "Stopped topology monitoring",
+            "Stopped monitoring for topology with ID {topologyId}";
+
+        /// A server was added to the topology. Its monitor starts after this event (EVT-13).
+        ServerOpening {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The address of the server.
+            address: Address => "server",
+        }
+        trace ("{address} opening")
+        log "Starting server monitoring",
+            "Starting monitoring for server {server} in topology with ID {topologyId}";
+
+        /// A server description changed. A new round trip time alone is no change (EVT-14). The
+        /// previous description always exists; at first it is of type `Unknown` (EVT-9).
+        ServerDescriptionChanged {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The address of the server.
+            address: Address => "server",
+            /// The server description before the change.
+            previous: Arc<ServerDescription>,
+            /// The server description after the change.
+            new: Arc<ServerDescription>,
+        }
+        trace ("server is {new}");
+
+        /// A server was removed from the topology, and its monitor stopped.
+        ServerClosed {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The address of the server.
+            address: Address => "server",
+        }
+        trace ("{address} closed")
+        log "Stopped server monitoring",
+            "Stopped monitoring for server {server} in topology with ID {topologyId}";
+
+        /// The topology has no servers, and no way to discover any. Operations will fail (SDAM-65).
+        NoServers {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The reason why there are no servers.
+            cause: NoServersCause => "reason",
+        }
+        trace ("no servers: {cause:?}")
+        log "No servers left",
+            "No server is left to be monitored in topology with ID {topologyId}: {reason}";
+
+        /// A check of a server starts. If the check needs a new socket, this event precedes the
+        /// socket (EVT-18).
+        HeartbeatStarted {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The address of the server.
+            address: Address => "server",
+            /// The driver's number of the monitoring connection.
+            driver_connection_id: u64 => "driverConnectionId",
+            /// The server's number of the monitoring connection; `None` before the first reply.
+            server_connection_id: Option<i64> => "serverConnectionId",
+            /// True if the server may delay its reply until its state changes.
+            awaited: bool => "awaited",
+        }
+        trace ("{address} check started, awaited: {awaited}")
+        log "Server heartbeat started",
+            concat!("Heartbeat started", heartbeat!());
+
+        /// A check succeeded: the server replied with `ok: 1` (EVT-19).
+        HeartbeatSucceeded {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The address of the server.
+            address: Address => "server",
+            /// The driver's number of the monitoring connection.
+            driver_connection_id: u64 => "driverConnectionId",
+            /// The server's number of the monitoring connection, if the server reported one.
+            server_connection_id: Option<i64> => "serverConnectionId",
+            /// The value of the started event.
+            awaited: bool => "awaited",
+            /// The round trip time of `hello`. If `awaited` is true, the time since the started
+            /// event.
+            duration: Duration => "durationMS",
+            /// The whole reply.
+            reply: Arc<RawDocumentBuf> => ("reply", HelloReply(reply)),
+        }
+        trace ("{address} check succeeded after {duration:?}")
+        log "Server heartbeat succeeded",
+            concat!("Heartbeat succeeded in {durationMS} ms", heartbeat!(), ". Reply: {reply}");
+
+        /// A check failed (EVT-20).
+        HeartbeatFailed {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The address of the server.
+            address: Address => "server",
+            /// The driver's number of the monitoring connection.
+            driver_connection_id: u64 => "driverConnectionId",
+            /// The server's number of the monitoring connection; `None` if no reply reported one.
+            server_connection_id: Option<i64> => "serverConnectionId",
+            /// The value of the started event.
+            awaited: bool => "awaited",
+            /// The time since the started event.
+            duration: Duration => "durationMS",
+            /// The error of the check.
+            failure: Error => "failure",
+        }
+        trace ("{address} check failed: {failure}")
+        log "Server heartbeat failed",
+            concat!("Heartbeat failed in {durationMS} ms", heartbeat!(), ". Failure: {failure}");
+    }
+}
+
+/// The reply to a check, as log messages show it.
+///
+/// Monitors do not authenticate, so their replies lack `speculativeAuthenticate`. A reply that has
+/// the field all the same is shown as an empty document.
+struct HelloReply<'a>(&'a RawDocument);
+
+impl Fields for HelloReply<'_> {
+    fn visit(&self, key: &'static str, visit: &mut Visit<'_>) {
+        match self.0.get("speculativeAuthenticate") {
+            Ok(None) => visit(key, Field::Document(self.0)),
+            _ => visit(key, Field::Text("{}")),
+        }
+    }
+}
