@@ -81,15 +81,15 @@ impl Victim {
 
     /// Gives the client bytes of a socket, in pieces of `piece` bytes.
     pub fn receive(&mut self, socket: SocketId, bytes: &[u8], piece: usize) -> SocketUse {
-        let mut fate = SocketUse::Open;
+        let mut socket_use = SocketUse::Open;
         for piece in bytes.chunks(piece) {
-            fate = self.client.handle_received(self.now, socket, piece);
-            if fate != SocketUse::Open {
+            socket_use = self.client.handle_received(self.now, socket, piece);
+            if socket_use != SocketUse::Open {
                 break;
             }
         }
         self.settle();
-        fate
+        socket_use
     }
 
     /// Starts an insert and encodes its request. The client must have no listener, and its server
