@@ -55,7 +55,7 @@ impl Members {
             true => told.hello(request, true),
             false => answer(request),
         });
-        let (told, held, slow) = (set.clone(), gate.clone(), is_slow.clone());
+        let (told, server_gate, slow) = (set.clone(), gate.clone(), is_slow.clone());
         let secondary = Server::scripted::<H>(move |request| {
             let mut steps = match request.is_hello() {
                 true => told.hello(request, false),
@@ -65,7 +65,7 @@ impl Members {
             let is_making = request.is_hello() && request.connection > 0;
             let is_held = is_making && slow.load(Ordering::SeqCst);
             if is_held || request.n().is_some_and(|n| n < 0) {
-                steps.insert(0, Step::Hold(held.clone()));
+                steps.insert(0, Step::Hold(server_gate.clone()));
             }
             steps
         });

@@ -6,7 +6,7 @@
 //! files.
 
 use crate::{
-    diary::{
+    event_log::{
         became, heartbeat, heartbeat_started, heartbeats_of, pool_cleared, server_changed, unknown,
     },
     scene::{Scene, play, replica_set, replica_set_of, sharded, standalone},
@@ -71,16 +71,20 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
             scene.fail(member, doc! { "times": 1 }, slow.clone()).await;
         }
         // All servers have a check under way now, which the fail point blocks.
-        let checks = watched.diary.count(heartbeat_started);
+        let checks = watched.events.count(heartbeat_started);
         scene
             .until_within(Duration::from_secs(20), "checks", || {
-                watched.diary.count(heartbeat_started) >= checks + 3
+                watched.events.count(heartbeat_started) >= checks + 3
             })
             .await;
         scene
             .tell(scene.primary(), doc! { "replSetStepDown": 60 })
             .await;
-        let is_elected = || scene.operator.look(|d| d.primary().is_some_and(|p| p != 0));
+        let is_elected = || {
+            scene
+                .operator
+                .inspect(|d| d.primary().is_some_and(|p| p != 0))
+        };
         scene
             .until_within(Duration::from_secs(20), "an election", is_elected)
             .await;
@@ -121,7 +125,7 @@ fn answers_at_one_moment_are_all_kept() {
             assert_eq!(found.is_err(), is_set, "{found:?}");
             for member in 0..topology.servers.len() {
                 let mut running = 0_i32;
-                for what in watched.diary.notes(|event| {
+                for what in watched.events.notes(|event| {
                     heartbeats_of(member, |_| true)(event)
                         .then(|| heartbeat(event))
                         .flatten()
@@ -149,7 +153,7 @@ fn pools_and_descriptions_change_together() {
         scene.pause(30_000).await;
         watched.insert(3).await.expect("a reply");
         let mut ready = std::collections::BTreeMap::new();
-        let changes = watched.diary.notes(|event| match &event.kind {
+        let changes = watched.events.notes(|event| match &event.kind {
             EventKind::Pool(PoolEvent::Ready { address, .. }) => {
                 Some((address.clone(), true, true))
             }
@@ -169,7 +173,7 @@ fn pools_and_descriptions_change_together() {
                 assert_eq!(ready.get(&address), Some(&true), "{address}");
             }
         }
-        assert!(watched.diary.count(pool_cleared) > 0);
+        assert!(watched.events.count(pool_cleared) > 0);
         watched.end().await;
     });
 }
@@ -211,7 +215,7 @@ fn a_server_that_comes_back_is_used_at_once() {
             scene.strike(Disaster::Kill(0));
             scene.pause(5_000).await;
             scene.strike(Disaster::Restart(0));
-            let is_up = || scene.operator.look(|d| d.primary() == Some(0));
+            let is_up = || scene.operator.inspect(|d| d.primary() == Some(0));
             scene
                 .until_within(Duration::from_secs(60), "a primary", is_up)
                 .await;
@@ -248,9 +252,9 @@ fn a_late_answer_does_not_make_a_lost_server_healthy() {
             scene.pause_for(Duration::from_micros(12_340 * pause)).await;
             watched.insert(2).await.expect_err("it breaks");
             let lost = scene.now();
-            let mark = watched.diary.mark();
+            let mark = watched.events.mark();
             scene.pause(400).await;
-            let changes = watched.diary.notes_since(mark, |event| {
+            let changes = watched.events.notes_since(mark, |event| {
                 became(ServerType::Standalone)(event).then_some(event.at)
             });
             assert_eq!(changes, [], "lost at {lost}");
@@ -268,14 +272,14 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
         let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=60000&retryReads=false";
         let watched = scene.client(&format!("{options}&appname=old"));
         watched.insert(1).await.expect("a reply");
-        let held = |command, millis| {
+        let delay = |command, millis| {
             doc! {
                 "failCommands": [command], "appName": "old", "blockConnection": true,
                 "blockTimeMS": millis, "closeConnection": command == "find",
             }
         };
         scene
-            .fail(0, doc! { "times": 1 }, held("find", 2_000))
+            .fail(0, doc! { "times": 1 }, delay("find", 2_000))
             .await;
         let finds = [0, 1].map(|_| {
             let things = watched.things();
@@ -286,17 +290,17 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
         // The simulated network may split a write and deliver the rest 20 ms later.
         scene.pause(40).await;
         scene
-            .fail(0, doc! { "times": 1 }, held("hello", 2_300))
+            .fail(0, doc! { "times": 1 }, delay("hello", 2_300))
             .await;
         let waits = scene.spawn(waits);
         breaks.join().await.expect_err("its connection breaks");
-        let mark = watched.diary.mark();
+        let mark = watched.events.mark();
         waits.join().await.expect_err("its pool is cleared");
         scene.pause(5_000).await;
         let told = watched
-            .diary
+            .events
             .notes_since(mark, |e| server_changed(e).then_some(e.at));
-        assert_eq!(told, [], "{:#?}", watched.diary.names());
+        assert_eq!(told, [], "{:#?}", watched.events.names());
         watched.assert_count(1, "unknown", unknown);
         watched.find().await.expect("it is checked for who waits");
         watched.end().await;
@@ -364,10 +368,10 @@ fn a_member_that_says_goodbye_is_left_at_once() {
         let watched = scene.client("w=majority");
         watched.insert(1).await.expect("a reply");
         scene.pause(1_000).await;
-        let changes = watched.diary.count(server_changed);
+        let changes = watched.events.count(server_changed);
         scene.strike(Disaster::ShutDown(0));
         scene.pause(20).await;
-        assert!(watched.diary.count(server_changed) > changes);
+        assert!(watched.events.count(server_changed) > changes);
         let known = watched.client.topology();
         let first = known.servers.values().next().expect("a member");
         assert_eq!(first.server_type, ServerType::Unknown, "{known}");
@@ -426,7 +430,7 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
                 }
             };
             scene.fail(0, doc! { "times": 1 }, slow("find")).await;
-            let mark = watched.diary.mark();
+            let mark = watched.events.mark();
             let limit = Duration::from_millis(700 + 25 * shift);
             let (things, now) = (watched.things(), scene.clone());
             let find = scene.spawn(async move {
@@ -441,7 +445,7 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
             assert!(took <= limit, "{took:?} of {limit:?}");
             scene.fail_no_more(0).await;
             let clears = watched
-                .diary
+                .events
                 .notes_since(mark, |event| pool_cleared(event).then_some(event.at));
             let was_cleared = clears.iter().any(|at| *at < ended);
             match found {
