@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dns_adds_is_held_to_the_rules() {
+    fn results_of_dns_must_follow_the_rules() {
         // `srvMaxHosts` conflicts with `replicaSet` and `loadBalanced` (DNS-10, DNS-11), and
         // `loadBalanced` with several hosts and `replicaSet` (DNS-39, LB-8). The rules are checked
         // after the queries (DNS-12, LB-7). An SRV query without records is an error (LB-11).

@@ -63,8 +63,8 @@ impl Members {
             };
             // The first connection is the monitor's.
             let is_making = request.is_hello() && request.connection > 0;
-            let is_held = is_making && slow.load(Ordering::SeqCst);
-            if is_held || request.n().is_some_and(|n| n < 0) {
+            let is_delayed = is_making && slow.load(Ordering::SeqCst);
+            if is_delayed || request.n().is_some_and(|n| n < 0) {
                 steps.insert(0, Step::Hold(server_gate.clone()));
             }
             steps

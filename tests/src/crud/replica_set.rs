@@ -51,7 +51,7 @@ pub async fn run<R: Runtime + Default>(name: &str, deployment: &Embedded) {
                 a_write_that_lost_its_connection_is_sent_again_once,
                 a_read_that_lost_its_connection_is_sent_again,
                 without_retries_a_lost_connection_is_the_callers,
-                an_answer_held_back_is_not_waited_for_beyond_the_deadline,
+                a_delayed_reply_is_not_waited_for_beyond_the_deadline,
                 secondaries_answer_where_the_preference_says_so,
                 writes_survive_step_downs,
             ]
@@ -175,7 +175,7 @@ async fn without_retries_a_lost_connection_is_the_callers<R: Runtime + Default>(
     bench.client.shutdown().await;
 }
 
-async fn an_answer_held_back_is_not_waited_for_beyond_the_deadline<R>(s: &Stage<'_, R>)
+async fn a_delayed_reply_is_not_waited_for_beyond_the_deadline<R>(s: &Stage<'_, R>)
 where
     R: Runtime + Default,
 {

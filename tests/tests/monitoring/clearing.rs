@@ -79,10 +79,10 @@ fn a_reply_that_is_far_too_late_costs_its_connection() {
         // A time limit would be sent to the server, which would reply in time (SEL-59).
         let found = scene.leave_after(Duration::from_millis(50), find).await;
         assert_eq!(found, None, "it is held");
-        let begun = scene.now();
+        let start = scene.now();
         let found = things.find_one(doc! { "_id": 1 }).await;
         assert_eq!(found, Ok(Some(doc! { "_id": 1 })));
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         let (least, most) = (DRAIN_LIMIT, DRAIN_LIMIT + Duration::from_millis(50));
         assert!((least..most).contains(&took), "{took:?}");
         watched.assert_count(2, "connection created", connection_created);

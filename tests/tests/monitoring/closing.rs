@@ -338,12 +338,12 @@ fn a_close_does_not_wait_for_ever_for_a_lost_server() {
             let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
             scene.pause(40).await;
             assert_eq!(watched.client.counts().in_use, 1);
-            let (client, begun) = (watched.client.clone(), scene.now());
+            let (client, start) = (watched.client.clone(), scene.now());
             let close = scene.spawn(async move { client.shutdown().await });
             scene
                 .until_within(Duration::from_secs(60), "the close", || close.is_over())
                 .await;
-            let took = scene.now().saturating_since(begun);
+            let took = scene.now().saturating_since(start);
             // The time contains the current check, a failed check, and the end of the sessions.
             assert!(took <= Duration::from_secs(12), "{mode}: {took:?}");
             let error = find.join().await.expect_err("its server is lost");

@@ -181,9 +181,9 @@ fn a_client_closes_at_once_while_it_connects() {
                     })
                     .collect();
                 scene.pause_for(moment).await;
-                let begun = scene.now();
+                let start = scene.now();
                 watched.client.clone().shutdown().await;
-                let took = scene.now().saturating_since(begun);
+                let took = scene.now().saturating_since(start);
                 // Only exchanges that had begun, and the command that ends the sessions, may take
                 // time.
                 let is_quick = took.is_zero() || matches!(obstacle, Nothing);

@@ -125,9 +125,9 @@ fn what_changed_during_a_freeze_is_found_out_soon() {
                 let watched = settled(&scene, mode).await;
                 scene.strike(Disaster::Kill(0));
                 freeze(&scene, Duration::from_secs(pause)).await;
-                let begun = scene.now();
+                let start = scene.now();
                 watched.insert(2).await.expect("the new primary answers");
-                let took = scene.now().saturating_since(begun);
+                let took = scene.now().saturating_since(start);
                 assert!(took < Duration::from_secs(1), "{mode}, {pause} s: {took:?}");
                 let primaries = watched.events.count(became(ServerType::RsPrimary));
                 assert_eq!(primaries, 2);

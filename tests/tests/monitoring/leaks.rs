@@ -39,10 +39,10 @@ fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
                     let options = format!("serverMonitoringMode={mode}&minPoolSize=1");
                     let watched = scene.client(&options);
                     scene.pause_for(moment).await;
-                    let begun = scene.now();
+                    let start = scene.now();
                     let client = watched.client.clone();
                     client.shutdown().await;
-                    assert_eq!(scene.now(), begun, "{mode}, {moment:?}");
+                    assert_eq!(scene.now(), start, "{mode}, {moment:?}");
                     watched.end().await;
                 }
             }
@@ -59,9 +59,9 @@ fn a_client_closes_at_once_while_operations_wait_for_a_server() {
         let things = watched.things();
         let insert = scene.spawn(async move { things.insert_one(doc! { "_id": 1 }).await });
         scene.pause(700).await;
-        let begun = scene.now();
+        let start = scene.now();
         watched.client.clone().shutdown().await;
-        assert_eq!(scene.now(), begun);
+        assert_eq!(scene.now(), start);
         let error = insert.join().await.expect_err("the client is closed");
         assert!(matches!(error.kind(), ErrorKind::ClientClosed), "{error:?}");
         watched.end().await;

@@ -169,7 +169,7 @@ fn a_new_primary_is_found_quickly_after_a_step_down() {
 /// An operation that is not polled, such as the next batch of a cursor in `select!`, does not delay
 /// the shutdown of its client for ever.
 #[test]
-fn shutdown_does_not_wait_for_an_operation_that_is_held_and_not_polled() {
+fn shutdown_does_not_wait_for_an_operation_that_is_kept_and_not_polled() {
     play([standalone()], |scene| async move {
         let watched = scene.client("appname=held");
         watched.insert(1).await.expect("a reply");
@@ -183,9 +183,9 @@ fn shutdown_does_not_wait_for_an_operation_that_is_held_and_not_polled() {
         let mut find = Box::pin(find.timeout(Duration::from_secs(1)).into_future());
         let polled = poll_fn(|context| Poll::Ready(find.as_mut().poll(context))).await;
         assert!(polled.is_pending(), "it is on its way");
-        let begun = scene.now();
+        let start = scene.now();
         watched.client.clone().shutdown().await;
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took <= Duration::from_secs(13), "{took:?}");
         drop(find);
         watched.end().await;

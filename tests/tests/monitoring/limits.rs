@@ -73,10 +73,10 @@ fn a_command_that_cannot_be_answered_in_time_is_not_sent() {
             .expect("a reply");
         scene.pause(1_000).await;
         for id in 2..5 {
-            let begun = scene.now();
+            let start = scene.now();
             let error = watched.insert(id).await.expect_err("no time");
             assert!(error.is_timeout() && !error.is_network(), "{error:?}");
-            assert_eq!(scene.now(), begun, "at once");
+            assert_eq!(scene.now(), start, "at once");
         }
         assert_eq!(max_times(&watched.events, "insert").len(), 1);
         watched.assert_count(0, "connection closed", connection_closed);

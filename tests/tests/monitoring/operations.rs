@@ -229,9 +229,9 @@ fn an_operations_network_error_ends_the_check_that_runs() {
         watched.insert(1).await.expect("a reply");
         let data = doc! { "failCommands": ["insert"], "closeConnection": true };
         scene.fail(0, doc! { "times": 1 }, data).await;
-        let begun = scene.now();
+        let start = scene.now();
         watched.insert(2).await.expect("it is tried again");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took.as_millis() < 1_000, "{took:?}");
         assert_one_reset(&watched).await;
         let cancelled = watched.events.notes(heartbeat);

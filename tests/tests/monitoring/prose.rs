@@ -225,7 +225,7 @@ fn checks_that_fail_are_half_a_second_apart() {
                 "failCommands": ["isMaster", "hello"], "errorCode": 1234, "appName": app,
             };
             scene.fail(0, doc! { "times": 5 }, data).await;
-            let begun = scene.now();
+            let start = scene.now();
             let options = "directConnection=true&serverSelectionTimeoutMS=5000";
             let watched = scene.client_of("member0", &format!("appname={app}&{options}"));
             let admin = watched.client.database("admin");
@@ -234,7 +234,7 @@ fn checks_that_fail_are_half_a_second_apart() {
                 .await
                 .expect("a reply");
             drop(admin);
-            let took = scene.now().saturating_since(begun).as_millis();
+            let took = scene.now().saturating_since(start).as_millis();
             assert!((2_000..=3_500).contains(&took), "{took} ms");
             watched.assert_count(5, "heartbeat failed", heartbeat_failed);
             let failed = watched.events.times(heartbeat_failed);

@@ -33,14 +33,14 @@ fn no_change_is_missed_by_who_begins_to_wait() {
         let mut inserts = Vec::new();
         for id in 0..40 {
             let things = watched.things();
-            let begun = scene.now();
+            let start = scene.now();
             let now = scene.clone();
             inserts.push(scene.spawn(async move {
                 things
                     .insert_one(doc! { "_id": id })
                     .await
                     .expect("a server");
-                now.now().saturating_since(begun)
+                now.now().saturating_since(start)
             }));
             scene.pause_for(Duration::from_micros(50)).await;
         }
@@ -88,9 +88,9 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
         scene
             .until_within(Duration::from_secs(20), "an election", is_elected)
             .await;
-        let begun = scene.now();
+        let start = scene.now();
         watched.insert(2).await.expect("the new primary answers");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took < Duration::from_millis(1_500), "{took:?}");
         watched.end().await;
     });
@@ -194,9 +194,9 @@ fn a_callers_limit_does_not_reach_the_monitors() {
         // Each operation requests a check, but checks are at least 500 ms apart.
         watched.assert_count(2, "heartbeat started", heartbeat_started);
         scene.strike(Disaster::Restart(0));
-        let begun = scene.now();
+        let start = scene.now();
         watched.insert(1).await.expect("a reply");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took < Duration::from_millis(600), "{took:?}");
         watched.end().await;
     });
@@ -219,11 +219,11 @@ fn a_server_that_comes_back_is_used_at_once() {
             scene
                 .until_within(Duration::from_secs(60), "a primary", is_up)
                 .await;
-            let begun = scene.now();
+            let start = scene.now();
             // The first insert may still get a connection that broke.
             watched.insert(2).await.err();
             watched.insert(3).await.expect("a reply");
-            let took = scene.now().saturating_since(begun);
+            let took = scene.now().saturating_since(start);
             assert!(took < Duration::from_millis(1_100), "{mode}: {took:?}");
             watched
                 .things()
@@ -377,9 +377,9 @@ fn a_member_that_says_goodbye_is_left_at_once() {
         assert_eq!(first.server_type, ServerType::Unknown, "{known}");
         let code = first.error.as_ref().and_then(Error::code);
         assert_eq!(code, Some(91));
-        let begun = scene.now();
+        let start = scene.now();
         watched.insert(2).await.expect("the new primary answers");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took < Duration::from_secs(15), "{took:?}");
         watched.end().await;
     });
@@ -402,9 +402,9 @@ fn a_server_whose_address_changed_is_found_again() {
         assert_eq!(me().as_deref(), Some("member0:27017"));
         scene.operator.name("front", 1);
         scene.strike(Disaster::Kill(0));
-        let begun = scene.now();
+        let start = scene.now();
         watched.find().await.expect("the other one answers");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took < Duration::from_millis(600), "{took:?}");
         assert_eq!(me().as_deref(), Some("member1:27017"));
         watched.end().await;
@@ -434,14 +434,14 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
             let limit = Duration::from_millis(700 + 25 * shift);
             let (things, now) = (watched.things(), scene.clone());
             let find = scene.spawn(async move {
-                let begun = now.now();
+                let start = now.now();
                 let found = things.find_one(doc! { "_id": 1 }).timeout(limit).await;
-                (found, begun, now.now())
+                (found, start, now.now())
             });
             scene.pause(50).await;
             scene.fail(0, doc! { "times": 2 }, slow("hello")).await;
-            let (found, begun, ended) = find.join().await;
-            let took = ended.saturating_since(begun);
+            let (found, start, ended) = find.join().await;
+            let took = ended.saturating_since(start);
             assert!(took <= limit, "{took:?} of {limit:?}");
             scene.fail_no_more(0).await;
             let clears = watched

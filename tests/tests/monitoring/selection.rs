@@ -291,7 +291,7 @@ fn a_staleness_too_small_fails_the_read_and_not_the_client() {
         watched
             .wait_for(1, "a primary", became(ServerType::RsPrimary))
             .await;
-        let begun = scene.now();
+        let start = scene.now();
         let error = watched.find().await.expect_err("it is too small");
         let is_argument = matches!(
             error.kind(),
@@ -300,7 +300,7 @@ fn a_staleness_too_small_fails_the_read_and_not_the_client() {
                 | ErrorKind::ServerSelection { .. }
         );
         assert!(is_argument, "{error:?}");
-        assert_eq!(scene.now(), begun, "{error:?}");
+        assert_eq!(scene.now(), start, "{error:?}");
         watched.end().await;
     });
 }

@@ -155,7 +155,7 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
                     scene.spawn(async move { things.find_one(doc! {}).await })
                 })
                 .collect();
-            let begun = scene.now();
+            let start = scene.now();
             for find in finds {
                 let error = scene.ended("an answer", find).await;
                 let error = error.expect_err("there is no connection");
@@ -163,7 +163,7 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
                 assert!(error.has_label(&Label::SystemOverloadedError), "{error:?}");
             }
             // Two connections are established at a time, each within `connectTimeoutMS`.
-            let took = scene.now().saturating_since(begun);
+            let took = scene.now().saturating_since(start);
             assert!(took <= Duration::from_millis(2_100), "{took:?}");
             watched.assert_count(20, "check out failed", check_out_failed);
             watched.assert_count(20, "connection closed", connection_closed);
@@ -248,9 +248,9 @@ fn a_wait_that_is_too_long_pauses_no_pool() {
                     if let Some(limit) = limit {
                         find = find.timeout(Duration::from_millis(limit));
                     }
-                    let begun = scene.now();
+                    let start = scene.now();
                     let error = find.await.expect_err("it is busy");
-                    let took = scene.now().saturating_since(begun);
+                    let took = scene.now().saturating_since(start);
                     assert_eq!(took, Duration::from_millis(50), "{error:?}");
                     let is_own = matches!(error.kind(), ErrorKind::WaitQueueTimeout { .. });
                     assert!(is_own && error.is_timeout(), "{error:?}");
@@ -318,9 +318,9 @@ async fn race_for_the_connection(
     let (things, stage) = (watched.things(), scene.clone());
     let mark = watched.events.mark();
     let find = scene.spawn(async move {
-        let begun = stage.now();
+        let start = stage.now();
         let found = things.find_one(doc! { "_id": 1 }).timeout(limit).await;
-        (found, stage.now().saturating_since(begun))
+        (found, stage.now().saturating_since(start))
     });
     if let Some(pause) = freeze {
         scene.pause_for(limit.saturating_sub(pause / 2)).await;
