@@ -1,7 +1,7 @@
-//! A shell over the standard library's sockets, which `docs/core.md` explains. This runs one `ping`:
+//! A shell over sockets of the standard library, which `docs/core.md` explains. To run a `ping`:
 //! `cargo run -p onionskin-core --example shell -- mongodb://localhost:27017`
 //!
-//! One thread owns the client. Each read and each exchange has a thread, which reports to the owner.
+//! One thread owns the client. Each read and each exchange has a thread that reports to the owner.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types)] // The core itself does no I/O.
 
@@ -16,7 +16,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::time::SystemTime;
 
-/// What a thread found out, as the change that the owner of the client is to make.
+/// The result of a thread, as the change that the owner of the client makes.
 type Report = Box<dyn FnOnce(&mut Shell, Instant) + Send>;
 
 struct Shell {

@@ -28,7 +28,9 @@ fn main() -> Result<(), String> {
     let (mut cited, mut folders) = (Citations::default(), BTreeSet::new());
     for folder in ["core", "adapters", "simulations", "tests"] {
         for (file, text) in texts(root, &root.join(folder))? {
-            cited.add(&file, &text, &prefixes);
+            if file.ends_with(".rs") {
+                cited.add(&file, &text, &prefixes);
+            }
             if file.starts_with("tests/tests/") {
                 folders.extend(official_folders(&text));
             }

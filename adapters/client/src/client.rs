@@ -5,8 +5,7 @@ use crate::{
     ids::ObjectIds, shared::Shared, timer, trace,
 };
 use onionskin_core::{
-    client::{Client as Core, ClientConfig, Counts},
-    client::{DriverInfo, Environment},
+    client::{Client as Core, ClientConfig, Counts, DriverInfo, Environment},
     description::TopologyDescription,
     error::{Error, ErrorKind},
     event::Subscriptions,

@@ -1,16 +1,16 @@
 //! The transfer of the bytes of one exchange.
 
-use crate::shared::ActiveExchange;
+use crate::signal::Signal;
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
-    client::Outcome,
-    client::closed_by_peer,
+    client::{Outcome, Progress, closed_by_peer},
     error::{Error, NetworkFault},
     operation::Exchange,
 };
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, Waker, ready},
 };
 
@@ -20,6 +20,16 @@ const PROBE_BYTES: usize = 64;
 
 /// The maximum number of reads in one poll, so that other tasks run and an interruption is noticed.
 const READS_PER_TURN: usize = 32;
+
+/// An exchange together with the stream of its connection.
+pub(crate) struct ActiveExchange<S> {
+    pub(crate) exchange: Exchange,
+    pub(crate) stream: S,
+    pub(crate) signal: Arc<Signal>,
+}
+
+/// The progress of an operation, whose exchange has its stream.
+pub(crate) type Started<S> = Progress<ActiveExchange<S>>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
     /// Checks without waiting whether an idle connection is still open.

@@ -2,7 +2,8 @@
 
 use crate::{
     Client, Runtime,
-    shared::{ActiveExchange, Shared, Started},
+    exchange::{ActiveExchange, Started},
+    shared::Shared,
 };
 use onionskin_core::{
     client::{Outcome, Progress},

@@ -4,6 +4,7 @@ use crate::{
     Runtime,
     answers::answer,
     events::{Delivery, MAX_EVENT_DELAY},
+    exchange::{ActiveExchange, Started},
     ids::ObjectIds,
     signal::Signal,
     socket,
@@ -14,9 +15,10 @@ use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
 use onionskin_core::{
     address::Address,
-    client::SelectorAnswer,
-    client::SocketId,
-    client::{Action, AfterExchange, Client as Core, Outcome, Progress, Question, QuestionId},
+    client::{
+        Action, AfterExchange, Client as Core, Outcome, Progress, Question, QuestionId,
+        SelectorAnswer, SocketId, closed_by_peer,
+    },
     error::Error,
     event::Event,
     operation::{Command, Exchange, OperationId, Span},
@@ -75,30 +77,6 @@ struct Deferred<S> {
     streams: Vec<S>,
     rearm: bool,
 }
-
-impl<S> Default for Deferred<S> {
-    fn default() -> Self {
-        Self {
-            dials: Vec::new(),
-            drains: Vec::new(),
-            questions: Vec::new(),
-            signals: Vec::new(),
-            wakers: Vec::new(),
-            streams: Vec::new(),
-            rearm: false,
-        }
-    }
-}
-
-/// An exchange together with the stream of its connection.
-pub(crate) struct ActiveExchange<S> {
-    pub(crate) exchange: Exchange,
-    pub(crate) stream: S,
-    pub(crate) signal: Arc<Signal>,
-}
-
-/// How an operation goes on, whose exchange has its socket.
-pub(crate) type Started<S> = Progress<ActiveExchange<S>>;
 
 impl<R: Runtime> Shared<R> {
     pub(crate) fn new(
@@ -392,7 +370,7 @@ impl<S> Inner<S> {
             }
             // The core creates exchanges only for parked sockets, so this socket broke in the
             // meantime.
-            let error = onionskin_core::client::closed_by_peer();
+            let error = closed_by_peer();
             progress = match self.core.check_in(now, exchange, Outcome::Failed(error)) {
                 AfterExchange::Again(progress) => progress,
                 AfterExchange::Done(Ok(())) => {
@@ -412,8 +390,13 @@ impl<S> Inner<S> {
             return None;
         }
         let mut deferred = Deferred {
+            dials: Vec::new(),
+            drains: Vec::new(),
+            questions: Vec::new(),
+            signals: Vec::new(),
+            wakers: Vec::new(),
+            streams: Vec::new(),
             rearm,
-            ..Deferred::default()
         };
         while let Some(action) = next {
             match action {

@@ -10,8 +10,7 @@ use crate::{
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     address::Address,
-    client::SocketId,
-    client::SocketUse,
+    client::{SocketId, SocketUse},
     error::{Error, ErrorKind, NetworkFault, Wait},
 };
 use std::{

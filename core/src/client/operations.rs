@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// What an operation waits for.
+/// The state of an operation that waits.
 #[derive(Debug)]
 pub(super) enum Waiting {
     /// The operation waits for a suitable server.

@@ -92,7 +92,7 @@ pub struct PoolSnapshot {
 pub struct WaitingOperation {
     /// The id of the operation.
     pub id: OperationId,
-    /// What the operation waits for.
+    /// The reason why the operation waits.
     pub state: OperationState,
     /// The deadline of the operation; `None` for no deadline, and once the operation has failed.
     pub deadline: Option<Instant>,
@@ -102,7 +102,7 @@ pub struct WaitingOperation {
     pub pin: Option<SocketId>,
 }
 
-/// What an operation waits for.
+/// The reason why an operation waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OperationState {

@@ -29,7 +29,7 @@ fn grant_limit(now: Instant, operation: &Operation) -> Option<Instant> {
     earliest(operation.deadline, moment)
 }
 
-/// What follows when the [`Timer::Wait`] of an operation expires.
+/// The consequence when the [`Timer::Wait`] of an operation expires.
 enum WaitOver {
     /// The grant continues, because no other operation waits for a connection.
     GrantStays,

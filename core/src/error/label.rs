@@ -19,7 +19,7 @@ pub enum Label {
     NoWritesPerformed,
     /// The whole transaction can be retried.
     TransientTransactionError,
-    /// It is unknown whether the transaction was committed.
+    /// The client cannot know whether the transaction was committed.
     UnknownTransactionCommitResult,
     /// A label that has no meaning to this driver.
     Other(Arc<str>),

@@ -23,8 +23,8 @@ use std::{sync::Arc, time::Duration};
 /// ```
 ///
 /// Log fields have the order of the table. An event without `log` has no message. All variants are
-/// `non_exhaustive`, so that a new field breaks no listener. Tests of listeners can construct events
-/// with the feature `unstable-machines`.
+/// `non_exhaustive`, so that a new field breaks no listener. Tests of listeners can construct
+/// events with the feature `unstable-machines`.
 macro_rules! events {
     (
         $(#[$family_doc:meta])*

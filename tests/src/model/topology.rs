@@ -7,7 +7,7 @@ use onionskin_core::{
     error::TopologyVersion,
 };
 
-/// Which of two values of `topologyVersion` is newer (table A.2.3).
+/// The order of two values of `topologyVersion` (table A.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     CurrentIsNewer,

@@ -32,6 +32,33 @@ pub(crate) fn banned_words(path: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// First words of doc comments that have no named subject.
+const RIDDLES: [&str; 9] = [
+    "Who", "Whoever", "Whose", "What", "Which", "That", "It", "Its", "They",
+];
+
+/// Returns the doc comments that do not begin with a named thing or a verb.
+pub(crate) fn riddles(path: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut was_doc = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let trimmed = line.trim_start();
+        let doc = trimmed
+            .strip_prefix("///")
+            .or_else(|| trimmed.strip_prefix("//!"));
+        let first = doc
+            .and_then(|doc| doc.split_whitespace().next())
+            .unwrap_or_default();
+        if !was_doc && RIDDLES.contains(&first) {
+            found.push(format!(
+                "{path}:{number}: a doc comment begins with `{first}`: name the thing"
+            ));
+        }
+        was_doc = doc.is_some();
+    }
+    found
+}
+
 pub(crate) fn white_space(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -73,4 +100,11 @@ fn invisible_white_space_is_found() {
     assert_eq!(white_space("a.rs", "\ta\n").len(), 1);
     assert_eq!(white_space("a.rs", "a").len(), 1);
     assert!(white_space("a.rs", "a\n\n    b\n").is_empty());
+}
+
+#[test]
+fn doc_comments_without_a_named_subject_are_found() {
+    let text = "/// What it is.\nfn a() {}\n/// The size.\n/// What follows.\nfn b() {}\n";
+    assert_eq!(riddles("a.rs", text).len(), 1);
+    assert!(riddles("a.rs", "// What follows\n").is_empty());
 }
