@@ -81,7 +81,7 @@ impl<'de> Deserialize<'de> for Unreadable {
 }
 
 #[test]
-fn a_panic_while_a_reply_is_decoded_leaves_no_lease_behind() {
+fn a_panic_while_a_reply_is_decoded_leaves_no_exchange_behind() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     runtime().block_on(async {
         let client = warm(&server).await;

@@ -25,7 +25,7 @@ fn table(wanted: impl Fn(&str) -> bool) {
     println!("| attack | bytes | 1 % | 10 % | 100 % | ns for each byte |");
     println!("|---|---|---|---|---|---|");
     for attack in ATTACKS.iter().filter(|attack| wanted(attack.name)) {
-        let bound = attack.place.bound();
+        let bound = attack.target.bound();
         let times = PERCENT.map(|percent| (bound / 100 * percent, percent));
         let times = times.map(|(bytes, _)| (bytes, fastest(attack, bytes)));
         let shown = times.map(|(_, time)| format!("{time:.1?}")).join(" | ");
@@ -43,7 +43,7 @@ fn statistics(criterion: &mut Criterion) {
     group.measurement_time(Duration::from_millis(500));
     for attack in &ATTACKS {
         for percent in PERCENT {
-            let bytes = attack.place.bound() / 100 * percent;
+            let bytes = attack.target.bound() / 100 * percent;
             group.throughput(Throughput::Bytes(bytes as u64));
             let id = BenchmarkId::new(attack.name, format!("{percent} %"));
             group.bench_function(id, |bencher| {

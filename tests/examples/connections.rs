@@ -52,9 +52,9 @@ fn measure(count: usize, options: &str) {
     }
     let mut idle = Idle::new(options, 50);
     let region = Region::new(ALLOCATOR);
-    let begun = Instant::now();
+    let start = Instant::now();
     idle.connect(count - 1);
-    let took = begun.elapsed();
+    let took = start.elapsed();
     let change = region.change();
     let live = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
     assert_eq!(idle.idle(), count);
@@ -65,9 +65,9 @@ fn measure(count: usize, options: &str) {
     );
     println!("  timer, nothing due: {:.0} ns", each(|| idle.tick()));
     println!("  operation: {:.0} ns", each(|| idle.operation()));
-    let begun = Instant::now();
+    let start = Instant::now();
     let due = idle.pass(HOUR);
-    let took = begun.elapsed();
+    let took = start.elapsed();
     println!("  an hour: {due} times something was due, {took:.1?}");
     idle.leave();
     println!("  timer, one draining: {:.0} ns", each(|| idle.tick()));
@@ -86,18 +86,18 @@ fn expire(count: usize, is_draining: bool) {
     if is_draining {
         idle.leave();
     }
-    let begun = Instant::now();
+    let start = Instant::now();
     idle.pass(Duration::from_secs(1));
-    let took = begun.elapsed();
+    let took = start.elapsed();
     assert!(idle.idle() <= 1);
     println!("  {count} grow too old, draining {is_draining}: {took:.1?}");
 }
 
 /// Returns the average time of a call of `once`, in nanoseconds.
 fn each(mut once: impl FnMut()) -> f64 {
-    let begun = Instant::now();
+    let start = Instant::now();
     for _ in 0..TIMES {
         once();
     }
-    begun.elapsed().as_secs_f64() * 1e9 / f64::from(TIMES)
+    start.elapsed().as_secs_f64() * 1e9 / f64::from(TIMES)
 }

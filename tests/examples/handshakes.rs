@@ -215,9 +215,9 @@ fn measure(
         .with_cert_resolver(Arc::new(Always(key)));
     let (config, context) = (Arc::new(config), TlsContext::new(options).expect("options"));
     context.set_wall_time(NOW);
-    let (begun, mut runs) = (Instant::now(), Vec::new());
+    let (start, mut runs) = (Instant::now(), Vec::new());
     let mut outcome = String::new();
-    while runs.len() < TIMES as usize && begun.elapsed() < LONG {
+    while runs.len() < TIMES as usize && start.elapsed() < LONG {
         let (total, longest, ended) = handshake(&context, &config);
         outcome = ended;
         runs.push((total, longest));
@@ -234,14 +234,14 @@ fn handshake(context: &TlsContext, config: &Arc<ServerConfig>) -> (Duration, Dur
     let mut server = ServerConnection::new(config.clone()).expect("a server");
     server.set_buffer_limit(None);
     let (mut total, mut longest) = (Duration::ZERO, Duration::ZERO);
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut client = TlsSession::new(context, "db.example.net").expect("a name");
-    total += begun.elapsed();
+    total += start.elapsed();
     loop {
         let (mut out, mut back) = (Vec::new(), Vec::new());
-        let begun = Instant::now();
+        let start = Instant::now();
         while client.poll_transmit(&mut out) {}
-        total += begun.elapsed();
+        total += start.elapsed();
         let mut rest = &out[..];
         while !rest.is_empty() {
             server.read_tls(&mut rest).expect("room");
@@ -253,9 +253,9 @@ fn handshake(context: &TlsContext, config: &Arc<ServerConfig>) -> (Duration, Dur
             server.write_tls(&mut back).expect("a vector");
         }
         for bytes in back.chunks(READ_BYTES) {
-            let begun = Instant::now();
+            let start = Instant::now();
             let result = client.handle_received(bytes);
-            let took = begun.elapsed();
+            let took = start.elapsed();
             total += took;
             longest = longest.max(took);
             if let Err(error) = result {

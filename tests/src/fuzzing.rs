@@ -67,16 +67,16 @@ fn discover(reply: &RawDocumentBuf, change: impl FnOnce(&mut SdamOptions)) {
         let mut asked: Vec<MonitorConnectionId> = Vec::new();
         while let Some(action) = sdam.poll_action() {
             match action {
-                Action::Open { check, .. } => opened.push(check),
-                Action::SendHello { check, .. } => asked.push(check),
+                Action::Open { connection, .. } => opened.push(connection),
+                Action::SendHello { connection, .. } => asked.push(connection),
                 _ => {}
             }
         }
-        for check in opened {
-            sdam.handle_connected(now, check, reply, ROUND_TRIP);
+        for connection in opened {
+            sdam.handle_connected(now, connection, reply, ROUND_TRIP);
         }
-        for check in asked {
-            sdam.handle_reply(now, check, reply, ROUND_TRIP, round == 2);
+        for connection in asked {
+            sdam.handle_reply(now, connection, reply, ROUND_TRIP, round == 2);
         }
         sdam.handle_timeout(now);
         let description = sdam.description();

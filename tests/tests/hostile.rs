@@ -4,7 +4,7 @@
 
 use bson::rawdoc;
 use onionskin_core::wire::{FrameDecoder, Message};
-use onionskin_tests::loads::hostile::{ATTACKS, Attack, Place, message};
+use onionskin_tests::loads::hostile::{ATTACKS, Attack, Target, message};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 
@@ -30,21 +30,21 @@ const BASE: (usize, usize) = (12_000, 6 << 20);
 
 fn assert_linear(attack: &Attack) {
     // A debug build needs about a second for a tenth of the bound of operations.
-    let parts = match attack.place {
-        Place::Operation => [1000, 100, 10],
-        Place::Hello(_) | Place::Pushes(..) => [100, 10, 1],
+    let parts = match attack.target {
+        Target::Operation => [1000, 100, 10],
+        Target::Hello(_) | Target::Pushes(..) => [100, 10, 1],
     };
     // For each `sent` bytes of an attack two allocations are permitted, and for each byte
     // `allocated` bytes. With a listener, each streamed reply of a few hundred bytes makes a new
     // map of the servers.
-    let (sent, allocated) = match attack.place {
-        Place::Hello(_) => (100, 4),
-        Place::Pushes(_, false) => (20, 8),
-        Place::Pushes(_, true) => (4, 200),
-        Place::Operation => (40, 16),
+    let (sent, allocated) = match attack.target {
+        Target::Hello(_) => (100, 4),
+        Target::Pushes(_, false) => (20, 8),
+        Target::Pushes(_, true) => (4, 200),
+        Target::Operation => (40, 16),
     };
     for part in parts {
-        let bytes = attack.place.bound() / part;
+        let bytes = attack.target.bound() / part;
         let (count, size) = cost(attack, bytes);
         println!("{attack:?}: {bytes} bytes, {count} allocations of {size} bytes");
         let shown = format!("{attack:?}: {count} allocations, {size} bytes for {bytes} sent");

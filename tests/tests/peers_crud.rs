@@ -118,7 +118,7 @@ fn embedded_replica_set<A: Adapter>() {
     A::block_on(crud::replica_set::run::<A::R>(&name, &deployment));
 }
 
-fn embedded_replica_set_with_login_and_tls<A: Adapter>() {
+fn embedded_replica_set_with_authentication_and_tls<A: Adapter>() {
     let certificates = peers::Scratch::new().expect("a directory");
     let mut options = replica_set();
     options.users.push(User::new("ada", "pen cil:@/"));
@@ -152,7 +152,7 @@ macro_rules! on {
                 ferretdb_with_tls,
                 embedded_standalone,
                 embedded_replica_set,
-                embedded_replica_set_with_login_and_tls,
+                embedded_replica_set_with_authentication_and_tls,
             ]);
         )+
     };

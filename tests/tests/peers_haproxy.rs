@@ -44,7 +44,7 @@ fn haproxy_with_version_2<A: Adapter>() {
 }
 
 /// HAProxy forwards the encrypted bytes after the header of the PROXY protocol.
-fn haproxy_with_login_and_tls<A: Adapter>() {
+fn haproxy_with_authentication_and_tls<A: Adapter>() {
     let certificates = Scratch::new().expect("a directory");
     let mut options = ServeOptions::load_balanced(2);
     options.users.push(User::new("ada", "pencil"));
@@ -85,8 +85,8 @@ macro_rules! on {
                 }
 
                 #[test]
-                fn haproxy_with_login_and_tls() {
-                    super::haproxy_with_login_and_tls::<$adapter>();
+                fn haproxy_with_authentication_and_tls() {
+                    super::haproxy_with_authentication_and_tls::<$adapter>();
                 }
             }
         )+

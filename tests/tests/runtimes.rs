@@ -113,9 +113,9 @@ fn operations_end_at_once_where_the_runtime_of_their_client_has_ended() {
 fn operations_under_way_end_where_the_runtime_of_their_client_ends() {
     for first in [multi_thread, current_thread] {
         let gate = Gate::new();
-        let held = gate.clone();
+        let server_gate = gate.clone();
         let server = Server::scripted::<OnTokio>(move |request| match request.n() {
-            Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+            Some(1) => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
             _ => answer(request),
         });
         let (runtime, other) = (first(), multi_thread());

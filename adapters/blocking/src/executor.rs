@@ -21,7 +21,7 @@ use std::{
 
 /// The maximum number of rounds over ready tasks before sockets are polled, so that tasks that are
 /// always ready do not block the others.
-const TURNS_BETWEEN_LOOKS: u32 = 8;
+const TURNS_BETWEEN_SOCKET_POLLS: u32 = 8;
 
 /// The maximum number of rounds over ready tasks before a call returns, so that a peer that sends
 /// without pause does not prolong the call.
@@ -58,7 +58,7 @@ impl Wake for Task {
             && let Some(executor) = self.executor.upgrade()
         {
             lock(&executor.ready).push_back(self);
-            executor.reactor.ring();
+            executor.reactor.notify();
         }
     }
 }
@@ -83,7 +83,7 @@ impl Wake for Caller {
         self.is_woken.raise();
         self.thread.unpark();
         if let Some(executor) = self.executor.upgrade() {
-            executor.reactor.ring();
+            executor.reactor.notify();
         }
     }
 }
@@ -165,7 +165,7 @@ impl Executor {
             }
             self.poll_tasks();
             turns += 1;
-            if turns >= TURNS_BETWEEN_LOOKS || is_idle() {
+            if turns >= TURNS_BETWEEN_SOCKET_POLLS || is_idle() {
                 turns = 0;
                 self.reactor.wait(is_idle);
             }
@@ -197,12 +197,12 @@ impl Executor {
         task.wake();
     }
 
-    /// Returns the id of the process. Replaces the bell if the process was forked.
+    /// Returns the id of the process. Replaces the wake pipe if the process was forked.
     pub(crate) fn process_id(&self) -> u32 {
         let process = std::process::id();
         let before = self.process.swap(process, Ordering::Relaxed);
         if before != process && before != 0 {
-            self.reactor.renew_bell();
+            self.reactor.renew_wake_pipe();
         }
         process
     }
@@ -251,6 +251,6 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Returns the time until `until`; zero if it has passed.
-pub(crate) fn left(until: std::time::Instant) -> Duration {
+pub(crate) fn remaining(until: std::time::Instant) -> Duration {
     until.saturating_duration_since(std::time::Instant::now())
 }

@@ -52,25 +52,25 @@ mod tests {
 
     /// A model of the reactor's socket pair: it stays readable after it was written to.
     #[derive(Default)]
-    struct Bell {
-        rings: Mutex<bool>,
-        rung: Condvar,
+    struct WakePipe {
+        is_readable: Mutex<bool>,
+        readable: Condvar,
     }
 
-    impl Bell {
-        fn ring(&self) {
-            *self.rings.lock().expect("no panic") = true;
-            self.rung.notify_one();
+    impl WakePipe {
+        fn notify(&self) {
+            *self.is_readable.lock().expect("no panic") = true;
+            self.readable.notify_one();
         }
 
-        fn silence(&self) {
-            *self.rings.lock().expect("no panic") = false;
+        fn clear(&self) {
+            *self.is_readable.lock().expect("no panic") = false;
         }
 
         fn wait(&self) {
-            let mut rings = self.rings.lock().expect("no panic");
-            while !*rings {
-                rings = self.rung.wait(rings).expect("no panic");
+            let mut is_readable = self.is_readable.lock().expect("no panic");
+            while !*is_readable {
+                is_readable = self.readable.wait(is_readable).expect("no panic");
             }
         }
     }
@@ -79,23 +79,23 @@ mod tests {
     #[test]
     fn a_thread_that_goes_to_sleep_misses_no_wake_up() {
         model(|| {
-            let shared = Arc::new((Flag::new(false), Flag::new(false), Bell::default()));
+            let shared = Arc::new((Flag::new(false), Flag::new(false), WakePipe::default()));
             let other = shared.clone();
             let waker = thread::spawn(move || {
-                let (is_woken, is_waiting, bell) = &*other;
+                let (is_woken, is_waiting, wake_pipe) = &*other;
                 is_woken.raise();
                 if is_waiting.take() {
-                    bell.ring();
+                    wake_pipe.notify();
                 }
             });
-            let (is_woken, is_waiting, bell) = &*shared;
+            let (is_woken, is_waiting, wake_pipe) = &*shared;
             while !is_woken.take() {
                 is_waiting.raise();
                 if !is_woken.is_raised() {
-                    bell.wait();
+                    wake_pipe.wait();
                 }
                 if !is_waiting.take() {
-                    bell.silence();
+                    wake_pipe.clear();
                 }
             }
             waker.join().expect("no panic");

@@ -1,7 +1,7 @@
 //! The reactor, which waits for sockets and timers with one system call.
 
 use crate::{
-    executor::{left, lock},
+    executor::{lock, remaining},
     flag::Flag,
 };
 use rustix::{
@@ -18,8 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The maximum duration of one wait if the system had no sockets for a bell.
-const WITHOUT_BELL: Duration = Duration::from_millis(10);
+/// The maximum duration of one wait if the system had no sockets for a wake pipe.
+const WAIT_WITHOUT_PIPE: Duration = Duration::from_millis(10);
 
 /// A socket in non-blocking mode.
 #[derive(Debug)]
@@ -50,24 +50,24 @@ pub(crate) struct Interest {
     /// True if the system reported the socket as readable, and not everything was read since.
     pub(crate) is_readable: bool,
     /// True if the system ever reported the socket as writable.
-    pub(crate) takes_more: bool,
+    pub(crate) is_writable: bool,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
 }
 
-/// All sockets, all timers, and a bell, by which other threads end a wait.
+/// All sockets, all timers, and a wake pipe, by which other threads end a wait.
 #[derive(Debug)]
 pub(crate) struct Reactor {
     sources: Mutex<Vec<Arc<Source>>>,
     timers: Mutex<Timers>,
     /// True while a thread waits, and until it has handled the result of the wait.
     is_waiting: Flag,
-    bell: Mutex<Option<Bell>>,
+    wake_pipe: Mutex<Option<WakePipe>>,
 }
 
 /// A socket pair: a byte written to the first socket makes the second one readable and so ends a
 /// wait.
-type Bell = Arc<(UnixStream, UnixStream)>;
+type WakePipe = Arc<(UnixStream, UnixStream)>;
 
 #[derive(Debug, Default)]
 struct Timers {
@@ -81,22 +81,22 @@ impl Default for Reactor {
             sources: Mutex::default(),
             timers: Mutex::default(),
             is_waiting: Flag::new(false),
-            bell: Mutex::new(new_bell()),
+            wake_pipe: Mutex::new(new_wake_pipe()),
         }
     }
 }
 
-fn new_bell() -> Option<Bell> {
-    let (rope, bell) = UnixStream::pair().ok()?;
-    rope.set_nonblocking(true).ok()?;
-    bell.set_nonblocking(true).ok()?;
-    Some(Arc::new((rope, bell)))
+fn new_wake_pipe() -> Option<WakePipe> {
+    let (writer, reader) = UnixStream::pair().ok()?;
+    writer.set_nonblocking(true).ok()?;
+    reader.set_nonblocking(true).ok()?;
+    Some(Arc::new((writer, reader)))
 }
 
 impl Reactor {
-    /// Replaces the bell. After a fork, the old one belongs to the parent process.
-    pub(crate) fn renew_bell(&self) {
-        *lock(&self.bell) = new_bell();
+    /// Replaces the wake pipe. After a fork, the old one belongs to the parent process.
+    pub(crate) fn renew_wake_pipe(&self) {
+        *lock(&self.wake_pipe) = new_wake_pipe();
     }
 
     pub(crate) fn add_source(&self, socket: Socket) -> Arc<Source> {
@@ -111,7 +111,7 @@ impl Reactor {
     pub(crate) fn remove_source(&self, source: &Arc<Source>) {
         lock(&self.sources).retain(|other| !Arc::ptr_eq(other, source));
         // A thread that waits for the socket keeps it open, so its wait must end.
-        self.ring();
+        self.notify();
     }
 
     /// Sets or replaces a timer that wakes `waker` at `until`. Returns the id of the timer.
@@ -123,7 +123,7 @@ impl Reactor {
         });
         timers.wakers.insert((until, id), waker);
         drop(timers);
-        self.ring();
+        self.notify();
         id
     }
 
@@ -133,20 +133,20 @@ impl Reactor {
 
     /// Ends the wait of another thread, because a task or socket needs attention. Does nothing if
     /// no thread waits.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         if self.is_waiting.take()
-            && let Some(bell) = &*lock(&self.bell)
+            && let Some(wake_pipe) = &*lock(&self.wake_pipe)
         {
             // If the write fails, the socket pair is full, so the wait ends anyway.
-            let _ = (&bell.0).write(&[0]);
+            let _ = (&wake_pipe.0).write(&[0]);
         }
     }
 
-    /// Waits for a socket, a timer or the bell, and wakes the tasks that wait for them. Does not
-    /// block unless `is_idle` returns true.
+    /// Waits for a socket, a timer or the wake pipe, and wakes the tasks that wait for them. Does
+    /// not block unless `is_idle` returns true.
     pub(crate) fn wait(&self, is_idle: impl Fn() -> bool) {
         // The flag is raised before sockets, timers and tasks are read. Threads that add to them
-        // later see the flag and ring the bell.
+        // later see the flag and write to the wake pipe.
         self.is_waiting.raise();
         let waiting: Vec<(Arc<Source>, PollFlags)> = lock(&self.sources)
             .iter()
@@ -155,40 +155,40 @@ impl Reactor {
                 (!flags.is_empty()).then(|| (source.clone(), flags))
             })
             .collect();
-        let bell = lock(&self.bell).clone();
+        let wake_pipe = lock(&self.wake_pipe).clone();
         let mut polled: Vec<PollFd<'_>> = waiting
             .iter()
             .map(|(source, flags)| PollFd::new(&source.socket, *flags))
             .collect();
-        if let Some(bell) = &bell {
-            polled.push(PollFd::new(&bell.1, PollFlags::IN));
+        if let Some(wake_pipe) = &wake_pipe {
+            polled.push(PollFd::new(&wake_pipe.1, PollFlags::IN));
         }
         let limit = if is_idle() {
-            self.limit(bell.is_some())
+            self.limit(wake_pipe.is_some())
         } else {
             Some(Duration::ZERO)
         };
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         // An interruption by a signal ends the wait as well.
         let found = poll(&mut polled, limit.as_ref()).unwrap_or(0);
-        let was_rung = !self.is_waiting.take();
+        let was_notified = !self.is_waiting.take();
         if found > 0 {
             for (polled, (source, _)) in polled.iter().zip(&waiting) {
-                source.tell(polled.revents());
+                source.record_readiness(polled.revents());
             }
         }
-        if let (true, Some(bell)) = (was_rung, &bell) {
-            silence(&bell.1);
+        if let (true, Some(wake_pipe)) = (was_notified, &wake_pipe) {
+            clear_wake_pipe(&wake_pipe.1);
         }
         self.wake_timers();
     }
 
-    fn limit(&self, has_bell: bool) -> Option<Duration> {
+    fn limit(&self, has_wake_pipe: bool) -> Option<Duration> {
         let next = lock(&self.timers).wakers.keys().next().copied();
-        let limit = next.map(|(until, _)| left(until));
-        match has_bell {
+        let limit = next.map(|(until, _)| remaining(until));
+        match has_wake_pipe {
             true => limit,
-            false => Some(limit.unwrap_or(WITHOUT_BELL).min(WITHOUT_BELL)),
+            false => Some(limit.unwrap_or(WAIT_WITHOUT_PIPE).min(WAIT_WITHOUT_PIPE)),
         }
     }
 
@@ -209,9 +209,9 @@ impl Reactor {
     }
 }
 
-fn silence(mut bell: &UnixStream) {
-    let mut sound = [0; 16];
-    while matches!(bell.read(&mut sound), Ok(count) if count == sound.len()) {}
+fn clear_wake_pipe(mut reader: &UnixStream) {
+    let mut buffer = [0; 16];
+    while matches!(reader.read(&mut buffer), Ok(count) if count == buffer.len()) {}
 }
 
 impl Interest {
@@ -226,7 +226,7 @@ impl Interest {
 impl Source {
     /// Records the readiness that the system reported, and wakes the waiting tasks. A closed
     /// connection or an error is found by the next read or write.
-    fn tell(&self, found: PollFlags) {
+    fn record_readiness(&self, found: PollFlags) {
         let ended = found.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
         let mut interest = lock(&self.interest);
         let mut wakers = [None, None];
@@ -235,7 +235,7 @@ impl Source {
             wakers[0] = interest.reader.take();
         }
         if ended || found.contains(PollFlags::OUT) {
-            interest.takes_more = true;
+            interest.is_writable = true;
             wakers[1] = interest.writer.take();
         }
         drop(interest);

@@ -2,7 +2,7 @@
 
 use crate::{
     BlockingStream,
-    executor::{Executor, left},
+    executor::{Executor, remaining},
 };
 use onionskin::Runtime;
 use std::{
@@ -128,7 +128,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if left(self.until).is_zero() {
+        if remaining(self.until).is_zero() {
             return Poll::Ready(());
         }
         let reactor = &self.executor.reactor;

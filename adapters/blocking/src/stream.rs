@@ -79,10 +79,10 @@ impl BlockingStream {
 
     pub(crate) fn poll_connected(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
         let mut interest = lock(&self.source.interest);
-        if !interest.takes_more {
+        if !interest.is_writable {
             interest.writer = Some(context.waker().clone());
             drop(interest);
-            self.executor.reactor.ring();
+            self.executor.reactor.notify();
             return Poll::Pending;
         }
         let error = each!(self, socket => socket.take_error());
@@ -95,7 +95,7 @@ impl BlockingStream {
             if !interest.is_readable {
                 interest.reader = Some(context.waker().clone());
                 drop(interest);
-                self.executor.reactor.ring();
+                self.executor.reactor.notify();
                 return Poll::Pending;
             }
             drop(interest);
@@ -121,7 +121,7 @@ impl BlockingStream {
             match each!(self, socket => (&*socket).write(bytes)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     lock(&self.source.interest).writer = Some(context.waker().clone());
-                    self.executor.reactor.ring();
+                    self.executor.reactor.notify();
                     return Poll::Pending;
                 }
                 Err(error) if is_retried(&error) => {}

@@ -155,9 +155,9 @@ impl<R: Runtime> ClientBuilder<R> {
             infos,
         } = self;
         runtime.prepare()?;
-        warnings.extend(uri::without_effect(&options));
+        warnings.extend(uri::ineffective_options(&options));
         for warning in &warnings {
-            trace::tell(&log, &log::warning(warning));
+            trace::emit_if_wanted(&log, &log::warning(warning));
         }
         read_certificates(&mut options)?;
         let seed = match seed {
@@ -364,7 +364,7 @@ impl<R: Runtime> Client<R> {
             });
             let Some(mut command) = command else { break };
             command.set_timeout(Some(END_SESSIONS_TIMEOUT));
-            let said = Ending::new(&self, command).await;
+            let said = EndCommand::new(&self, command).await;
             if said.is_err() {
                 // The servers end sessions by themselves after a time, so a failure has no
                 // consequence.
@@ -387,7 +387,7 @@ impl<R: Runtime> Client<R> {
 
     /// Runs a command in its own task and ignores the result.
     pub(crate) fn run_in_background(&self, command: Command) {
-        let program = Single::new(Ok(command), Nothing);
+        let program = Single::new(Ok(command), IgnoredReply);
         self.finish_in_background(Execution::new(self.clone(), program));
     }
 
@@ -399,7 +399,7 @@ impl<R: Runtime> Client<R> {
         }
     }
 
-    fn finish_in_background(&self, execution: Execution<R, Single<Nothing>>) {
+    fn finish_in_background(&self, execution: Execution<R, Single<IgnoredReply>>) {
         self.shared().spawn(async move {
             let _ = execution.await;
         });
@@ -411,15 +411,15 @@ impl<R: Runtime> Client<R> {
 ///
 /// If the future is dropped early, the operation continues in its own task, with its own time
 /// limit.
-pub(crate) struct Ending<R: Runtime> {
+pub(crate) struct EndCommand<R: Runtime> {
     client: Client<R>,
     /// The running operation; `None` after it has ended.
-    execution: Option<Execution<R, Single<Nothing>>>,
+    execution: Option<Execution<R, Single<IgnoredReply>>>,
 }
 
-impl<R: Runtime> Ending<R> {
+impl<R: Runtime> EndCommand<R> {
     pub(crate) fn new(client: &Client<R>, command: Command) -> Self {
-        let program = Single::new(Ok(command), Nothing);
+        let program = Single::new(Ok(command), IgnoredReply);
         let execution = Execution::new(client.clone(), program);
         Self {
             client: client.clone(),
@@ -428,7 +428,7 @@ impl<R: Runtime> Ending<R> {
     }
 }
 
-impl<R: Runtime> Future for Ending<R> {
+impl<R: Runtime> Future for EndCommand<R> {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -441,7 +441,7 @@ impl<R: Runtime> Future for Ending<R> {
     }
 }
 
-impl<R: Runtime> Drop for Ending<R> {
+impl<R: Runtime> Drop for EndCommand<R> {
     fn drop(&mut self) {
         if let Some(execution) = self.execution.take() {
             self.client.finish_in_background(execution);
@@ -453,9 +453,9 @@ impl<R: Runtime> Drop for Ending<R> {
 const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A decoder that ignores the reply.
-pub(crate) struct Nothing;
+pub(crate) struct IgnoredReply;
 
-impl Decode for Nothing {
+impl Decode for IgnoredReply {
     type Output = ();
 
     fn decode(&mut self, _: &mut Exchange) -> Result<(), Error> {

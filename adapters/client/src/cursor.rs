@@ -1,6 +1,6 @@
 //! Cursors.
 
-use crate::{Client, Execution, Runtime, client::Ending, decode::decode};
+use crate::{Client, Execution, Runtime, client::EndCommand, decode::decode};
 use futures_core::Stream;
 use onionskin_core::{error::Error, operation};
 use serde::de::DeserializeOwned;
@@ -67,7 +67,7 @@ impl<R: Runtime, T> Cursor<R, T> {
         let client = batches.fetch.client().clone();
         match batches.fetch.program_mut().end() {
             // If the command fails, the server closes the cursor by itself after a time.
-            Ok(command) => drop(Ending::new(&client, command).await),
+            Ok(command) => drop(EndCommand::new(&client, command).await),
             Err(resources) => client.release_cursor(resources),
         }
     }

@@ -73,7 +73,7 @@ struct Queue {
     /// The total number of queued events, and the number of those that were delivered to all
     /// listeners.
     queued: u64,
-    heard: u64,
+    delivered: u64,
     /// The wakers of tasks that wait until a certain number of events is delivered.
     waiting: Waiters,
 }
@@ -157,8 +157,8 @@ impl Delivery {
         self.lock().dropped
     }
 
-    /// Returns the number of events queued so far. [`heard`](Self::heard) waits for the delivery of
-    /// these events.
+    /// Returns the number of events queued so far. [`wait_for`](Self::wait_for) waits for the
+    /// delivery of these events.
     pub(crate) fn mark(&self) -> u64 {
         self.lock().queued
     }
@@ -185,22 +185,26 @@ impl Delivery {
 
     /// Waits until the events up to `mark` were delivered, or until the future of `limit`
     /// completes. `limit` is called only if there is an event to wait for.
-    pub(crate) async fn heard<L: Future<Output = ()>>(&self, mark: u64, limit: impl FnOnce() -> L) {
-        if self.listeners.is_empty() || self.lock().heard >= mark {
+    pub(crate) async fn wait_for<L: Future<Output = ()>>(
+        &self,
+        mark: u64,
+        limit: impl FnOnce() -> L,
+    ) {
+        if self.listeners.is_empty() || self.lock().delivered >= mark {
             return;
         }
         let mut limit = pin!(limit());
-        let mut place = HeardPlace {
+        let mut wait = DeliveryWait {
             delivery: self,
             key: None,
         };
         poll_fn(|context| {
             let waker = context.waker().clone();
             let mut queue = self.lock();
-            if queue.heard >= mark {
+            if queue.delivered >= mark {
                 return Poll::Ready(());
             }
-            let old = queue.waiting.wait(&mut place.key, mark, waker);
+            let old = queue.waiting.wait(&mut wait.key, mark, waker);
             drop(queue);
             drop(old);
             limit.as_mut().poll(context)
@@ -214,12 +218,12 @@ impl Delivery {
 }
 
 /// The entry of one waiting task, which is removed when it is dropped.
-struct HeardPlace<'a> {
+struct DeliveryWait<'a> {
     delivery: &'a Delivery,
     key: Option<u64>,
 }
 
-impl Drop for HeardPlace<'_> {
+impl Drop for DeliveryWait<'_> {
     fn drop(&mut self) {
         let left = self.delivery.lock().waiting.leave(self.key);
         drop(left);
@@ -245,9 +249,9 @@ impl Turn {
             }
             let woken = {
                 let mut queue = delivery.lock();
-                queue.heard += 1;
-                let heard = queue.heard;
-                queue.waiting.reached(heard)
+                queue.delivered += 1;
+                let delivered = queue.delivered;
+                queue.waiting.reached(delivered)
             };
             for waker in woken {
                 catch_panic(|| waker.wake());

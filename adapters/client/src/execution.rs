@@ -147,7 +147,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     // first, so that the operation is cancelled then.
                     self.state = State::Waiting(id);
                     let answer = question.ask();
-                    progress = self.client.shared().narrowed(id, answer);
+                    progress = self.client.shared().answer_selector(id, answer);
                     self.state = State::Over;
                     continue;
                 }

@@ -49,7 +49,7 @@ pub(crate) struct Inner<S> {
     pub(crate) core: Core,
     sockets: BTreeMap<SocketId, Socket<S>>,
     /// Streams without an owner. They are closed after the lock is released.
-    left: Vec<S>,
+    abandoned_streams: Vec<S>,
     wakers: BTreeMap<OperationId, Waker>,
     /// The deadline for which the timer task waits.
     pub(crate) timer_set: Option<Instant>,
@@ -92,7 +92,7 @@ impl<R: Runtime> Shared<R> {
             inner: Mutex::new(Inner {
                 core,
                 sockets: BTreeMap::new(),
-                left: Vec::new(),
+                abandoned_streams: Vec::new(),
                 wakers: BTreeMap::new(),
                 timer_set: None,
                 tasks: 0,
@@ -162,7 +162,7 @@ impl<R: Runtime> Shared<R> {
                     delivery, runtime, ..
                 } = &*shared;
                 let limit = || runtime.sleep(MAX_EVENT_DELAY);
-                delivery.heard(mark, limit).await;
+                delivery.wait_for(mark, limit).await;
                 socket::run(shared, socket, address, signal).await;
             });
         }
@@ -245,7 +245,7 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Gives the answer of the application's server selector to the core.
-    pub(crate) fn narrowed(
+    pub(crate) fn answer_selector(
         self: &Arc<Self>,
         id: OperationId,
         answer: SelectorAnswer,
@@ -333,7 +333,7 @@ impl<S> Inner<S> {
     pub(crate) fn park(&mut self, id: SocketId, stream: S) {
         match self.sockets.get_mut(&id) {
             Some(socket) => socket.stream = Some(stream),
-            None => self.left.push(stream),
+            None => self.abandoned_streams.push(stream),
         }
     }
 
@@ -386,7 +386,7 @@ impl<S> Inner<S> {
     fn collect_orders(&mut self) -> Option<Deferred<S>> {
         let mut next = self.core.poll_action();
         let rearm = self.must_rearm();
-        if next.is_none() && self.left.is_empty() && !rearm && !self.is_idle() {
+        if next.is_none() && self.abandoned_streams.is_empty() && !rearm && !self.is_idle() {
             return None;
         }
         let mut deferred = Deferred {
@@ -450,7 +450,7 @@ impl<S> Inner<S> {
             }
             next = self.core.poll_action();
         }
-        deferred.streams.append(&mut self.left);
+        deferred.streams.append(&mut self.abandoned_streams);
         if self.is_idle() {
             // Otherwise the end of the last task wakes them, but the tasks of a runtime that has
             // ended are gone.

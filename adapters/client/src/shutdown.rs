@@ -46,6 +46,6 @@ impl<R: Runtime> Shared<R> {
     /// Waits until the listeners were called for all events so far, for [`FLUSH_LIMIT`] at most.
     pub(crate) async fn flush_events(self: &Arc<Self>) {
         let limit = || Limit::begin(self.clone(), FLUSH_LIMIT);
-        self.delivery.heard(self.delivery.mark(), limit).await;
+        self.delivery.wait_for(self.delivery.mark(), limit).await;
     }
 }

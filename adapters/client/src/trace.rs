@@ -46,14 +46,14 @@ pub(crate) fn listener(options: LogOptions) -> EventListener {
     let subscriber = tracing::dispatcher::get_default(Dispatch::clone);
     Arc::new(move |event| {
         if subscriber.is::<NoSubscriber>() {
-            pass_on(&options, event);
+            emit_event(&options, event);
         } else {
-            tracing::dispatcher::with_default(&subscriber, || pass_on(&options, event));
+            tracing::dispatcher::with_default(&subscriber, || emit_event(&options, event));
         }
     })
 }
 
-fn pass_on(options: &LogOptions, event: &Event) {
+fn emit_event(options: &LogOptions, event: &Event) {
     let wanted =
         log::class(event).is_some_and(|(component, level)| is_wanted(options, component, level));
     if wanted && let Some(record) = log::record(event, options.max_document_length_bytes()) {
@@ -62,7 +62,7 @@ fn pass_on(options: &LogOptions, event: &Event) {
 }
 
 /// Writes one message to `tracing`, if it is wanted and collected.
-pub(crate) fn tell(options: &LogOptions, record: &Record) {
+pub(crate) fn emit_if_wanted(options: &LogOptions, record: &Record) {
     if is_wanted(options, record.component(), record.level()) {
         emit(record);
     }

@@ -4,7 +4,7 @@ use super::{
     hash::Hash,
     keys::{DerivedKeys, KeyCache, KeyDerivation},
     sasl::SaslReply,
-    scram::{Refusal, Scram, ScramStep},
+    scram::{Failure, Scram, ScramStep},
 };
 use crate::{
     bson::is_ok,
@@ -83,13 +83,13 @@ impl Machine {
         &mut self,
         reply: &RawDocument,
         keys: &mut KeyCache,
-    ) -> Result<ScramStep, Refusal> {
+    ) -> Result<ScramStep, Failure> {
         match self {
             Self::Scram(scram) => scram.on_reply(SaslReply::read(reply)?, keys),
         }
     }
 
-    fn on_keys(&mut self, derived: &DerivedKeys) -> Result<ScramStep, Refusal> {
+    fn on_keys(&mut self, derived: &DerivedKeys) -> Result<ScramStep, Failure> {
         match self {
             Self::Scram(scram) => scram.on_keys(derived),
         }
@@ -119,7 +119,7 @@ impl Machine {
 pub struct Conversation {
     database: String,
     /// The value of `saslSupportedMechs` ("database.user"), if the mechanism depends on the reply.
-    negotiation: Option<String>,
+    sasl_supported_mechs: Option<String>,
     machine: Machine,
     /// The mechanism that is used if the server does not support `machine`. It has a nonce of its
     /// own, so that no nonce is used twice.
@@ -160,7 +160,7 @@ impl Conversation {
         let user = credential.username.as_deref().unwrap_or_default();
         Ok(Self {
             database: credential.source.clone(),
-            negotiation: fallback
+            sasl_supported_mechs: fallback
                 .is_some()
                 .then(|| format!("{}.{user}", credential.source)),
             machine: Machine::Scram(machine),
@@ -219,7 +219,7 @@ impl Conversation {
     /// mechanism (AUTH-24).
     #[must_use]
     pub fn sasl_supported_mechs(&self) -> Option<String> {
-        self.negotiation.clone()
+        self.sasl_supported_mechs.clone()
     }
 
     /// Returns the value of `speculativeAuthenticate` for the handshake (AUTH-32, HELLO-37).
@@ -240,7 +240,7 @@ impl Conversation {
         self.step(progress)
     }
 
-    fn step(&self, progress: Result<ScramStep, Refusal>) -> Step {
+    fn step(&self, progress: Result<ScramStep, Failure>) -> Step {
         match progress {
             Ok(ScramStep::Derive(derivation)) => Step::Derive(derivation),
             Ok(ScramStep::Send(command)) => self.send(command),

@@ -46,7 +46,7 @@ pub(super) enum ScramStep {
 }
 
 /// The reason why authentication fails. Contains no secret.
-pub(super) type Refusal = String;
+pub(super) type Failure = String;
 
 enum State {
     /// The first message can be sent, or its reply is awaited.
@@ -136,7 +136,7 @@ impl Scram {
         &mut self,
         reply: SaslReply,
         cache: &mut KeyCache,
-    ) -> Result<ScramStep, Refusal> {
+    ) -> Result<ScramStep, Failure> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::First => self.on_server_first(reply, cache),
             State::Final {
@@ -171,7 +171,7 @@ impl Scram {
     }
 
     /// Handles the derived keys. Keys of another derivation fail the conversation.
-    pub(super) fn on_keys(&mut self, derived: &DerivedKeys) -> Result<ScramStep, Refusal> {
+    pub(super) fn on_keys(&mut self, derived: &DerivedKeys) -> Result<ScramStep, Failure> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Deriving { name, challenge } if name == derived.name() => {
                 Ok(self.prove(name, derived.keys().clone(), challenge))
@@ -184,7 +184,7 @@ impl Scram {
         &mut self,
         reply: SaslReply,
         cache: &mut KeyCache,
-    ) -> Result<ScramStep, Refusal> {
+    ) -> Result<ScramStep, Failure> {
         let text = message(&reply.payload)?;
         let first = ServerFirst::parse(text, &self.nonce)?;
         if reply.done {
@@ -241,7 +241,7 @@ impl Scram {
         reply: &SaslReply,
         keys: &Keys,
         auth_message: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Failure> {
         let text = message(&reply.payload)?;
         let value = text.split(',').next().and_then(|v| v.strip_prefix("v="));
         let signature = value
@@ -260,7 +260,7 @@ impl Scram {
     /// Returns the password in the form for the key derivation. For SHA-1 this is the MD5 digest of
     /// user name and password in hexadecimal (AUTH-53). For SHA-256 it is the password, prepared
     /// with SASLprep (AUTH-54).
-    fn prepared_password(&self) -> Result<SecretBytes, Refusal> {
+    fn prepared_password(&self) -> Result<SecretBytes, Failure> {
         let password = self.password.expose();
         match self.hash {
             Hash::Sha1 => {
@@ -296,7 +296,7 @@ struct ServerFirst<'a> {
 }
 
 impl<'a> ServerFirst<'a> {
-    fn parse(text: &'a str, client_nonce: &str) -> Result<Self, Refusal> {
+    fn parse(text: &'a str, client_nonce: &str) -> Result<Self, Failure> {
         let mut parts = text.split(',');
         let mut part = |key: &str| {
             let value = parts.next().and_then(|part| part.strip_prefix(key));
@@ -329,7 +329,7 @@ impl<'a> ServerFirst<'a> {
 }
 
 /// Returns the text of a server's message. Fails if the text reports an error (`e=`).
-fn message(payload: &[u8]) -> Result<&str, Refusal> {
+fn message(payload: &[u8]) -> Result<&str, Failure> {
     let text = std::str::from_utf8(payload).map_err(|_| "the server's message is not UTF-8")?;
     match text.strip_prefix("e=") {
         Some(error) => Err(format!(
@@ -340,7 +340,7 @@ fn message(payload: &[u8]) -> Result<&str, Refusal> {
     }
 }
 
-fn same_conversation(expected: &RawBson, reply: &SaslReply) -> Result<(), Refusal> {
+fn same_conversation(expected: &RawBson, reply: &SaslReply) -> Result<(), Failure> {
     use crate::bson::integer;
     if integer(expected.as_raw_bson_ref()) == integer(reply.conversation.as_raw_bson_ref()) {
         Ok(())

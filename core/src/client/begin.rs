@@ -122,7 +122,7 @@ impl Client {
     fn still_waiting(&self, id: OperationId) -> Progress {
         match self.operations.get(id) {
             Some(_) => Progress::Waiting(id),
-            None => Progress::Failed(Error::argument("no such operation waits")),
+            None => Progress::Failed(Error::argument("no operation with this id is waiting")),
         }
     }
 
@@ -281,7 +281,7 @@ impl Client {
             }
             Some(CheckOut::Failed(error)) => error,
             None => {
-                let message = "the server has no connections yet".to_owned();
+                let message = "the server has no connection pool yet".to_owned();
                 Error::new(ErrorKind::PoolCleared { message })
             }
         };

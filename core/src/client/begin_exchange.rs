@@ -117,7 +117,8 @@ impl Client {
             operation.txn_number = None;
             return Ok(());
         }
-        let message = "the server that was selected for the retry knows no retryable writes";
+        let message = "the server that was selected for the retry does not support retryable \
+                       writes";
         Err(Error::argument(message).with_server(&facts.address))
     }
 
@@ -128,7 +129,8 @@ impl Client {
         let credential = self.settings.handshake.credential.as_ref();
         let mechanism = credential.and_then(|credential| credential.mechanism);
         let message = format!(
-            "the server calls itself an arbiter, which cannot authenticate: {} is not sent to it",
+            "the server claims to be an arbiter, which cannot authenticate clients; {} was not \
+             sent",
             operation.command.name(),
         );
         let kind = ErrorKind::Authentication {

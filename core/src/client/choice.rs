@@ -71,7 +71,7 @@ impl Choice {
         if operation.command.target.is_some() {
             return self.select_target(view, operation).map(Selected::from);
         }
-        if self.selector.is_narrowed() {
+        if self.selector.has_server_selector() {
             return self.select_narrowed(view.topology, operation, None);
         }
         let topology = view.topology;
@@ -93,7 +93,7 @@ impl Choice {
         operation: &mut Operation,
         description: &TopologyDescription,
     ) -> Result<Selected, Error> {
-        if self.selector.is_narrowed() {
+        if self.selector.has_server_selector() {
             return self.select_narrowed(topology, operation, Some(description));
         }
         let id = |address: &Address| topology.server_id(address);
@@ -115,7 +115,11 @@ impl Choice {
             return Ok(None);
         };
         let Some(server) = view.topology.server_id(&target.address) else {
-            return Err(target_error(&target.address, "is no longer there", None));
+            return Err(target_error(
+                &target.address,
+                "is no longer in the topology",
+                None,
+            ));
         };
         let known = view.topology.server(server);
         let is_available = known.is_some_and(|known| known.server_type.is_available());
@@ -297,7 +301,7 @@ impl Choice {
 
     fn facts(&self, topology: &Sdam, operation: &Operation) -> SelectionFacts {
         let mut selector = self.criteria(operation).to_string();
-        if self.selector.is_narrowed() {
+        if self.selector.has_server_selector() {
             selector.push_str(", narrowed by the application");
         }
         SelectionFacts {
@@ -320,7 +324,7 @@ fn without_topology(error: &Error) -> Error {
         return error.clone();
     };
     Error::new(ErrorKind::ServerSelection {
-        message: "no server suited before the time was over".to_owned(),
+        message: "no suitable server was found in time".to_owned(),
         cause: cause.clone(),
     })
 }
@@ -334,12 +338,12 @@ fn target_is_lost(topology: &Sdam, target: &Address) -> Error {
             let what = format!("cannot be used: {}", error.kind());
             target_error(target, &what, cause)
         }
-        None => target_error(target, "has not answered yet", None),
+        None => target_error(target, "has not been checked yet", None),
     }
 }
 
 fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
-    let message = format!("{target}, where the cursor lives, {what}");
+    let message = format!("{target}, the server of the cursor, {what}");
     Error::new(ErrorKind::ServerSelection { message, cause }).with_server(target)
 }
 

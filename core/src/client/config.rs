@@ -34,7 +34,7 @@ impl ClientConfig {
     ///
     /// Fails if options contradict each other or if certificates cannot be used. Also fails for an
     /// option that this version does not implement and that cannot be ignored without harm.
-    /// [`without_effect`](crate::uri::without_effect) lists the options that are ignored.
+    /// [`ineffective_options`](crate::uri::ineffective_options) lists the options that are ignored.
     pub fn new(options: ClientOptions, seed: Seed) -> Result<Self, Error> {
         Self::with_environment(options, seed, &Environment::default(), &[])
     }

@@ -220,7 +220,7 @@ impl Connections {
     pub(super) fn handle_no_answer(&mut self, waiting: &[SocketId]) {
         for &id in waiting {
             if let Some(connection) = self.driven(id) {
-                let message = "the keys of authentication could not be derived".to_owned();
+                let message = "the authentication keys could not be derived".to_owned();
                 connection.handle_failed(ErrorKind::Runtime { message }.into());
                 self.after_step(id);
             }
@@ -231,11 +231,11 @@ impl Connections {
     pub(super) fn check(
         &mut self,
         now: Instant,
-        check: MonitorConnectionId,
+        monitor: MonitorConnectionId,
         legacy: bool,
         awaitable: Option<(TopologyVersion, Duration)>,
     ) {
-        let Some(&id) = self.by_role.get(&Role::Monitor(check)) else {
+        let Some(&id) = self.by_role.get(&Role::Monitor(monitor)) else {
             return;
         };
         if let Some(connection) = self.driven(id) {

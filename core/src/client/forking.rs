@@ -29,7 +29,7 @@ impl Client {
             // itself.
             self.end_parts(now);
         }
-        let message = "the connection belongs to the process that this one was forked from";
+        let message = "the connection belongs to the parent process";
         let cause = Error::network(NetworkFault::Closed, message);
         self.fail_follow_ups(now);
         self.take_waiters_back(now);
@@ -54,7 +54,8 @@ impl Client {
             operation.is_some_and(|known| known.command.kind == CommandKind::CursorFollowUp)
         };
         for id in self.operations.ids_where(is_follow_up) {
-            let message = "the cursor belongs to the process that this one was forked from";
+            let message = "the cursor belongs to the parent process; open a new cursor in the \
+                           child process";
             self.end_waiting(now, id, End::Final(Error::argument(message)));
         }
     }

@@ -47,7 +47,8 @@ impl Exchange {
         let Some(bytes) = bytes else {
             self.needs_probe = false;
             if transport.is_mid_record() {
-                let message = "the server sent part of a TLS record that nobody had asked for";
+                let message = "the server sent part of an unexpected TLS record on an idle \
+                               connection";
                 return Err(Error::protocol(message));
             }
             return Ok(());
@@ -59,7 +60,7 @@ impl Exchange {
         transport.receive(bytes)?;
         transport.ended()?;
         if transport.has_input() || self.probed_bytes > MAX_PROBED_BYTES {
-            let message = "the server sent something that nobody had asked for";
+            let message = "the server sent unexpected bytes on an idle connection";
             return Err(Error::protocol(message));
         }
         // These bytes were messages of TLS itself, and more may follow, so the probe continues.

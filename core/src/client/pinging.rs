@@ -72,7 +72,8 @@ impl Client {
             ..
         } = exchange;
         let Some(operation) = ping.after_ping else {
-            return AfterExchange::Done(Err(Error::argument("this exchange is not a ping's")));
+            let message = "the exchange is not that of a preliminary ping";
+            return AfterExchange::Done(Err(Error::argument(message)));
         };
         self.timers.cancel(Timer::Exchange(connection.facts.socket));
         let failure = match (outcome, assessment) {
@@ -117,7 +118,10 @@ impl Client {
         connection: Box<Established>,
         failure: Option<Error>,
     ) -> AfterExchange {
-        let failure = failure.unwrap_or_else(|| Error::protocol("a reply to nothing"));
+        let failure = failure.unwrap_or_else(|| {
+            let message = "the server sent bytes that answer no request";
+            Error::protocol(message)
+        });
         let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
         let is_left = matches!(failure.kind(), ErrorKind::Abandoned);
         if is_late || is_left {
@@ -170,6 +174,6 @@ fn broken(facts: &ConnectionFacts, failure: &Error) -> Error {
     ) {
         return failure.clone().with_server(&facts.address);
     }
-    let message = format!("a connection that had been idle did not answer a ping: {failure}");
+    let message = format!("a ping on an idle connection failed: {failure}");
     Error::network(NetworkFault::Other, message).with_server(&facts.address)
 }

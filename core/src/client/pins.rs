@@ -8,7 +8,7 @@
 use crate::{
     connection::{ConnectionFacts, Established, SocketId},
     description::{ServerId, TopologyId},
-    error::{Error, ErrorKind},
+    error::Error,
     operation::{OperationId, Pin, PinHolder, PinId},
     pool::{Condition, ConnectionId, PinnedFor},
 };
@@ -332,13 +332,13 @@ impl Pins {
 /// Returns the error of the next commands on a pinned connection that broke.
 pub(super) fn broken(error: Option<Error>) -> Error {
     error.unwrap_or_else(|| {
-        let message = "the connection is out of step with its server".to_owned();
-        ErrorKind::Protocol { message }.into()
+        let message = "unexpected bytes or an incomplete request are left on the pinned connection";
+        Error::protocol(message)
     })
 }
 
 /// Returns the error of an operation whose pin was released.
 pub(super) fn released_pin_error() -> Error {
-    let message = "the connection that a cursor or transaction is bound to is gone";
+    let message = "the pin of the cursor or transaction was released, or belongs to another client";
     Error::argument(message)
 }

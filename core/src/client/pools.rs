@@ -188,14 +188,14 @@ impl Pools {
     }
 
     /// Sets what a checked-out connection is kept for.
-    pub(super) fn hold_for(
+    pub(super) fn pin_for(
         &mut self,
         server: ServerId,
         pooled: ConnectionId,
         pinned_for: PinnedFor,
     ) {
         self.with(server, |pool: &mut Pool<Content>| {
-            pool.hold_for(pooled, pinned_for)
+            pool.pin_for(pooled, pinned_for)
         });
     }
 

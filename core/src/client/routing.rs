@@ -70,18 +70,22 @@ impl Client {
     fn on_topology_order(&mut self, now: Instant, order: sdam::Action) {
         match order {
             sdam::Action::Emit(event) => self.out.emit(now, EventKind::Sdam(event)),
-            sdam::Action::Open { check, address, .. } => {
+            sdam::Action::Open {
+                connection: id,
+                address,
+                ..
+            } => {
                 let options = self.settings.handshake.clone();
                 let connection = Connection::new(now, address, ConnectionPurpose::Monitor, options);
-                self.connections.dial(Role::Monitor(check), connection);
+                self.connections.dial(Role::Monitor(id), connection);
             }
             sdam::Action::SendHello {
-                check,
+                connection,
                 legacy,
                 awaitable,
-            } => self.connections.check(now, check, legacy, awaitable),
-            sdam::Action::Close { check } => {
-                self.connections.close(Role::Monitor(check));
+            } => self.connections.check(now, connection, legacy, awaitable),
+            sdam::Action::Close { connection } => {
+                self.connections.close(Role::Monitor(connection));
             }
             sdam::Action::CreatePool { server, address } => {
                 if !self.life.is_closed() {
@@ -169,7 +173,7 @@ impl Client {
                 self.pools.check_in(now, server, pooled, condition);
             }
             pins::Order::PinFor(server, pooled, pinned_for) => {
-                self.pools.hold_for(server, pooled, pinned_for);
+                self.pools.pin_for(server, pooled, pinned_for);
             }
             pins::Order::Resume(id) => self.on_pin_free(id),
             pins::Order::Fail(id) => {
@@ -248,13 +252,13 @@ impl Client {
         }
         match (role, output) {
             (
-                Role::Monitor(check),
+                Role::Monitor(connection),
                 Output::HelloAnswered {
                     reply, round_trip, ..
                 },
             ) => {
                 self.topology
-                    .handle_connected(now, check, &reply, round_trip);
+                    .handle_connected(now, connection, &reply, round_trip);
             }
             (Role::Pooled(server, pooled), Output::HelloAnswered { hello, service, .. }) => {
                 if let Some(service) = service {
@@ -264,7 +268,7 @@ impl Client {
                     .handle_application_handshake(now, server, *hello);
             }
             (
-                Role::Monitor(check),
+                Role::Monitor(connection),
                 Output::Checked {
                     reply,
                     round_trip,
@@ -272,7 +276,7 @@ impl Client {
                 },
             ) => {
                 self.topology
-                    .handle_reply(now, check, &reply, round_trip, more_to_come);
+                    .handle_reply(now, connection, &reply, round_trip, more_to_come);
             }
             (Role::Pooled(server, _), Output::KeysNeeded(derivation)) => {
                 self.questions.derive(now, server, id, derivation);
@@ -280,9 +284,9 @@ impl Client {
             (Role::Pooled(server, pooled), Output::Established) => {
                 self.on_established(now, id, server, pooled);
             }
-            (Role::Monitor(check), Output::Failed { error, .. }) => {
+            (Role::Monitor(connection), Output::Failed { error, .. }) => {
                 self.connections.close(role);
-                self.topology.handle_failed(now, check, error);
+                self.topology.handle_failed(now, connection, error);
             }
             (Role::Pooled(server, pooled), Output::Failed { error, phase }) => {
                 self.on_connection_failed(now, server, pooled, error, phase);

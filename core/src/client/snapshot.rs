@@ -189,7 +189,7 @@ impl Client {
 
 fn connection_state(role: Role, state: &State) -> ConnectionState {
     match (role, state) {
-        (Role::Monitor(check), _) => ConnectionState::Monitoring(check),
+        (Role::Monitor(connection), _) => ConnectionState::Monitoring(connection),
         (Role::Pooled(server, pooled), State::Driven(_)) => {
             ConnectionState::Establishing(server, pooled)
         }

@@ -1,6 +1,6 @@
 //! The timers of the client, and what happens when they expire.
 
-use super::{Action, Client, questions::QuestionId};
+use super::{Action, Client, DRAIN_LIMIT, questions::QuestionId};
 use crate::{
     connection::SocketId,
     error::{Error, Wait},
@@ -61,7 +61,10 @@ impl Client {
             Timer::Drain(socket) => match deadline_after_freeze(at, now) {
                 Some(later) => self.timers.set(timer, later),
                 None => {
-                    let message = "the reply to an operation that had ended did not come";
+                    let message = format!(
+                        "the late reply to an operation that had ended did not arrive within {} s",
+                        DRAIN_LIMIT.as_secs()
+                    );
                     let error = Error::timeout(Wait::Exchange, message);
                     self.connections.give_up_drain(socket, error);
                 }
@@ -97,7 +100,7 @@ impl Client {
 fn exchange_timeout() -> Error {
     Error::timeout(
         Wait::Exchange,
-        "the reply did not come within the operation's time limit, or where it has none within \
+        "the reply did not arrive within the operation's time limit or, without one, within \
          socketTimeoutMS",
     )
 }

@@ -157,9 +157,10 @@ impl Client {
         let is_late = |operation: &Operation| operation.deadline.is_some_and(|limit| limit <= now);
         let timeout = |message: &str| WaitOver::Stop(Error::timeout(Wait::CheckOut, message));
         Some(match waiting {
-            Waiting::Granted(operation, _) if is_late(operation) => {
-                timeout("a connection was checked out in time, but the operation was not resumed")
-            }
+            Waiting::Granted(operation, _) if is_late(operation) => timeout(
+                "a connection was checked out in time, but the task of the operation did not \
+                     resume it before the time limit",
+            ),
             Waiting::Granted(_, connection) => {
                 let pool = self.pools.get(connection.facts.server);
                 if pool.is_none_or(|pool| pool.counts().waiting == 0) {
@@ -168,9 +169,10 @@ impl Client {
                     WaitOver::GrantEnds
                 }
             }
-            Waiting::ForPin(..) => {
-                timeout("the reply to an earlier command on the pinned connection did not come")
-            }
+            Waiting::ForPin(..) => timeout(
+                "the reply to an earlier command on the pinned connection did not arrive in \
+                     time",
+            ),
             Waiting::ForServer(operation) | Waiting::Paused(operation) if is_late(operation) => {
                 WaitOver::NoServer
             }

@@ -78,7 +78,7 @@ pub struct HelloCommand<'a> {
     /// is not prepared with SASLprep (AUTH-25).
     pub sasl_supported_mechs: Option<&'a str>,
     /// The first authentication command, for speculative authentication (HELLO-36).
-    pub speculative: Option<&'a RawDocument>,
+    pub speculative_authenticate: Option<&'a RawDocument>,
     /// Makes the check awaitable: the server replies when its topology version differs from this
     /// one, or after this time.
     pub awaitable: Option<(TopologyVersion, Duration)>,
@@ -141,7 +141,7 @@ impl HelloCommand<'_> {
         if let Some(user) = self.sasl_supported_mechs {
             document.str("saslSupportedMechs", user);
         }
-        if let Some(speculative) = self.speculative {
+        if let Some(speculative) = self.speculative_authenticate {
             document.document("speculativeAuthenticate", speculative);
         }
     }
@@ -168,7 +168,7 @@ mod tests {
             metadata: Some(&client),
             compressors: &["zstd", "zlib"],
             sasl_supported_mechs: Some("db.user"),
-            speculative: Some(&first),
+            speculative_authenticate: Some(&first),
             server_api: Some(ServerApiFields {
                 version: "1",
                 strict: Some(true),
@@ -199,7 +199,7 @@ mod tests {
             load_balanced: true,
             compressors: &["zlib"],
             sasl_supported_mechs: Some("db.user"),
-            speculative: Some(&first),
+            speculative_authenticate: Some(&first),
             awaitable: Some((version, Duration::from_secs(10))),
             ..HelloCommand::default()
         };

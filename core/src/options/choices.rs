@@ -85,14 +85,14 @@ impl Compressor {
 /// ```
 /// use onionskin_core::options::ProxyOptions;
 ///
-/// let proxy = ProxyOptions::new("proxy.example.net").with_login("me", "pencil");
+/// let proxy = ProxyOptions::new("proxy.example.net").with_credentials("me", "pencil");
 /// assert_eq!(proxy.port(), 1080);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyOptions {
     host: String,
     port: u16,
-    login: Option<(String, Secret)>,
+    credentials: Option<(String, Secret)>,
 }
 
 impl ProxyOptions {
@@ -104,7 +104,7 @@ impl ProxyOptions {
         Self {
             host: host.into(),
             port: Self::DEFAULT_PORT,
-            login: None,
+            credentials: None,
         }
     }
 
@@ -117,8 +117,12 @@ impl ProxyOptions {
 
     /// Sets the user name and password that the proxy requires.
     #[must_use]
-    pub fn with_login(mut self, username: impl Into<String>, password: impl Into<String>) -> Self {
-        self.login = Some((username.into(), Secret::new(password)));
+    pub fn with_credentials(
+        mut self,
+        username: impl Into<String>,
+        password: impl Into<String>,
+    ) -> Self {
+        self.credentials = Some((username.into(), Secret::new(password)));
         self
     }
 
@@ -136,8 +140,8 @@ impl ProxyOptions {
 
     /// Returns `proxyUsername` and `proxyPassword`. Default: none.
     #[must_use]
-    pub fn login(&self) -> Option<(&str, &Secret)> {
-        self.login
+    pub fn credentials(&self) -> Option<(&str, &Secret)> {
+        self.credentials
             .as_ref()
             .map(|(name, word)| (name.as_str(), word))
     }

@@ -33,7 +33,7 @@ impl ReadConcern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acknowledgment {
     /// This many members. With 0 the server sends no reply.
-    Nodes(u32),
+    Members(u32),
     /// The majority of members (`majority`), or a mode that the configuration of the replica set
     /// defines.
     Mode(String),
@@ -64,11 +64,11 @@ impl WriteConcern {
         }
     }
 
-    /// Returns the write concern `w: nodes`.
+    /// Returns the write concern `w: members`.
     #[must_use]
-    pub fn nodes(nodes: u32) -> Self {
+    pub fn members(members: u32) -> Self {
         Self {
-            w: Some(Acknowledgment::Nodes(nodes)),
+            w: Some(Acknowledgment::Members(members)),
             ..Self::default()
         }
     }
@@ -82,13 +82,13 @@ impl WriteConcern {
     /// False if the server sends no reply to a write: `w: 0` without `journal: true`.
     #[must_use]
     pub fn is_acknowledged(&self) -> bool {
-        self.w != Some(Acknowledgment::Nodes(0)) || self.journal == Some(true)
+        self.w != Some(Acknowledgment::Members(0)) || self.journal == Some(true)
     }
 
     /// Checks that `w: 0` and `journal: true` are not combined, because an unacknowledged write
     /// cannot wait for the journal (URI-23).
-    pub fn check(&self) -> Result<(), Error> {
-        if self.w == Some(Acknowledgment::Nodes(0)) && self.journal == Some(true) {
+    pub fn validate(&self) -> Result<(), Error> {
+        if self.w == Some(Acknowledgment::Members(0)) && self.journal == Some(true) {
             return Err(ErrorKind::InvalidOption {
                 option: "journal",
                 message: "w=0 asks for no reply, so the journal cannot be waited for; leave one \
@@ -105,7 +105,7 @@ impl WriteConcern {
     pub fn to_document(&self) -> RawDocumentBuf {
         let mut document = RawDocumentBuf::new();
         match &self.w {
-            Some(Acknowledgment::Nodes(n)) => {
+            Some(Acknowledgment::Members(n)) => {
                 document.append(cstr!("w"), i32::try_from(*n).unwrap_or(i32::MAX));
             }
             Some(Acknowledgment::Mode(mode)) => document.append(cstr!("w"), mode.as_str()),

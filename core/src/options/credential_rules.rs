@@ -32,7 +32,7 @@ struct Rules {
     properties: &'static [&'static str],
 }
 
-const SCRAM: Rules = Rules {
+const USERNAME_AND_PASSWORD: Rules = Rules {
     username: Presence::Required,
     password: Presence::Required,
     external_source: false,
@@ -42,7 +42,7 @@ const SCRAM: Rules = Rules {
 const fn rules(mechanism: Mechanism) -> Rules {
     match mechanism {
         // User name and password are required, and properties refused (AUTH-44, AUTH-45, AUTH-47).
-        Mechanism::ScramSha1 | Mechanism::ScramSha256 | Mechanism::Plain => SCRAM,
+        Mechanism::ScramSha1 | Mechanism::ScramSha256 | Mechanism::Plain => USERNAME_AND_PASSWORD,
         // The TLS certificate names the user and needs no password (AUTH-46).
         Mechanism::MongoDbX509 => Rules {
             username: Presence::Optional,
@@ -101,12 +101,12 @@ impl Credential {
     /// use onionskin_core::options::{Credential, Mechanism};
     ///
     /// let mut credential = Credential::password("me", "pencil");
-    /// assert!(credential.check().is_ok());
+    /// assert!(credential.validate().is_ok());
     /// credential.mechanism = Some(Mechanism::MongoDbX509);
-    /// assert!(credential.check().is_err(), "a certificate needs no password");
+    /// assert!(credential.validate().is_err(), "a certificate needs no password");
     /// ```
-    pub fn check(&self) -> Result<(), Error> {
-        self.check_parsed(false)?;
+    pub fn validate(&self) -> Result<(), Error> {
+        self.check_from_uri(false)?;
         if self.mechanism.is_none() && self.password.is_none() {
             return Err(invalid("password", "SCRAM needs a password; give one"));
         }
@@ -115,11 +115,11 @@ impl Credential {
 
     /// Checks a credential that was read from a connection string.
     ///
-    /// The rules are those of [`check`](Self::check) with two exceptions. Without a mechanism, a
-    /// user name may be given without a password (AUTH-136). If the properties could not be read,
-    /// they are not checked, because the parser has warned already (CS-32).
-    pub(crate) fn check_parsed(&self, properties_dropped: bool) -> Result<(), Error> {
-        let rules = self.mechanism.map_or(SCRAM, rules);
+    /// The rules are those of [`validate`](Self::validate) with two exceptions. Without a
+    /// mechanism, a user name may be given without a password (AUTH-136). If the properties could
+    /// not be read, they are not checked, because the parser has warned already (CS-32).
+    pub(crate) fn check_from_uri(&self, properties_dropped: bool) -> Result<(), Error> {
+        let rules = self.mechanism.map_or(USERNAME_AND_PASSWORD, rules);
         let name = self.mechanism.map_or("SCRAM", Mechanism::name);
         let username = self.username.as_deref().unwrap_or_default();
         match rules.username {
@@ -253,7 +253,7 @@ mod tests {
         credential.properties = properties
             .map(|&(key, value)| (key.to_owned(), Secret::new(value)))
             .collect();
-        credential.check()
+        credential.validate()
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::description::ServerDescription;
 use std::{fmt, sync::Arc};
 
 /// The callback: removes the servers that the application does not accept.
-type Choice = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
+type Callback = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 
 /// A callback that removes unwanted servers during server selection (SEL-10).
 ///
@@ -26,7 +26,7 @@ type Choice = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 /// assert!(options.server_selector().is_some());
 /// ```
 #[derive(Clone)]
-pub struct ServerSelector(Arc<Choice>);
+pub struct ServerSelector(Arc<Callback>);
 
 impl ServerSelector {
     /// Returns a selector that accepts the servers that `choice` leaves in the list.

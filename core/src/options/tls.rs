@@ -3,7 +3,7 @@
 use super::Secret;
 
 /// The TLS options of a client. Without `enabled` the other options have no effect, and a client
-/// that sets one gets a [warning](crate::uri::without_effect).
+/// that sets one gets a [warning](crate::uri::ineffective_options).
 ///
 /// Certificates are named by path. The shell reads the files before it creates the client, and
 /// stores their content in the `*_pem` fields beside the paths.

@@ -1,6 +1,6 @@
 //! Background work: keeping `minPoolSize`, and closing stale and idle connections.
 
-use super::{ConnectionId, Place, Pool, PoolState};
+use super::{ConnectionId, ConnectionState, Pool, PoolState};
 use crate::{arena::Slot, event::CloseReason, time::Instant};
 use std::time::Duration;
 
@@ -88,8 +88,8 @@ impl<C> Pool<C> {
     /// Returns the time at which an available connection becomes idle.
     fn idle_expiry(&self, slot: Slot) -> Option<Instant> {
         let limit = self.options.max_idle.filter(|limit| !limit.is_zero())?;
-        match self.connections.get(slot).place {
-            Place::Available { since, .. } => Some(since + limit + TICK),
+        match self.connections.get(slot).state {
+            ConnectionState::Available { since, .. } => Some(since + limit + TICK),
             _ => None,
         }
     }

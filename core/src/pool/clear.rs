@@ -1,6 +1,6 @@
 //! Clear and close, which end the use of all connections of a pool.
 
-use super::{Action, ConnectionId, Place, Pool, PoolState};
+use super::{Action, ConnectionId, ConnectionState, Pool, PoolState};
 use crate::{
     error::{Error, ErrorKind},
     event::{CheckOutFailure, CloseReason, PoolEvent},
@@ -52,14 +52,16 @@ impl<C> Pool<C> {
         while let Some(slot) = self.available.first() {
             self.close(slot, CloseReason::PoolClosed, None);
         }
-        for connection in self.numbers(|place| matches!(place, Place::Draining)) {
+        for connection in self.connections_in(|state| matches!(state, ConnectionState::Draining)) {
             if let Some(slot) = self.find(connection) {
                 self.close(slot, CloseReason::PoolClosed, None);
             }
         }
         let error = self.closed_error();
         let mut orphans = Vec::new();
-        for connection in self.numbers(|place| matches!(place, Place::Pending { .. })) {
+        for connection in
+            self.connections_in(|state| matches!(state, ConnectionState::Pending { .. }))
+        {
             orphans.extend(self.owner(connection));
             if let Some(slot) = self.find(connection) {
                 self.close(slot, CloseReason::PoolClosed, None);
@@ -67,7 +69,7 @@ impl<C> Pool<C> {
         }
         self.emit(|address| PoolEvent::Closed { address });
         for request in orphans {
-            self.release(request);
+            self.detach_request(request);
             self.fail(now, request, CheckOutFailure::PoolClosed, error.clone());
         }
         self.fail_queue(now, CheckOutFailure::PoolClosed, &error);
@@ -77,24 +79,29 @@ impl<C> Pool<C> {
     /// Closes pending connections (CMAP-98) and interrupts connections in use. All of them are from
     /// before this clear (CMAP-96).
     fn interrupt_all(&mut self, now: Instant) {
-        for connection in self.numbers(|place| matches!(place, Place::Pending { .. })) {
+        for connection in
+            self.connections_in(|state| matches!(state, ConnectionState::Pending { .. }))
+        {
             let owner = self.owner(connection);
             if let Some(slot) = self.find(connection) {
                 self.close(slot, CloseReason::Stale, None);
             }
             if let Some(request) = owner {
-                self.release(request);
+                self.detach_request(request);
                 let error = self.cleared_error();
                 self.fail(now, request, CheckOutFailure::ConnectionError, error);
             }
         }
         // The operation on each connection fails with a retryable error (CMAP-97). A connection
         // that an earlier clear interrupted is skipped.
-        let is_untold =
-            |place: &Place<C>| matches!(place, Place::InUse { interrupted, .. } if !interrupted);
-        for connection in self.numbers(is_untold) {
+        let is_not_interrupted = |state: &ConnectionState<C>| match state {
+            ConnectionState::InUse { interrupted, .. } => !interrupted,
+            _ => false,
+        };
+        for connection in self.connections_in(is_not_interrupted) {
             if let Some(slot) = self.find(connection)
-                && let Place::InUse { interrupted, .. } = &mut self.connections.get_mut(slot).place
+                && let ConnectionState::InUse { interrupted, .. } =
+                    &mut self.connections.get_mut(slot).state
             {
                 *interrupted = true;
             }
@@ -112,8 +119,9 @@ impl<C> Pool<C> {
     #[must_use]
     pub fn interruption_of(&self, connection: ConnectionId) -> Option<Error> {
         let slot = self.find(connection)?;
-        let place = &self.connections.get(slot).place;
-        let is_interrupted = matches!(place, Place::InUse { interrupted, .. } if *interrupted);
+        let state = &self.connections.get(slot).state;
+        let is_interrupted =
+            matches!(state, ConnectionState::InUse { interrupted, .. } if *interrupted);
         is_interrupted.then(|| self.interrupted_error())
     }
 
@@ -126,10 +134,13 @@ impl<C> Pool<C> {
     }
 
     /// Returns the connections whose state is `wanted`, the oldest first.
-    pub(super) fn numbers(&self, wanted: impl Fn(&Place<C>) -> bool) -> Vec<ConnectionId> {
+    pub(super) fn connections_in(
+        &self,
+        wanted: impl Fn(&ConnectionState<C>) -> bool,
+    ) -> Vec<ConnectionId> {
         let all = self.connections.iter();
         let mut found: Vec<ConnectionId> = all
-            .filter(|(_, _, connection)| wanted(&connection.place))
+            .filter(|(_, _, connection)| wanted(&connection.state))
             .map(|(id, slot, _)| ConnectionId::new(id, slot.0))
             .collect();
         found.sort_unstable();

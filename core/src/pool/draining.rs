@@ -9,7 +9,7 @@
 //! timeout of the driver. A draining connection counts towards `maxPoolSize` (CMAP-42) and is not
 //! handed out.
 
-use super::{ConnectionId, Place, Pool};
+use super::{ConnectionId, ConnectionState, Pool};
 use crate::{arena::Slot, event::CloseReason, time::Instant};
 
 impl<C> Pool<C> {
@@ -22,7 +22,7 @@ impl<C> Pool<C> {
         let Some(slot) = self.find(connection) else {
             return;
         };
-        if !matches!(self.connections.get(slot).place, Place::Draining) {
+        if !matches!(self.connections.get(slot).state, ConnectionState::Draining) {
             return;
         }
         if self.is_stale(slot) {
@@ -35,7 +35,7 @@ impl<C> Pool<C> {
     }
 
     pub(super) fn begin_draining(&mut self, slot: Slot) {
-        self.connections.get_mut(slot).place = Place::Draining;
+        self.connections.get_mut(slot).state = ConnectionState::Draining;
         self.draining += 1;
     }
 
@@ -52,7 +52,7 @@ impl<C> Pool<C> {
         if !std::mem::take(&mut self.is_draining_stale) {
             return;
         }
-        for connection in self.numbers(|place| matches!(place, Place::Draining)) {
+        for connection in self.connections_in(|state| matches!(state, ConnectionState::Draining)) {
             if let Some(slot) = self.find(connection)
                 && self.is_stale(slot)
             {

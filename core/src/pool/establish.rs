@@ -1,6 +1,6 @@
 //! Creation and establishment of connections.
 
-use super::{Action, CheckOutId, Connection, ConnectionId, Place, Pool};
+use super::{Action, CheckOutId, Connection, ConnectionId, ConnectionState, Pool};
 use crate::{
     arena::Slot,
     error::Error,
@@ -32,9 +32,9 @@ impl<C> Pool<C> {
             match request {
                 // The next connection may lead to another service. A clear of one service does not
                 // concern requests that wait (CMAP-102).
-                Some(request) if self.options.load_balanced => self.ask_again(request),
+                Some(request) if self.options.load_balanced => self.requeue(request),
                 Some(request) => {
-                    self.release(request);
+                    self.detach_request(request);
                     let error = self.cleared_error();
                     self.fail(now, request, CheckOutFailure::ConnectionError, error);
                 }
@@ -44,8 +44,8 @@ impl<C> Pool<C> {
             self.leave_pending(slot);
             match request {
                 Some(request) => {
-                    self.release(request);
-                    self.lend(slot);
+                    self.detach_request(request);
+                    self.mark_in_use(slot);
                     self.grant(now, request, slot, content);
                 }
                 None => self.make_available(now, slot, content),
@@ -70,7 +70,7 @@ impl<C> Pool<C> {
         };
         self.close(slot, CloseReason::Error, Some(error.clone()));
         if let Some(request) = request {
-            self.release(request);
+            self.detach_request(request);
             self.fail(
                 now,
                 request,
@@ -102,7 +102,7 @@ impl<C> Pool<C> {
             Connection {
                 generation: self.generation,
                 service: None,
-                place: Place::Pending {
+                state: ConnectionState::Pending {
                     created: now,
                     request,
                 },
@@ -126,7 +126,7 @@ impl<C> Pool<C> {
 
     /// Detaches a request from its connection, which is granted or closed. The request is back in
     /// the queue until the caller answers it, at once.
-    pub(super) fn release(&mut self, request: CheckOutId) {
+    pub(super) fn detach_request(&mut self, request: CheckOutId) {
         if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;
             self.requests.push_last(&mut self.queue, slot);
@@ -135,7 +135,7 @@ impl<C> Pool<C> {
 
     /// Puts a request back at the head of the queue, after the connection that was established for
     /// it was closed.
-    fn ask_again(&mut self, request: CheckOutId) {
+    fn requeue(&mut self, request: CheckOutId) {
         if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;
             self.requests.push_first(&mut self.queue, slot);
@@ -147,8 +147,8 @@ impl<C> Pool<C> {
         connection: ConnectionId,
     ) -> Option<(Slot, Instant, Option<CheckOutId>)> {
         let slot = self.find(connection)?;
-        match self.connections.get(slot).place {
-            Place::Pending { created, request } => Some((slot, created, request)),
+        match self.connections.get(slot).state {
+            ConnectionState::Pending { created, request } => Some((slot, created, request)),
             _ => None,
         }
     }

@@ -96,7 +96,7 @@ pub struct Pool<C> {
     /// The check out requests that could not be served at once.
     requests: Arena<Request>,
     /// The slot in `requests` of each request.
-    places: BTreeMap<CheckOutId, Slot>,
+    request_slots: BTreeMap<CheckOutId, Slot>,
     /// The wait queue: requests without a connection, the oldest first (CMAP-30).
     queue: List,
     /// The deadlines of all requests that have one, the earliest first.
@@ -123,12 +123,12 @@ struct Connection<C> {
     /// balancer and before the hello reply.
     service: Option<ObjectId>,
     /// The state of the connection.
-    place: Place<C>,
+    state: ConnectionState<C>,
 }
 
 /// The state of a connection (CMAP-24), with what the pool stores in that state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place<C> {
+enum ConnectionState<C> {
     /// The connection is being established.
     Pending {
         /// The time at which the connection was created.
@@ -186,7 +186,7 @@ impl<C> Pool<C> {
             is_draining_stale: false,
             services: Services::default(),
             requests: Arena::new(),
-            places: BTreeMap::new(),
+            request_slots: BTreeMap::new(),
             queue: List::new(),
             deadlines: BTreeSet::new(),
             background: None,
@@ -225,7 +225,7 @@ impl<C> Pool<C> {
         request: CheckOutId,
         deadline: Option<Instant>,
     ) -> CheckOut<C> {
-        self.ask(now, request, deadline, self.options.wait_queue_timeout)
+        self.begin_check_out(now, request, deadline, self.options.wait_queue_timeout)
     }
 
     /// Requests a connection as `check_out` does, for an operation with a time limit of its own.
@@ -237,17 +237,17 @@ impl<C> Pool<C> {
         request: CheckOutId,
         deadline: Option<Instant>,
     ) -> CheckOut<C> {
-        self.ask(now, request, deadline, None)
+        self.begin_check_out(now, request, deadline, None)
     }
 
-    fn ask(
+    fn begin_check_out(
         &mut self,
         now: Instant,
         request: CheckOutId,
         deadline: Option<Instant>,
         queue_limit: Option<Duration>,
     ) -> CheckOut<C> {
-        if !self.places.is_empty() && self.places.contains_key(&request) {
+        if !self.request_slots.is_empty() && self.request_slots.contains_key(&request) {
             return CheckOut::Failed(Error::argument("this request waits already"));
         }
         self.emit(|address| PoolEvent::CheckOutStarted { address });
@@ -278,8 +278,8 @@ impl<C> Pool<C> {
     ) -> Result<(), NotCheckedOut> {
         let slot = self.find(connection);
         let Some(slot) = slot.filter(|&slot| {
-            let place = &self.connections.get(slot).place;
-            matches!(place, Place::InUse { .. })
+            let state = &self.connections.get(slot).state;
+            matches!(state, ConnectionState::InUse { .. })
         }) else {
             return Err(NotCheckedOut(connection));
         };
@@ -288,7 +288,7 @@ impl<C> Pool<C> {
             connection: connection.number(),
         });
         let stale = self.is_stale(slot);
-        self.release_hold(slot);
+        self.uncount_pinned(slot);
         match condition {
             _ if self.state == PoolState::Closed => {
                 self.close(slot, CloseReason::PoolClosed, None);
@@ -314,7 +314,9 @@ impl<C> Pool<C> {
             return;
         };
         // The connection was checked out in the meantime, and its operation meets the error.
-        if let Place::Pending { .. } | Place::InUse { .. } = self.connections.get(slot).place {
+        if let ConnectionState::Pending { .. } | ConnectionState::InUse { .. } =
+            self.connections.get(slot).state
+        {
             return;
         }
         self.close(slot, CloseReason::Error, error);
@@ -362,7 +364,7 @@ impl<C> Pool<C> {
                 Some(reason) => self.close(slot, reason, None),
                 None => {
                     self.connections.unlink(&mut self.available, slot);
-                    let Place::Available { content, .. } = self.lend(slot) else {
+                    let ConnectionState::Available { content, .. } = self.mark_in_use(slot) else {
                         debug_assert!(false, "the list holds available connections only");
                         continue;
                     };
@@ -375,13 +377,13 @@ impl<C> Pool<C> {
 
     /// Marks a connection as in use and returns its previous state. The connection must not be in
     /// the list of available connections.
-    fn lend(&mut self, slot: Slot) -> Place<C> {
-        let place = &mut self.connections.get_mut(slot).place;
-        let in_use = Place::InUse {
+    fn mark_in_use(&mut self, slot: Slot) -> ConnectionState<C> {
+        let state = &mut self.connections.get_mut(slot).state;
+        let in_use = ConnectionState::InUse {
             interrupted: false,
             pinned_for: PinnedFor::Operation,
         };
-        std::mem::replace(place, in_use)
+        std::mem::replace(state, in_use)
     }
 
     fn emit_checked_out(&mut self, slot: Slot, duration: Duration) -> ConnectionId {
@@ -405,25 +407,25 @@ impl<C> Pool<C> {
 
     /// Returns the slot of a request, or `None` if the request was answered or cancelled.
     fn find_request(&self, id: CheckOutId) -> Option<Slot> {
-        self.places.get(&id).copied()
+        self.request_slots.get(&id).copied()
     }
 
     fn make_available(&mut self, now: Instant, slot: Slot, content: C) {
-        let place = Place::Available {
+        let state = ConnectionState::Available {
             since: now,
             content,
         };
-        self.connections.get_mut(slot).place = place;
+        self.connections.get_mut(slot).state = state;
         self.connections.push_last(&mut self.available, slot);
     }
 
     /// Removes a connection in any state from the pool, then orders its teardown (CMAP-63).
     fn close(&mut self, slot: Slot, reason: CloseReason, error: Option<Error>) {
-        match self.connections.get(slot).place {
-            Place::Pending { .. } => self.leave_pending(slot),
-            Place::Available { .. } => self.connections.unlink(&mut self.available, slot),
-            Place::Draining => self.draining -= 1,
-            Place::InUse { .. } => {}
+        match self.connections.get(slot).state {
+            ConnectionState::Pending { .. } => self.leave_pending(slot),
+            ConnectionState::Available { .. } => self.connections.unlink(&mut self.available, slot),
+            ConnectionState::Draining => self.draining -= 1,
+            ConnectionState::InUse { .. } => {}
         }
         let id = self.id(slot);
         let service = self.connections.get(slot).service;
@@ -446,11 +448,11 @@ impl<C> Pool<C> {
             self.serve_queue(now);
         }
         self.schedule(now);
-        self.check();
+        self.assert_invariants();
     }
 
     /// Asserts the invariants that hold between two inputs.
-    fn check(&self) {
+    fn assert_invariants(&self) {
         let total = self.connections.len();
         debug_assert!(total >= self.available.len() + self.pending + self.draining);
         debug_assert!(self.options.max_size == 0 || total <= self.options.max_size);

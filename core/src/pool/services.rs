@@ -6,7 +6,7 @@
 //! mark the pool as ready again. An error of one service makes only the connections to that service
 //! stale.
 
-use super::{ConnectionId, PinnedFor, Place, Pool, PoolState};
+use super::{ConnectionId, ConnectionState, PinnedFor, Pool, PoolState};
 use crate::{
     arena::Slot,
     event::{CloseReason, PoolEvent},
@@ -91,7 +91,7 @@ impl<C> Pool<C> {
     ) -> Option<u64> {
         let slot = self.find(connection)?;
         let pending = self.connections.get(slot);
-        if pending.service.is_some() || !matches!(pending.place, Place::Pending { .. }) {
+        if pending.service.is_some() || !matches!(pending.state, ConnectionState::Pending { .. }) {
             return None;
         }
         let generation = self.services.join(service);
@@ -126,18 +126,19 @@ impl<C> Pool<C> {
 
     /// Sets what a checked-out connection is used for. After a check out this is one operation.
     /// Does nothing if the connection is not checked out.
-    pub fn hold_for(&mut self, connection: ConnectionId, pinned_for: PinnedFor) {
+    pub fn pin_for(&mut self, connection: ConnectionId, pinned_for: PinnedFor) {
         let Some(slot) = self.find(connection) else {
             return;
         };
         let connection = self.connections.get_mut(slot);
-        let Place::InUse {
-            pinned_for: held, ..
-        } = &mut connection.place
+        let ConnectionState::InUse {
+            pinned_for: current,
+            ..
+        } = &mut connection.state
         else {
             return;
         };
-        let before = std::mem::replace(held, pinned_for);
+        let before = std::mem::replace(current, pinned_for);
         if let Some(count) = self.services.count(before) {
             *count -= 1;
         }
@@ -147,8 +148,8 @@ impl<C> Pool<C> {
     }
 
     /// Removes a checked-out connection from the counts of pinned connections.
-    pub(super) fn release_hold(&mut self, slot: Slot) {
-        if let Place::InUse { pinned_for, .. } = self.connections.get(slot).place
+    pub(super) fn uncount_pinned(&mut self, slot: Slot) {
+        if let ConnectionState::InUse { pinned_for, .. } = self.connections.get(slot).state
             && let Some(count) = self.services.count(pinned_for)
         {
             *count -= 1;
@@ -166,7 +167,9 @@ impl<C> Pool<C> {
         if !std::mem::take(&mut self.services.is_mixed) {
             return;
         }
-        for connection in self.numbers(|place| matches!(place, Place::Available { .. })) {
+        for connection in
+            self.connections_in(|state| matches!(state, ConnectionState::Available { .. }))
+        {
             if let Some(slot) = self.find(connection)
                 && self.is_stale(slot)
             {

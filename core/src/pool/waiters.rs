@@ -1,6 +1,6 @@
 //! The wait queue: requests, their deadlines, and their ends.
 
-use super::{Action, CheckOutId, ConnectionId, Place, Pool, Request};
+use super::{Action, CheckOutId, ConnectionId, ConnectionState, Pool, Request};
 use crate::{
     arena::Slot,
     error::{Error, ErrorKind},
@@ -45,7 +45,7 @@ impl<C> Pool<C> {
                 connection: None,
             },
         );
-        self.places.insert(id, slot);
+        self.request_slots.insert(id, slot);
         self.requests.push_last(&mut self.queue, slot);
         if let Some(at) = armed {
             self.deadlines.insert((at, id));
@@ -78,7 +78,7 @@ impl<C> Pool<C> {
             return;
         };
         let waited = now.saturating_since(self.requests.get(slot).started);
-        self.forget(slot);
+        self.remove_request(slot);
         let connection = self.emit_checked_out(connection, waited);
         self.actions.push_back(Action::Grant {
             request,
@@ -152,13 +152,13 @@ impl<C> Pool<C> {
             return false;
         };
         let waited = now.saturating_since(self.requests.get(slot).started);
-        self.forget(slot);
+        self.remove_request(slot);
         self.emit_failed(reason, error, waited);
         true
     }
 
     /// Removes a request. A connection that is being established for it remains, without a request.
-    fn forget(&mut self, slot: Slot) {
+    fn remove_request(&mut self, slot: Slot) {
         let id = CheckOutId(self.requests.id(slot));
         let Request {
             armed, connection, ..
@@ -171,7 +171,7 @@ impl<C> Pool<C> {
             self.deadlines.remove(&(at, id));
         }
         self.requests.remove(slot);
-        self.places.remove(&id);
+        self.request_slots.remove(&id);
     }
 
     /// Returns the error of a request that timed out (CMAP-143). The specification writes "a
@@ -192,7 +192,8 @@ impl<C> Pool<C> {
 
     /// Removes the link from a pending connection to a request.
     fn disown(&mut self, connection: Slot, id: CheckOutId) {
-        if let Place::Pending { request, .. } = &mut self.connections.get_mut(connection).place
+        if let ConnectionState::Pending { request, .. } =
+            &mut self.connections.get_mut(connection).state
             && *request == Some(id)
         {
             *request = None;
@@ -202,8 +203,8 @@ impl<C> Pool<C> {
     /// Returns the request that a pending connection is established for.
     pub(super) fn owner(&self, connection: ConnectionId) -> Option<CheckOutId> {
         let slot = self.find(connection)?;
-        match self.connections.get(slot).place {
-            Place::Pending { request, .. } => request,
+        match self.connections.get(slot).state {
+            ConnectionState::Pending { request, .. } => request,
             _ => None,
         }
     }

@@ -105,20 +105,20 @@ pub enum Action {
     /// with `handle_connected` or `handle_failed`.
     Open {
         /// The id of the new connection.
-        check: MonitorConnectionId,
+        connection: MonitorConnectionId,
         /// The server of the connection.
         server: ServerId,
         /// The address to connect to.
         address: Address,
         /// The purpose of the connection, for the names of threads and for logs.
-        purpose: MonitorTask,
+        task: MonitorTask,
     },
     /// Send `hello` on an open connection. Report each reply with `handle_reply`, and an error with
     /// `handle_failed`. The command contains `helloOk: true` and no other argument of the handshake
     /// (MON-8, MON-9).
     SendHello {
         /// The connection to send on.
-        check: MonitorConnectionId,
+        connection: MonitorConnectionId,
         /// Use the legacy hello command.
         legacy: bool,
         /// The `topologyVersion` and `maxAwaitTimeMS` of an awaitable `hello`, whose message has
@@ -128,7 +128,7 @@ pub enum Action {
     /// Close a connection in any state. Later inputs about this connection change nothing.
     Close {
         /// The connection to close.
-        check: MonitorConnectionId,
+        connection: MonitorConnectionId,
     },
     /// Create the pool of a server. A new pool is paused.
     CreatePool {

@@ -49,7 +49,7 @@ const NOTHING: Consequence = Consequence {
 };
 
 /// The consequences of an error after which the server counts as unreachable.
-const LOST: Consequence = Consequence {
+const UNREACHABLE: Consequence = Consequence {
     mark_unknown: true,
     clear_pool: true,
     monitor: MonitorOrder::Cancel,
@@ -83,7 +83,7 @@ pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Consequenc
 /// Returns the consequences of an error in connecting, `hello` or authentication. The server
 /// becomes Unknown (SDAM-103), unless the error means overload (SDAM-104) or is the client's own.
 fn judge_handshake(error: &Error, load_balanced: bool) -> Consequence {
-    if error.has_label(&Label::SystemOverloadedError) || is_own(error) {
+    if error.has_label(&Label::SystemOverloadedError) || is_caused_by_client(error) {
         return NOTHING;
     }
     match state_change(error) {
@@ -95,7 +95,7 @@ fn judge_handshake(error: &Error, load_balanced: bool) -> Consequence {
             monitor: MonitorOrder::Check,
             rescan: change != StateChange::Recovering,
         },
-        None => LOST,
+        None => UNREACHABLE,
     }
 }
 
@@ -107,7 +107,7 @@ fn judge_operation(error: &Error) -> Consequence {
         ErrorKind::Network { .. } | ErrorKind::Tls { .. }
             if !error.has_label(&Label::SystemOverloadedError) =>
         {
-            LOST
+            UNREACHABLE
         }
         ErrorKind::Command(_) | ErrorKind::Write(_) => match state_change(error) {
             Some(change) => Consequence {
@@ -143,7 +143,7 @@ fn command_error(error: &Error) -> Option<&CommandError> {
 
 /// True for errors that the client itself caused, which say nothing about the server (SDAM-116).
 /// One of them is a lack of free sockets, which leaves the existing connections intact.
-fn is_own(error: &Error) -> bool {
+fn is_caused_by_client(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Network { fault, .. } => *fault == NetworkFault::OutOfSockets,
         ErrorKind::InvalidUri { .. }
@@ -261,7 +261,7 @@ mod tests {
     fn operations_follow_the_matrix() {
         // The errors of operations and their consequences are the rows of table A.8.
         for (error, expected) in [
-            (network(), LOST),
+            (network(), UNREACHABLE),
             (network().with_label(Label::SystemOverloadedError), NOTHING),
             (Error::timeout(Wait::Exchange, "slow"), NOTHING),
             (code(10107), MOVED),
@@ -360,13 +360,13 @@ mod tests {
         for phase in [Phase::Hello, Phase::Authentication] {
             for (error, expected) in [
                 (shuts_down.clone(), SHUT_DOWN),
-                (network(), LOST),
+                (network(), UNREACHABLE),
                 (labelled(network()), NOTHING),
-                (Error::timeout(Wait::Handshake, "slow"), LOST),
+                (Error::timeout(Wait::Handshake, "slow"), UNREACHABLE),
                 (labelled(Error::timeout(Wait::Connect, "slow")), NOTHING),
-                (tls.clone(), LOST),
-                (refused.clone(), LOST),
-                (code(18), LOST),
+                (tls.clone(), UNREACHABLE),
+                (refused.clone(), UNREACHABLE),
+                (code(18), UNREACHABLE),
                 (labelled(code(18)), NOTHING),
                 (code(91), SHUT_DOWN),
                 (code(10107), SHUT_DOWN),

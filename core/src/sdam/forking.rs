@@ -20,7 +20,7 @@ impl Sdam {
                 monitor.forget_last_check();
             });
             if self.is_load_balanced() {
-                self.replace_balancer(now, id, cause);
+                self.replace_load_balancer(now, id, cause);
             } else {
                 let pool = PoolOrder::Clear {
                     cause,
@@ -40,7 +40,7 @@ impl Sdam {
     /// Replaces the load balancer's server by a new one with the same address and a new pool. No
     /// monitor checks a load balancer, so after an Unknown description it would never be usable
     /// again.
-    fn replace_balancer(&mut self, now: Instant, id: ServerId, cause: &Error) {
+    fn replace_load_balancer(&mut self, now: Instant, id: ServerId, cause: &Error) {
         let Some(server) = self.servers.remove(&id) else {
             return;
         };
@@ -49,6 +49,6 @@ impl Sdam {
         server.stop(now, &mut self.out, id, cause);
         self.add_server(address.clone());
         self.version += 1;
-        self.add_balancer(now, address);
+        self.add_load_balancer(now, address);
     }
 }

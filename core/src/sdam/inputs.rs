@@ -24,8 +24,8 @@ impl Sdam {
         while let Some((deadline, timer)) = self.out.timers.pop_expired(now) {
             match timer {
                 Timer::Heartbeat(id) => self.with_monitor(id, |m, out| m.on_due(now, out)),
-                Timer::RttPace(id) => self.with_monitor(id, |m, out| m.on_ping_due(now, out)),
-                Timer::RttLimit(id) => self.with_monitor(id, |m, out| m.on_ping_failed(now, out)),
+                Timer::RttPace(id) => self.with_monitor(id, |m, out| m.on_rtt_due(now, out)),
+                Timer::RttLimit(id) => self.with_monitor(id, |m, out| m.on_rtt_failed(now, out)),
                 // After a pause of the process, the reply may have arrived unread. So the check
                 // gets more time.
                 Timer::CheckLimit(id) => match deadline_after_freeze(deadline, now) {
@@ -48,11 +48,11 @@ impl Sdam {
     pub fn handle_connected(
         &mut self,
         now: Instant,
-        check: MonitorConnectionId,
+        connection: MonitorConnectionId,
         reply: &RawDocument,
         round_trip: Duration,
     ) {
-        self.on_answer(now, check, reply, round_trip, (true, false));
+        self.on_answer(now, connection, reply, round_trip, (true, false));
         self.continue_scan(now);
     }
 
@@ -62,22 +62,22 @@ impl Sdam {
     pub fn handle_reply(
         &mut self,
         now: Instant,
-        check: MonitorConnectionId,
+        connection: MonitorConnectionId,
         reply: &RawDocument,
         round_trip: Duration,
         more_to_come: bool,
     ) {
-        self.on_answer(now, check, reply, round_trip, (false, more_to_come));
+        self.on_answer(now, connection, reply, round_trip, (false, more_to_come));
         self.continue_scan(now);
     }
 
     /// Handles the error of a monitor's connection that could not be made or that broke.
-    pub fn handle_failed(&mut self, now: Instant, check: MonitorConnectionId, error: Error) {
-        let Some((id, owns, checking)) = self.find(check) else {
+    pub fn handle_failed(&mut self, now: Instant, connection: MonitorConnectionId, error: Error) {
+        let Some((id, owns, checking)) = self.find(connection) else {
             return;
         };
         if !owns {
-            self.with_monitor(id, |m, out| m.on_ping_failed(now, out));
+            self.with_monitor(id, |m, out| m.on_rtt_failed(now, out));
         } else if checking {
             self.on_check_failed(now, id, &error);
         } else {
@@ -120,7 +120,7 @@ impl Sdam {
         }
         let version = application::topology_version(&error.error);
         let known = self.server(server).and_then(|s| s.topology_version);
-        if is_old_news(version, known) {
+        if has_stale_version(version, known) {
             return;
         }
         let load_balanced = self.is_load_balanced();
@@ -144,7 +144,7 @@ impl Sdam {
             // default Unknown description (SDAM-55, SDAM-95).
             let version = version.filter(|_| consequence.monitor == MonitorOrder::Check);
             self.mark_unknown(now, server, &error.error, version, pool);
-            self.doubt_scanned(server);
+            self.check_again(server);
         }
         match consequence.monitor {
             MonitorOrder::Leave => {}
@@ -201,18 +201,18 @@ impl Sdam {
     fn on_answer(
         &mut self,
         now: Instant,
-        check: MonitorConnectionId,
+        connection: MonitorConnectionId,
         reply: &RawDocument,
         round_trip: Duration,
         (connected, more_to_come): (bool, bool),
     ) {
-        let Some((id, owns, _)) = self.find(check) else {
+        let Some((id, owns, _)) = self.find(connection) else {
             return;
         };
         let hello = HelloReply::parse(reply);
         if !owns {
             self.with_monitor(id, |monitor, out| {
-                monitor.on_ping_reply(now, out, check, &hello, round_trip);
+                monitor.on_rtt_reply(now, out, connection, &hello, round_trip);
             });
             return;
         }
@@ -312,16 +312,16 @@ impl Sdam {
 
     /// Returns the server of a connection, whether the connection is the one that checks, and
     /// whether a check is running.
-    fn find(&self, check: MonitorConnectionId) -> Option<(ServerId, bool, bool)> {
-        let id = self.out.server_of(check)?;
+    fn find(&self, connection: MonitorConnectionId) -> Option<(ServerId, bool, bool)> {
+        let id = self.out.server_of(connection)?;
         let monitor = self.servers.get(&id)?.monitor.as_ref()?;
-        Some((id, monitor.owns(check), monitor.is_checking()))
+        Some((id, monitor.owns(connection), monitor.is_checking()))
     }
 }
 
 /// True if the error's `topologyVersion` is not newer than the known one. Such an error is ignored
 /// (SDAM-87).
-fn is_old_news(error: Option<TopologyVersion>, known: Option<TopologyVersion>) -> bool {
+fn has_stale_version(error: Option<TopologyVersion>, known: Option<TopologyVersion>) -> bool {
     match (error, known) {
         (Some(error), Some(known)) => {
             error.process_id == known.process_id && error.counter <= known.counter

@@ -15,7 +15,7 @@ mod rtt;
 mod rtt_monitor;
 mod scan;
 mod scan_order;
-mod staleness;
+mod stale_primary;
 mod step;
 mod stored_error;
 #[cfg(test)]
@@ -74,7 +74,7 @@ use topology::Topology;
 /// sdam.start(Instant::ZERO);
 ///
 /// let check = std::iter::from_fn(|| sdam.poll_action()).find_map(|action| match action {
-///     Action::Open { check, .. } => Some(check),
+///     Action::Open { connection, .. } => Some(connection),
 ///     _ => None,
 /// });
 /// let reply = bson::rawdoc! { "ok": 1, "helloOk": true, "maxWireVersion": 21 };
@@ -96,7 +96,7 @@ pub struct Sdam {
     ids: BTreeMap<Address, ServerId>,
     /// Limits the immediate first checks of servers that replies name. Without a token, the first
     /// check waits for a heartbeat.
-    newcomers: TokenBucket,
+    first_checks: TokenBucket,
     /// The queue of actions and the timers.
     out: Outbox,
     /// The scans of a client that checks servers on demand; `None` with background monitoring.
@@ -140,7 +140,7 @@ struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PoolState {
     /// No pool was created.
-    None,
+    Absent,
     /// The pool was cleared.
     Paused,
     /// The pool was marked as ready.
@@ -158,7 +158,7 @@ impl Sdam {
             topology: Topology::new(&options),
             servers: BTreeMap::new(),
             ids: BTreeMap::new(),
-            newcomers: TokenBucket::new(MAX_SERVERS as u32),
+            first_checks: TokenBucket::new(MAX_SERVERS as u32),
             out: Outbox::new(&options),
             scan: scanning(&options).map(|seed| Scan::new(seed.random())),
             phase: Life::New,

@@ -220,7 +220,7 @@ impl Monitor {
         if !matches!(self.state, State::Waiting { .. }) {
             return;
         }
-        let Some(check) = self.connection else {
+        let Some(connection) = self.connection else {
             return;
         };
         if !out.streaming || (version.is_none() && !more_to_come) {
@@ -235,7 +235,7 @@ impl Monitor {
             let due = now + MIN_HEARTBEAT_FREQUENCY;
             out.timers.set(Timer::Heartbeat(self.id), due);
             if more_to_come {
-                self.give_up_stream(out, check);
+                self.give_up_stream(out, connection);
             } else {
                 self.next_awaited = version;
             }
@@ -244,7 +244,7 @@ impl Monitor {
         out.timers.cancel(Timer::Heartbeat(self.id));
         self.begin(now, out, State::Streaming { started: now });
         if !more_to_come {
-            out.send_hello(check, self.hello_ok, version);
+            out.send_hello(connection, self.hello_ok, version);
         }
     }
 
@@ -252,8 +252,8 @@ impl Monitor {
     /// the stream. The server stays known: after a pause of the client's process, the streamed
     /// replies of the whole pause arrive at once. The next check opens a new connection, and its
     /// handshake brings the current state of the server.
-    fn give_up_stream(&mut self, out: &mut Outbox, check: MonitorConnectionId) {
-        out.close(check);
+    fn give_up_stream(&mut self, out: &mut Outbox, connection: MonitorConnectionId) {
+        out.close(connection);
         self.connection = None;
         self.server_connection_id = None;
         self.hello_ok = false;
@@ -341,9 +341,9 @@ impl Monitor {
         self.running().is_some()
     }
 
-    /// True if `check` is the connection for checks.
-    pub(super) fn owns(&self, check: MonitorConnectionId) -> bool {
-        self.connection == Some(check)
+    /// True if `connection` is the connection for checks.
+    pub(super) fn owns(&self, connection: MonitorConnectionId) -> bool {
+        self.connection == Some(connection)
     }
 
     /// Returns the round trip times of the server.
@@ -353,23 +353,23 @@ impl Monitor {
 
     /// Makes the next sample replace the average round trip time, because the server became
     /// Unknown.
-    pub(super) fn doubt_round_trips(&mut self) {
-        self.round_trips.begin_anew();
+    pub(super) fn restart_average(&mut self) {
+        self.round_trips.restart_average();
     }
 
     /// Handles a reply on the connection that measures the round trip time.
-    pub(super) fn on_ping_reply(
+    pub(super) fn on_rtt_reply(
         &mut self,
         now: Instant,
         out: &mut Outbox,
-        check: MonitorConnectionId,
+        connection: MonitorConnectionId,
         hello: &HelloReply,
         round_trip: Duration,
     ) {
         if let Some(rtt_monitor) = self
             .rtt_monitor
             .as_mut()
-            .filter(|rtt_monitor| rtt_monitor.owns(check))
+            .filter(|rtt_monitor| rtt_monitor.owns(connection))
             && rtt_monitor.on_reply(now, out, self.id, hello)
         {
             self.round_trips.add(round_trip, out.check_limit(false));
@@ -377,16 +377,16 @@ impl Monitor {
     }
 
     /// Handles an error or a timeout of the connection that measures the round trip time.
-    pub(super) fn on_ping_failed(&mut self, now: Instant, out: &mut Outbox) {
+    pub(super) fn on_rtt_failed(&mut self, now: Instant, out: &mut Outbox) {
         if let Some(rtt_monitor) = &mut self.rtt_monitor {
             rtt_monitor.on_failed(now, out, self.id);
         }
     }
 
     /// Begins the next measurement of the round trip time.
-    pub(super) fn on_ping_due(&mut self, now: Instant, out: &mut Outbox) {
+    pub(super) fn on_rtt_due(&mut self, now: Instant, out: &mut Outbox) {
         if let Some(rtt_monitor) = &mut self.rtt_monitor {
-            rtt_monitor.ping(now, out, self.id, &self.address);
+            rtt_monitor.measure(now, out, self.id, &self.address);
         }
     }
 
@@ -394,18 +394,18 @@ impl Monitor {
     fn check(&mut self, now: Instant, out: &mut Outbox) {
         out.timers.cancel(Timer::Heartbeat(self.id));
         let awaited = self.next_awaited.take();
-        if let Some(check) = self.connection {
+        if let Some(connection) = self.connection {
             let state = match awaited {
                 Some(_) => State::Streaming { started: now },
                 None => State::Asking { started: now },
             };
             self.begin(now, out, state);
-            out.send_hello(check, self.hello_ok, awaited);
+            out.send_hello(connection, self.hello_ok, awaited);
         } else {
-            let check = out.reserve(self.id);
-            self.connection = Some(check);
+            let connection = out.reserve(self.id);
+            self.connection = Some(connection);
             self.begin(now, out, State::Connecting { started: now });
-            out.open(check, self.id, &self.address, MonitorTask::Check);
+            out.open(connection, self.id, &self.address, MonitorTask::Check);
         }
     }
 
@@ -452,8 +452,8 @@ impl Monitor {
 
     /// Closes both connections and forgets what was learned on them (MON-52, MON-62).
     fn disconnect(&mut self, out: &mut Outbox) {
-        if let Some(check) = self.connection.take() {
-            out.close(check);
+        if let Some(connection) = self.connection.take() {
+            out.close(connection);
         }
         self.stop_rtt_monitor(out);
         self.server_connection_id = None;
@@ -470,7 +470,7 @@ impl Monitor {
 
     /// Returns the driver's connection id for events; 0 without a connection.
     fn connection_number(&self) -> u64 {
-        self.connection.map_or(0, |check| check.0)
+        self.connection.map_or(0, |connection| connection.0)
     }
 
     /// Returns the running check, if there is one.

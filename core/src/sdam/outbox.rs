@@ -42,7 +42,7 @@ pub(super) struct Outbox {
     /// The server of each connection that is not closed.
     connections: BTreeMap<MonitorConnectionId, ServerId>,
     /// The number of the newest [`MonitorConnectionId`]; 0 before the first.
-    last_check: u64,
+    last_connection: u64,
 }
 
 impl Outbox {
@@ -61,7 +61,7 @@ impl Outbox {
             notices: options.subscribed || options.notices,
             connect_timeout: options.connect_timeout.filter(|limit| !limit.is_zero()),
             connections: BTreeMap::new(),
-            last_check: 0,
+            last_connection: 0,
         }
     }
 
@@ -101,25 +101,25 @@ impl Outbox {
     /// Returns an id for a new connection. The id is allotted before [`Self::open`], because the
     /// heartbeat started event contains it.
     pub(super) fn reserve(&mut self, server: ServerId) -> MonitorConnectionId {
-        self.last_check += 1;
-        let check = MonitorConnectionId(self.last_check);
-        self.connections.insert(check, server);
-        check
+        self.last_connection += 1;
+        let connection = MonitorConnectionId(self.last_connection);
+        self.connections.insert(connection, server);
+        connection
     }
 
     /// Queues the action that opens a connection.
     pub(super) fn open(
         &mut self,
-        check: MonitorConnectionId,
+        connection: MonitorConnectionId,
         server: ServerId,
         address: &Address,
-        purpose: MonitorTask,
+        task: MonitorTask,
     ) {
         self.push(Action::Open {
-            check,
+            connection,
             server,
             address: address.clone(),
-            purpose,
+            task,
         });
     }
 
@@ -127,12 +127,12 @@ impl Outbox {
     /// until a reply has `helloOk: true`.
     pub(super) fn send_hello(
         &mut self,
-        check: MonitorConnectionId,
+        connection: MonitorConnectionId,
         hello_ok: bool,
         awaited: Option<TopologyVersion>,
     ) {
         let action = Action::SendHello {
-            check,
+            connection,
             legacy: self.legacy_hello && !hello_ok,
             awaitable: awaited.map(|version| (version, self.heartbeat_frequency)),
         };
@@ -140,14 +140,14 @@ impl Outbox {
     }
 
     /// Queues the action that closes a connection, unless it is closed already.
-    pub(super) fn close(&mut self, check: MonitorConnectionId) {
-        if self.connections.remove(&check).is_some() {
-            self.push(Action::Close { check });
+    pub(super) fn close(&mut self, connection: MonitorConnectionId) {
+        if self.connections.remove(&connection).is_some() {
+            self.push(Action::Close { connection });
         }
     }
 
     /// Returns the server of a connection; `None` after the connection was closed.
-    pub(super) fn server_of(&self, check: MonitorConnectionId) -> Option<ServerId> {
-        self.connections.get(&check).copied()
+    pub(super) fn server_of(&self, connection: MonitorConnectionId) -> Option<ServerId> {
+        self.connections.get(&connection).copied()
     }
 }

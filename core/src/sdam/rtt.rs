@@ -50,7 +50,7 @@ impl RoundTrips {
 
     /// Makes the next sample replace the average, for a server that became Unknown while its
     /// connection stays open (SEL-52, SEL-53, MON-51).
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn restart_average(&mut self) {
         self.is_old = true;
     }
 
@@ -128,7 +128,7 @@ mod tests {
         let millis = Duration::from_millis;
         let mut trips = RoundTrips::default();
         trips.add(millis(1), None);
-        trips.begin_anew();
+        trips.restart_average();
         assert_eq!(trips.average(), Some(millis(1)));
         trips.add(millis(50), None);
         assert_eq!(trips.average(), Some(millis(50)));

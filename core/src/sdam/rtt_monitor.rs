@@ -29,20 +29,26 @@ impl RttMonitor {
             busy: false,
             hello_ok: false,
         };
-        rtt_monitor.ping(now, out, id, address);
+        rtt_monitor.measure(now, out, id, address);
         rtt_monitor
     }
 
     /// Begins a measurement, on a new connection if there is none.
-    pub(super) fn ping(&mut self, now: Instant, out: &mut Outbox, id: ServerId, address: &Address) {
+    pub(super) fn measure(
+        &mut self,
+        now: Instant,
+        out: &mut Outbox,
+        id: ServerId,
+        address: &Address,
+    ) {
         self.busy = true;
         match self.connection {
-            Some(check) => out.send_hello(check, self.hello_ok, None),
+            Some(connection) => out.send_hello(connection, self.hello_ok, None),
             None => {
-                let check = out.reserve(id);
-                self.connection = Some(check);
+                let connection = out.reserve(id);
+                self.connection = Some(connection);
                 self.hello_ok = false;
-                out.open(check, id, address, MonitorTask::Rtt);
+                out.open(connection, id, address, MonitorTask::Rtt);
             }
         }
         if let Some(limit) = out.check_limit(false) {
@@ -74,8 +80,8 @@ impl RttMonitor {
     /// Closes the connection after an error or a timeout. The next measurement opens a new one
     /// (MON-52).
     pub(super) fn on_failed(&mut self, now: Instant, out: &mut Outbox, id: ServerId) {
-        if let Some(check) = self.connection.take() {
-            out.close(check);
+        if let Some(connection) = self.connection.take() {
+            out.close(connection);
         }
         if self.busy {
             self.rest(now, out, id);
@@ -86,14 +92,14 @@ impl RttMonitor {
     pub(super) fn stop(self, out: &mut Outbox, id: ServerId) {
         out.timers.cancel(Timer::RttLimit(id));
         out.timers.cancel(Timer::RttPace(id));
-        if let Some(check) = self.connection {
-            out.close(check);
+        if let Some(connection) = self.connection {
+            out.close(connection);
         }
     }
 
-    /// True if `check` is the connection that measures.
-    pub(super) fn owns(&self, check: MonitorConnectionId) -> bool {
-        self.connection == Some(check)
+    /// True if `connection` is the connection that measures.
+    pub(super) fn owns(&self, connection: MonitorConnectionId) -> bool {
+        self.connection == Some(connection)
     }
 
     /// Ends the measurement. The next one begins after `heartbeatFrequencyMS` (MON-70).

@@ -217,8 +217,8 @@ impl Sdam {
             return false;
         };
         let mut left = self.servers.iter().filter(|(id, server)| {
-            let was_cancelled = scan.cancelled.contains_key(id) || server.rests(now);
-            !running.has_checked(**id) && !scan.is_cooling(running, **id) && !was_cancelled
+            let was_cancelled = scan.cancelled.contains_key(id) || server.was_checked_recently(now);
+            !running.has_checked(**id) && !scan.is_in_cooldown(running, **id) && !was_cancelled
         });
         running.is_overdue || left.next().is_none()
     }
@@ -362,7 +362,7 @@ impl Sdam {
 
     /// Lets a suspended scan check this server once more, because an operation found the server to
     /// be no longer usable.
-    pub(super) fn doubt_scanned(&mut self, id: ServerId) {
+    pub(super) fn check_again(&mut self, id: ServerId) {
         let running = self.scan.as_mut().and_then(|scan| scan.running.as_mut());
         if let Some(running) = running.filter(|running| running.suspended.is_some()) {
             running.checked.remove(&id);
@@ -426,7 +426,7 @@ impl Sdam {
 
 impl Scan {
     /// True if the scan `running` skips this server during its cooldown (MON-23).
-    pub(super) fn is_cooling(&self, running: &Running, id: ServerId) -> bool {
+    pub(super) fn is_in_cooldown(&self, running: &Running, id: ServerId) -> bool {
         let until = self.cooldowns.get(&id);
         until.is_some_and(|&until| until > running.started)
     }

@@ -68,7 +68,7 @@ impl Sdam {
         let scan = scan.filter(|(_, running)| running.checked.len() < MAX_SERVERS);
         scan.into_iter().flat_map(|(scan, running)| {
             self.servers.iter().filter_map(|(&id, server)| {
-                let left = !running.checked.contains(&id) && !scan.is_cooling(running, id);
+                let left = !running.checked.contains(&id) && !scan.is_in_cooldown(running, id);
                 let known = self.topology.server(&server.address)?;
                 left.then_some((id, server, known))
             })
@@ -85,7 +85,7 @@ impl Sdam {
         };
         let mut best = None;
         for (id, server, known) in self.left_to_check() {
-            if server.rests(now) {
+            if server.was_checked_recently(now) {
                 continue;
             }
             let order = (scan.cancelled.get(&id).copied(), order(known));
@@ -103,7 +103,7 @@ impl Sdam {
 
 impl Server {
     /// True if the last check of the server ended less than 500 ms ago.
-    pub(super) fn rests(&self, now: Instant) -> bool {
+    pub(super) fn was_checked_recently(&self, now: Instant) -> bool {
         let monitor = self.monitor.as_ref();
         monitor.is_some_and(|monitor| monitor.next_turn(now).is_some())
     }

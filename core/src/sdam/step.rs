@@ -62,7 +62,7 @@ impl Sdam {
         }
         if self.is_load_balanced() {
             for address in seeds {
-                self.add_balancer(now, address);
+                self.add_load_balancer(now, address);
             }
         } else {
             self.start_monitors(now, &seeds, false);
@@ -98,7 +98,7 @@ impl Sdam {
 
     /// Sets the description of a load balancer, whose type comes from the options, and makes its
     /// pool ready.
-    pub(super) fn add_balancer(&mut self, now: Instant, address: Address) {
+    pub(super) fn add_load_balancer(&mut self, now: Instant, address: Address) {
         let new = ServerDescription {
             server_type: ServerType::LoadBalancer,
             last_update_time: Some(now),
@@ -130,13 +130,13 @@ impl Sdam {
         }
         self.start_monitors(now, &update.added, true);
         if !update.subject.new.server_type.is_available() {
-            self.with_monitor(id, |monitor, _| monitor.doubt_round_trips());
+            self.with_monitor(id, |monitor, _| monitor.restart_average());
         }
         for change in &update.invalidated {
             // The old primary is checked at once (SDAM-74).
             if let Some(id) = self.server_id(&change.new.address) {
                 self.with_monitor(id, |monitor, out| {
-                    monitor.doubt_round_trips();
+                    monitor.restart_average();
                     monitor.request(now, out);
                 });
             }
@@ -155,7 +155,7 @@ impl Sdam {
         let Some(server) = self.servers.get_mut(&id) else {
             return;
         };
-        if server.pool == PoolState::None {
+        if server.pool == PoolState::Absent {
             return;
         }
         if !self.options.load_balanced {
@@ -199,7 +199,7 @@ impl Sdam {
         let Some(server) = self.servers.get_mut(&id) else {
             return;
         };
-        if server.pool == PoolState::None {
+        if server.pool == PoolState::Absent {
             self.out.push(Action::CreatePool {
                 server: id,
                 address: server.address.clone(),
@@ -222,7 +222,7 @@ impl Sdam {
         let server = Server {
             address,
             monitor: None,
-            pool: PoolState::None,
+            pool: PoolState::Absent,
         };
         self.servers.insert(id, server);
     }
@@ -238,7 +238,7 @@ impl Sdam {
             if let Some(server) = self.servers.get_mut(id)
                 && server.monitor.is_none()
             {
-                let waits = named && !self.newcomers.take(now);
+                let waits = named && !self.first_checks.take(now);
                 let monitor = Monitor::start(now, &mut self.out, *id, address.clone(), waits);
                 server.monitor = Some(monitor);
             }
@@ -346,7 +346,7 @@ impl Server {
         if let Some(monitor) = self.monitor {
             monitor.stop(now, out, cause);
         }
-        if self.pool != PoolState::None {
+        if self.pool != PoolState::Absent {
             out.push(Action::ClosePool { server: id });
         }
     }

@@ -4,7 +4,7 @@
 //! A server that another member names as primary is a `PossiblePrimary`. The type orders the scans
 //! of a client that checks servers on demand, and counts as Unknown otherwise (SDAM-12).
 
-use super::staleness::accept_primary;
+use super::stale_primary::accept_primary;
 use crate::{
     address::Address,
     description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
@@ -206,8 +206,8 @@ impl Step<'_> {
             return;
         }
         self.add_members();
-        self.follow_hint();
-        if self.calls_itself_otherwise() {
+        self.mark_possible_primary();
+        if self.has_other_me() {
             self.remove_subject();
         }
     }
@@ -215,14 +215,14 @@ impl Step<'_> {
     /// The action updateRSWithPrimaryFromMember (SDAM-70). It adds no servers, because the
     /// primary's list is authoritative.
     fn on_member_with_primary(&mut self) {
-        if self.topology.set_name != self.new.set_name || self.calls_itself_otherwise() {
+        if self.topology.set_name != self.new.set_name || self.has_other_me() {
             self.remove_subject();
             self.check_if_has_primary();
             return;
         }
         self.check_if_has_primary();
         if self.topology.topology_type == TopologyType::ReplicaSetNoPrimary {
-            self.follow_hint();
+            self.mark_possible_primary();
         }
     }
 
@@ -291,7 +291,7 @@ impl Step<'_> {
 
     /// True if `me` differs from the address of the server. A missing `me` is no mismatch (A.11,
     /// trap 3).
-    fn calls_itself_otherwise(&self) -> bool {
+    fn has_other_me(&self) -> bool {
         self.new.me.as_ref().is_some_and(|me| *me != self.address)
     }
 
@@ -312,7 +312,7 @@ impl Step<'_> {
 
     /// Makes the server that this member names as primary a `PossiblePrimary`, if it is Unknown
     /// (SDAM-12). The official tests expect no server description change event for this.
-    fn follow_hint(&mut self) {
+    fn mark_possible_primary(&mut self) {
         if !self.rules.possible_primary {
             return;
         }

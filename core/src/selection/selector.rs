@@ -189,7 +189,7 @@ impl Selector {
 
     /// True if the application has a server selector (SEL-10).
     #[must_use]
-    pub const fn is_narrowed(&self) -> bool {
+    pub const fn has_server_selector(&self) -> bool {
         self.custom.is_some()
     }
 

@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn sessions_of_a_parent_are_neither_kept_nor_taken_back() {
         let (mut pool, mut random) = (SessionPool::new(), random());
-        let [held, kept] = [(); 2].map(|()| pool.take(Instant::ZERO, Some(30), &mut random));
+        let [used, kept] = [(); 2].map(|()| pool.take(Instant::ZERO, Some(30), &mut random));
         pool.put_back(Instant::ZERO, Some(30), kept);
         pool.handle_forked();
         assert!(pool.is_empty());
-        pool.put_back(Instant::ZERO, Some(30), held);
+        pool.put_back(Instant::ZERO, Some(30), used);
         assert!(pool.is_empty());
         let own = pool.take(Instant::ZERO, Some(30), &mut random);
         pool.put_back(Instant::ZERO, Some(30), own);

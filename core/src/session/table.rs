@@ -247,14 +247,14 @@ mod tests {
     fn a_child_knows_no_session_of_its_parent() {
         let mut all = sessions();
         let now = Instant::ZERO;
-        let [held, kept] = [(); 2].map(|()| all.begin(now, TIMEOUT));
+        let [used, kept] = [(); 2].map(|()| all.begin(now, TIMEOUT));
         all.end(now, TIMEOUT, kept);
         all.handle_forked(Seed::new([5; 32]).random());
         assert_eq!((all.used(), all.idle()), (0, 0));
-        assert_eq!(all.use_for_command(now, held), None);
-        assert_eq!(all.next_txn_number(held), None);
+        assert_eq!(all.use_for_command(now, used), None);
+        assert_eq!(all.next_txn_number(used), None);
         let own = all.begin(now, TIMEOUT);
-        all.end(now, TIMEOUT, held);
+        all.end(now, TIMEOUT, used);
         assert!(
             all.is_used(own),
             "the id of the parent's session is not that of this one"

@@ -5,10 +5,10 @@ use crate::{address::Address, error::UriPart, options::Secret};
 use std::net::Ipv6Addr;
 
 /// A user name, and a password if there is a colon. An empty password differs from none (CS-7).
-pub(super) type Login = (String, Option<Secret>);
+pub(super) type UserInfo = (String, Option<Secret>);
 
 /// Parses `username[:password]` (CS-3 to CS-7). Error messages do not quote the text.
-pub(super) fn userinfo(text: &str) -> Result<Login> {
+pub(super) fn userinfo(text: &str) -> Result<UserInfo> {
     let refuse = |message| {
         Err(invalid(
             UriPart::UserInfo,

@@ -1,6 +1,6 @@
 //! The options of a connection string during parsing, and their completion at the end.
 
-use super::{Result, authority::Login, invalid, value::Refusal};
+use super::{Result, authority::UserInfo, invalid, value::Refusal};
 use crate::{
     description::Tags,
     error::{Error, ErrorKind, UriPart},
@@ -59,7 +59,7 @@ pub(super) fn in_uri(error: Error) -> Error {
 /// Functions that the option table calls to store a value.
 impl Draft {
     /// Calls a setter of the options that cannot fail.
-    pub(super) fn done(
+    pub(super) fn set_option(
         &mut self,
         set: impl FnOnce(&mut ClientOptions) -> &mut ClientOptions,
     ) -> Result<(), Refusal> {
@@ -68,7 +68,7 @@ impl Draft {
     }
 
     /// Stores a value in the draft.
-    pub(super) fn with(&mut self, set: impl FnOnce(&mut Self)) -> Result<(), Refusal> {
+    pub(super) fn store(&mut self, set: impl FnOnce(&mut Self)) -> Result<(), Refusal> {
         set(self);
         Ok(())
     }
@@ -112,8 +112,8 @@ impl Draft {
     /// write concerns is stricter than the rule for other options (URI-23).
     pub(super) fn set_w(&mut self, w: Result<i64, String>) -> Result<(), Refusal> {
         self.write_concern.w = Some(match w {
-            Ok(nodes) => match i32::try_from(nodes).map(u32::try_from) {
-                Ok(Ok(nodes)) => Acknowledgment::Nodes(nodes),
+            Ok(members) => match i32::try_from(members).map(u32::try_from) {
+                Ok(Ok(members)) => Acknowledgment::Members(members),
                 _ => return Refusal::fatal("a number of members is 0 or more, in 31 bits"),
             },
             Err(mode) => Acknowledgment::Mode(mode),
@@ -133,10 +133,10 @@ impl Draft {
     pub(super) fn finish(
         mut self,
         srv: bool,
-        login: Option<Login>,
+        userinfo: Option<UserInfo>,
         database: Option<String>,
     ) -> Result<ClientOptions> {
-        self.finish_credential(login, database.as_deref())?;
+        self.finish_credential(userinfo, database.as_deref())?;
         if let Some(database) = database {
             self.options
                 .set_default_database(database)
@@ -164,8 +164,12 @@ impl Draft {
 
     /// Sets the credential. Only an `@` or a mechanism requires authentication (AUTH-5, CS-43). A
     /// database, `authSource` or properties alone do not (AUTH-6, AUTH-7, CS-18).
-    fn finish_credential(&mut self, login: Option<Login>, database: Option<&str>) -> Result<()> {
-        if login.is_none() && self.mechanism.is_none() {
+    fn finish_credential(
+        &mut self,
+        userinfo: Option<UserInfo>,
+        database: Option<&str>,
+    ) -> Result<()> {
+        if userinfo.is_none() && self.mechanism.is_none() {
             return Ok(());
         }
         // Each mechanism has its own default for `authSource` (AUTH-133, AUTH-134).
@@ -184,7 +188,7 @@ impl Draft {
         );
         credential.mechanism = self.mechanism;
         credential.properties = std::mem::take(&mut self.properties);
-        if let Some((username, password)) = login {
+        if let Some((username, password)) = userinfo {
             credential.username = Some(username);
             credential.password = password;
         }
@@ -195,7 +199,7 @@ impl Draft {
             credential.properties.extend([name]);
         }
         credential
-            .check_parsed(self.properties_dropped)
+            .check_from_uri(self.properties_dropped)
             .map_err(in_uri)?;
         self.options
             .set_parsed_credential(credential, source_chosen);
@@ -203,7 +207,7 @@ impl Draft {
     }
 
     /// Returns the options of a credential that were given although no mechanism was.
-    pub(super) fn parts_without_mechanism(&self) -> impl Iterator<Item = &'static str> {
+    pub(super) fn unused_credential_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("authSource", self.auth_source.is_some()),
             ("authMechanismProperties", !self.properties.is_empty()),
@@ -235,7 +239,7 @@ impl Draft {
         }
         match (username, password) {
             (Some(username), Some(password)) => {
-                proxy = proxy.with_login(username, password.expose());
+                proxy = proxy.with_credentials(username, password.expose());
             }
             (None, None) => {}
             _ => return refuse("proxyUsername and proxyPassword need each other; give both"),

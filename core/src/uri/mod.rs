@@ -16,7 +16,7 @@
 //!   errors, too.
 //! * Some known options have no effect in this version, and parsing does not warn about them. The
 //!   creation of a client fails for some of them, and reports a warning for the others
-//!   ([`without_effect`]).
+//!   ([`ineffective_options`]).
 //! * A setter of [`ClientOptions`] that is called after parsing overrides the connection string.
 //!   The connection string overrides a TXT record, and both override the defaults (CS-38, DNS-32).
 
@@ -34,7 +34,7 @@ mod tests;
 
 pub use srv::{is_below_srv_domain, resolve};
 pub use value::OptionValue;
-pub use warning::{Warning, without_effect};
+pub use warning::{Warning, ineffective_options};
 
 use crate::{
     error::{Error, ErrorKind, UriPart},
@@ -108,7 +108,7 @@ pub fn parse(text: &str) -> Result<ParsedUri> {
 /// ```
 pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<ParsedUri> {
     let parts = split::split(text)?;
-    let login = parts.userinfo.map(authority::userinfo).transpose()?;
+    let userinfo = parts.userinfo.map(authority::userinfo).transpose()?;
     let mut base = ClientOptions::default();
     base.set_monitoring(monitoring);
     if parts.srv {
@@ -118,17 +118,17 @@ pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<ParsedUri> {
         base.set_hosts(authority::hosts(parts.hosts)?);
     }
     let database = authority::database(parts.database)?;
-    let mut read = options::Read::default();
-    read.draft.options = base;
-    read.read(parts.options, parts.srv)?;
-    if login.is_none() {
-        read.warn_of_unused_credential();
+    let mut parser = options::OptionsParser::default();
+    parser.draft.options = base;
+    parser.parse(parts.options, parts.srv)?;
+    if userinfo.is_none() {
+        parser.warn_of_unused_credential();
     }
-    let options = read.draft.finish(parts.srv, login, database)?;
+    let options = parser.draft.finish(parts.srv, userinfo, database)?;
     Ok(ParsedUri {
         options,
-        warnings: read.warnings,
-        values: read.values,
+        warnings: parser.warnings,
+        values: parser.values,
     })
 }
 

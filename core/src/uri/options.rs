@@ -5,7 +5,7 @@ use super::{
     draft::Draft,
     invalid,
     split::{decode, pairs},
-    table::{self, Kind, Repeat, Set, Spec},
+    table::{self, Kind, OptionSpec, Repeat, Set},
     value::{OptionValue, Refusal, boolean, integer, key_values},
     warning::Warning,
 };
@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 /// The state of a parser of options, and its results.
 #[derive(Default)]
-pub(super) struct Read {
+pub(super) struct OptionsParser {
     pub(super) draft: Draft,
     pub(super) warnings: Vec<Warning>,
     /// The values as the string gives them, by option name in lower case.
@@ -27,17 +27,17 @@ pub(super) struct Read {
 }
 
 /// An option with its decoded values, in the order of the string.
-pub(super) struct Given {
-    pub(super) spec: &'static Spec,
+pub(super) struct GivenOption {
+    pub(super) spec: &'static OptionSpec,
     values: Vec<Zeroizing<String>>,
     /// How often the option occurs, values that cannot be decoded included.
-    mentions: usize,
+    occurrences: usize,
 }
 
 /// Finds each key in the option table, decodes the values, and joins the occurrences of an option.
 /// Unknown options are left out with a warning.
-pub(super) fn gather(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Given>> {
-    let mut given: Vec<Given> = Vec::new();
+pub(super) fn collect_options(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<GivenOption>> {
+    let mut given: Vec<GivenOption> = Vec::new();
     for (key, value) in pairs(text)? {
         let key = decode(key).unwrap_or_else(|| key.to_owned());
         let Some(spec) = table::find(&key) else {
@@ -47,15 +47,15 @@ pub(super) fn gather(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Give
         let index = match given.iter().position(|g| g.spec.name == spec.name) {
             Some(index) => index,
             None => {
-                given.push(Given {
+                given.push(GivenOption {
                     spec,
                     values: Vec::new(),
-                    mentions: 0,
+                    occurrences: 0,
                 });
                 given.len() - 1
             }
         };
-        given[index].mentions += 1;
+        given[index].occurrences += 1;
         match decode(value) {
             Some(value) => given[index].values.push(Zeroizing::new(value)),
             None => warnings.push(Warning::Ignored {
@@ -64,7 +64,7 @@ pub(super) fn gather(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Give
             }),
         }
     }
-    for option in given.iter().filter(|option| option.mentions > 1) {
+    for option in given.iter().filter(|option| option.occurrences > 1) {
         let name = option.spec.name;
         match option.spec.repeat {
             Repeat::Last => warnings.push(Warning::Repeated { option: name }),
@@ -78,11 +78,11 @@ pub(super) fn gather(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Give
     Ok(given)
 }
 
-impl Read {
+impl OptionsParser {
     /// Parses the options of a connection string. `srv` is true for `mongodb+srv`.
-    pub(super) fn read(&mut self, text: &str, srv: bool) -> Result<()> {
-        let mut given = gather(text, &mut self.warnings)?;
-        self.drop_options_of_others(&mut given);
+    pub(super) fn parse(&mut self, text: &str, srv: bool) -> Result<()> {
+        let mut given = collect_options(text, &mut self.warnings)?;
+        self.drop_scanning_options(&mut given);
         let present = |name: &str| given.iter().any(|g| g.spec.name == name);
         for (a, b) in TLS_CONFLICTS {
             if present(a) && present(b) {
@@ -115,7 +115,7 @@ impl Read {
     /// Warns of options of a credential that have no effect. Without a user name and a mechanism,
     /// connections do not authenticate (AUTH-5 to AUTH-7).
     pub(super) fn warn_of_unused_credential(&mut self) {
-        let unused = self.draft.parts_without_mechanism();
+        let unused = self.draft.unused_credential_options();
         self.warnings
             .extend(unused.map(|option| Warning::WithoutEffect {
                 option,
@@ -125,7 +125,7 @@ impl Read {
 
     /// Drops options that only a client that scans has, unless this is one. A warning calls them
     /// unknown (SEL-6).
-    fn drop_options_of_others(&mut self, given: &mut Vec<Given>) {
+    fn drop_scanning_options(&mut self, given: &mut Vec<GivenOption>) {
         if self.draft.options.monitoring() == Monitoring::Scanning {
             return;
         }
@@ -139,7 +139,7 @@ impl Read {
     }
 
     /// Parses the values of an option and stores them in the draft.
-    pub(super) fn apply(&mut self, given: &Given) -> Result<()> {
+    pub(super) fn apply(&mut self, given: &GivenOption) -> Result<()> {
         let option = given.spec.name;
         let values = match given.spec.repeat {
             Repeat::Each => given.values.as_slice(),
@@ -149,9 +149,9 @@ impl Read {
             _ if values.is_empty() => Ok(None),
             Kind::Compressors(set) => self.compressors(values, *set).map(Some),
             Kind::TagSets(set) => self.tag_sets(values, *set).map(Some),
-            _ => values
-                .iter()
-                .try_fold(None, |_, value| self.single(given.spec, value).map(Some)),
+            _ => values.iter().try_fold(None, |_, value| {
+                self.parse_value(given.spec, value).map(Some)
+            }),
         };
         match outcome {
             Ok(None) => {}
@@ -170,7 +170,11 @@ impl Read {
     }
 
     /// Parses one value and stores it in the draft.
-    fn single(&mut self, spec: &'static Spec, text: &str) -> Result<OptionValue, Refusal> {
+    fn parse_value(
+        &mut self,
+        spec: &'static OptionSpec,
+        text: &str,
+    ) -> Result<OptionValue, Refusal> {
         let draft = &mut self.draft;
         Ok(match &spec.kind {
             Kind::Bool(set) => {

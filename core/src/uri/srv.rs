@@ -2,7 +2,7 @@
 
 use super::{
     Result, Warning, invalid,
-    options::{Given, Read, gather},
+    options::{GivenOption, OptionsParser, collect_options},
 };
 use crate::{
     address::Address,
@@ -56,19 +56,19 @@ pub fn resolve(
     resolved.set_hosts(hosts);
     let mut warnings = Vec::new();
     if let Some(txt) = txt.first() {
-        let mut read = Read::default();
-        for given in &allowed(txt, &mut read.warnings)? {
-            read.apply(given)?;
+        let mut parser = OptionsParser::default();
+        for given in &allowed(txt, &mut parser.warnings)? {
+            parser.apply(given)?;
         }
         if options.auth_source_is_default()
             && let Some(credential) = options.credential()
-            && let Some(source) = read.draft.auth_source
+            && let Some(source) = parser.draft.auth_source
         {
             let mut credential: Credential = credential.clone();
             credential.source = source;
             resolved.set_credential(credential)?;
         }
-        let from_txt = read.draft.options;
+        let from_txt = parser.draft.options;
         if let (None, Some(name)) = (options.replica_set(), from_txt.replica_set()) {
             resolved.set_replica_set(name)?;
         }
@@ -78,7 +78,7 @@ pub fn resolve(
         ) {
             resolved.set_load_balanced(on);
         }
-        warnings = read.warnings;
+        warnings = parser.warnings;
     }
     if resolved.hosts().is_empty() {
         return Err(invalid(
@@ -120,8 +120,8 @@ pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
 
 /// Returns the options of a TXT record. Fails if the record is malformed (DNS-33) or contains an
 /// option that is not allowed there, such as `ssl` (DNS-30, DNS-31).
-fn allowed(txt: &str, warnings: &mut Vec<Warning>) -> Result<Vec<Given>> {
-    let given = gather(txt, warnings)?;
+fn allowed(txt: &str, warnings: &mut Vec<Warning>) -> Result<Vec<GivenOption>> {
+    let given = collect_options(txt, warnings)?;
     let unknown = warnings
         .iter()
         .any(|w| matches!(w, Warning::Unknown { .. }));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dns_adds_is_held_to_the_rules() {
+    fn results_of_dns_must_follow_the_rules() {
         // `srvMaxHosts` conflicts with `replicaSet` and `loadBalanced` (DNS-10, DNS-11), and
         // `loadBalanced` with several hosts and `replicaSet` (DNS-39, LB-8). The rules are checked
         // after the queries (DNS-12, LB-7). An SRV query without records is an error (LB-11).

@@ -48,7 +48,7 @@ pub(super) enum Repeat {
 }
 
 /// The definition of one option.
-pub(super) struct Spec {
+pub(super) struct OptionSpec {
     /// The name, in the letter case of the documentation.
     pub(super) name: &'static str,
     /// The kind of its value, and its setter.
@@ -61,12 +61,12 @@ pub(super) struct Spec {
     pub(super) scanning_only: bool,
 }
 
-const fn option(name: &'static str, kind: Kind) -> Spec {
+const fn option(name: &'static str, kind: Kind) -> OptionSpec {
     let repeat = match kind {
         Kind::Compressors(_) | Kind::TagSets(_) => Repeat::Each,
         _ => Repeat::Last,
     };
-    Spec {
+    OptionSpec {
         name,
         kind,
         repeat,
@@ -75,7 +75,7 @@ const fn option(name: &'static str, kind: Kind) -> Spec {
     }
 }
 
-impl Spec {
+impl OptionSpec {
     const fn repeat(mut self, repeat: Repeat) -> Self {
         self.repeat = repeat;
         self
@@ -93,27 +93,27 @@ impl Spec {
 }
 
 /// Returns the definition of an option. Letter case of ASCII does not count in `key` (CS-22).
-pub(super) fn find(key: &str) -> Option<&'static Spec> {
+pub(super) fn find(key: &str) -> Option<&'static OptionSpec> {
     GROUPS
         .into_iter()
         .flatten()
         .find(|spec| spec.name.eq_ignore_ascii_case(key))
 }
 
-const GROUPS: [&[Spec]; 5] = [DEPLOYMENT, AUTHENTICATION, TLS, NETWORK, OPERATIONS];
+const GROUPS: [&[OptionSpec]; 5] = [DEPLOYMENT, AUTHENTICATION, TLS, NETWORK, OPERATIONS];
 
-const DEPLOYMENT: &[Spec] = &[
+const DEPLOYMENT: &[OptionSpec] = &[
     option(
         "appName",
         Kind::Text(|d, v| Ok(d.options.set_app_name(v).map(drop)?)),
     ),
     option(
         "directConnection",
-        Kind::Bool(|d, v| d.done(|o| o.set_direct_connection(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.set_direct_connection(v))),
     ),
     option(
         "loadBalanced",
-        Kind::Bool(|d, v| d.done(|o| o.set_load_balanced(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.set_load_balanced(v))),
     ),
     option(
         "replicaSet",
@@ -121,7 +121,9 @@ const DEPLOYMENT: &[Spec] = &[
     ),
     option(
         "srvMaxHosts",
-        Kind::Int(0, INT32, |d, v| d.done(|o| o.set_srv_max_hosts(v as u32))),
+        Kind::Int(0, INT32, |d, v| {
+            d.set_option(|o| o.set_srv_max_hosts(v as u32))
+        }),
     ),
     option(
         "srvServiceName",
@@ -129,7 +131,7 @@ const DEPLOYMENT: &[Spec] = &[
     ),
 ];
 
-const AUTHENTICATION: &[Spec] = &[
+const AUTHENTICATION: &[OptionSpec] = &[
     option(
         "authMechanism",
         Kind::Text(|d, v| {
@@ -165,51 +167,51 @@ const AUTHENTICATION: &[Spec] = &[
     .renamed("authMechanismProperties"),
 ];
 
-const TLS: &[Spec] = &[
+const TLS: &[OptionSpec] = &[
     option("tls", Kind::Bool(Draft::set_tls)).repeat(Repeat::Each),
     option("ssl", Kind::Bool(Draft::set_tls)).repeat(Repeat::Each),
     option(
         "tlsAllowInvalidCertificates",
-        Kind::Bool(|d, v| d.with(|d| d.tls.allow_invalid_certificates = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.allow_invalid_certificates = v)),
     ),
     option(
         "tlsAllowInvalidHostnames",
-        Kind::Bool(|d, v| d.with(|d| d.tls.allow_invalid_hostnames = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.allow_invalid_hostnames = v)),
     ),
     option(
         "tlsCAFile",
-        Kind::Text(|d, v| d.with(|d| d.tls.ca_file = Some(v))),
+        Kind::Text(|d, v| d.store(|d| d.tls.ca_file = Some(v))),
     ),
     option(
         "tlsCertificateKeyFile",
-        Kind::Text(|d, v| d.with(|d| d.tls.certificate_key_file = Some(v))),
+        Kind::Text(|d, v| d.store(|d| d.tls.certificate_key_file = Some(v))),
     ),
     option(
         "tlsCertificateKeyFilePassword",
-        Kind::Secret(|d, v| d.with(|d| d.tls.certificate_key_password = Some(v))),
+        Kind::Secret(|d, v| d.store(|d| d.tls.certificate_key_password = Some(v))),
     ),
     option(
         "tlsDisableCertificateRevocationCheck",
-        Kind::Bool(|d, v| d.with(|d| d.tls.disable_certificate_revocation_check = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.disable_certificate_revocation_check = v)),
     ),
     option(
         "tlsDisableOCSPEndpointCheck",
-        Kind::Bool(|d, v| d.with(|d| d.tls.disable_ocsp_endpoint_check = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.disable_ocsp_endpoint_check = v)),
     ),
     option(
         "tlsInsecure",
-        Kind::Bool(|d, v| d.with(|d| d.tls.insecure = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.insecure = v)),
     ),
 ];
 
-const NETWORK: &[Spec] = &[
+const NETWORK: &[OptionSpec] = &[
     option(
         "compressors",
-        Kind::Compressors(|d, v| d.done(|o| o.set_compressors(v))),
+        Kind::Compressors(|d, v| d.set_option(|o| o.set_compressors(v))),
     ),
     option(
         "connectTimeoutMS",
-        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_connect_timeout(v))),
+        Kind::Millis(0, INT32, |d, v| d.set_option(|o| o.set_connect_timeout(v))),
     ),
     option(
         "heartbeatFrequencyMS",
@@ -219,7 +221,7 @@ const NETWORK: &[Spec] = &[
     ),
     option(
         "localThresholdMS",
-        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_local_threshold(v))),
+        Kind::Millis(0, INT32, |d, v| d.set_option(|o| o.set_local_threshold(v))),
     ),
     option(
         "maxConnecting",
@@ -229,48 +231,52 @@ const NETWORK: &[Spec] = &[
     ),
     option(
         "maxIdleTimeMS",
-        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_max_idle_time(v))),
+        Kind::Millis(0, INT32, |d, v| d.set_option(|o| o.set_max_idle_time(v))),
     ),
     option(
         "maxPoolSize",
-        Kind::Int(0, INT32, |d, v| d.done(|o| o.set_max_pool_size(v as u32))),
+        Kind::Int(0, INT32, |d, v| {
+            d.set_option(|o| o.set_max_pool_size(v as u32))
+        }),
     ),
     option(
         "minPoolSize",
-        Kind::Int(0, INT32, |d, v| d.done(|o| o.set_min_pool_size(v as u32))),
+        Kind::Int(0, INT32, |d, v| {
+            d.set_option(|o| o.set_min_pool_size(v as u32))
+        }),
     ),
     option(
         "proxyHost",
-        Kind::Text(|d, v| d.with(|d| d.proxy_host = Some(v))),
+        Kind::Text(|d, v| d.store(|d| d.proxy_host = Some(v))),
     )
     .repeat(Repeat::Refused),
     option(
         "proxyPort",
         Kind::Int(1, u16::MAX as i64, |d, v| {
-            d.with(|d| d.proxy_port = Some(v as u16))
+            d.store(|d| d.proxy_port = Some(v as u16))
         }),
     )
     .repeat(Repeat::Refused),
     option(
         "proxyUsername",
-        Kind::Text(|d, v| d.with(|d| d.proxy_username = Some(v))),
+        Kind::Text(|d, v| d.store(|d| d.proxy_username = Some(v))),
     )
     .repeat(Repeat::Refused),
     option(
         "proxyPassword",
-        Kind::Secret(|d, v| d.with(|d| d.proxy_password = Some(v))),
+        Kind::Secret(|d, v| d.store(|d| d.proxy_password = Some(v))),
     )
     .repeat(Repeat::Refused),
     option(
         "serverMonitoringMode",
         Kind::Text(|d, v| match MonitoringMode::from_name(&v) {
-            Some(mode) => d.done(|o| o.set_monitoring_mode(mode)),
+            Some(mode) => d.set_option(|o| o.set_monitoring_mode(mode)),
             None => Refusal::ignore("it takes auto, stream or poll"),
         }),
     ),
     option(
         "serverSelectionTryOnce",
-        Kind::Bool(|d, v| d.done(|o| o.set_server_selection_try_once(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.set_server_selection_try_once(v))),
     )
     .scanning_only(),
     option(
@@ -281,11 +287,13 @@ const NETWORK: &[Spec] = &[
     ),
     option(
         "socketTimeoutMS",
-        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_socket_timeout(v))),
+        Kind::Millis(0, INT32, |d, v| d.set_option(|o| o.set_socket_timeout(v))),
     ),
     option(
         "waitQueueTimeoutMS",
-        Kind::Millis(0, INT32, |d, v| d.done(|o| o.set_wait_queue_timeout(v))),
+        Kind::Millis(0, INT32, |d, v| {
+            d.set_option(|o| o.set_wait_queue_timeout(v))
+        }),
     ),
     option(
         "zlibCompressionLevel",
@@ -295,19 +303,19 @@ const NETWORK: &[Spec] = &[
     ),
 ];
 
-const OPERATIONS: &[Spec] = &[
+const OPERATIONS: &[OptionSpec] = &[
     option(
         "enableOverloadRetargeting",
-        Kind::Bool(|d, v| d.done(|o| o.set_enable_overload_retargeting(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.set_enable_overload_retargeting(v))),
     ),
     option(
         "journal",
-        Kind::Bool(|d, v| d.with(|d| d.write_concern.journal = Some(v))),
+        Kind::Bool(|d, v| d.store(|d| d.write_concern.journal = Some(v))),
     ),
     option(
         "maxAdaptiveRetries",
         Kind::Int(0, INT32, |d, v| {
-            d.done(|o| o.set_max_adaptive_retries(v as u32))
+            d.set_option(|o| o.set_max_adaptive_retries(v as u32))
         }),
     ),
     option(
@@ -316,12 +324,12 @@ const OPERATIONS: &[Spec] = &[
     ),
     option(
         "readConcernLevel",
-        Kind::Text(|d, v| d.done(|o| o.set_read_concern(ReadConcern::new(v)))),
+        Kind::Text(|d, v| d.set_option(|o| o.set_read_concern(ReadConcern::new(v)))),
     ),
     option(
         "readPreference",
         Kind::Text(|d, v| match ReadMode::from_name(&v) {
-            Some(mode) => d.with(|d| d.read_mode = Some(mode)),
+            Some(mode) => d.store(|d| d.read_mode = Some(mode)),
             None => Refusal::ignore(format!(
                 "it takes {}",
                 ReadMode::ALL.map(ReadMode::name).join(", ")
@@ -330,19 +338,19 @@ const OPERATIONS: &[Spec] = &[
     ),
     option(
         "readPreferenceTags",
-        Kind::TagSets(|d, v| d.with(|d| d.tag_sets = v)),
+        Kind::TagSets(|d, v| d.store(|d| d.tag_sets = v)),
     ),
     option(
         "retryReads",
-        Kind::Bool(|d, v| d.done(|o| o.set_retry_reads(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.set_retry_reads(v))),
     ),
     option(
         "retryWrites",
-        Kind::Bool(|d, v| d.done(|o| o.set_retry_writes(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.set_retry_writes(v))),
     ),
     option(
         "timeoutMS",
-        Kind::Millis(0, i64::MAX, |d, v| d.done(|o| o.set_timeout(v))),
+        Kind::Millis(0, i64::MAX, |d, v| d.set_option(|o| o.set_timeout(v))),
     ),
     option("w", Kind::NumberOrText(Draft::set_w)),
     option(

@@ -161,7 +161,7 @@ fn every_option_arrives_with_its_unit() {
     let concern = o.write_concern().expect("it is chosen");
     assert_eq!(
         (&concern.w, concern.journal, concern.timeout),
-        (&Some(Acknowledgment::Nodes(2)), Some(true), Some(ms(10)))
+        (&Some(Acknowledgment::Members(2)), Some(true), Some(ms(10)))
     );
     assert_eq!(o.read_concern().map(|c| c.level.as_str()), Some("majority"));
     let preference = o.read_preference();
@@ -277,7 +277,7 @@ fn a_long_app_name_is_ignored() {
 }
 
 #[test]
-fn a_load_balancer_is_told_of_by_true_and_by_nothing_else() {
+fn load_balanced_takes_booleans_only() {
     // `true` and `false` are the values of this option (LB-1). A value that is not a boolean is
     // ignored with a warning (LB-10).
     let parsed = |value: &str| parse(&format!("mongodb://lb/?loadBalanced={value}"));
@@ -384,7 +384,7 @@ fn unreadable_properties_leave_a_credential_that_no_client_accepts() {
 }
 
 #[test]
-fn a_user_name_alone_is_read_but_cannot_log_in() {
+fn a_user_name_without_password_is_parsed_but_no_client_accepts_it() {
     // A user name may stand without a password in a string (AUTH-136), but SCRAM needs one. An
     // empty password is a password (CS-7).
     let parsed = parse("mongodb://alice@a").expect("it is valid");

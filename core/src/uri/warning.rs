@@ -66,15 +66,15 @@ pub enum Warning {
 /// use onionskin_core::{options::{ClientOptions, Compressor}, uri};
 ///
 /// let mut options = ClientOptions::default();
-/// assert!(uri::without_effect(&options).is_empty());
+/// assert!(uri::ineffective_options(&options).is_empty());
 /// options.set_compressors(vec![Compressor::Zstd]);
 /// assert_eq!(
-///     uri::without_effect(&options)[0].to_string(),
+///     uri::ineffective_options(&options)[0].to_string(),
 ///     "option compressors has no effect: messages are sent uncompressed"
 /// );
 /// ```
 #[must_use]
-pub fn without_effect(options: &ClientOptions) -> Vec<Warning> {
+pub fn ineffective_options(options: &ClientOptions) -> Vec<Warning> {
     const UNCOMPRESSED: &str = "messages are sent uncompressed";
     const UNREVOKED: &str = "revocation of certificates is not checked in any case";
     const UNENCRYPTED: &str = "connections are not encrypted; add tls=true";

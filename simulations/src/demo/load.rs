@@ -131,7 +131,7 @@ impl Load {
         })
         .await;
         let pace = std::mem::take(&mut *lock(&self.shared.pace));
-        narrator.say("the load has ended; every acknowledged write is looked for");
+        narrator.print("the load has ended; every acknowledged write is looked for");
         let database = client.database(DATABASE);
         let found = look_for(&database.collection(&self.collection)).await;
         let dropped = database
@@ -139,7 +139,7 @@ impl Load {
             .await;
         if let Err(error) = dropped {
             // The results are valid even if the collection could not be dropped.
-            narrator.say(&format!(
+            narrator.print(&format!(
                 "the collection {DATABASE}.{} could not be dropped: {error}",
                 self.collection
             ));

@@ -57,12 +57,12 @@ pub async fn run<R: Runtime>(
         (None, None) => String::new(),
     };
     let narrator = Narrator::start();
-    narrator.say(&format!(
+    narrator.print(&format!(
         "runtime {name}; {} tasks write and read",
         options.tasks
     ));
     if deployment.is_some() {
-        narrator.say(&format!(
+        narrator.print(&format!(
             "an embedded replica set of three members listens: {uri}"
         ));
     }
@@ -75,7 +75,7 @@ pub async fn run<R: Runtime>(
         .timeout(Duration::from_secs(10))
         .await?;
     let collection = load::collection_name();
-    narrator.say(&format!(
+    narrator.print(&format!(
         "connected; the load begins. It writes to the collection {}.{collection}, which is dropped \
          at the end",
         load::DATABASE
@@ -89,7 +89,7 @@ pub async fn run<R: Runtime>(
         None => clock.sleep(options.duration).await,
     }
     let report = load.finish(&client, &narrator).await?;
-    narrator.say("closing the client");
+    narrator.print("closing the client");
     client.shutdown().await;
     let mut out = io::stdout().lock();
     let _ = write!(out, "{report}");
@@ -113,17 +113,17 @@ async fn disturb<R: Runtime>(
     duration: Duration,
 ) {
     clock.sleep(duration / 5).await;
-    narrator.say(">>> the primary is told to step down");
+    narrator.print(">>> the primary is told to step down");
     if !deployment.step_down() {
-        narrator.say(">>> there was no primary to step down");
+        narrator.print(">>> there was no primary to step down");
     }
     clock.sleep(duration * 3 / 10).await;
     let primary = deployment.status().and_then(|status| status.primary);
     let victim = primary.unwrap_or(0);
-    narrator.say(&format!(">>> member {victim}, the primary, is killed"));
+    narrator.print(&format!(">>> member {victim}, the primary, is killed"));
     deployment.kill(victim);
     clock.sleep(duration * 3 / 10).await;
-    narrator.say(&format!(">>> member {victim} is started again"));
+    narrator.print(&format!(">>> member {victim} is started again"));
     deployment.restart(victim);
     clock.sleep(duration / 5).await;
 }

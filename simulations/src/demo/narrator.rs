@@ -33,7 +33,7 @@ impl Narrator {
         }
     }
 
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn print(&self, text: &str) {
         let elapsed = self.start.elapsed();
         println!(
             "{:>3}.{:03}s  {text}",
@@ -44,18 +44,18 @@ impl Narrator {
 
     pub(super) fn listener(&self) -> EventListener {
         let narrator = self.clone();
-        Arc::new(move |event| narrator.hear(event))
+        Arc::new(move |event| narrator.on_event(event))
     }
 
-    fn hear(&self, event: &Event) {
+    fn on_event(&self, event: &Event) {
         match &event.kind {
-            EventKind::Sdam(event) => self.hear_topology(event),
-            EventKind::Pool(event) => self.hear_pool(event),
+            EventKind::Sdam(event) => self.on_topology_event(event),
+            EventKind::Pool(event) => self.on_pool_event(event),
             _ => {}
         }
     }
 
-    fn hear_topology(&self, event: &SdamEvent) {
+    fn on_topology_event(&self, event: &SdamEvent) {
         match event {
             SdamEvent::ServerDescriptionChanged {
                 address,
@@ -68,13 +68,13 @@ impl Narrator {
                     None => String::new(),
                 };
                 let (old, new) = (previous.server_type, new.server_type);
-                self.say(&format!("server {address}: {old} -> {new}{why}"));
+                self.print(&format!("server {address}: {old} -> {new}{why}"));
             }
             SdamEvent::TopologyDescriptionChanged { previous, new, .. }
                 if previous.topology_type != new.topology_type =>
             {
                 let (old, new) = (previous.topology_type, new.topology_type);
-                self.say(&format!("topology: {old} -> {new}"));
+                self.print(&format!("topology: {old} -> {new}"));
             }
             SdamEvent::HeartbeatSucceeded { address, .. } => {
                 self.lock().failing.remove(&address.to_string());
@@ -85,16 +85,16 @@ impl Narrator {
                 if *failure.kind() != ErrorKind::ClientClosed
                     && self.lock().failing.insert(address.to_string()) =>
             {
-                self.say(&format!("check of {address} failed: {}", failure.kind()));
+                self.print(&format!("check of {address} failed: {}", failure.kind()));
             }
             _ => {}
         }
     }
 
-    fn hear_pool(&self, event: &PoolEvent) {
+    fn on_pool_event(&self, event: &PoolEvent) {
         match event {
-            PoolEvent::Ready { address, .. } => self.say(&format!("pool {address}: ready")),
-            PoolEvent::Cleared { address, .. } => self.say(&format!("pool {address}: cleared")),
+            PoolEvent::Ready { address, .. } => self.print(&format!("pool {address}: ready")),
+            PoolEvent::Cleared { address, .. } => self.print(&format!("pool {address}: cleared")),
             PoolEvent::ConnectionReady {
                 address,
                 connection,
@@ -108,7 +108,7 @@ impl Narrator {
                 };
                 if *connection <= 2 || closed > 0 {
                     let millis = duration.as_secs_f64() * 1e3;
-                    self.say(&format!(
+                    self.print(&format!(
                         "pool {address}: connection {connection} in {millis:.1} ms{after}"
                     ));
                 }

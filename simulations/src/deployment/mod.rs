@@ -5,16 +5,16 @@
 //! [`Deployment::poll_action`], and waits for the [`Deployment::deadline`]. The same options, seed
 //! and inputs give the same outputs, byte for byte.
 
+mod action;
 mod network;
 mod options;
 mod routing;
-mod story;
 
+pub use action::{Action, ConnId, MemberEvent, MemberState};
 pub use options::{
     DeploymentOptions, InvalidOptions, Limits, MAX_MEMBERS, MAX_VOTING_MEMBERS, MemberOptions,
     NetworkOptions, ReplicaSetOptions, ServerVersion, Shape, User,
 };
-pub use story::{Action, ConnId, MemberState, Story};
 
 use crate::{
     replica::{Bound, Replica, SetConfig},
@@ -186,7 +186,7 @@ impl Deployment {
             }
         }
         for member in 0..self.members.len() {
-            if self.members[member].is_through(now) {
+            if self.members[member].has_quiesced(now) {
                 self.kill(now, member);
             }
         }
@@ -237,7 +237,7 @@ impl Deployment {
         self.network.forget(member);
         self.actions.push_back(Action::StopListening(member));
         self.actions
-            .push_back(Action::Tell(Story::Killed { member }));
+            .push_back(Action::Report(MemberEvent::Killed { member }));
         self.settle(now);
     }
 
@@ -266,7 +266,7 @@ impl Deployment {
         home.restart(now);
         self.actions.push_back(Action::Listen(member));
         self.actions
-            .push_back(Action::Tell(Story::Restarted { member }));
+            .push_back(Action::Report(MemberEvent::Restarted { member }));
         self.settle(now);
     }
 
@@ -414,7 +414,7 @@ impl Deployment {
                 Output::Transmit(connection) => self.transmits.push_back(connection),
                 Output::Turn(connection) => self.turns.push_back(connection),
                 Output::Close(connection) => self.actions.push_back(Action::Close(connection)),
-                Output::Tell(story) => self.actions.push_back(Action::Tell(story)),
+                Output::Report(event) => self.actions.push_back(Action::Report(event)),
             }
         }
     }

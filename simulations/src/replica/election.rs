@@ -1,7 +1,8 @@
 //! Elections and step-downs.
 
 use super::{
-    Attempt, IDLE_WRITE_PERIOD, Leader, Peer, Position, Replica, ReplicaEvent, Role, message::Kind,
+    IDLE_WRITE_PERIOD, Leader, Peer, PendingStepDown, Position, Replica, ReplicaEvent, Role,
+    message::Kind,
 };
 use onionskin_core::time::Instant;
 use std::{collections::BTreeSet, time::Duration};
@@ -26,16 +27,16 @@ impl Replica {
         let Role::Leader(leader) = &mut self.role else {
             return Err(CannotStepDown::NotPrimary);
         };
-        if leader.attempt.is_some() {
+        if leader.step_down.is_some() {
             return Err(CannotStepDown::AlreadyTrying);
         }
-        leader.attempt = Some(Attempt {
+        leader.step_down = Some(PendingStepDown {
             give_up_at: now + catch_up,
             period,
             force,
         });
         self.events.push_back(ReplicaEvent::Changed);
-        self.check_attempt(now);
+        self.check_step_down(now);
         Ok(())
     }
 
@@ -44,7 +45,7 @@ impl Replica {
     pub(crate) fn freeze(&mut self, now: Instant, period: Duration) {
         self.barred_until = now + period;
         if period.is_zero() && !self.is_leader() && self.config.members.len() == 1 {
-            self.stand(now, false, false);
+            self.start_election(now, false, false);
         }
     }
 
@@ -75,18 +76,18 @@ impl Replica {
             self.events.push_back(ReplicaEvent::Changed);
         }
         self.arm_election(now);
-        if self.may_stand(now) {
-            self.stand(now, true, false);
+        if self.may_start_election(now) {
+            self.start_election(now, true, false);
         }
     }
 
-    pub(super) fn may_stand(&self, now: Instant) -> bool {
+    pub(super) fn may_start_election(&self, now: Instant) -> bool {
         self.options().can_lead() && !self.is_leader() && self.barred_until <= now
     }
 
     /// Starts an election and requests votes. A dry run only asks the members whether they would
     /// vote for this one.
-    pub(super) fn stand(&mut self, now: Instant, dry: bool, handoff: bool) {
+    pub(super) fn start_election(&mut self, now: Instant, dry: bool, handoff: bool) {
         let candidacy = self.term + 1;
         if !dry {
             self.term = candidacy;
@@ -178,7 +179,7 @@ impl Replica {
         };
         if votes.len() >= self.config.majority() {
             if *dry {
-                self.stand(now, false, false);
+                self.start_election(now, false, false);
             } else {
                 self.lead(now);
             }
@@ -196,7 +197,7 @@ impl Replica {
             peers: vec![peer; self.config.members.len()],
             heartbeat_at: now + self.config.heartbeat_interval,
             idle_write_at: now + IDLE_WRITE_PERIOD,
-            attempt: None,
+            step_down: None,
         });
         self.leader = Some(self.me);
         self.election_at = None;
@@ -228,7 +229,7 @@ impl Replica {
             self.heard_leader = None;
             self.events
                 .push_back(ReplicaEvent::SteppedDown { term, reason });
-            if leader.attempt.is_some() {
+            if leader.step_down.is_some() {
                 self.events.push_back(ReplicaEvent::StepDownEnded(true));
             }
             self.events.push_back(ReplicaEvent::Changed);
@@ -266,16 +267,16 @@ impl Replica {
                 self.append(now, Vec::new(), None);
             }
         }
-        self.check_attempt(now);
+        self.check_step_down(now);
     }
 
     /// Completes or gives up a step-down if its conditions are met.
-    pub(super) fn check_attempt(&mut self, now: Instant) {
+    pub(super) fn check_step_down(&mut self, now: Instant) {
         let last = self.log.last().index;
         let Role::Leader(leader) = &mut self.role else {
             return;
         };
-        let Some(attempt) = leader.attempt else {
+        let Some(pending) = leader.step_down else {
             return;
         };
         let (me, members) = (self.me, &self.config.members);
@@ -287,18 +288,18 @@ impl Replica {
             .filter(|&i| members[i].votes && holds(i))
             .count();
         let caught_up = heir.is_some() && holders >= self.config.majority();
-        if !caught_up && now < attempt.give_up_at {
+        if !caught_up && now < pending.give_up_at {
             return;
         }
-        if !caught_up && !attempt.force {
-            leader.attempt = None;
+        if !caught_up && !pending.force {
+            leader.step_down = None;
             self.events.push_back(ReplicaEvent::StepDownEnded(false));
             self.events.push_back(ReplicaEvent::Changed);
             return;
         }
-        self.barred_until = now + attempt.period;
+        self.barred_until = now + pending.period;
         if let Some(heir) = heir {
-            self.send(heir, Kind::Stand);
+            self.send(heir, Kind::StartElection);
         }
         self.resign(now, "asked to step down");
     }

@@ -49,5 +49,5 @@ pub(crate) enum Kind {
         data: Box<(Store, Records)>,
     },
     /// The primary has stepped down and asks this member to start an election at once.
-    Stand,
+    StartElection,
 }

@@ -99,7 +99,7 @@ struct Leader {
     peers: Vec<Peer>,
     heartbeat_at: Instant,
     idle_write_at: Instant,
-    attempt: Option<Attempt>,
+    step_down: Option<PendingStepDown>,
 }
 
 /// The progress of another member, as the primary knows it.
@@ -112,7 +112,7 @@ struct Peer {
 
 /// A step-down that waits for a member to catch up. No writes are accepted meanwhile.
 #[derive(Clone, Copy, Debug)]
-struct Attempt {
+struct PendingStepDown {
     give_up_at: Instant,
     period: Duration,
     force: bool,
@@ -183,8 +183,8 @@ impl Replica {
         self.events.clear();
         self.arm_election(now);
         // A member that is alone needs no votes, so that it accepts writes from the start.
-        if self.config.members.len() == 1 && self.may_stand(now) {
-            self.stand(now, false, false);
+        if self.config.members.len() == 1 && self.may_start_election(now) {
+            self.start_election(now, false, false);
         }
     }
 
@@ -226,9 +226,9 @@ impl Replica {
             Kind::Snapshot { last, time, data } => {
                 self.on_snapshot(now, from, term, (last, time), *data)
             }
-            Kind::Stand => {
-                if term == self.term && self.may_stand(now) {
-                    self.stand(now, false, true);
+            Kind::StartElection => {
+                if term == self.term && self.may_start_election(now) {
+                    self.start_election(now, false, true);
                 }
             }
         }
@@ -239,10 +239,10 @@ impl Replica {
             return self.election_at;
         };
         if self.config.members.len() == 1 {
-            return leader.attempt.map(|a| a.give_up_at);
+            return leader.step_down.map(|a| a.give_up_at);
         }
-        let attempt = leader.attempt.map(|a| a.give_up_at);
-        earliest(Some(leader.heartbeat_at.min(leader.idle_write_at)), attempt)
+        let pending = leader.step_down.map(|a| a.give_up_at);
+        earliest(Some(leader.heartbeat_at.min(leader.idle_write_at)), pending)
     }
 
     /// Appends an entry for changes that were already applied to the store. Only a primary does
@@ -331,7 +331,7 @@ impl Replica {
 
     /// True if this member accepts writes.
     pub(crate) const fn is_writable(&self) -> bool {
-        matches!(&self.role, Role::Leader(leader) if leader.attempt.is_none())
+        matches!(&self.role, Role::Leader(leader) if leader.step_down.is_none())
     }
 
     /// Returns the primary, as far as this member knows.

@@ -193,7 +193,7 @@ impl Replica {
         if behind {
             self.send_append(from);
         }
-        self.check_attempt(now);
+        self.check_step_down(now);
     }
 
     /// Advances the majority commit point as far as the progress of the members permits.

@@ -6,7 +6,7 @@ use super::{
     Order, ServeOptions, Status,
     setup::{deployment_options, tls, uri},
 };
-use crate::deployment::{Action, ConnId, Deployment, Story};
+use crate::deployment::{Action, ConnId, Deployment, MemberEvent};
 use onionskin_core::{random::Seed, time::Instant};
 use peer::{Gauge, Next, Peer};
 use rustls::{ServerConfig, ServerConnection};
@@ -29,7 +29,7 @@ use tokio::{
 };
 
 /// The number of reports that [`Status`] keeps.
-const MAX_STORIES: usize = 1000;
+const MAX_MEMBER_EVENTS: usize = 1000;
 
 /// The size of the read buffer, which all connections share, in bytes.
 const READ_BYTES: usize = 64 * 1024;
@@ -46,7 +46,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The target of the connections to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Door {
+enum ListenTarget {
     Member(usize),
     /// The load balancer, which passes connections on to members.
     Balancer,
@@ -59,7 +59,7 @@ struct Shared {
     unsent: Rc<Gauge>,
     /// The buffer for reads.
     buffer: RefCell<Vec<u8>>,
-    stories: RefCell<VecDeque<Story>>,
+    events: RefCell<VecDeque<MemberEvent>>,
     /// The addresses on which the members listen.
     addresses: Vec<SocketAddr>,
     /// The address on which the load balancer listens, if there is one.
@@ -81,20 +81,20 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) async fn bind(options: ServeOptions) -> io::Result<Self> {
-        let mut doors = Vec::new();
+        let mut targets = Vec::new();
         if options.load_balanced {
-            doors.push(Door::Balancer);
+            targets.push(ListenTarget::Balancer);
         }
-        doors.extend((0..options.members.len()).map(Door::Member));
+        targets.extend((0..options.members.len()).map(ListenTarget::Member));
         let mut listeners = Vec::new();
         let (mut addresses, mut balancer) = (Vec::new(), None);
-        for (place, door) in doors.into_iter().enumerate() {
+        for (place, target) in targets.into_iter().enumerate() {
             let listener = bind(options.port, place).await?;
-            match door {
-                Door::Balancer => balancer = Some(listener.local_addr()?),
-                Door::Member(_) => addresses.push(listener.local_addr()?),
+            match target {
+                ListenTarget::Balancer => balancer = Some(listener.local_addr()?),
+                ListenTarget::Member(_) => addresses.push(listener.local_addr()?),
             }
-            listeners.push((door, listener));
+            listeners.push((target, listener));
         }
         let (tls, tls_directory) = tls(&options)?;
         let hosts = balancer
@@ -112,7 +112,7 @@ impl Engine {
             peers: RefCell::default(),
             unsent: Rc::default(),
             buffer: RefCell::new(vec![0; READ_BYTES]),
-            stories: RefCell::default(),
+            events: RefCell::default(),
             addresses,
             balancer,
             listening: RefCell::default(),
@@ -122,10 +122,10 @@ impl Engine {
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
         });
-        for (door, listener) in listeners {
-            let accept = task::spawn_local(accept(Rc::clone(&shared), door, listener));
+        for (target, listener) in listeners {
+            let accept = task::spawn_local(accept(Rc::clone(&shared), target, listener));
             // The listener of the load balancer is independent of the members' state.
-            if let Door::Member(_) = door {
+            if let ListenTarget::Member(_) = target {
                 shared.listening.borrow_mut().push(Some(accept));
             }
         }
@@ -218,7 +218,7 @@ impl Shared {
                 .filter_map(|member| deployment.state(member))
                 .collect(),
             connections: deployment.connections(),
-            stories: self.stories.borrow().iter().cloned().collect(),
+            events: self.events.borrow().iter().cloned().collect(),
             unsent_bytes: self.unsent.bytes(),
             most_unsent_bytes: self.unsent.most(),
         }
@@ -344,7 +344,8 @@ impl Shared {
                     loop {
                         match TcpListener::bind(address).await {
                             Ok(listener) => {
-                                return accept(shared, Door::Member(member), listener).await;
+                                return accept(shared, ListenTarget::Member(member), listener)
+                                    .await;
                             }
                             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
                         }
@@ -352,12 +353,12 @@ impl Shared {
                 });
                 self.listening.borrow_mut()[member] = Some(listen);
             }
-            Action::Tell(story) => {
-                let mut stories = self.stories.borrow_mut();
-                if stories.len() == MAX_STORIES {
-                    stories.pop_front();
+            Action::Report(event) => {
+                let mut events = self.events.borrow_mut();
+                if events.len() == MAX_MEMBER_EVENTS {
+                    events.pop_front();
                 }
-                stories.push_back(story);
+                events.push_back(event);
             }
         }
     }
@@ -373,15 +374,15 @@ async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListener> {
     TcpListener::bind(("127.0.0.1", port)).await
 }
 
-async fn accept(shared: Rc<Shared>, door: Door, listener: TcpListener) {
+async fn accept(shared: Rc<Shared>, target: ListenTarget, listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        let member = match door {
-            Door::Member(member) => Some(member),
-            Door::Balancer => shared.deployment.borrow_mut().balance(),
+        let member = match target {
+            ListenTarget::Member(member) => Some(member),
+            ListenTarget::Balancer => shared.deployment.borrow_mut().balance(),
         };
         // If no service runs, the balancer closes the connection that it has accepted.
         let Some(member) = member else {
@@ -389,7 +390,7 @@ async fn accept(shared: Rc<Shared>, door: Door, listener: TcpListener) {
         };
         // A connection to a service's own port comes from another load balancer.
         let is_forwarded = shared.balancer.is_some();
-        let is_proxied = is_forwarded && door != Door::Balancer;
+        let is_proxied = is_forwarded && target != ListenTarget::Balancer;
         let _ = stream.set_nodelay(true);
         let tls = match &shared.tls {
             None => None,

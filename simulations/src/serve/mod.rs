@@ -11,7 +11,7 @@ mod setup;
 
 pub use options::ServeOptions;
 
-use crate::deployment::{MemberState, Story};
+use crate::deployment::{MemberEvent, MemberState};
 use engine::Engine;
 use std::{io, net::SocketAddr, path::PathBuf, sync::mpsc, thread, time::Duration};
 use tokio::sync::mpsc as queue;
@@ -43,7 +43,7 @@ pub struct Status {
     /// The number of open client connections.
     pub connections: usize,
     /// The latest reports about the members, the oldest one first. Older reports are dropped.
-    pub stories: Vec<Story>,
+    pub events: Vec<MemberEvent>,
     /// The number of bytes in replies that clients have not read yet.
     pub unsent_bytes: usize,
     /// The largest value that `unsent_bytes` ever had.

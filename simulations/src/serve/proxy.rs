@@ -24,9 +24,9 @@ const MAX_REST_BYTES: usize = 4096;
 
 /// The content at the start of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beginning {
+pub(super) enum HeaderCheck {
     /// Too few bytes were received to decide.
-    Unfinished,
+    Incomplete,
     /// A header with this length in bytes, or 0 if there is no header.
     Header(usize),
 }
@@ -36,7 +36,7 @@ pub(super) enum Beginning {
 pub(super) struct Malformed;
 
 /// Checks whether the bytes that were received on a connection start with a header.
-pub(super) fn look(bytes: &[u8]) -> Result<Beginning, Malformed> {
+pub(super) fn check_header(bytes: &[u8]) -> Result<HeaderCheck, Malformed> {
     for (mark, read) in [
         (TEXT_MARK, text as fn(&[u8]) -> _),
         (BINARY_MARK.as_slice(), binary),
@@ -45,19 +45,19 @@ pub(super) fn look(bytes: &[u8]) -> Result<Beginning, Malformed> {
             return read(bytes);
         }
         if mark.starts_with(bytes) {
-            return Ok(Beginning::Unfinished);
+            return Ok(HeaderCheck::Incomplete);
         }
     }
-    Ok(Beginning::Header(0))
+    Ok(HeaderCheck::Header(0))
 }
 
 /// Checks a header such as `PROXY TCP4 192.0.2.1 198.51.100.1 56324 27017\r\n`.
-fn text(bytes: &[u8]) -> Result<Beginning, Malformed> {
+fn text(bytes: &[u8]) -> Result<HeaderCheck, Malformed> {
     let limit = bytes.len().min(MAX_TEXT_BYTES);
     let line = bytes[..limit].windows(2).position(|pair| pair == b"\r\n");
     let Some(length) = line else {
         return match bytes.len() < MAX_TEXT_BYTES {
-            true => Ok(Beginning::Unfinished),
+            true => Ok(HeaderCheck::Incomplete),
             false => Err(Malformed),
         };
     };
@@ -77,7 +77,7 @@ fn text(bytes: &[u8]) -> Result<Beginning, Malformed> {
         _ => false,
     };
     match is_right {
-        true => Ok(Beginning::Header(length + 2)),
+        true => Ok(HeaderCheck::Header(length + 2)),
         false => Err(Malformed),
     }
 }
@@ -91,9 +91,9 @@ fn are_ports(fields: &[&str]) -> bool {
     fields.len() == 2 && fields.iter().all(is_port)
 }
 
-fn binary(bytes: &[u8]) -> Result<Beginning, Malformed> {
+fn binary(bytes: &[u8]) -> Result<HeaderCheck, Malformed> {
     let Some(head) = bytes.first_chunk::<BINARY_BYTES>() else {
-        return Ok(Beginning::Unfinished);
+        return Ok(HeaderCheck::Incomplete);
     };
     let [.., command, family, high, low] = *head;
     let rest = usize::from(u16::from_be_bytes([high, low]));
@@ -109,8 +109,8 @@ fn binary(bytes: &[u8]) -> Result<Beginning, Malformed> {
     }
     let length = BINARY_BYTES + rest;
     match bytes.len() < length {
-        true => Ok(Beginning::Unfinished),
-        false => Ok(Beginning::Header(length)),
+        true => Ok(HeaderCheck::Incomplete),
+        false => Ok(HeaderCheck::Header(length)),
     }
 }
 
@@ -170,13 +170,13 @@ mod tests {
     fn headers_of_both_versions_are_skipped_however_they_arrive() {
         for header in accepted() {
             for end in 0..header.len() {
-                let part = look(&header[..end]);
-                assert_eq!(part, Ok(Beginning::Unfinished), "{header:?} up to {end}");
+                let part = check_header(&header[..end]);
+                assert_eq!(part, Ok(HeaderCheck::Incomplete), "{header:?} up to {end}");
             }
             let mut stream = header.clone();
             for _ in 0..200 {
-                let whole = look(&stream);
-                assert_eq!(whole, Ok(Beginning::Header(header.len())), "{header:?}");
+                let whole = check_header(&stream);
+                assert_eq!(whole, Ok(HeaderCheck::Header(header.len())), "{header:?}");
                 stream.push(b'\n');
             }
         }
@@ -196,7 +196,7 @@ mod tests {
             b"PROXIES",
             b"\r\n\r\n!",
         ] {
-            assert_eq!(look(bytes), Ok(Beginning::Header(0)), "{bytes:?}");
+            assert_eq!(check_header(bytes), Ok(HeaderCheck::Header(0)), "{bytes:?}");
         }
     }
 
@@ -222,9 +222,9 @@ mod tests {
             &long,
         ];
         for text in texts {
-            assert_eq!(look(text.as_bytes()), Err(Malformed), "{text:?}");
+            assert_eq!(check_header(text.as_bytes()), Err(Malformed), "{text:?}");
         }
-        assert_eq!(look(b"PROXY TCP4 \xff\xff\r\n"), Err(Malformed));
+        assert_eq!(check_header(b"PROXY TCP4 \xff\xff\r\n"), Err(Malformed));
         let binary = [
             header(0x11, 0x11, 12),
             header(0x22, 0x11, 12),
@@ -240,7 +240,7 @@ mod tests {
         for header in binary {
             // The header is refused before the rest of it is received.
             let head = &header[..BINARY_BYTES];
-            assert_eq!(look(head), Err(Malformed), "{head:?}");
+            assert_eq!(check_header(head), Err(Malformed), "{head:?}");
         }
     }
 
@@ -252,14 +252,14 @@ mod tests {
             rest in prop::collection::vec(any::<u8>(), 0..300),
         ) {
             let mut bytes = [mark, &rest].concat();
-            let first = look(&bytes);
+            let first = check_header(&bytes);
             bytes.resize(BINARY_BYTES + MAX_REST_BYTES, b' ');
-            let last = look(&bytes);
-            prop_assert_ne!(last, Ok(Beginning::Unfinished));
-            if first != Ok(Beginning::Unfinished) {
+            let last = check_header(&bytes);
+            prop_assert_ne!(last, Ok(HeaderCheck::Incomplete));
+            if first != Ok(HeaderCheck::Incomplete) {
                 prop_assert_eq!(first, last, "more bytes change nothing");
             }
-            if let Ok(Beginning::Header(length)) = last {
+            if let Ok(HeaderCheck::Header(length)) = last {
                 prop_assert!(length <= bytes.len());
             }
         }

@@ -42,12 +42,12 @@ impl Member {
     }
 
     pub(super) fn sasl_start(&mut self, conn: ConnId, request: &Request) -> Result<Reply, Fault> {
-        let reply = self.start_login(conn, &request.command, &request.database)?;
+        let reply = self.start_conversation(conn, &request.command, &request.database)?;
         Ok(reply.into())
     }
 
     /// Starts authentication, for `saslStart` and for `speculativeAuthenticate` of a hello.
-    pub(super) fn start_login(
+    pub(super) fn start_conversation(
         &mut self,
         conn: ConnId,
         command: &Document,

@@ -75,7 +75,7 @@ pub(crate) enum Arrival {
 pub(super) struct Connection {
     pub(super) decoder: FrameDecoder,
     /// The number of bytes in the decoder.
-    pub(super) ahead: usize,
+    pub(super) buffered: usize,
     pub(super) out: Vec<u8>,
     pub(super) announced: bool,
     pub(super) pending: Option<Pending>,
@@ -90,7 +90,7 @@ pub(super) struct Connection {
     pub(super) arrival: Arrival,
     /// True after the first hello was answered. On a forwarded connection, only the first reply has
     /// the `serviceId`.
-    pub(super) was_greeted: bool,
+    pub(super) first_hello_answered: bool,
 }
 
 impl Connection {

@@ -32,7 +32,7 @@ impl Member {
             connection.app_name = Some(name);
         }
         self.check_quiescing()?;
-        let service = self.greet(conn, truth(command.get("loadBalanced")))?;
+        let service = self.check_first_hello(conn, truth(command.get("loadBalanced")))?;
         let seen = command.get_document("topologyVersion").ok();
         let wait = command.get("maxAwaitTimeMS");
         if !self.streams() && (seen.is_some() || wait.is_some()) {
@@ -79,12 +79,12 @@ impl Member {
     ///
     /// A first hello without `loadBalanced: true` is an error. For all other hellos, the result is
     /// `None`.
-    fn greet(&mut self, conn: ConnId, knows: bool) -> Result<Option<ObjectId>, Fault> {
+    fn check_first_hello(&mut self, conn: ConnId, knows: bool) -> Result<Option<ObjectId>, Fault> {
         let service = self.service_id;
         let Some(connection) = self.connection(conn) else {
             return Ok(None);
         };
-        if connection.arrival == Arrival::Direct || connection.was_greeted {
+        if connection.arrival == Arrival::Direct || connection.first_hello_answered {
             return Ok(None);
         }
         if !knows {
@@ -92,7 +92,7 @@ impl Member {
                         balancing enabled";
             return Err(fault(354, text));
         }
-        connection.was_greeted = true;
+        connection.first_hello_answered = true;
         Ok(Some(service))
     }
 
@@ -244,12 +244,12 @@ impl Member {
         {
             reply.insert("saslSupportedMechs", vec!["SCRAM-SHA-1", "SCRAM-SHA-256"]);
         }
-        if let Ok(login) = command.get_document("speculativeAuthenticate") {
-            let login = login.clone();
-            let database = login.get_str("db").unwrap_or("admin").to_owned();
+        if let Ok(start) = command.get_document("speculativeAuthenticate") {
+            let start = start.clone();
+            let database = start.get_str("db").unwrap_or("admin").to_owned();
             // If speculative authentication fails, the reply does not have the field. The client
             // then authenticates as usual.
-            if let Ok(step) = self.start_login(conn, &login, &database) {
+            if let Ok(step) = self.start_conversation(conn, &start, &database) {
                 reply.insert("speculativeAuthenticate", step);
             }
         }

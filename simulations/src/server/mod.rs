@@ -27,7 +27,7 @@ pub(crate) use connection::Arrival;
 pub(crate) use scram::Credentials;
 
 use crate::{
-    deployment::{ConnId, DeploymentOptions, MemberOptions, MemberState, Shape, Story},
+    deployment::{ConnId, DeploymentOptions, MemberEvent, MemberOptions, MemberState, Shape},
     replica::{Message, Replica, ReplicaEvent},
     store::Store,
 };
@@ -61,7 +61,7 @@ pub(crate) enum Output {
     /// The request of a router's client must be forwarded to the shard.
     Route(ConnId, Vec<u8>),
     Close(ConnId),
-    Tell(Story),
+    Report(MemberEvent),
 }
 
 /// One server.
@@ -98,7 +98,7 @@ pub(crate) struct Member {
     /// True if a connection's next request is handled only when the caller gives it a turn.
     takes_turns: bool,
     /// The number of bytes in the decoders of all connections.
-    ahead: usize,
+    buffered: usize,
     next_request_id: i32,
     /// The connection whose request is being executed.
     running: Option<ConnId>,
@@ -160,7 +160,7 @@ impl Member {
             routing: Routing::default(),
             outputs: VecDeque::new(),
             takes_turns: false,
-            ahead: 0,
+            buffered: 0,
             next_request_id: 0,
             running: None,
             ids: ObjectIds { unique, count: 0 },
@@ -196,7 +196,7 @@ impl Member {
     /// Handles the end of a client connection. Returns the cursors that end with it.
     pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Vec<i64> {
         let connection = self.connections.remove(&conn);
-        self.ahead -= connection.as_ref().map_or(0, |c| c.ahead);
+        self.buffered -= connection.as_ref().map_or(0, |c| c.buffered);
         if let Some(at) = connection.and_then(|c| c.pending?.deadline) {
             self.timers.remove(&(at, conn));
         }
@@ -273,7 +273,7 @@ impl Member {
     pub(crate) fn kill(&mut self) {
         self.up = false;
         self.outputs
-            .retain(|o| matches!(o, Output::Tell(_) | Output::Close(_)));
+            .retain(|o| matches!(o, Output::Report(_) | Output::Close(_)));
         for (conn, connection) in &mut self.connections {
             connection.out = Vec::new();
             connection.pending = None;
@@ -386,27 +386,27 @@ impl Member {
 
     fn on_replica_event(&mut self, now: Instant, event: ReplicaEvent) {
         let member = self.index;
-        let story = match event {
+        let event = match event {
             ReplicaEvent::Progress => return self.check_waiting(now),
             ReplicaEvent::Changed => {
                 self.counter += 1;
                 return self.answer_hellos(now);
             }
             ReplicaEvent::StepDownEnded(success) => return self.on_step_down_ended(now, success),
-            ReplicaEvent::Elected { term } => Story::Elected { member, term },
+            ReplicaEvent::Elected { term } => MemberEvent::Elected { member, term },
             ReplicaEvent::SteppedDown { term, reason } => {
                 self.interrupt_writes(now);
-                Story::SteppedDown {
+                MemberEvent::SteppedDown {
                     member,
                     term,
                     reason,
                 }
             }
-            ReplicaEvent::RolledBack { entries } => Story::RolledBack { member, entries },
-            ReplicaEvent::Resynced => Story::Resynced { member },
+            ReplicaEvent::RolledBack { entries } => MemberEvent::RolledBack { member, entries },
+            ReplicaEvent::Resynced => MemberEvent::Resynced { member },
         };
         if self.is_set() {
-            self.outputs.push_back(Output::Tell(story));
+            self.outputs.push_back(Output::Report(event));
         }
     }
 }

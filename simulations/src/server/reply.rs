@@ -67,7 +67,7 @@ pub(super) struct Times {
 
 /// The fields of an error reply apart from the error itself.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct ErrorFields<'a> {
     /// The reply's `errorLabels`.
     pub(super) labels: &'a [String],
     /// The reply's `baseBackoffMS`.
@@ -123,16 +123,16 @@ impl Envelope {
     }
 
     /// Appends the message of an error reply.
-    pub(super) fn write_fault(self, out: &mut Vec<u8>, fault: &Fault, told: Told<'_>) {
+    pub(super) fn write_fault(self, out: &mut Vec<u8>, fault: &Fault, fields: ErrorFields<'_>) {
         self.message(out, |document| {
             append(document, &fault.error.to_reply());
-            if !told.labels.is_empty() {
-                append(document, &bson::doc! { "errorLabels": told.labels });
+            if !fields.labels.is_empty() {
+                append(document, &bson::doc! { "errorLabels": fields.labels });
             }
-            if let Some(base) = told.backoff {
+            if let Some(base) = fields.backoff {
                 document.i32("baseBackoffMS", base);
             }
-            if let Some((process, counter)) = told.version {
+            if let Some((process, counter)) = fields.version {
                 let version = bson::doc! { "processId": process, "counter": counter };
                 append(document, &bson::doc! { "topologyVersion": version });
             }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The retryable part of a write command: its session, its transaction number, and the statements
 /// that were already executed.
 #[derive(Debug)]
-pub(super) struct Attempt {
+pub(super) struct RetryableWrite {
     session: SessionKey,
     transaction: i64,
     ids: Vec<i32>,
@@ -23,11 +23,11 @@ pub(super) struct Attempt {
 impl Member {
     /// Parses `lsid`, `txnNumber`, `stmtIds` and `stmtId` of a command with `statements`
     /// statements. Returns `None` if the command has no transaction number.
-    pub(super) fn attempt(
+    pub(super) fn retryable_write(
         &self,
         request: &Request,
         statements: usize,
-    ) -> Result<Option<Attempt>, Fault> {
+    ) -> Result<Option<RetryableWrite>, Fault> {
         let command = &request.command;
         let Some(transaction) = command.get("txnNumber").and_then(integer) else {
             return Ok(None);
@@ -56,7 +56,7 @@ impl Member {
                 done.clone_from(&record.statements);
             }
         }
-        Ok(Some(Attempt {
+        Ok(Some(RetryableWrite {
             session,
             transaction,
             ids: statement_ids(command, statements),
@@ -65,7 +65,7 @@ impl Member {
     }
 }
 
-impl Attempt {
+impl RetryableWrite {
     /// Returns the effect of a statement if it was already executed.
     pub(super) fn done(&self, statement: usize) -> Option<&Effect> {
         self.done.get(self.ids.get(statement)?)

@@ -26,7 +26,7 @@ impl Member {
     }
 
     /// True if quiesce mode is over.
-    pub(crate) fn is_through(&self, now: Instant) -> bool {
+    pub(crate) fn has_quiesced(&self, now: Instant) -> bool {
         self.quiesces_until.is_some_and(|at| at <= now)
     }
 

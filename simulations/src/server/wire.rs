@@ -6,7 +6,7 @@ use super::{
     document::owned,
     fault::{Fault, fault, is_final, is_not_primary, is_retryable, is_shutdown},
     overload,
-    reply::{Envelope, Reply, Times, Told},
+    reply::{Envelope, ErrorFields, Reply, Times},
 };
 use crate::{deployment::ConnId, legacy::LegacyQuery};
 use bson::{Bson, Document, RawDocument};
@@ -16,7 +16,7 @@ use onionskin_core::{
 };
 
 /// The number of bytes that a client may send while its request waits, beyond one whole message.
-const MAX_BYTES_AHEAD: usize = 1024 * 1024;
+const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
 
 /// The content of a frame.
 enum Frame {
@@ -50,24 +50,24 @@ impl Member {
             return;
         }
         connection.decoder.extend(bytes);
-        connection.ahead += bytes.len();
-        self.ahead += bytes.len();
-        if connection.is_busy() && connection.ahead > limit + MAX_BYTES_AHEAD {
+        connection.buffered += bytes.len();
+        self.buffered += bytes.len();
+        if connection.is_busy() && connection.buffered > limit + MAX_BUFFERED_BYTES {
             return self.close(conn);
         }
         self.advance(now, conn);
-        self.bound_ahead();
+        self.limit_buffered();
     }
 
     /// Closes the connections with the most unfinished bytes until the member's limit is kept.
-    fn bound_ahead(&mut self) {
-        while self.ahead > self.options.limits.max_unfinished_bytes {
-            let most = self.connections.iter().max_by_key(|(_, c)| c.ahead);
-            let Some((&conn, _)) = most.filter(|(_, c)| c.ahead > 0) else {
+    fn limit_buffered(&mut self) {
+        while self.buffered > self.options.limits.max_unfinished_bytes {
+            let most = self.connections.iter().max_by_key(|(_, c)| c.buffered);
+            let Some((&conn, _)) = most.filter(|(_, c)| c.buffered > 0) else {
                 return;
             };
             if let Some(connection) = self.connections.get_mut(&conn) {
-                self.ahead -= std::mem::take(&mut connection.ahead);
+                self.buffered -= std::mem::take(&mut connection.buffered);
                 connection.decoder = FrameDecoder::new();
             }
             self.close(conn);
@@ -92,9 +92,9 @@ impl Member {
                 Err(_) => return self.close(conn),
             };
             let (buffer, range) = connection.decoder.take_frame(header.length);
-            let taken = connection.ahead.min(header.length);
-            connection.ahead -= taken;
-            self.ahead -= taken;
+            let taken = connection.buffered.min(header.length);
+            connection.buffered -= taken;
+            self.buffered -= taken;
             self.on_frame(now, conn, header, &buffer[range]);
         }
     }
@@ -196,12 +196,12 @@ impl Member {
                 let is_told = set && is_not_primary(code) || quiesces && is_shutdown(code);
                 let version = version.filter(|_| is_told);
                 envelope.more = false;
-                let told = Told {
+                let fields = ErrorFields {
                     labels: &labels,
                     backoff,
                     version,
                 };
-                envelope.write_fault(&mut connection.out, &fault, told);
+                envelope.write_fault(&mut connection.out, &fault, fields);
             }
         }
         if !std::mem::replace(&mut connection.announced, true) {

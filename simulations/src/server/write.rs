@@ -6,7 +6,7 @@ use super::{
     dispatch::{Answer, Outcome, namespace},
     document::{count_field, truth},
     fault::{Fault, bad_value, fault, type_mismatch},
-    retry::Attempt,
+    retry::RetryableWrite,
 };
 use crate::{
     replica::Effect,
@@ -104,13 +104,13 @@ impl Member {
         let namespace = namespace(request)?;
         let documents = self.statements(request, "documents")?;
         let limit = self.options.limits.max_document_bytes;
-        let attempt = self.attempt(request, documents.len())?;
+        let retryable = self.retryable_write(request, documents.len())?;
         let ordered = is_ordered(request);
         let mut tally = Tally::default();
         let mut indexes = Vec::with_capacity(documents.len());
         let mut fresh = Vec::with_capacity(documents.len());
         for (index, document) in documents.into_iter().enumerate() {
-            if let Some(effect) = attempt.as_ref().and_then(|a| a.done(index)) {
+            if let Some(effect) = retryable.as_ref().and_then(|a| a.done(index)) {
                 tally.retried.push(i32::try_from(index).unwrap_or(0));
                 tally.count(index, effect);
                 continue;
@@ -145,74 +145,86 @@ impl Member {
                     upserted: None,
                 };
                 tally.count(indexes[at], &effect);
-                if attempt.is_some() {
+                if retryable.is_some() {
                     tally.effects.push((indexes[at], effect));
                 }
             }
         }
-        self.record(now, &mut tally, attempt);
+        self.record(now, &mut tally, retryable);
         Ok(Outcome::Written(tally.into_reply(false).into()))
     }
 
     pub(super) fn update(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
         let statements = self.statements(request, "updates")?;
-        let attempt = self.attempt(request, statements.len())?;
+        let retryable = self.retryable_write(request, statements.len())?;
         let parsed: Vec<UpdateStatement> = statements
             .into_iter()
             .map(update_statement)
             .collect::<Result<_, _>>()?;
-        if attempt.is_some() && parsed.iter().any(|s| s.multi) {
+        if retryable.is_some() && parsed.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
-        let tally = self.each(now, &*request, attempt, &parsed, |store, statement, env| {
-            let statements = std::slice::from_ref(statement);
-            let mut outcome = store.update(&namespace, statements, true, env)?;
-            if !outcome.result.errors.is_empty() {
-                return Err(outcome.result.errors.remove(0).error);
-            }
-            let result = outcome.result;
-            let effect = Effect::Write {
-                matched: result.matched,
-                modified: result.modified,
-                upserted: result.upserted.into_iter().next().map(|(_, id)| id),
-            };
-            Ok((effect, outcome.changes))
-        });
+        let tally = self.each(
+            now,
+            &*request,
+            retryable,
+            &parsed,
+            |store, statement, env| {
+                let statements = std::slice::from_ref(statement);
+                let mut outcome = store.update(&namespace, statements, true, env)?;
+                if !outcome.result.errors.is_empty() {
+                    return Err(outcome.result.errors.remove(0).error);
+                }
+                let result = outcome.result;
+                let effect = Effect::Write {
+                    matched: result.matched,
+                    modified: result.modified,
+                    upserted: result.upserted.into_iter().next().map(|(_, id)| id),
+                };
+                Ok((effect, outcome.changes))
+            },
+        );
         Ok(Outcome::Written(tally.into_reply(true).into()))
     }
 
     pub(super) fn delete(&mut self, now: Instant, request: &mut Request) -> Answer {
         let namespace = namespace(request)?;
         let statements = self.statements(request, "deletes")?;
-        let attempt = self.attempt(request, statements.len())?;
+        let retryable = self.retryable_write(request, statements.len())?;
         let parsed: Vec<DeleteStatement> = statements
             .into_iter()
             .map(delete_statement)
             .collect::<Result<_, _>>()?;
-        if attempt.is_some() && parsed.iter().any(|s| s.limit != 1) {
+        if retryable.is_some() && parsed.iter().any(|s| s.limit != 1) {
             return Err(fault(72, "Cannot use retryable writes with limit=0"));
         }
-        let tally = self.each(now, &*request, attempt, &parsed, |store, statement, env| {
-            let statements = std::slice::from_ref(statement);
-            let mut outcome = store.delete(&namespace, statements, true, env)?;
-            if !outcome.result.errors.is_empty() {
-                return Err(outcome.result.errors.remove(0).error);
-            }
-            let effect = Effect::Write {
-                matched: outcome.result.deleted,
-                modified: 0,
-                upserted: None,
-            };
-            Ok((effect, outcome.changes))
-        });
+        let tally = self.each(
+            now,
+            &*request,
+            retryable,
+            &parsed,
+            |store, statement, env| {
+                let statements = std::slice::from_ref(statement);
+                let mut outcome = store.delete(&namespace, statements, true, env)?;
+                if !outcome.result.errors.is_empty() {
+                    return Err(outcome.result.errors.remove(0).error);
+                }
+                let effect = Effect::Write {
+                    matched: outcome.result.deleted,
+                    modified: 0,
+                    upserted: None,
+                };
+                Ok((effect, outcome.changes))
+            },
+        );
         Ok(Outcome::Written(tally.into_reply(false).into()))
     }
 
     pub(super) fn find_and_modify(&mut self, now: Instant, request: &Request) -> Answer {
         let namespace = namespace(request)?;
-        let attempt = self.attempt(request, 1)?;
-        if let Some(Effect::Modify(reply)) = attempt.as_ref().and_then(|a| a.done(0)) {
+        let retryable = self.retryable_write(request, 1)?;
+        if let Some(Effect::Modify(reply)) = retryable.as_ref().and_then(|a| a.done(0)) {
             let mut reply = reply.clone();
             reply.insert("retriedStmtId", 0);
             return Ok(Outcome::Written(reply.into()));
@@ -238,7 +250,7 @@ impl Member {
             effects: vec![(0, Effect::Modify(reply.clone()))],
             ..Tally::default()
         };
-        self.record(now, &mut tally, attempt);
+        self.record(now, &mut tally, retryable);
         Ok(Outcome::Written(reply.into()))
     }
 
@@ -247,14 +259,14 @@ impl Member {
         &mut self,
         now: Instant,
         request: &Request,
-        attempt: Option<Attempt>,
+        retryable: Option<RetryableWrite>,
         statements: &[S],
         run: impl Fn(&mut Store, &S, &mut Environment<'_>) -> Ran,
     ) -> Tally {
         let mut tally = Tally::default();
         let variables = request.command.get_document("let").ok();
         for (index, statement) in statements.iter().enumerate() {
-            if let Some(effect) = attempt.as_ref().and_then(|a| a.done(index)) {
+            if let Some(effect) = retryable.as_ref().and_then(|a| a.done(index)) {
                 tally.retried.push(i32::try_from(index).unwrap_or(0));
                 tally.count(index, effect);
                 continue;
@@ -276,17 +288,17 @@ impl Member {
                 }
             }
         }
-        self.record(now, &mut tally, attempt);
+        self.record(now, &mut tally, retryable);
         tally
     }
 
     /// Appends one oplog entry with all changes of a command.
-    fn record(&mut self, now: Instant, tally: &mut Tally, attempt: Option<Attempt>) {
+    fn record(&mut self, now: Instant, tally: &mut Tally, retryable: Option<RetryableWrite>) {
         let changes = std::mem::take(&mut tally.changes);
         let effects = std::mem::take(&mut tally.effects);
-        let retry = attempt
+        let retry = retryable
             .filter(|_| !effects.is_empty())
-            .map(|attempt| attempt.note(effects));
+            .map(|retryable| retryable.note(effects));
         if !changes.is_empty() || retry.is_some() {
             self.replica.append(now, changes, retry);
         }

@@ -30,25 +30,25 @@ pub(crate) struct Budget(Rc<Counters>);
 
 #[derive(Debug, Default)]
 struct Counters {
-    held: Cell<usize>,
+    charged: Cell<usize>,
     steps: Cell<u64>,
 }
 
 impl Budget {
-    /// Returns the number of bytes that are held now. [`Budget::release_to`] takes this number.
-    pub(crate) fn held(&self) -> usize {
-        self.0.held.get()
+    /// Returns the number of bytes that are charged now. [`Budget::release_to`] takes this number.
+    pub(crate) fn charged(&self) -> usize {
+        self.0.charged.get()
     }
 
-    /// Releases the bytes that were charged since [`Budget::held`] returned `mark`.
+    /// Releases the bytes that were charged since [`Budget::charged`] returned `mark`.
     pub(crate) fn release_to(&self, mark: usize) {
-        self.0.held.set(mark);
+        self.0.charged.set(mark);
     }
 
     /// Charges bytes that are about to be built.
-    pub(crate) fn hold(&self, bytes: usize) -> Result<(), StoreError> {
-        let held = self.held().saturating_add(bytes);
-        if held > MAX_STAGE_BYTES {
+    pub(crate) fn charge(&self, bytes: usize) -> Result<(), StoreError> {
+        let charged = self.charged().saturating_add(bytes);
+        if charged > MAX_STAGE_BYTES {
             return Err(StoreError::new(
                 292,
                 format!(
@@ -57,29 +57,29 @@ impl Budget {
                 ),
             ));
         }
-        self.0.held.set(held);
+        self.0.charged.set(charged);
         self.step((bytes / BYTES_PER_STEP) as u64)
     }
 
     /// Charges the memory of `count` copies of a value that are about to be made.
-    pub(crate) fn hold_copies(&self, value: &Bson, count: usize) -> Result<(), StoreError> {
+    pub(crate) fn charge_copies(&self, value: &Bson, count: usize) -> Result<(), StoreError> {
         if count == 0 {
             return Ok(());
         }
-        self.hold(size::memory(value).saturating_mul(count))
+        self.charge(size::memory(value).saturating_mul(count))
     }
 
     /// Charges a value that was built. A value that is too large or too deeply nested is an error.
     pub(crate) fn hold_value(&self, value: &Bson) -> Result<(), StoreError> {
         let bytes = size::memory_of_intermediate(value)?;
-        self.hold(bytes)
+        self.charge(bytes)
     }
 
     /// Charges a document that was built. A document that is too large or too deeply nested is an
     /// error.
     pub(crate) fn hold_document(&self, document: &Document) -> Result<(), StoreError> {
         let bytes = size::memory_of_document(document)?;
-        self.hold(bytes)
+        self.charge(bytes)
     }
 
     /// Charges `steps` steps.
@@ -111,7 +111,7 @@ pub(crate) fn too_large(size: usize) -> StoreError {
 mod tests {
     use bson::{bson, doc};
 
-    use super::super::expression::{Scope, Surroundings, evaluate};
+    use super::super::expression::{EvaluationContext, Scope, evaluate};
     use super::*;
 
     #[test]
@@ -121,10 +121,10 @@ mod tests {
             let input = bson!({ "$range": [0, 1000] });
             body = bson!({ "$size": { "$map": { "input": input, "in": body } } });
         }
-        let (document, surroundings) = (doc! {}, Surroundings::default());
+        let (document, context) = (doc! {}, EvaluationContext::default());
         let used = MAX_STEPS - 100_000;
-        surroundings.budget.step(used).expect("some are left");
-        let scope = Scope::new(&document, &surroundings);
+        context.budget.step(used).expect("some are left");
+        let scope = Scope::new(&document, &context);
         let error = evaluate(&body, &scope).expect_err("steps without end");
         assert_eq!((error.code, error.code_name), (50, "MaxTimeMSExpired"));
     }
@@ -132,13 +132,13 @@ mod tests {
     #[test]
     fn what_was_built_on_the_way_to_a_value_is_given_back() {
         let document = doc! { "s": "x".repeat(1_000_000) };
-        let surroundings = Surroundings::default();
-        let scope = Scope::new(&document, &surroundings);
+        let context = EvaluationContext::default();
+        let scope = Scope::new(&document, &context);
         let length = bson!({ "$strLenBytes": { "$concat": vec!["$s"; 10] } });
         for _ in 0..20 {
             let value = evaluate(&length, &scope).expect("a value");
             assert_eq!(value, Some(bson!(10_000_000)));
         }
-        assert_eq!(surroundings.budget.held(), 20 * size_of::<Bson>());
+        assert_eq!(context.budget.charged(), 20 * size_of::<Bson>());
     }
 }

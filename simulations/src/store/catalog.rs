@@ -7,7 +7,7 @@ use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use super::change::Change;
 use super::collection::Collection;
 use super::error::StoreError;
-use super::expression::Surroundings;
+use super::expression::EvaluationContext;
 use super::index::id_index;
 use super::matcher::Matcher;
 use super::order::identical_documents;
@@ -237,10 +237,10 @@ impl Store {
 
 fn matching(entries: impl Iterator<Item = Document>, filter: &Document) -> Answer<Vec<Document>> {
     let matcher = Matcher::new(filter)?;
-    let surroundings = Surroundings::default();
+    let context = EvaluationContext::default();
     let mut kept = Vec::new();
     for entry in entries {
-        if matcher.matches(&entry, &surroundings)? {
+        if matcher.matches(&entry, &context)? {
             kept.push(entry);
         }
     }

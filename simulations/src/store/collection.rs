@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 
 use super::error::StoreError;
-use super::expression::Surroundings;
+use super::expression::EvaluationContext;
 use super::index::{Index, duplicate_key};
 use super::matcher::Matcher;
 use super::number;
@@ -145,12 +145,12 @@ impl Collection {
     pub(crate) fn matching(
         &self,
         matcher: &Matcher,
-        surroundings: &Surroundings,
+        context: &EvaluationContext,
         limit: usize,
     ) -> Result<Vec<u64>, StoreError> {
         let mut found = Vec::new();
         let mut consider = |record: u64, document: &Document| {
-            if matcher.matches(document, surroundings)? {
+            if matcher.matches(document, context)? {
                 found.push(record);
             }
             Ok(found.len() < limit)

@@ -7,7 +7,7 @@ use bson::{Bson, Document, doc};
 
 use super::budget::Budget;
 use super::error::StoreError;
-use super::expression::{self, Scope, Surroundings, summary};
+use super::expression::{self, EvaluationContext, Scope, summary};
 use super::order::Key;
 use super::pipeline::count_value;
 use super::projection::{assign, assign_within, exclude};
@@ -61,8 +61,8 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> A
         assign(&mut rest, field, Bson::Null);
         let rest_bytes = size::memory_of_document(&rest)?;
         for (i, item) in (0_i64..).zip(items) {
-            budget.hold(rest_bytes)?;
-            budget.hold_copies(item, 1)?;
+            budget.charge(rest_bytes)?;
+            budget.charge_copies(item, 1)?;
             let mut copy = rest.clone();
             assign_within(&mut copy, field, item.clone(), budget)?;
             push(copy, if is_array { Bson::Int64(i) } else { Bson::Null });
@@ -75,7 +75,7 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> A
 pub(super) fn group(
     documents: &[Shared],
     spec: &Document,
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Answer<Vec<Shared>> {
     let id = spec
         .get("_id")
@@ -109,16 +109,16 @@ pub(super) fn group(
         expression::check(operand, 0)?;
         fields.push((name, operator.as_str(), operand));
     }
-    let budget = &surroundings.budget;
+    let budget = &context.budget;
     let mut order: Vec<Bson> = Vec::new();
     let mut groups: BTreeMap<Key, Vec<&Shared>> = BTreeMap::new();
     for document in documents {
-        let scope = Scope::new(document, surroundings);
-        let mark = budget.held();
+        let scope = Scope::new(document, context);
+        let mark = budget.charged();
         let key = expression::evaluate(id, &scope)?.unwrap_or(Bson::Null);
         let members = groups.entry(Key(key.clone())).or_default();
         if members.is_empty() {
-            budget.hold_copies(&key, 1)?;
+            budget.charge_copies(&key, 1)?;
             order.push(key);
         } else {
             budget.release_to(mark);
@@ -128,13 +128,10 @@ pub(super) fn group(
     let mut result = Vec::new();
     for key in order {
         let members = groups.remove(&Key(key.clone())).unwrap_or_default();
-        let mark = budget.held();
+        let mark = budget.charged();
         let mut row = doc! { "_id": key };
         for (name, operator, operand) in &fields {
-            row.insert(
-                *name,
-                accumulate(operator, operand, &members, surroundings)?,
-            );
+            row.insert(*name, accumulate(operator, operand, &members, context)?);
         }
         budget.release_to(mark);
         budget.hold_document(&row)?;
@@ -147,17 +144,14 @@ fn accumulate(
     operator: &str,
     operand: &Bson,
     members: &[&Shared],
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Answer<Bson> {
     if operator == "$count" {
         return Ok(count_value(members.len()));
     }
     let mut values = Vec::new();
     for member in members {
-        values.push(expression::evaluate(
-            operand,
-            &Scope::new(member, surroundings),
-        )?);
+        values.push(expression::evaluate(operand, &Scope::new(member, context))?);
     }
     Ok(match operator {
         "$first" => values.into_iter().next().flatten().unwrap_or(Bson::Null),

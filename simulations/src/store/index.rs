@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 
 use super::error::StoreError;
-use super::expression::Surroundings;
+use super::expression::EvaluationContext;
 use super::matcher::Matcher;
 use super::order::{Key, display};
 use super::types::{Namespace, Shared};
@@ -66,7 +66,7 @@ impl Index {
     fn keys(&self, document: &Document) -> BTreeSet<Vec<Key>> {
         if let Some(partial) = &self.partial
             && !partial
-                .matches(document, &Surroundings::default())
+                .matches(document, &EvaluationContext::default())
                 .unwrap_or(false)
         {
             return BTreeSet::new();

@@ -22,15 +22,15 @@ impl Run<'_> {
         path::check(into)?;
         let stages = spec.get("pipeline").map_or(Ok(vec![]), pipeline)?;
         let foreign = self.collection(text("from").unwrap_or_default(), &[])?;
-        let budget = &self.surroundings.budget;
+        let budget = &self.context.budget;
         self.each(documents, |document| {
             budget.step(foreign.len() as u64)?;
-            budget.hold(size::memory_of_document(&self.surroundings.variables)?)?;
-            let mut surroundings = self.surroundings.clone();
-            let scope = Scope::new(document, self.surroundings);
+            budget.charge(size::memory_of_document(&self.context.variables)?)?;
+            let mut context = self.context.clone();
+            let scope = Scope::new(document, self.context);
             for (name, value) in spec.get_document("let").ok().into_iter().flatten() {
                 let value = expression::evaluate(value, &scope)?.unwrap_or(Bson::Null);
-                surroundings.variables.insert(name, value);
+                context.variables.insert(name, value);
             }
             let mut joined = foreign.clone();
             if let (Some(local), Some(field)) = (text("localField"), text("foreignField")) {
@@ -42,14 +42,14 @@ impl Run<'_> {
                 let matcher = Matcher::new(&doc! { field: { "$in": wanted } })?;
                 let mut kept = Vec::new();
                 for other in joined {
-                    if matcher.matches(&other, &surroundings)? {
+                    if matcher.matches(&other, &context)? {
                         kept.push(other);
                     }
                 }
                 joined = kept;
             }
             let inner = Run {
-                surroundings: &surroundings,
+                context: &context,
                 depth: self.depth + 1,
                 ..*self
             };

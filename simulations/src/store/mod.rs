@@ -110,12 +110,12 @@ impl Store {
 }
 
 impl Environment<'_> {
-    fn surroundings(&self) -> expression::Surroundings {
-        expression::Surroundings {
+    fn evaluation_context(&self) -> expression::EvaluationContext {
+        expression::EvaluationContext {
             now: self.now,
             timestamp: self.timestamp,
             variables: self.variables.clone(),
-            chance: std::cell::Cell::new(self.seed),
+            random_state: std::cell::Cell::new(self.seed),
             budget: budget::Budget::default(),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 
 use super::error::StoreError;
-use super::expression::{self, Scope, Surroundings};
+use super::expression::{self, EvaluationContext, Scope};
 use super::group::{group, unwind};
 use super::matcher::Matcher;
 use super::order::type_name;
@@ -108,13 +108,13 @@ fn stage_name(stage: &Document) -> Answer<&str> {
 pub(crate) fn transform(
     document: &Document,
     stages: &[Document],
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Answer<Document> {
     let store = Store::default();
     let run = Run {
         store: &store,
         database: "",
-        surroundings,
+        context,
         depth: 0,
     };
     let result = run.stages(vec![Arc::new(document.clone())], "", stages)?;
@@ -129,7 +129,7 @@ pub(crate) fn transform(
 pub(crate) struct Run<'a> {
     pub(crate) store: &'a Store,
     pub(crate) database: &'a str,
-    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) context: &'a EvaluationContext,
     pub(crate) depth: usize,
 }
 
@@ -142,8 +142,8 @@ impl Run<'_> {
         stages: &[Document],
     ) -> Answer<Vec<Shared>> {
         self.check_depth()?;
-        let budget = &self.surroundings.budget;
-        let mark = budget.held();
+        let budget = &self.context.budget;
+        let mark = budget.charged();
         for stage in stages {
             let Some((name, operand)) = stage.iter().next() else {
                 continue;
@@ -176,7 +176,7 @@ impl Run<'_> {
                 let matcher = Matcher::new(object(15959, name, operand)?)?;
                 let mut kept = Vec::new();
                 for document in documents {
-                    if matcher.matches(&document, self.surroundings)? {
+                    if matcher.matches(&document, self.context)? {
                         kept.push(document);
                     }
                 }
@@ -189,7 +189,7 @@ impl Run<'_> {
                     return Err(StoreError::new(51272, text));
                 }
                 let projection = Projection::new(specification, false)?;
-                self.each(documents, |d| projection.apply(d, None, self.surroundings))
+                self.each(documents, |d| projection.apply(d, None, self.context))
             }
             "$addFields" | "$set" => self.add_fields(documents, object(40272, name, operand)?),
             "$unset" => {
@@ -209,15 +209,15 @@ impl Run<'_> {
                 documents.sort_by_cached_key(|d| sort.key(d));
                 Ok(documents)
             }
-            "$group" => group(&documents, object(15947, name, operand)?, self.surroundings),
+            "$group" => group(&documents, object(15947, name, operand)?, self.context),
             "$sortByCount" => {
                 let spec = doc! { "_id": operand.clone(), "count": { "$sum": 1 } };
-                let mut groups = group(&documents, &spec, self.surroundings)?;
+                let mut groups = group(&documents, &spec, self.context)?;
                 let sort = Sort::new(&doc! { "count": -1 })?;
                 groups.sort_by_cached_key(|d| sort.key(d));
                 Ok(groups)
             }
-            "$unwind" => unwind(&documents, operand, &self.surroundings.budget),
+            "$unwind" => unwind(&documents, operand, &self.context.budget),
             "$limit" | "$skip" | "$count" | "$sample" => self.amount(documents, name, operand),
             "$replaceRoot" | "$replaceWith" => self.replace_root(documents, name, operand),
             "$facet" | "$unionWith" => self.combine(documents, collection, name, operand),
@@ -277,7 +277,7 @@ impl Run<'_> {
                 })?;
                 let mut taken = Vec::new();
                 while taken.len() < size && !documents.is_empty() {
-                    let draw = self.surroundings.draw() % documents.len() as u64;
+                    let draw = self.context.draw() % documents.len() as u64;
                     taken.push(documents.swap_remove(usize::try_from(draw).unwrap_or(0)));
                 }
                 Ok(taken)
@@ -299,7 +299,7 @@ impl Run<'_> {
         };
         expression::check(&root, 0)?;
         self.each(documents, |d| {
-            match expression::evaluate(&root, &Scope::new(d, self.surroundings))? {
+            match expression::evaluate(&root, &Scope::new(d, self.context))? {
                 Some(Bson::Document(new)) => Ok(new),
                 other => Err(StoreError::new(
                     40228,
@@ -323,11 +323,11 @@ impl Run<'_> {
     ) -> Answer<Vec<Shared>> {
         match name {
             "$facet" => {
-                let budget = &self.surroundings.budget;
+                let budget = &self.context.budget;
                 let mut result = Document::new();
                 for (facet, stages) in object(40169, name, operand)? {
                     let stages = pipeline(stages)?;
-                    let mark = budget.held();
+                    let mark = budget.charged();
                     let inner = self
                         .deeper()
                         .stages(documents.clone(), collection, &stages)?;
@@ -347,8 +347,8 @@ impl Run<'_> {
                     _ => return Err(StoreError::failed_to_parse("$unionWith needs an object")),
                 };
                 let more = self.collection(&from, &stages)?;
-                let budget = &self.surroundings.budget;
-                budget.hold((documents.len() + more.len()) * size_of::<Shared>())?;
+                let budget = &self.context.budget;
+                budget.charge((documents.len() + more.len()) * size_of::<Shared>())?;
                 documents.extend(more);
                 Ok(documents)
             }
@@ -381,7 +381,7 @@ impl Run<'_> {
                     doc! {
                         "name": i.get_str("name").unwrap_or_default(),
                         "key": i.get_document("key").cloned().unwrap_or_default(),
-                        "accesses": { "ops": 0_i64, "since": self.surroundings.now },
+                        "accesses": { "ops": 0_i64, "since": self.context.now },
                     }
                 };
                 Ok(indexes.into_iter().map(|i| Arc::new(row(i))).collect())
@@ -403,10 +403,10 @@ impl Run<'_> {
         documents: Vec<Shared>,
         mut change: impl FnMut(&Document) -> Answer<Document>,
     ) -> Answer<Vec<Shared>> {
-        let budget = &self.surroundings.budget;
+        let budget = &self.context.budget;
         let mut changed = Vec::with_capacity(documents.len());
         for document in documents {
-            let mark = budget.held();
+            let mark = budget.charged();
             let result = change(&document)?;
             budget.release_to(mark);
             budget.hold_document(&result)?;
@@ -418,10 +418,10 @@ impl Run<'_> {
     fn add_fields(&self, documents: Vec<Shared>, fields: &Document) -> Answer<Vec<Shared>> {
         fields.keys().try_for_each(|name| path::check(name))?;
         fields.values().try_for_each(|e| expression::check(e, 0))?;
-        let budget = &self.surroundings.budget;
+        let budget = &self.context.budget;
         self.each(documents, |document| {
             let mut result = document.clone();
-            let scope = Scope::new(document, self.surroundings);
+            let scope = Scope::new(document, self.context);
             for (name, expression) in fields {
                 match expression::evaluate(expression, &scope)? {
                     Some(value) => assign_within(&mut result, name, value, budget)?,
@@ -434,7 +434,7 @@ impl Run<'_> {
 
     /// Returns documents as an array. The memory of the array is charged before the array is built.
     pub(super) fn array(&self, documents: &[Shared]) -> Answer<Bson> {
-        let budget = &self.surroundings.budget;
+        let budget = &self.context.budget;
         let mut encoded = 0_usize;
         for document in documents {
             encoded = encoded.saturating_add(size::of(document));
@@ -461,7 +461,7 @@ impl Run<'_> {
         let (documents, rest) = match stages.first().and_then(|s| s.get_document("$match").ok()) {
             Some(filter) => {
                 let matcher = Matcher::new(filter)?;
-                let found = collection.matching(&matcher, self.surroundings, usize::MAX)?;
+                let found = collection.matching(&matcher, self.context, usize::MAX)?;
                 let found = found
                     .iter()
                     .filter_map(|r| collection.records.get(r).cloned());

@@ -4,7 +4,7 @@ use bson::{Bson, Document};
 
 use super::budget::Budget;
 use super::error::StoreError;
-use super::expression::{self, Scope, Surroundings, slice};
+use super::expression::{self, EvaluationContext, Scope, slice};
 use super::matcher::Matcher;
 use super::order::display;
 use super::{number, path};
@@ -92,9 +92,9 @@ impl Projection {
         &self,
         document: &Document,
         matcher: Option<&Matcher>,
-        surroundings: &Surroundings,
+        context: &EvaluationContext,
     ) -> Answer<Document> {
-        let budget = &surroundings.budget;
+        let budget = &context.budget;
         let pairs = self.fields.len().saturating_mul(document.len());
         budget.step(pairs as u64)?;
         let mut result =
@@ -111,7 +111,7 @@ impl Projection {
                 }));
                 exclude(document, &dropped)
             };
-        let scope = Scope::new(document, surroundings);
+        let scope = Scope::new(document, context);
         for (name, field) in &self.fields {
             match field {
                 Field::Keep | Field::Drop => {}
@@ -128,7 +128,7 @@ impl Projection {
                     for item in items {
                         let mut wrapped = Document::new();
                         wrapped.insert("e", Bson::Array(vec![item.clone()]));
-                        if matcher.matches(&wrapped, surroundings)? {
+                        if matcher.matches(&wrapped, context)? {
                             found = Some(item);
                             break;
                         }
@@ -308,7 +308,7 @@ pub(crate) fn assign_within(
     budget: &Budget,
 ) -> Answer<()> {
     let copies = places(document, path).saturating_sub(1);
-    budget.hold_copies(&value, copies)?;
+    budget.charge_copies(&value, copies)?;
     assign(document, path, value);
     Ok(())
 }

@@ -27,7 +27,7 @@ impl Store {
         find: &Find,
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Shared>> {
-        let surroundings = environment.surroundings();
+        let context = environment.evaluation_context();
         let matcher = Matcher::new(&find.filter)?;
         let sort = find
             .sort
@@ -55,19 +55,19 @@ impl Store {
                 let run = Run {
                     store: self,
                     database: &namespace.database,
-                    surroundings: &surroundings,
+                    context: &context,
                     depth: 0,
                 };
                 let mut kept = Vec::new();
                 for document in run.collection(&namespace.collection, &[])? {
-                    if matcher.matches(&document, &surroundings)? {
+                    if matcher.matches(&document, &context)? {
                         kept.push(document);
                     }
                 }
                 kept
             }
             Some(collection) => collection
-                .matching(&matcher, &surroundings, needed)?
+                .matching(&matcher, &context, needed)?
                 .iter()
                 .filter_map(|record| collection.records.get(record).cloned())
                 .collect(),
@@ -83,11 +83,11 @@ impl Store {
         match projection {
             None => Ok(page.collect()),
             Some(projection) => {
-                let budget = &surroundings.budget;
+                let budget = &context.budget;
                 let mut projected = Vec::new();
                 for document in page {
-                    let mark = budget.held();
-                    let result = projection.apply(&document, Some(&matcher), &surroundings)?;
+                    let mark = budget.charged();
+                    let result = projection.apply(&document, Some(&matcher), &context)?;
                     budget.release_to(mark);
                     if projection.computes() {
                         budget.hold_document(&result)?;
@@ -168,7 +168,7 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<Outcome<Vec<Shared>>> {
         pipeline::check(pipeline)?;
-        let surroundings = environment.surroundings();
+        let context = environment.evaluation_context();
         let writes = Self::pipeline_writes(pipeline);
         let (stages, last) = match pipeline.split_last() {
             Some((last, stages)) if writes => (stages, Some(last)),
@@ -177,7 +177,7 @@ impl Store {
         let run = Run {
             store: self,
             database,
-            surroundings: &surroundings,
+            context: &context,
             depth: 0,
         };
         let own = matches!(

@@ -6,7 +6,7 @@ use bson::{Bson, Document, doc};
 
 use super::change::Change;
 use super::error::{StoreError, WriteError};
-use super::expression::Surroundings;
+use super::expression::EvaluationContext;
 use super::matcher::Matcher;
 use super::order::{equal, identical_documents};
 use super::projection::Projection;
@@ -108,10 +108,10 @@ impl Store {
     ) -> Answer<Outcome<DeleteResult>> {
         self.check_writable(namespace)?;
         let (mut changes, mut result) = (Vec::new(), DeleteResult::default());
-        let surroundings = environment.surroundings();
+        let context = environment.evaluation_context();
         for (index, statement) in statements.iter().enumerate() {
             let limit = if statement.limit == 0 { usize::MAX } else { 1 };
-            match self.select(namespace, &statement.filter, None, limit, &surroundings) {
+            match self.select(namespace, &statement.filter, None, limit, &context) {
                 Ok((_, found)) => {
                     result.deleted += found.len() as u64;
                     for (record, document) in found {
@@ -142,7 +142,7 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<Outcome<FindAndModifyResult>> {
         self.check_writable(namespace)?;
-        let surroundings = environment.surroundings();
+        let context = environment.evaluation_context();
         let projection = command.projection.as_ref().filter(|p| !p.is_empty());
         let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
         let matcher = Matcher::new(&command.filter)?;
@@ -151,7 +151,7 @@ impl Store {
         let value = match &command.modification {
             Modification::Remove => {
                 let sort = command.sort.as_ref();
-                let (_, found) = self.select(namespace, &command.filter, sort, 1, &surroundings)?;
+                let (_, found) = self.select(namespace, &command.filter, sort, 1, &context)?;
                 let first = found.into_iter().next();
                 if let Some((record, document)) = first.clone() {
                     self.remove(namespace, record, document, &mut changes);
@@ -182,7 +182,7 @@ impl Store {
         };
         result.value = match (value, projection) {
             (Some(document), Some(projection)) => {
-                Some(projection.apply(&document, Some(&matcher), &surroundings)?)
+                Some(projection.apply(&document, Some(&matcher), &context)?)
             }
             (value, _) => value.map(|d| Document::clone(&d)),
         };
@@ -272,7 +272,7 @@ impl Store {
         filter: &Document,
         sort: Option<&Document>,
         limit: usize,
-        surroundings: &Surroundings,
+        context: &EvaluationContext,
     ) -> Answer<(Matcher, Vec<(u64, Shared)>)> {
         let matcher = Matcher::new(filter)?;
         let sort = sort.filter(|s| !s.is_empty()).map(Sort::new).transpose()?;
@@ -280,7 +280,7 @@ impl Store {
             return Ok((matcher, vec![]));
         };
         let needed = if sort.is_some() { usize::MAX } else { limit };
-        let records = collection.matching(&matcher, surroundings, needed)?;
+        let records = collection.matching(&matcher, context, needed)?;
         let found = records
             .iter()
             .filter_map(|r| Some((*r, collection.records.get(r)?.clone())));
@@ -299,7 +299,7 @@ impl Store {
         environment: &mut Environment<'_>,
         changes: &mut Vec<Change>,
     ) -> Answer<Updated> {
-        let surroundings = environment.surroundings();
+        let context = environment.evaluation_context();
         let updater = Updater::new(&statement.update, &statement.array_filters)?;
         if statement.multi && updater.is_replacement() {
             let text = "multi update is not supported for replacement-style update";
@@ -307,12 +307,11 @@ impl Store {
         }
         let limit = if statement.multi { usize::MAX } else { 1 };
         let sort = statement.sort.as_ref();
-        let (matcher, found) =
-            self.select(namespace, &statement.filter, sort, limit, &surroundings)?;
+        let (matcher, found) = self.select(namespace, &statement.filter, sort, limit, &context)?;
         let mut done = Updated::default();
         if found.is_empty() && statement.upsert {
-            let base = upsert_base(&matcher, updater.is_replacement(), &surroundings.budget)?;
-            let document = updater.apply(&base, None, true, &surroundings)?;
+            let base = upsert_base(&matcher, updater.is_replacement(), &context.budget)?;
+            let document = updater.apply(&base, None, true, &context)?;
             let document = self.insert_one(namespace, document, environment, changes)?;
             done.counts.upserted = document.get("_id").cloned();
             done.after = Some(document);
@@ -320,7 +319,7 @@ impl Store {
         }
         for (record, before) in found {
             let position = matcher.position(&before);
-            let after = updater.apply(&before, position, false, &surroundings)?;
+            let after = updater.apply(&before, position, false, &context)?;
             done.counts.matched += 1;
             let changed = !identical_documents(&before, &after);
             let after = if changed {

@@ -32,7 +32,7 @@
 //!     for hello in &history.hellos {
 //!         let actions = std::iter::from_fn(|| sdam.poll_action());
 //!         let opened = actions.fold(None, |last, action| match action {
-//!             Action::Open { check, .. } => Some(check),
+//!             Action::Open { connection, .. } => Some(connection),
 //!             _ => last,
 //!         });
 //!         now = now + Duration::from_secs(1);

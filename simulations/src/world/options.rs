@@ -104,7 +104,7 @@ pub struct WorldOptions {
     /// The options of the clients' connection string, after the `?`.
     pub client_options: String,
     /// True if the servers require authentication.
-    pub login: bool,
+    pub authentication: bool,
     /// The time for which a member waits for a primary before it starts an election.
     pub election_timeout: Duration,
     /// The largest number of steps of a run. A run with more steps is in a busy loop.
@@ -139,7 +139,7 @@ impl WorldOptions {
             min_latency: min,
             max_latency: min + Duration::from_micros(random.below(20_000)),
             client_options: client_options(random),
-            login: random.chance(1, 8),
+            authentication: random.chance(1, 8),
             election_timeout: Duration::from_secs(1 + random.below(10)),
             max_steps: 2_000_000,
             keep_trace: false,

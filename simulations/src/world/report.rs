@@ -55,7 +55,7 @@ pub struct Tally {
     /// The number of operations that failed.
     pub failed: u64,
     /// The number of operations that their callers abandoned.
-    pub left: u64,
+    pub abandoned: u64,
 }
 
 impl Tally {
@@ -67,7 +67,7 @@ impl Tally {
             match &entry.ended {
                 Some((_, Ending::Acknowledged | Ending::Found(_))) => tally.succeeded += 1,
                 Some((_, Ending::Failed(_))) => tally.failed += 1,
-                Some((_, Ending::Left)) => tally.left += 1,
+                Some((_, Ending::Abandoned)) => tally.abandoned += 1,
                 None => {}
             }
         }
@@ -120,12 +120,12 @@ impl fmt::Display for Report {
         let Tally {
             succeeded,
             failed,
-            left,
+            abandoned,
         } = self.tally;
         write!(
             f,
             "seed {} ({}): {:.1} s simulated in {} steps; operations: {succeeded} succeeded, \
-             {failed} failed, {left} left; trace ",
+             {failed} failed, {abandoned} abandoned; trace ",
             self.seed,
             self.way,
             self.simulated.as_secs_f64(),

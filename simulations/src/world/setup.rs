@@ -41,7 +41,7 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
         set.election_timeout = options.election_timeout;
         set.heartbeat_interval = options.election_timeout / 5;
     }
-    if options.login {
+    if options.authentication {
         wanted.users = vec![User::new(USER.0, USER.1)];
     }
     Deployment::new(wanted, &seed.split("deployment")).map_err(|error| impossible(&error))
@@ -63,7 +63,7 @@ pub(super) fn uri(options: &WorldOptions) -> String {
         true => vec![BALANCER.to_owned()],
         false => (0..options.members).map(host).collect(),
     };
-    let login = match options.login {
+    let credentials = match options.authentication {
         true => format!("{}:{}@", USER.0, USER.1),
         false => String::new(),
     };
@@ -74,7 +74,7 @@ pub(super) fn uri(options: &WorldOptions) -> String {
         _ => format!("replicaSet={SET_NAME}&"),
     };
     format!(
-        "mongodb://{login}{}/?{set}{}",
+        "mongodb://{credentials}{}/?{set}{}",
         hosts.join(","),
         options.client_options
     )

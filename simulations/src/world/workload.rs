@@ -31,7 +31,7 @@ pub(super) const SLACK: Duration = Duration::from_millis(1);
 
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Deed {
+pub enum OperationKind {
     /// Inserts the document with majority write concern.
     Insert,
     /// Adds one to the counter of the document with majority write concern.
@@ -45,13 +45,14 @@ pub enum Deed {
     Browse,
 }
 
-/// The largest number of documents that [`Deed::Browse`] reads.
+/// The largest number of documents that [`OperationKind::Browse`] reads.
 pub const BROWSED: i64 = 5;
 
-/// The batch size of [`Deed::Browse`].
+/// The batch size of [`OperationKind::Browse`].
 pub const BROWSED_AT_ONCE: u32 = 2;
 
-/// The largest number of batches of [`Deed::Browse`]. Each one has its share of the time limit.
+/// The largest number of batches of [`OperationKind::Browse`]. Each one has its share of the time
+/// limit.
 pub const BROWSED_PARTS: u32 = 3;
 
 /// The longest absence of a caller, in milliseconds.
@@ -61,7 +62,7 @@ const MAX_ABSENCE_MILLIS: u64 = 60_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The kind of the operation.
-    pub deed: Deed,
+    pub kind: OperationKind,
     /// The `_id` of the document.
     pub id: i64,
     /// The time limit of the whole operation.
@@ -92,18 +93,18 @@ impl Step {
         let mut write = WriteOptions::default();
         write.write_concern = Some(WriteConcern::majority());
         write.timeout = Some(self.timeout);
-        match self.deed {
-            Deed::Insert => {
+        match self.kind {
+            OperationKind::Insert => {
                 let bytes = document(self.id).into_bytes();
                 Ok(crud::insert(&namespace, bytes, &write))
             }
-            Deed::Increment => {
+            OperationKind::Increment => {
                 let mut options = UpdateOptions::default();
                 options.write = write;
                 let change = rawdoc! { "$inc": { "n": 1 } };
                 crud::update(&namespace, &filter, &change, false, &options)
             }
-            Deed::Find | Deed::FindNearby | Deed::Browse => {
+            OperationKind::Find | OperationKind::FindNearby | OperationKind::Browse => {
                 let mut options = FindOptions::default();
                 options.limit = Some(1);
                 options.timeout = Some(self.timeout);
@@ -116,8 +117,8 @@ impl Step {
     /// Returns the read preference of the operation.
     #[must_use]
     pub fn preference(&self) -> ReadPreference {
-        match self.deed {
-            Deed::FindNearby => ReadPreference::new(ReadMode::SecondaryPreferred),
+        match self.kind {
+            OperationKind::FindNearby => ReadPreference::new(ReadMode::SecondaryPreferred),
             _ => ReadPreference::default(),
         }
     }
@@ -145,7 +146,7 @@ pub enum Ending {
     /// The operation failed.
     Failed(Error),
     /// The caller abandoned the operation.
-    Left,
+    Abandoned,
 }
 
 /// An operation and its ending.
@@ -236,12 +237,12 @@ impl Script {
             self.next += 1;
             (self.next, 0)
         });
-        let deed = match done {
-            0 => Deed::Insert,
-            1 => Deed::Increment,
-            2 if id % 3 == 0 => Deed::Browse,
-            2 => Deed::Find,
-            _ => Deed::FindNearby,
+        let kind = match done {
+            0 => OperationKind::Insert,
+            1 => OperationKind::Increment,
+            2 if id % 3 == 0 => OperationKind::Browse,
+            2 => OperationKind::Find,
+            _ => OperationKind::FindNearby,
         };
         self.round = (done < 3).then_some((id, done + 1));
         let timeout = Duration::from_millis(match self.random.below(4) {
@@ -265,7 +266,7 @@ impl Script {
             }
         }
         Step {
-            deed,
+            kind,
             id,
             timeout,
             patience,

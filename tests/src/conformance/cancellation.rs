@@ -120,10 +120,10 @@ pub async fn a_cursor_may_be_dropped_at_any_point<H: Host>() {
 /// An operation that is dropped after a part of its request was written closes its connection.
 pub async fn a_request_may_be_dropped_half_written<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     // After the hello of the pool's connection the server does not read until the gate is opened.
     let server = Server::scripted::<H>(move |request| match request.connection {
-        1 => [answer(request), vec![Step::Hold(held.clone())]].concat(),
+        1 => [answer(request), vec![Step::Hold(server_gate.clone())]].concat(),
         _ => answer(request),
     });
     let client = client::<H>(&server.uri("maxPoolSize=1"));
@@ -149,9 +149,9 @@ pub async fn a_request_may_be_dropped_half_written<H: Host>() {
 /// connection.
 pub async fn waiters_may_leave_the_queue<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
-        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        Some(1) => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
         _ => answer(request),
     });
     let client = client::<H>(&server.uri("maxPoolSize=1"));

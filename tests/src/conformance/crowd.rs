@@ -43,12 +43,12 @@ pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
 /// a hundred connections.
 pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
     let gate = Gate::new();
-    let (held, asked) = (gate.clone(), AtomicUsize::new(0));
+    let (server_gate, asked) = (gate.clone(), AtomicUsize::new(0));
     let server = Server::scripted::<H>(move |request| {
         if request.name != "find" || asked.fetch_add(1, Ordering::SeqCst) >= CONNECTIONS {
             return answer(request);
         }
-        [vec![Step::Hold(held.clone())], answer(request)].concat()
+        [vec![Step::Hold(server_gate.clone())], answer(request)].concat()
     });
     let client = client::<H>(&server.uri("maxPoolSize=100&maxConnecting=10"));
     let opener = async {

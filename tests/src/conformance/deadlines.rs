@@ -2,7 +2,7 @@
 
 use super::{
     Host, SLACK, Stepper, at_rest, builder, client, end, find, pause, ping,
-    server::{Gate, Request, Server, Step, answer, door},
+    server::{Gate, Request, Server, Step, answer, listener},
     things, together, until, within,
 };
 use bson::{Document, doc};
@@ -167,7 +167,7 @@ pub async fn the_limit_covers_the_wait_for_a_connection<H: Host>() {
 
 /// The time limit of an operation covers server selection and the establishment of a connection.
 pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
-    let listener = door::<H>();
+    let listener = listener::<H>();
     let address = listener.address();
     let silent = client::<H>(&format!("mongodb://{address}/"));
     missed::<H>(&silent, 1).await;
@@ -175,10 +175,10 @@ pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
     within::<H, _>(SLACK, "shutdown", silent.shutdown()).await;
 
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.connection {
         0 => answer(request),
-        _ => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        _ => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
     });
     let client = client::<H>(&server.uri(""));
     missed::<H>(&client, 1).await;
@@ -267,7 +267,7 @@ pub async fn a_waker_that_panics_stops_no_limit<H: Host>() {
             panic!("this waker panics");
         }
     }
-    let listener = door::<H>();
+    let listener = listener::<H>();
     let client = client::<H>(&format!("mongodb://{}/", listener.address()));
     let things = things(&client);
     let first = things.find_one(doc! { "n": 1 }).timeout(LIMIT / 2);

@@ -1,7 +1,7 @@
 //! Tests of connecting to a server, and of failures to connect.
 
 use super::{Host, SLACK, client, end, find, ping, until, within};
-use crate::conformance::server::{Server, answer, door};
+use crate::conformance::server::{Server, answer, listener};
 use onionskin::Client;
 use onionskin_core::error::{Error, ErrorKind, NetworkFault};
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub async fn a_server_is_found_asked_and_left<H: Host>() {
 
 /// No process listens on the port, so connections are refused.
 pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
-    let listener = door::<H>();
+    let listener = listener::<H>();
     let address = listener.address().to_string();
     drop(listener);
     let uri = format!("mongodb://{address}/?serverSelectionTimeoutMS=150");
@@ -59,7 +59,7 @@ pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
 
 /// The system accepts the connection, but no program answers on it.
 pub async fn a_silent_listener_costs_the_connect_timeout<H: Host>() {
-    let listener = door::<H>();
+    let listener = listener::<H>();
     let address = listener.address().to_string();
     let options = "connectTimeoutMS=100&serverSelectionTimeoutMS=300";
     let client = client::<H>(&format!("mongodb://{address}/?{options}"));
@@ -108,7 +108,7 @@ pub async fn a_unix_socket_is_a_server_too<H: Host>() {
 
 /// A server that starts while an operation waits for it is found by the next check.
 pub async fn a_server_that_starts_late_is_found<H: Host>() {
-    let taken = door::<H>();
+    let taken = listener::<H>();
     let place = taken.address();
     let address = place.to_string();
     let uri = format!("mongodb://{address}/?connectTimeoutMS=200&heartbeatFrequencyMS=500");

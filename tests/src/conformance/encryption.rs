@@ -5,7 +5,7 @@ use super::{
     identity::{scripted_secure_server, secure_server},
     leaving::counter,
     ping,
-    server::{Gate, Request, Server, Step, TlsWord, answer},
+    server::{Gate, Request, Server, Step, TlsMessage, answer},
     until, within,
 };
 use crate::peers::Scratch;
@@ -19,7 +19,7 @@ use std::sync::{
 
 /// Starts a TLS server that answers the first request named `name` as `treat` says. Returns the
 /// server and a connection string for it.
-fn troubled(
+fn faulty(
     name: &'static str,
     scratch: &Scratch,
     treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
@@ -44,14 +44,14 @@ fn is_broken(error: &Error) -> bool {
 /// (RR-2). The plain command `ping` is not retried and fails.
 pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
-    let alert = |_: &Request| vec![Step::Tls(TlsWord::FatalAlert)];
-    let (server, uri) = troubled("find", &scratch, alert);
+    let alert = |_: &Request| vec![Step::Tls(TlsMessage::FatalAlert)];
+    let (server, uri) = faulty("find", &scratch, alert);
     let client = client::<H>(&uri);
     find(&client, 1).await.expect("the second attempt");
     assert_eq!(server.seen("find").len(), 2);
     end::<H>(client, &server).await;
 
-    let (server, uri) = troubled("ping", &scratch, alert);
+    let (server, uri) = faulty("ping", &scratch, alert);
     let client = super::client::<H>(&uri);
     let error = ping(&client).await.expect_err("it is not retried");
     assert!(is_broken(&error) && error.is_network(), "{error:?}");
@@ -63,19 +63,23 @@ pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
 /// at the end of a socket without a `close_notify`.
 pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
-    let farewell = || Step::Tls(TlsWord::CloseNotify);
+    let ending = || Step::Tls(TlsMessage::CloseNotify);
     for (sent, ending) in [
-        (0, farewell()),
-        (5, farewell()),
-        (20, farewell()),
+        (0, ending()),
+        (5, ending()),
+        (20, ending()),
         (20, Step::HalfClose),
     ] {
         let gate = Gate::new();
-        let held = gate.clone();
-        let (server, uri) = troubled("ping", &scratch, move |request| {
+        let server_gate = gate.clone();
+        let (server, uri) = faulty("ping", &scratch, move |request| {
             let whole = request.frame(&bson::doc! { "ok": 1, "text": "x".repeat(100) });
             let part = whole[..sent].to_vec();
-            vec![Step::Send(part), ending.clone(), Step::Hold(held.clone())]
+            vec![
+                Step::Send(part),
+                ending.clone(),
+                Step::Hold(server_gate.clone()),
+            ]
         });
         let client = client::<H>(&uri);
         let error = within::<H, _>(SLACK, "the error", ping(&client)).await;
@@ -95,10 +99,13 @@ pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
 pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let gate = Gate::new();
-    let held = gate.clone();
-    let (server, uri) = troubled("ping", &scratch, move |request| {
+    let server_gate = gate.clone();
+    let (server, uri) = faulty("ping", &scratch, move |request| {
         let reply = request.frame(&bson::doc! { "ok": 1 });
-        vec![Step::Tls(TlsWord::Last(reply)), Step::Hold(held.clone())]
+        vec![
+            Step::Tls(TlsMessage::Last(reply)),
+            Step::Hold(server_gate.clone()),
+        ]
     });
     let clears = Arc::new(AtomicUsize::new(0));
     let builder = builder::<H>(&uri).event_listener(counter(&clears));
@@ -117,9 +124,9 @@ pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
 pub async fn new_keys_disturb_nobody<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = scripted_secure_server("127.0.0.1", &scratch, |request| {
-        let mut steps = vec![Step::Tls(TlsWord::NewKeys(2))];
+        let mut steps = vec![Step::Tls(TlsMessage::KeyUpdates(2))];
         steps.extend(answer(request));
-        steps.push(Step::Tls(TlsWord::NewKeys(2)));
+        steps.push(Step::Tls(TlsMessage::KeyUpdates(2)));
         steps
     });
     let uri = server.uri(&format!("tls=true&tlsCAFile={}", ca.display()));
@@ -148,8 +155,8 @@ pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
     hears::<H>(&server, AlertDescription::UnknownCA).await;
     end::<H>(stranger, &server).await;
 
-    let garbage = |_: &Request| vec![Step::Tls(TlsWord::Garbage)];
-    let (server, uri) = troubled("ping", &scratch, garbage);
+    let garbage = |_: &Request| vec![Step::Tls(TlsMessage::InvalidRecord)];
+    let (server, uri) = faulty("ping", &scratch, garbage);
     let client = client::<H>(&uri);
     let error = ping(&client).await.expect_err("no record");
     assert!(is_broken(&error), "{error:?}");
@@ -161,10 +168,13 @@ pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
 pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let gate = Gate::new();
-    let held = gate.clone();
-    let (server, uri) = troubled("ping", &scratch, move |request| {
+    let server_gate = gate.clone();
+    let (server, uri) = faulty("ping", &scratch, move |request| {
         let mut steps = answer(request);
-        steps.extend([Step::Hold(held.clone()), Step::Tls(TlsWord::Garbage)]);
+        steps.extend([
+            Step::Hold(server_gate.clone()),
+            Step::Tls(TlsMessage::InvalidRecord),
+        ]);
         steps
     });
     let client = client::<H>(&uri);

@@ -2,7 +2,7 @@
 
 use super::{
     Host, SLACK, Stepper, at_rest, client, end, find, ping,
-    server::{Gate, Server, Step, answer, door},
+    server::{Gate, Server, Step, answer, listener},
     things, until, within,
 };
 use bson::doc;
@@ -33,7 +33,7 @@ pub async fn shutdown_closes_an_idle_pool<H: Host>() {
 
 /// `shutdown` fails operations that wait for a server to become available.
 pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
-    let listener = door::<H>();
+    let listener = listener::<H>();
     let address = listener.address();
     let client = client::<H>(&format!("mongodb://{address}/"));
     let things = things(&client);
@@ -56,10 +56,10 @@ pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
 /// `shutdown` fails operations that wait for a connection, while connections are being established.
 pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.connection {
         0 => answer(request),
-        _ => vec![Step::Hold(held.clone())],
+        _ => vec![Step::Hold(server_gate.clone())],
     });
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     let things = things(&client);
@@ -90,9 +90,9 @@ pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
 /// `shutdown` waits for operations that are using a connection.
 pub async fn shutdown_lets_exchanges_finish<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
-        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        Some(1) => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
         _ => answer(request),
     });
     let client = client::<H>(&server.uri(""));
@@ -230,9 +230,9 @@ pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
 /// may be waiting for a connection, or be dropped before its request or before its reply.
 pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
-        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        Some(1) => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
         _ => answer(request),
     });
     let client = client::<H>(&server.uri("maxPoolSize=1"));
@@ -274,9 +274,9 @@ pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
 /// If the future of `shutdown` is dropped while it waits, sessions are ended in the background.
 pub async fn a_shutdown_that_is_left_ends_its_sessions<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match &*request.name {
-        "getMore" => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        "getMore" => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
         _ => answer(request),
     });
     let client = client::<H>(&server.uri("maxPoolSize=1"));

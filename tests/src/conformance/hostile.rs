@@ -117,9 +117,9 @@ async fn misbehave<H: Host>(
     is_expected: fn(&Error) -> bool,
 ) {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
-        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        Some(1) => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
         Some(2) => spoil(request),
         _ => answer(request),
     });

@@ -5,7 +5,7 @@ use super::{
     Host, SLACK, Stepper, at_rest, builder, client, end, find,
     identity::{scripted_secure_server, secure_server},
     pause,
-    server::{Gate, Request, Server, Step, TlsWord, answer},
+    server::{Gate, Request, Server, Step, TlsMessage, answer},
     things, until, within,
 };
 use crate::peers::Scratch;
@@ -161,10 +161,10 @@ pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + 
 /// An idle connection that the server closes, resets or writes to is found out before the next
 /// operation is sent on it. The operation is not retryable here, and succeeds.
 pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() {
-    for farewell in farewells() {
+    for ending in ways_to_end() {
         let gate = Gate::new();
-        let server = Server::scripted::<H>(then(&gate, &farewell));
-        rests_until::<H>(server, "", &gate, &format!("after {farewell:?}")).await;
+        let server = Server::scripted::<H>(answer_then(&gate, &ending));
+        assert_idle_loss_is_harmless::<H>(server, "", &gate, &format!("after {ending:?}")).await;
     }
 }
 
@@ -175,32 +175,40 @@ pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
         // seconds.
         return;
     }
-    let words = [TlsWord::CloseNotify, TlsWord::FatalAlert, TlsWord::Garbage];
-    let words = words.map(Step::Tls);
-    for farewell in farewells().into_iter().chain(words) {
+    let messages = [
+        TlsMessage::CloseNotify,
+        TlsMessage::FatalAlert,
+        TlsMessage::InvalidRecord,
+    ];
+    let messages = messages.map(Step::Tls);
+    for ending in ways_to_end().into_iter().chain(messages) {
         let gate = Gate::new();
         let scratch = Scratch::new().expect("a directory");
-        let script = then(&gate, &farewell);
+        let script = answer_then(&gate, &ending);
         let (server, ca) = scripted_secure_server("127.0.0.1", &scratch, script);
         let options = format!("&tls=true&tlsCAFile={}", ca.display());
-        rests_until::<H>(server, &options, &gate, &format!("after {farewell:?}")).await;
+        assert_idle_loss_is_harmless::<H>(server, &options, &gate, &format!("after {ending:?}"))
+            .await;
     }
 }
 
 /// The ways in which a server can end an idle connection or write to it.
-fn farewells() -> [Step; 4] {
+fn ways_to_end() -> [Step; 4] {
     let speak = Step::Send(vec![0; 40]);
     [Step::Close, Step::HalfClose, Step::Reset, speak]
 }
 
-/// A script that answers the find with `n: 1`, waits for the gate, and then performs `farewell` on
+/// A script that answers the find with `n: 1`, waits for the gate, and then performs `ending` on
 /// its connection.
-fn then(gate: &Arc<Gate>, farewell: &Step) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
-    let (held, last) = (gate.clone(), farewell.clone());
+fn answer_then(
+    gate: &Arc<Gate>,
+    ending: &Step,
+) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
+    let (server_gate, last) = (gate.clone(), ending.clone());
     move |request| {
         let mut steps = answer(request);
         if request.n() == Some(1) {
-            steps.extend([Step::Hold(held.clone()), last.clone()]);
+            steps.extend([Step::Hold(server_gate.clone()), last.clone()]);
         }
         steps
     }
@@ -208,7 +216,12 @@ fn then(gate: &Arc<Gate>, farewell: &Step) -> impl Fn(&Request) -> Vec<Step> + S
 
 /// Asserts that a connection that became errored while idle (CMAP-27) is closed, and that neither
 /// an operation fails nor the pool is cleared.
-async fn rests_until<H: Host>(server: Server, options: &str, gate: &Gate, when: &str) {
+async fn assert_idle_loss_is_harmless<H: Host>(
+    server: Server,
+    options: &str,
+    gate: &Gate,
+    when: &str,
+) {
     let clears = Arc::new(AtomicUsize::new(0));
     let uri = server.uri(&format!("retryReads=false&retryWrites=false{options}"));
     let builder = builder::<H>(&uri).event_listener(counter(&clears));

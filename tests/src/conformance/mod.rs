@@ -14,6 +14,7 @@ pub mod dialing;
 pub mod encryption;
 pub mod endings;
 pub mod exhaustion;
+pub mod faults;
 pub mod hostile;
 pub mod identity;
 pub mod leaving;
@@ -24,13 +25,12 @@ pub mod server;
 pub mod simulated;
 mod suite;
 pub mod traffic;
-pub mod trouble;
 pub mod uris;
 
 use bson::{Document, doc};
 use onionskin::{Client, ClientBuilder, Collection, Runtime};
 use onionskin_core::error::Error;
-use server::{Door, Server};
+use server::{Listener, Server};
 use std::{
     future::{Future, poll_fn},
     net::SocketAddr,
@@ -62,8 +62,8 @@ pub trait Host: 'static {
 
     /// Opens a listener at which the host's clients find a server. Port zero means any free port.
     /// The default implementation opens a real socket.
-    fn door(address: SocketAddr) -> Box<dyn Door> {
-        server::system_door(address)
+    fn listener(address: SocketAddr) -> Box<dyn Listener> {
+        server::system_listener(address)
     }
 }
 
@@ -170,10 +170,10 @@ where
 {
     let runtime = H::runtime();
     let ended = Arc::new(Mutex::new((0, false)));
-    let mut begun = 0;
+    let mut started = 0;
     for task in tasks {
         let ending = Ending(ended.clone());
-        begun += 1;
+        started += 1;
         runtime.spawn(async move {
             let _ending = ending;
             task.await;
@@ -182,7 +182,7 @@ where
     loop {
         let (ended, panicked) = *ended.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(!panicked, "a task has panicked");
-        if ended == begun {
+        if ended == started {
             return;
         }
         runtime.sleep(Duration::from_millis(1)).await;

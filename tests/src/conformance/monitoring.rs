@@ -20,12 +20,12 @@ use std::sync::{
 
 /// A listener that records the names of events.
 #[derive(Clone, Default)]
-struct Diary(Arc<Mutex<Vec<String>>>);
+struct EventLog(Arc<Mutex<Vec<String>>>);
 
-impl Diary {
+impl EventLog {
     fn listener(&self) -> onionskin::event::EventListener {
-        let diary = self.clone();
-        Arc::new(move |event: &Event| diary.write(event))
+        let log = self.clone();
+        Arc::new(move |event: &Event| log.write(event))
     }
 
     fn write(&self, event: &Event) {
@@ -102,22 +102,22 @@ fn name(event: &Event) -> Option<String> {
 /// A client publishes its events in order, from topology opening to topology closed.
 pub async fn a_clients_life_is_told_in_order<H: Host>() {
     let server = Server::plain::<H>();
-    let diary = Diary::default();
+    let log = EventLog::default();
     let builder = builder::<H>(&server.uri("maxPoolSize=1"));
     let client = builder
-        .event_listener(diary.listener())
+        .event_listener(log.listener())
         .build()
         .expect("a client");
     find(&client, 1).await.expect("a reply");
     end::<H>(client, &server).await;
-    let names = diary.names();
+    let names = log.names();
     assert_eq!(names.first().map(String::as_str), Some("topology opening"));
     assert_eq!(
         names.last().map(String::as_str),
         Some("topology closed"),
         "{names:#?}"
     );
-    diary.assert_order(&[
+    log.assert_order(&[
         "topology opening",
         "server opening",
         "heartbeat started",
@@ -127,7 +127,7 @@ pub async fn a_clients_life_is_told_in_order<H: Host>() {
         "server closed",
         "topology closed",
     ]);
-    diary.assert_order(&[
+    log.assert_order(&[
         "pool created",
         "pool ready",
         "check out started",
@@ -154,10 +154,10 @@ pub async fn failures_are_told_in_order<H: Host>() {
         Some(1) => vec![Step::Close],
         _ => answer(request),
     });
-    let diary = Diary::default();
+    let log = EventLog::default();
     let builder = builder::<H>(&server.uri("maxPoolSize=1&retryReads=false"));
     let client = builder
-        .event_listener(diary.listener())
+        .event_listener(log.listener())
         .build()
         .expect("a client");
     let unknown = client
@@ -168,7 +168,7 @@ pub async fn failures_are_told_in_order<H: Host>() {
     find(&client, 1).await.expect_err("no reply");
     ping(&client).await.expect("a reply");
     end::<H>(client, &server).await;
-    diary.assert_order(&[
+    log.assert_order(&[
         "shrug started",
         "shrug failed",
         "checked in",
@@ -189,9 +189,9 @@ pub async fn failures_are_told_in_order<H: Host>() {
 /// the same time.
 pub async fn every_start_has_its_end<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
-        Some(-1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        Some(-1) => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
         _ => answer(request),
     });
     let open = Arc::new(Mutex::new((Vec::new(), 0)));
@@ -208,7 +208,7 @@ pub async fn every_start_has_its_end<H: Host>() {
             }
             CommandEvent::Succeeded { facts, .. } | CommandEvent::Failed { facts, .. } => {
                 let ids = (facts.request_id, facts.operation_id);
-                let place = open.0.iter().position(|&begun| begun == ids);
+                let place = open.0.iter().position(|&started| started == ids);
                 open.0.remove(place.expect("a start comes before its end"));
                 open.1 += 1;
             }
@@ -263,8 +263,8 @@ pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
     let server = Server::plain::<H>();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = Mutex::new(released);
-    let diary = Diary::default();
-    let notes = diary.clone();
+    let log = EventLog::default();
+    let notes = log.clone();
     let listener = Arc::new(move |event: &Event| {
         if matches!(&event.kind, EventKind::Command(_)) {
             // Returns at once when the sender was dropped.
@@ -288,11 +288,11 @@ pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
         }
     }))
     .await;
-    let heard = diary.names();
+    let heard = log.names();
     assert!(!heard.contains(&"find started".to_owned()), "{heard:#?}");
     drop(release);
     end::<H>(client, &server).await;
-    let heard = diary.names();
+    let heard = log.names();
     let count = |name: &str| heard.iter().filter(|heard| *heard == name).count();
     assert_eq!((count("find started"), count("find succeeded")), (50, 50));
     assert_eq!(heard.last().map(String::as_str), Some("topology closed"));

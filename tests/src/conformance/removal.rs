@@ -55,7 +55,7 @@ impl Members {
             true => told.hello(request, true),
             false => answer(request),
         });
-        let (told, held, slow) = (set.clone(), gate.clone(), is_slow.clone());
+        let (told, server_gate, slow) = (set.clone(), gate.clone(), is_slow.clone());
         let secondary = Server::scripted::<H>(move |request| {
             let mut steps = match request.is_hello() {
                 true => told.hello(request, false),
@@ -63,9 +63,9 @@ impl Members {
             };
             // The first connection is the monitor's.
             let is_making = request.is_hello() && request.connection > 0;
-            let is_held = is_making && slow.load(Ordering::SeqCst);
-            if is_held || request.n().is_some_and(|n| n < 0) {
-                steps.insert(0, Step::Hold(held.clone()));
+            let is_delayed = is_making && slow.load(Ordering::SeqCst);
+            if is_delayed || request.n().is_some_and(|n| n < 0) {
+                steps.insert(0, Step::Hold(server_gate.clone()));
             }
             steps
         });

@@ -2,7 +2,7 @@
 
 use super::{
     Host, builder, client, end, find, pause, ping,
-    server::{Gate, Server, Step, answer, door, hello},
+    server::{Gate, Server, Step, answer, hello, listener},
     things, until, within,
 };
 use bson::doc;
@@ -61,7 +61,7 @@ pub async fn an_operation_scans_when_it_is_time<H: Host>() {
 
 /// By default an operation that finds no server fails after one scan, before its timeout.
 pub async fn one_scan_decides<H: Host>() {
-    let place = door::<H>().address();
+    let place = listener::<H>().address();
     let client = client::<H>(&format!("mongodb://{place}/"));
     for _ in 0..2 {
         let limit = Duration::from_secs(2);
@@ -77,7 +77,7 @@ pub async fn one_scan_decides<H: Host>() {
 
 /// A server that starts while an operation scans for it is found.
 pub async fn a_server_that_starts_late_is_found_by_scans<H: Host>() {
-    let taken = door::<H>();
+    let taken = listener::<H>();
     let place = taken.address();
     let options = "connectTimeoutMS=200&serverSelectionTryOnce=false";
     let client = client::<H>(&format!("mongodb://{place}/?{options}"));
@@ -108,14 +108,18 @@ pub async fn one_server_is_asked_at_a_time<H: Host>() {
     let gate = Gate::new();
     let servers: Vec<Server> = (0..2)
         .map(|_| {
-            let held = gate.clone();
+            let server_gate = gate.clone();
             Server::scripted::<H>(move |request| {
                 if !request.is_hello() {
                     return answer(request);
                 }
                 let mut greeting = hello(request.connection);
                 greeting.insert("msg", "isdbgrid");
-                [vec![Step::Hold(held.clone())], request.reply(&greeting)].concat()
+                [
+                    vec![Step::Hold(server_gate.clone())],
+                    request.reply(&greeting),
+                ]
+                .concat()
             })
         })
         .collect();
@@ -149,8 +153,8 @@ pub async fn one_server_is_asked_at_a_time<H: Host>() {
 /// The member delays operations that prefer secondaries once, by at most half of their time limit.
 pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
-    let silent = Server::scripted::<H>(move |_| vec![Step::Hold(held.clone()), Step::Close]);
+    let server_gate = gate.clone();
+    let silent = Server::scripted::<H>(move |_| vec![Step::Hold(server_gate.clone()), Step::Close]);
     let other = silent.address();
     let own: Arc<OnceLock<String>> = Arc::default();
     let known = own.clone();

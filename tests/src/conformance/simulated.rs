@@ -2,7 +2,7 @@
 
 use super::{
     Host,
-    server::{Door, simulated_door},
+    server::{Listener, simulated_listener},
 };
 use onionskin::{Client, ClientBuilder, Error};
 use onionskin_core::{options::Monitoring, time::Instant, uri};
@@ -55,8 +55,8 @@ impl Host for SimHost {
         Self::run(seed, future);
     }
 
-    fn door(address: SocketAddr) -> Box<dyn Door> {
-        simulated_door(Self::runtime(), address)
+    fn listener(address: SocketAddr) -> Box<dyn Listener> {
+        simulated_listener(Self::runtime(), address)
     }
 }
 
@@ -80,7 +80,7 @@ impl Host for ScanningSimHost {
         Ok(Client::builder(Self::runtime(), parsed.options))
     }
 
-    fn door(address: SocketAddr) -> Box<dyn Door> {
-        SimHost::door(address)
+    fn listener(address: SocketAddr) -> Box<dyn Listener> {
+        SimHost::listener(address)
     }
 }

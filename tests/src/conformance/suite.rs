@@ -158,11 +158,11 @@ macro_rules! conformance_suite {
                 "the TLS server is a thread that blocks on a socket of the system",
             crowd::ten_thousand_operations_share_a_hundred_connections:
                 "it is about the system's sockets; storms in virtual time have tests of their own",
-            trouble::a_reset_in_any_phase_is_told:
+            faults::a_reset_in_any_phase_is_told:
                 "a proxy with threads breaks connections of the system",
-            trouble::a_stall_in_any_phase_costs_its_limit:
+            faults::a_stall_in_any_phase_costs_its_limit:
                 "a proxy with threads holds connections of the system back",
-            trouble::a_full_backlog_costs_the_connect_timeout:
+            faults::a_full_backlog_costs_the_connect_timeout:
                 "the virtual network has no backlog",
             exhaustion::descriptors_that_run_out_are_told_and_missed_no_longer:
                 "it is the system that has no more of them",
@@ -174,7 +174,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { @each $host;
             monitoring::a_listener_that_blocks_holds_up_no_operation:
                 "a runtime of one thread calls listeners in the thread of the operation",
-            trouble::a_peer_that_vanishes_is_noticed:
+            faults::a_peer_that_vanishes_is_noticed:
                 "clients that scan have no check that would notice, only socketTimeoutMS",
         }
     };

@@ -138,11 +138,11 @@ pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
 /// If the server closes an idle connection, the next read succeeds by a retry.
 pub async fn a_connection_closed_while_idle_is_replaced<H: Host>() {
     for last in [Step::Close, Step::HalfClose] {
-        let farewell = last.clone();
+        let ending = last.clone();
         let server = Server::scripted::<H>(move |request| {
             let mut steps = answer(request);
             if request.n() == Some(1) {
-                steps.push(farewell.clone());
+                steps.push(ending.clone());
             }
             steps
         });

@@ -20,7 +20,7 @@ const DOCUMENTS: i32 = 20;
 const INSERTS: i32 = 30;
 
 /// The most connections that a test holds while it waits for one to another service.
-const MOST_HELD: usize = 60;
+const MOST_CURSORS: usize = 60;
 
 /// The pause before each of these connections, in which the balancer can notice a restarted
 /// service.
@@ -81,7 +81,7 @@ impl<R: Runtime + Default> Stage<'_, R> {
         let mut services = BTreeSet::new();
         while cursors.len() < least || services.len() < 2 {
             assert!(
-                cursors.len() < MOST_HELD,
+                cursors.len() < MOST_CURSORS,
                 "all connections lead to {services:?}"
             );
             cursors.push(open(items).await);
@@ -222,15 +222,15 @@ async fn writes_survive_the_end_of_a_service<R: Runtime + Default>(s: &Stage<'_,
     assert_eq!(found, Ok(expected), "each once");
     // The restarted process is a new service, to which the balancer leads after a while.
     s.deployment.restart(0);
-    let mut held = Vec::new();
+    let mut kept = Vec::new();
     while s
         .services()
         .await
         .values()
         .all(|service| known.contains(service))
     {
-        assert!(held.len() < MOST_HELD, "the service is not found again");
-        held.push(open(&items).await);
+        assert!(kept.len() < MOST_CURSORS, "the service is not found again");
+        kept.push(open(&items).await);
         R::default().sleep(LOOK_AGAIN).await;
     }
 }

@@ -51,7 +51,7 @@ pub async fn run<R: Runtime + Default>(name: &str, deployment: &Embedded) {
                 a_write_that_lost_its_connection_is_sent_again_once,
                 a_read_that_lost_its_connection_is_sent_again,
                 without_retries_a_lost_connection_is_the_callers,
-                an_answer_held_back_is_not_waited_for_beyond_the_deadline,
+                a_delayed_reply_is_not_waited_for_beyond_the_deadline,
                 secondaries_answer_where_the_preference_says_so,
                 writes_survive_step_downs,
             ]
@@ -175,7 +175,7 @@ async fn without_retries_a_lost_connection_is_the_callers<R: Runtime + Default>(
     bench.client.shutdown().await;
 }
 
-async fn an_answer_held_back_is_not_waited_for_beyond_the_deadline<R>(s: &Stage<'_, R>)
+async fn a_delayed_reply_is_not_waited_for_beyond_the_deadline<R>(s: &Stage<'_, R>)
 where
     R: Runtime + Default,
 {
@@ -203,7 +203,7 @@ where
 
 async fn secondaries_answer_where_the_preference_says_so<R: Runtime + Default>(s: &Stage<'_, R>) {
     let items = s.bench.empty::<Document>("secondary").await;
-    let everywhere = WriteConcern::nodes(3);
+    let everywhere = WriteConcern::members(3);
     let insert = items
         .insert_one(doc! { "_id": 1 })
         .write_concern(everywhere);
@@ -239,7 +239,7 @@ where
     R: Runtime + Default,
 {
     let insert = items.insert_many((10..30).map(|id| doc! { "_id": id }));
-    let insert = insert.write_concern(WriteConcern::nodes(3));
+    let insert = insert.write_concern(WriteConcern::members(3));
     insert.await.expect("reaches all members");
     s.bench.watch().await.clear();
     let secondary = ReadPreference::new(ReadMode::Secondary);

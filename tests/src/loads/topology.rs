@@ -69,24 +69,25 @@ impl Set {
     fn connect(&mut self) {
         while let Some(action) = self.sdam.poll_action() {
             let Action::Open {
-                check,
+                connection,
                 address: place,
                 server,
-                purpose,
+                task,
             } = action
             else {
                 continue;
             };
             let n: usize = place.to_string()[1..5].parse().expect("a number");
-            if purpose == MonitorTask::Check {
-                self.checks[n] = check;
+            if task == MonitorTask::Check {
+                self.checks[n] = connection;
                 self.ids[n] = server;
             }
             let [quiet, _] = &self.secondaries[n];
             let leading = &self.primaries[n];
             let reply = if n == self.primary { leading } else { quiet };
             let trip = Duration::from_micros(500 + 7 * n as u64);
-            self.sdam.handle_connected(self.now, check, reply, trip);
+            self.sdam
+                .handle_connected(self.now, connection, reply, trip);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The model of errors of operations and of new connections (sections A.7 and A.8).
 
-use super::{Complaint, Facts, Mistake, Model, hello, topology};
+use super::{ExpectedError, Facts, Mistake, Model, hello, topology};
 use bson::{RawDocument, oid::ObjectId};
 use onionskin_core::{address::Address, error::TopologyVersion, sdam::Phase};
 use onionskin_simulations::strategies::{Cause, Failure};
@@ -99,7 +99,7 @@ impl Model {
             Class::Command if young => self.lose(address),
             Class::Timeout | Class::Command => {}
             Class::State(change, text) => {
-                let mut facts = Facts::unknown(Complaint::Text(text));
+                let mut facts = Facts::unknown(ExpectedError::Text(text));
                 if !self.makes(Mistake::ErrorVersionForgotten) {
                     facts.version = version;
                 }
@@ -120,7 +120,7 @@ impl Model {
 
     /// Makes the server `Unknown`, clears its pool and cancels its check (SDAM-100).
     fn lose(&mut self, address: &Address) {
-        self.update(address, Facts::unknown(Complaint::Text(String::new())));
+        self.update(address, Facts::unknown(ExpectedError::Text(String::new())));
         self.clear(address, None, false);
         if !self.makes(Mistake::NetworkErrorDoesNotCancel) {
             self.cancel_check(address);

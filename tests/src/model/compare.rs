@@ -1,6 +1,6 @@
 //! The comparison of the core's discovery machine with the model.
 
-use super::{Complaint, Facts, Mistake, Model, Server};
+use super::{ExpectedError, Facts, Mistake, Model, Server};
 use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
@@ -129,9 +129,9 @@ impl Model {
         let facts = &ours.facts;
         let error = theirs.error.as_ref().map(ToString::to_string);
         let agreed = match &facts.error {
-            Complaint::Unsaid => true,
-            Complaint::None => error.is_none(),
-            Complaint::Text(part) => error.as_ref().is_some_and(|text| text.contains(part)),
+            ExpectedError::Any => true,
+            ExpectedError::None => error.is_none(),
+            ExpectedError::Text(part) => error.as_ref().is_some_and(|text| text.contains(part)),
         };
         if !agreed {
             return Err(format!("error {error:?} instead of {:?}", facts.error));

@@ -39,7 +39,7 @@ pub(super) fn read(reply: &RawDocument, mistake: Option<Mistake>) -> Option<Fact
             _ => None,
         },
         cryptd: is_true(reply, "iscryptd"),
-        error: super::Complaint::None,
+        error: super::ExpectedError::None,
         round_trip: None,
     })
 }

@@ -21,7 +21,7 @@ pub use compare::{Machine, PoolView};
 pub use mistake::Mistake;
 
 use bson::oid::ObjectId;
-use monitor::{Credit, Monitor, Stream};
+use monitor::{Monitor, Stream, TokenBucket};
 use onionskin_core::{
     address::Address,
     description::{ServerType, TopologyType},
@@ -70,20 +70,20 @@ impl Config {
 
 /// The error that a server description must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Complaint {
+pub enum ExpectedError {
     /// No error.
     None,
     /// An error whose text contains this.
     Text(String),
     /// Any error or none, because the requirements do not specify it.
-    Unsaid,
+    Any,
 }
 
 /// The fields of a server description (table A.2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     kind: ServerType,
-    error: Complaint,
+    error: ExpectedError,
     min_wire: i64,
     max_wire: i64,
     me: Option<Address>,
@@ -104,7 +104,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    fn unknown(error: Complaint) -> Self {
+    fn unknown(error: ExpectedError) -> Self {
         Self {
             kind: ServerType::Unknown,
             error,
@@ -155,7 +155,7 @@ struct Server {
     monitor: Monitor,
     /// The time at which a failed check was last repeated at once.
     repeated: Option<Instant>,
-    credit: Credit,
+    tokens: TokenBucket,
     average: Option<Duration>,
     samples: Vec<Duration>,
     /// True if the server was `Unknown` since the last sample. Then the next sample is the average
@@ -188,7 +188,7 @@ pub struct Model {
     servers: BTreeMap<Address, Server>,
     /// The number of times that each address was added to the topology.
     lives: BTreeMap<Address, u64>,
-    newcomers: Credit,
+    first_checks: TokenBucket,
     now: Instant,
     /// The time of the next requests for checks by waiting operations.
     pace: Option<Instant>,
@@ -217,7 +217,7 @@ impl Model {
             max_set_version: None,
             servers: BTreeMap::new(),
             lives: BTreeMap::new(),
-            newcomers: Credit::of_topology(),
+            first_checks: TokenBucket::of_topology(),
             now: Instant::ZERO,
             pace: None,
             clears: Vec::new(),
@@ -317,7 +317,7 @@ impl Model {
         };
         let was_known = !server.facts.is_unknown();
         server.forget_round_trips();
-        self.update(address, Facts::unknown(Complaint::Text(String::new())));
+        self.update(address, Facts::unknown(ExpectedError::Text(String::new())));
         if !self.makes(Mistake::FailedCheckDoesNotClear) {
             let interrupt =
                 failure == Failure::Timeout && !self.makes(Mistake::TimeoutDoesNotInterrupt);
@@ -396,14 +396,14 @@ enum Failure {
 impl Server {
     fn new(life: u64, monitor: Monitor, now: Instant) -> Self {
         Self {
-            facts: Facts::unknown(Complaint::None),
+            facts: Facts::unknown(ExpectedError::None),
             life,
             pool: PoolView::None,
             generation: 0,
             services: BTreeMap::new(),
             monitor,
             repeated: None,
-            credit: Credit::of_server(now),
+            tokens: TokenBucket::of_server(now),
             average: None,
             samples: Vec::new(),
             is_lost: false,

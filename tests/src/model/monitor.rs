@@ -13,7 +13,7 @@ const EARLY: u32 = 10;
 
 /// The number of servers that are checked at once because another server named them. The limit is
 /// this driver's own, against servers that name new servers in each reply.
-const NEWCOMERS: u32 = 256;
+const FIRST_CHECKS: u32 = 256;
 
 /// A reply after which the monitor streams.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +44,13 @@ pub(super) enum Monitor {
 
 /// A budget of actions without a wait, kept as time: each action costs [`FLOOR`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Credit {
+pub(super) struct TokenBucket {
     left: Duration,
     counted: Instant,
     most: Duration,
 }
 
-impl Credit {
+impl TokenBucket {
     /// Returns the budget for early replies of a server.
     pub(super) fn of_server(now: Instant) -> Self {
         Self::full(EARLY, now)
@@ -58,7 +58,7 @@ impl Credit {
 
     /// Returns the budget for first checks of servers that other servers name.
     pub(super) fn of_topology() -> Self {
-        Self::full(NEWCOMERS, Instant::ZERO)
+        Self::full(FIRST_CHECKS, Instant::ZERO)
     }
 
     fn full(uses: u32, now: Instant) -> Self {
@@ -72,7 +72,7 @@ impl Credit {
 
     /// Takes one action from the budget. Returns false if the budget is empty: then the action has
     /// to wait for [`FLOOR`], and this time does not fill the budget.
-    fn spend(&mut self, now: Instant) -> bool {
+    fn take(&mut self, now: Instant) -> bool {
         let grown = self.left + now.saturating_since(self.counted);
         self.left = grown.min(self.most);
         self.counted = now;
@@ -197,7 +197,7 @@ impl Model {
             return;
         };
         let early = stream.awaited && now.saturating_since(began) < FLOOR;
-        if early && bounded && !server.credit.spend(now) {
+        if early && bounded && !server.tokens.take(now) {
             server.monitor = Monitor::Idle {
                 ended: now,
                 due: now + FLOOR,
@@ -251,7 +251,7 @@ impl Model {
             return Monitor::None;
         }
         let bounded = named && !self.makes(Mistake::NoBoundForNewServers);
-        if bounded && !self.newcomers.spend(self.now) {
+        if bounded && !self.first_checks.take(self.now) {
             return Monitor::Idle {
                 ended: self.now,
                 due: self.now + self.config.heartbeat,

@@ -1,6 +1,6 @@
 //! The model of changes of the topology by a server description (tables A.4 and A.5).
 
-use super::{Complaint, Facts, Mistake, Model, PoolView, Server};
+use super::{ExpectedError, Facts, Mistake, Model, PoolView, Server};
 use onionskin_core::{
     address::Address,
     description::{ServerType, TopologyType},
@@ -48,7 +48,7 @@ impl Model {
             && new.kind != ServerType::Unknown
             && new.set_name != self.set_name
         {
-            new = Facts::unknown(Complaint::Unsaid);
+            new = Facts::unknown(ExpectedError::Any);
         }
         self.put(address, new.clone());
         self.transition(address, &new);
@@ -78,7 +78,7 @@ impl Model {
             (T::Sharded, _) => self.remove(address),
 
             (T::ReplicaSetNoPrimary, S::Unknown | S::PossiblePrimary) => {}
-            (T::ReplicaSetNoPrimary, S::RsGhost) => self.meet_ghost(address),
+            (T::ReplicaSetNoPrimary, S::RsGhost) => self.on_ghost(address),
             (T::ReplicaSetNoPrimary, S::Standalone | S::Mongos | S::LoadBalancer) => {
                 self.remove(address);
             }
@@ -94,7 +94,7 @@ impl Model {
                 self.check_if_has_primary();
             }
             (T::ReplicaSetWithPrimary, S::RsGhost) => {
-                self.meet_ghost(address);
+                self.on_ghost(address);
                 self.check_if_has_primary();
             }
             (T::ReplicaSetWithPrimary, S::Standalone | S::Mongos | S::LoadBalancer) => {
@@ -133,21 +133,21 @@ impl Model {
         if self.makes(Mistake::MemberRemoves) {
             self.remove_all_but(new);
         }
-        self.hint(new);
-        if self.calls_itself_something_else(address, new) {
+        self.mark_possible_primary(new);
+        if self.has_other_me(address, new) {
             self.remove(address);
         }
     }
 
     fn update_rs_with_primary_from_member(&mut self, address: &Address, new: &Facts) {
         let other_set = self.set_name != new.set_name && !self.makes(Mistake::SetNameIgnored);
-        if other_set || self.calls_itself_something_else(address, new) {
+        if other_set || self.has_other_me(address, new) {
             self.remove(address);
             return self.check_if_has_primary();
         }
         if !self.has_primary() {
             self.kind = TopologyType::ReplicaSetNoPrimary;
-            self.hint(new);
+            self.mark_possible_primary(new);
         }
     }
 
@@ -160,11 +160,14 @@ impl Model {
         }
         if self.is_stale_primary(new) && !self.makes(Mistake::AnyPrimaryAccepted) {
             let text = "primary marked stale due to electionId/setVersion mismatch";
-            self.put(address, Facts::unknown(Complaint::Text(text.to_owned())));
+            self.put(
+                address,
+                Facts::unknown(ExpectedError::Text(text.to_owned())),
+            );
             return self.check_if_has_primary();
         }
         if !self.makes(Mistake::OldPrimaryStays) {
-            self.dethrone_all_but(address);
+            self.replace_other_primaries(address);
         }
         for member in new.members() {
             self.add(member, true);
@@ -177,7 +180,7 @@ impl Model {
 
     /// Makes every other primary `Unknown` and requests its check (SDAM-74), without clearing its
     /// pool (SDAM-75). This is step 3 of updateRSFromPrimary.
-    fn dethrone_all_but(&mut self, address: &Address) {
+    fn replace_other_primaries(&mut self, address: &Address) {
         let old: Vec<Address> = self
             .servers
             .iter()
@@ -186,7 +189,7 @@ impl Model {
             .collect();
         for other in old {
             let text = "primary marked stale due to discovery of newer primary";
-            self.put(&other, Facts::unknown(Complaint::Text(text.to_owned())));
+            self.put(&other, Facts::unknown(ExpectedError::Text(text.to_owned())));
             if self.makes(Mistake::OldPrimaryCleared) {
                 self.clear(&other, None, false);
             }
@@ -209,14 +212,14 @@ impl Model {
         servers.any(|s| s.facts.kind == ServerType::RsPrimary)
     }
 
-    fn meet_ghost(&mut self, address: &Address) {
+    fn on_ghost(&mut self, address: &Address) {
         if self.makes(Mistake::GhostRemoved) {
             self.remove(address);
         }
     }
 
     /// Makes an `Unknown` server that a member names as primary a `PossiblePrimary`.
-    fn hint(&mut self, new: &Facts) {
+    fn mark_possible_primary(&mut self, new: &Facts) {
         if let Some(primary) = &new.primary
             && let Some(server) = self.servers.get_mut(primary)
             && server.facts.kind == ServerType::Unknown
@@ -225,7 +228,7 @@ impl Model {
         }
     }
 
-    fn calls_itself_something_else(&self, address: &Address, new: &Facts) -> bool {
+    fn has_other_me(&self, address: &Address, new: &Facts) -> bool {
         if self.makes(Mistake::MeIgnored) {
             return false;
         }

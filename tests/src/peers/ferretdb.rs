@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use super::process::{Peer, Stream};
-use super::{Certificates, START_TIMEOUT, Scratch, built, needed, say};
+use super::{Certificates, START_TIMEOUT, Scratch, built, or_skip, print_line};
 
 /// The user that FerretDB creates with authentication. Its database is `admin`.
 const USERNAME: &str = "onionskin";
@@ -90,7 +90,7 @@ impl FerretDb {
 /// Starts FerretDB with an empty database. Returns `None`, after a message, if it is skipped.
 pub fn ferretdb(options: FerretDb) -> io::Result<Option<Peer>> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let Some(binary) = needed("FerretDB", BUILT.get_or_init(|| built("ferretdb")).clone()) else {
+    let Some(binary) = or_skip("FerretDB", BUILT.get_or_init(|| built("ferretdb")).clone()) else {
         return Ok(None);
     };
     let data = Scratch::new()?;
@@ -106,7 +106,7 @@ pub fn ferretdb(options: FerretDb) -> io::Result<Option<Peer>> {
     }
     let address = peer.address()?;
     TcpStream::connect_timeout(&address, START_TIMEOUT)?;
-    say(&format!("PEER: FerretDB at {address}, {options:?}"));
+    print_line(&format!("PEER: FerretDB at {address}, {options:?}"));
     Ok(Some(peer))
 }
 

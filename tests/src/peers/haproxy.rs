@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use super::process::Peer;
-use super::{Scratch, built, needed, say};
+use super::{Scratch, built, or_skip, print_line};
 
 /// The version of the PROXY protocol that HAProxy uses for connections to the services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum ProxyProtocol {
 /// `loadBalanced=true`.
 pub fn haproxy(services: &[SocketAddr], protocol: ProxyProtocol) -> io::Result<Option<Peer>> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let Some(program) = needed("HAProxy", BUILT.get_or_init(|| built("haproxy")).clone()) else {
+    let Some(program) = or_skip("HAProxy", BUILT.get_or_init(|| built("haproxy")).clone()) else {
         return Ok(None);
     };
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -38,7 +38,7 @@ pub fn haproxy(services: &[SocketAddr], protocol: ProxyProtocol) -> io::Result<O
     let uri = format!("mongodb://{address}/?loadBalanced=true");
     let mut peer = Peer::start_on("HAProxy", command, listener, uri)?;
     peer.keep(directory);
-    say(&format!("PEER: HAProxy at {address}, {protocol:?}"));
+    print_line(&format!("PEER: HAProxy at {address}, {protocol:?}"));
     Ok(Some(peer))
 }
 

@@ -75,7 +75,7 @@ pub fn serve<'a>(arguments: impl IntoIterator<Item = &'a str>) -> io::Result<Pee
     }
     let mut peer = Peer::start_by_first_line("onionskin serve", command, START_TIMEOUT)?;
     peer.keep(certificates);
-    say(&format!(
+    print_line(&format!(
         "PEER: onionskin serve {} at {}",
         arguments.join(" "),
         peer.address()?
@@ -143,22 +143,22 @@ fn workspace_root() -> &'static Path {
 }
 
 /// Prints a message if something is missing, or panics with `CI=true`.
-fn needed<T>(what: &str, found: Result<T, String>) -> Option<T> {
+fn or_skip<T>(what: &str, found: Result<T, String>) -> Option<T> {
     let strict = std::env::var("CI").is_ok_and(|value| value == "true");
-    settle(what, found, strict, say)
+    settle(what, found, strict, print_line)
 }
 
 fn settle<T>(
     what: &str,
     found: Result<T, String>,
     strict: bool,
-    say: impl FnOnce(&str),
+    print_line: impl FnOnce(&str),
 ) -> Option<T> {
     match found {
         Ok(found) => Some(found),
         Err(lack) if strict => panic!("CI=true and {what} cannot take part: {lack}"),
         Err(lack) => {
-            say(&format!("SKIPPED: {what} cannot take part: {lack}"));
+            print_line(&format!("SKIPPED: {what} cannot take part: {lack}"));
             None
         }
     }
@@ -166,13 +166,13 @@ fn settle<T>(
 
 /// Returns the program of a driver, and prints that the driver takes part.
 fn driver(what: &str, found: Result<PathBuf, String>) -> Option<PathBuf> {
-    let path = needed(what, found)?;
-    say(&format!("PEER: {what}"));
+    let path = or_skip(what, found)?;
+    print_line(&format!("PEER: {what}"));
     Some(path)
 }
 
 /// Writes one line to standard error. libtest captures only the output of the print macros.
-fn say(line: &str) {
+fn print_line(line: &str) {
     // A closed standard error must not make a passing test fail.
     drop(writeln!(io::stderr(), "{line}"));
 }

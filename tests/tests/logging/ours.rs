@@ -265,13 +265,13 @@ fn what_matters_is_told_above_the_details() {
 
 /// Starts a server that notes each connection and its first byte, and then closes the connection.
 /// Returns its port.
-fn listen(diary: Arc<Mutex<Vec<&'static str>>>) -> u16 {
+fn listen(events: Arc<Mutex<Vec<&'static str>>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {
         let note = |word| {
-            let mut diary = diary.lock().unwrap_or_else(PoisonError::into_inner);
-            diary.push(word);
+            let mut events = events.lock().unwrap_or_else(PoisonError::into_inner);
+            events.push(word);
         };
         for mut stream in listener.incoming().map_while(Result::ok) {
             note("client connected");
@@ -288,9 +288,9 @@ fn listen(diary: Arc<Mutex<Vec<&'static str>>>) -> u16 {
 fn a_check_is_told_before_its_socket_exists() {
     // The heartbeat started event comes before the socket is created (EVT-18; B.3, heartbeat 1).
     for _ in 0..20 {
-        let diary: Arc<Mutex<Vec<&'static str>>> = Arc::default();
-        let port = listen(diary.clone());
-        let notes = diary.clone();
+        let events: Arc<Mutex<Vec<&'static str>>> = Arc::default();
+        let port = listen(events.clone());
+        let notes = events.clone();
         let listener = Arc::new(move |event: &Event| {
             let word = match &event.kind {
                 EventKind::Sdam(SdamEvent::HeartbeatStarted { .. }) => "heartbeat started",
@@ -310,14 +310,14 @@ fn a_check_is_told_before_its_socket_exists() {
                 .await
                 .expect("the end");
         });
-        let diary = diary.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = events.lock().unwrap_or_else(PoisonError::into_inner);
         let expected = [
             "heartbeat started",
             "client connected",
             "client hello received",
             "heartbeat failed",
         ];
-        assert_eq!(diary.get(..4), Some(&expected[..]), "{diary:?}");
+        assert_eq!(events.get(..4), Some(&expected[..]), "{events:?}");
     }
 }
 

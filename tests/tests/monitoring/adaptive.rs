@@ -2,7 +2,7 @@
 //! reads and retryable writes about overload.
 
 use crate::{
-    diary::command_name,
+    event_log::command_name,
     scene::{Scene, Watched, any_topology, play, replica_set, replica_set_of},
 };
 use bson::{Document, doc};
@@ -39,7 +39,7 @@ fn client(scene: &Scene, options: &str) -> Watched {
 fn attempts(watched: &Watched, command: &str) -> Vec<Instant> {
     let name = format!("{command} started");
     watched
-        .diary
+        .events
         .times(|event| command_name(event).as_deref() == Some(name.as_str()))
 }
 
@@ -47,10 +47,10 @@ fn attempts(watched: &Watched, command: &str) -> Vec<Instant> {
 async fn durations(scene: &Scene, watched: &Watched) -> Vec<Duration> {
     let mut durations = Vec::new();
     for id in 0..SAMPLES {
-        let begun = scene.now();
+        let started = scene.now();
         let error = watched.insert(id).await.expect_err("it is overloaded");
         assert!(error.has_label(&Label::SystemOverloadedError), "{error:?}");
-        durations.push(scene.now().saturating_since(begun));
+        durations.push(scene.now().saturating_since(started));
     }
     durations
 }
@@ -129,7 +129,7 @@ fn an_overloaded_server_is_asked_as_often_as_the_option_says() {
 
 /// Returns the members to which `find` commands were sent.
 fn asked(watched: &Watched) -> Vec<String> {
-    watched.diary.notes(|event| match &event.kind {
+    watched.events.notes(|event| match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, .. }) if &*facts.name == "find" => {
             Some(facts.address.to_string())
         }
@@ -198,7 +198,7 @@ async fn fail_in_turn<T: Send + 'static>(
     let task = scene.spawn(operation);
     // The operation before this one may have left the server unknown until its next heartbeat.
     let until = Duration::from_secs(60);
-    let has_failed = || watched.diary.count(failed(command)) > 0;
+    let has_failed = || watched.events.count(failed(command)) > 0;
     scene.until_within(until, "a failure", has_failed).await;
     scene.fail(0, "alwaysOn", then).await;
     scene
@@ -264,7 +264,7 @@ fn only_the_attempt_after_overload_waits() {
         insert_in_turn(&scene, &watched, points).await;
         for command in ["find", "insert"] {
             let times = attempts(&watched, command);
-            let failures = watched.diary.times(failed(command));
+            let failures = watched.events.times(failed(command));
             assert_eq!((times.len(), failures.len()), (3, 3), "{command}");
             assert!(times[1].saturating_since(failures[0]) > 5 * MS);
             assert_eq!(times[2], failures[1], "at once");
@@ -319,11 +319,11 @@ fn a_time_limit_is_not_slept_away() {
         let limit = 100 * MS;
         let mut early = 0;
         for _ in 0..SAMPLES {
-            let begun = scene.now();
+            let started = scene.now();
             let things = watched.things();
             let find = things.find_one(doc! {}).timeout(limit);
             let error = find.await.expect_err("it is overloaded");
-            let took = scene.now().saturating_since(begun);
+            let took = scene.now().saturating_since(started);
             assert!(took <= limit, "{took:?}");
             early += i32::from(error.code() == Some(462) && took < limit / 2);
         }

@@ -2,8 +2,8 @@
 //! `unified/pool-clear-checkout-error`.
 
 use crate::{
-    diary::{command_name, connection_closed, pool_cleared, pool_name, unknown},
-    scene::{any_topology, play, replica_set_of, sharded_alone, with_login},
+    event_log::{command_name, connection_closed, pool_cleared, pool_name, unknown},
+    scene::{any_topology, authenticated, play, replica_set_of, sharded_alone},
 };
 use bson::{Document, doc};
 use onionskin_core::error::{Error, ErrorKind};
@@ -16,7 +16,7 @@ fn a_failed_login_resets_server_and_pool(
     options: &str,
     is_expected: fn(&Error) -> bool,
 ) {
-    play(any_topology().map(with_login), |scene| async move {
+    play(any_topology().map(authenticated), |scene| async move {
         let mut data = doc! { "failCommands": ["saslContinue"], "appName": app };
         data.extend(effect.clone());
         scene.fail(0, doc! { "times": 1 }, data).await;
@@ -28,7 +28,7 @@ fn a_failed_login_resets_server_and_pool(
         watched.insert_many([5, 6]).await.expect("a login");
         watched.assert_count(1, "unknown", unknown);
         watched.assert_count(1, "pool cleared", pool_cleared);
-        let commands = watched.diary.notes(command_name);
+        let commands = watched.events.notes(command_name);
         assert_eq!(commands, ["insert started", "insert succeeded"]);
         watched.end().await;
     });
@@ -89,7 +89,7 @@ fn a_server_that_shuts_down_in_a_login_is_reset() {
 /// connection is closed (SDAM-117).
 #[test]
 fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
-    play(any_topology().map(with_login), |scene| async move {
+    play(any_topology().map(authenticated), |scene| async move {
         let data = doc! {
             "failCommands": ["saslContinue"], "appName": "authErrorTest", "errorCode": 18,
         };
@@ -101,7 +101,7 @@ fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
             .wait_for(1, "connection closed", connection_closed)
             .await;
         let wanted = ["check out started", "cleared", "connection closed"];
-        let told = watched.diary.notes(pool_name);
+        let told = watched.events.notes(pool_name);
         let told: Vec<&str> = told
             .into_iter()
             .filter(|name| wanted.contains(name))
@@ -117,7 +117,7 @@ fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
 #[test]
 fn a_read_whose_login_meets_a_shutdown_is_tried_again() {
     let deployments = [replica_set_of(1), sharded_alone()];
-    play(deployments.map(with_login), |scene| async move {
+    play(deployments.map(authenticated), |scene| async move {
         let app = "shutdownInLogin";
         let data = doc! {
             "failCommands": ["saslContinue"], "appName": app, "errorCode": 91,

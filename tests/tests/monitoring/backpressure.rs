@@ -2,7 +2,7 @@
 //! and the prose test about backpressure of pools (SDAM prose 10).
 
 use crate::{
-    diary::{
+    event_log::{
         became, check_out_failed, connection_closed, connection_ready, pool_cleared, server_changed,
     },
     scene::{Scene, play, replica_set, sharded_alone, standalone},
@@ -160,7 +160,7 @@ fn a_limit_of_new_connections_clears_no_pool() {
             for find in finds.collect::<Vec<_>>() {
                 found += usize::from(find.join().await.is_ok());
             }
-            let failed = watched.diary.count(check_out_failed);
+            let failed = watched.events.count(check_out_failed);
             assert!(failed >= 10, "{failed} checkouts failed");
             assert!(found >= 20, "{found} finds succeeded");
             watched.assert_count(0, "pool cleared", pool_cleared);

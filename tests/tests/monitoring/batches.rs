@@ -2,7 +2,7 @@
 //! MSG-32), and its result if a batch fails (RW-19, RW-29).
 
 use crate::{
-    diary::Diary,
+    event_log::EventLog,
     scene::{Scene, Watched, play, replica_set, standalone},
 };
 use bson::{Bson, Document, doc};
@@ -31,8 +31,8 @@ fn limited(mut options: DeploymentOptions) -> DeploymentOptions {
 }
 
 /// Returns the `insert` commands that were sent, retries included.
-fn sent(diary: &Diary) -> Vec<Sent> {
-    diary.notes(|event| match &event.kind {
+fn sent(events: &EventLog) -> Vec<Sent> {
+    events.notes(|event| match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, command, .. })
             if &*facts.name == "insert" =>
         {
@@ -52,8 +52,8 @@ fn sent(diary: &Diary) -> Vec<Sent> {
     })
 }
 
-fn sent_ids(diary: &Diary) -> Vec<Vec<i32>> {
-    sent(diary).into_iter().map(|sent| sent.ids).collect()
+fn sent_ids(events: &EventLog) -> Vec<Vec<i32>> {
+    sent(events).into_iter().map(|sent| sent.ids).collect()
 }
 
 fn documents(ids: impl IntoIterator<Item = i32>) -> Vec<Document> {
@@ -101,7 +101,7 @@ fn a_list_is_split_by_the_number_of_documents() {
             let places: Vec<usize> = result.inserted_ids.keys().copied().collect();
             assert_eq!(places, (0..8).collect::<Vec<_>>());
             assert_eq!(result.inserted_ids[&7], Bson::Int32(7));
-            let sent = sent(&watched.diary);
+            let sent = sent(&watched.events);
             let ids: Vec<_> = sent.iter().map(|sent| &sent.ids[..]).collect();
             assert_eq!(ids, [&[0, 1, 2][..], &[3, 4, 5], &[6, 7]]);
             assert!(sent.iter().all(|s| s.operation == sent[0].operation));
@@ -137,7 +137,7 @@ fn a_list_is_split_by_the_size_of_the_message() {
             assert_eq!(count, Ok(40));
         }
         // A message with one document more would be too long.
-        let sent = sent(&watched.diary);
+        let sent = sent(&watched.events);
         let last = sent.len() - 1;
         let size = doc! { "_id": 0, "t": "x".repeat(59) }
             .to_vec()
@@ -169,14 +169,14 @@ fn a_document_over_the_limit_ends_the_insert_where_it_stands() {
         let error = error.expect_err("one is too large");
         assert!(is_limit(&error), "{error:?}");
         assert_eq!(inserted(&error), [0, 1, 2, 3]);
-        assert_eq!(sent_ids(&watched.diary), [vec![0, 1, 2], vec![3]]);
+        assert_eq!(sent_ids(&watched.events), [vec![0, 1, 2], vec![3]]);
         assert_eq!(stored(&watched).await, [0, 1, 2, 3]);
         // A single document that is too large is also refused, and its connection stays open.
         let error = watched.things().insert_one(&large).await;
         assert!(is_limit(&error.expect_err("too large")));
         let error = watched.things().insert_many([large]).await;
         assert!(inserted(&error.expect_err("too large")).is_empty());
-        assert_eq!(sent(&watched.diary).len(), 2);
+        assert_eq!(sent(&watched.events).len(), 2);
         // The limit applies to documents. An update statement contains a document and may be
         // larger.
         let text = "x".repeat(970);
@@ -200,7 +200,11 @@ fn an_ordered_insert_ends_with_the_batch_that_failed() {
             assert_eq!(fault(&error).written, 4);
             assert_eq!(inserted(&error), [0, 1, 2, 3]);
             assert!(error.server().is_some());
-            assert_eq!(sent(&watched.diary).len(), 3, "the third batch is not sent");
+            assert_eq!(
+                sent(&watched.events).len(),
+                3,
+                "the third batch is not sent"
+            );
             assert_eq!(stored(&watched).await, [0, 1, 2, 3, 4]);
             watched.end().await;
         },
@@ -222,7 +226,7 @@ fn an_unordered_insert_tries_every_batch_and_tells_all_that_failed() {
             assert_eq!(failed(&error), [1, 3, 5, 8]);
             assert_eq!(fault(&error).written, 5);
             assert_eq!(inserted(&error), [0, 2, 4, 6, 7]);
-            assert_eq!(sent(&watched.diary).len(), 4 + 3);
+            assert_eq!(sent(&watched.events).len(), 4 + 3);
             assert_eq!(stored(&watched).await, (0..9).collect::<Vec<_>>());
             watched.end().await;
         },
@@ -249,9 +253,9 @@ async fn hold_second_batch(
         }
         insert.await
     });
-    let diary = watched.diary.clone();
+    let events = watched.events.clone();
     scene
-        .until("a second batch", || sent(&diary).len() == 2)
+        .until("a second batch", || sent(&events).len() == 2)
         .await;
     scene.pause(100).await;
     task
@@ -274,7 +278,7 @@ fn a_batch_that_meets_a_step_down_is_repeated_as_it_was() {
             .await;
         let result = task.join().await.expect("it goes on at another primary");
         assert_eq!(result.inserted_ids.len(), 9);
-        let sent = sent(&watched.diary);
+        let sent = sent(&watched.events);
         let ids: Vec<_> = sent.iter().map(|sent| sent.ids[0]).collect();
         assert_eq!(ids, [0, 3, 3, 6], "{sent:?}");
         assert_eq!(sent[1], sent[2]);
@@ -303,7 +307,7 @@ fn a_batch_that_was_applied_is_not_applied_again_by_its_retry() {
         scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
         let result = scene.ended("the result", task).await;
         assert_eq!(result.expect("a reply").inserted_ids.len(), 9);
-        let sent = sent(&watched.diary);
+        let sent = sent(&watched.events);
         let ids: Vec<_> = sent.iter().map(|sent| sent.ids[0]).collect();
         assert_eq!(ids, [0, 3, 6, 6], "{sent:?}");
         assert_eq!(sent[2], sent[3]);
@@ -330,7 +334,7 @@ fn an_error_of_the_network_ends_the_insert_and_tells_what_was_inserted() {
         let earlier = partial.earlier.as_ref().expect("one was there before");
         assert_eq!((failed(earlier), fault(earlier).written), (vec![1], 2));
         scene.fail_no_more(0).await;
-        assert_eq!(sent(&watched.diary).len(), 1 + 2);
+        assert_eq!(sent(&watched.events).len(), 1 + 2);
         watched.end().await;
     });
 }
@@ -350,7 +354,7 @@ fn an_insert_that_is_dropped_in_its_second_batch_leaves_the_others_unsent() {
         let left = scene.leave_after(Duration::from_millis(250), insert).await;
         assert!(left.is_none(), "{left:?}");
         scene.pause(2_000).await;
-        assert_eq!(sent_ids(&watched.diary), [[0, 1, 2], [3, 4, 5]]);
+        assert_eq!(sent_ids(&watched.events), [[0, 1, 2], [3, 4, 5]]);
         assert_eq!(stored(&watched).await, (0..6).collect::<Vec<_>>());
         watched.end().await;
     });
@@ -396,10 +400,10 @@ fn an_unacknowledged_insert_sends_all_batches() {
         let watched = scene.client("");
         let insert = watched.things();
         let insert = insert.insert_many(documents(0..8));
-        let result = insert.write_concern(WriteConcern::nodes(0)).await;
+        let result = insert.write_concern(WriteConcern::members(0)).await;
         assert_eq!(result.expect("sent").inserted_ids.len(), 8);
         scene.pause(100).await;
-        assert_eq!(sent_ids(&watched.diary).len(), 3);
+        assert_eq!(sent_ids(&watched.events).len(), 3);
         assert_eq!(stored(&watched).await, (0..8).collect::<Vec<_>>());
         watched.end().await;
     });
@@ -435,7 +439,7 @@ fn an_empty_list_is_refused() {
         let error = watched.things().insert_many(documents([])).await;
         let error = error.expect_err("there is nothing to insert");
         assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }));
-        assert_eq!(sent(&watched.diary), []);
+        assert_eq!(sent(&watched.events), []);
         watched.end().await;
     });
 }

@@ -3,7 +3,7 @@
 //! `pool-clear-min-pool-size-error` and `serverMonitoringMode`.
 
 use crate::{
-    diary::{
+    event_log::{
         command_name, connection_closed, connection_ready, heartbeat, heartbeat_failed,
         heartbeat_started, heartbeat_succeeded, pool_cleared, pool_name, pool_ready, unknown,
     },
@@ -32,7 +32,7 @@ async fn first_hellos_fail(scene: Scene, app: &str, times: i32, effect: Document
         .insert_many([1, 2])
         .await
         .expect("it comes to itself");
-    let commands = watched.diary.notes(command_name);
+    let commands = watched.events.notes(command_name);
     assert_eq!(commands, ["insert started", "insert succeeded"]);
     watched.assert_count(0, "pool cleared", pool_cleared);
     watched.end().await;
@@ -212,7 +212,7 @@ const INTERRUPTED: [&str; 6] = [
 ];
 
 fn assert_pool(watched: &Watched, expected: &[&str]) {
-    let told = watched.diary.notes(pool_name);
+    let told = watched.events.notes(pool_name);
     let names = [
         "checked out",
         "checked in",
@@ -236,7 +236,7 @@ fn a_check_that_times_out_interrupts_operations() {
     play([replica_set(), sharded_alone()], |scene| async move {
         let watched = interrupted(&scene, "interruptInUse", "retryReads=false", "find").await;
         assert_pool(&watched, &INTERRUPTED);
-        let commands = watched.diary.notes(command_name);
+        let commands = watched.events.notes(command_name);
         let expected = [
             "insert started",
             "insert succeeded",
@@ -275,7 +275,7 @@ fn a_write_that_was_interrupted_is_tried_again() {
 }
 
 fn assert_retried(watched: &Watched, command: &str) {
-    let commands = watched.diary.notes(command_name);
+    let commands = watched.events.notes(command_name);
     let of = |what: &str| format!("{command} {what}");
     let expected = [of("started"), of("failed"), of("started"), of("succeeded")];
     assert_eq!(commands[2..], expected);
@@ -310,7 +310,7 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
         ping().await.expect("a reply");
         watched.assert_count(2, "pool ready", pool_ready);
         // Counts only connections that became ready after the clear. The older ones are stale.
-        let first = watched.diary.times(pool_ready)[1];
+        let first = watched.events.times(pool_ready)[1];
         let of_second = |event: &Event| connection_ready(event) && event.at >= first;
         watched.wait_for(10, "connection ready", of_second).await;
         watched.end().await;
@@ -322,7 +322,7 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
 #[test]
 fn a_login_that_fails_in_the_background_clears_the_pool_and_a_hello_does_not() {
     play(
-        any_topology().map(crate::scene::with_login),
+        any_topology().map(crate::scene::authenticated),
         |scene| async move {
             let options = "appname=authErrorTest&minPoolSize=1";
             let data = doc! {
@@ -334,7 +334,7 @@ fn a_login_that_fails_in_the_background_clears_the_pool_and_a_hello_does_not() {
             watched
                 .wait_for(1, "connection closed", connection_closed)
                 .await;
-            let told = watched.diary.notes(pool_name);
+            let told = watched.events.notes(pool_name);
             let expected = [
                 "created",
                 "ready",
@@ -379,7 +379,7 @@ async fn first_heartbeats(scene: Scene, options: &str) -> Vec<(&'static str, boo
     watched
         .wait_for(2, "heartbeat started", heartbeat_started)
         .await;
-    let heartbeats = watched.diary.notes(heartbeat);
+    let heartbeats = watched.events.notes(heartbeat);
     watched.end().await;
     heartbeats[..3].to_vec()
 }

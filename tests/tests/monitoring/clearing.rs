@@ -3,7 +3,7 @@
 //! that it finds.
 
 use crate::{
-    diary::{
+    event_log::{
         command_name, connection_closed, connection_created, pool_cleared, pool_name, pool_ready,
         unknown,
     },
@@ -19,10 +19,10 @@ use std::time::Duration;
 
 /// Blocks `find` commands of this client for a time.
 async fn hold(scene: &Scene, mode: impl Into<bson::Bson>, app: &str, millis: i32) {
-    let held = doc! {
+    let delay = doc! {
         "failCommands": ["find"], "appName": app, "blockConnection": true, "blockTimeMS": millis,
     };
-    scene.fail(scene.primary(), mode, held).await;
+    scene.fail(scene.primary(), mode, delay).await;
 }
 
 async fn insert_many(watched: &Watched, ids: std::ops::Range<i32>) {
@@ -79,10 +79,10 @@ fn a_reply_that_is_far_too_late_costs_its_connection() {
         // A time limit would be sent to the server, which would reply in time (SEL-59).
         let found = scene.leave_after(Duration::from_millis(50), find).await;
         assert_eq!(found, None, "it is held");
-        let begun = scene.now();
+        let start = scene.now();
         let found = things.find_one(doc! { "_id": 1 }).await;
         assert_eq!(found, Ok(Some(doc! { "_id": 1 })));
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         let (least, most) = (DRAIN_LIMIT, DRAIN_LIMIT + Duration::from_millis(50));
         assert!((least..most).contains(&took), "{took:?}");
         watched.assert_count(2, "connection created", connection_created);
@@ -121,9 +121,9 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
         assert_eq!(missed, 200);
         // A request that is only partly written at the time limit costs its connection. This is
         // rare.
-        let closed = watched.diary.count(connection_closed);
+        let closed = watched.events.count(connection_closed);
         assert!(closed <= 30, "{closed} connections for {missed} operations");
-        let made = watched.diary.count(connection_created);
+        let made = watched.events.count(connection_created);
         assert!(made <= 10 + closed, "{made} connections");
         watched.assert_count(0, "unknown", unknown);
         scene.fail_no_more(scene.primary()).await;
@@ -204,7 +204,7 @@ fn who_chooses_a_server_finds_its_pool_open() {
         assert!(failed > 0, "nobody was disturbed");
         // No check out fails directly after its start.
         let mut last = std::collections::BTreeMap::new();
-        let asked = watched.diary.notes(|event| {
+        let asked = watched.events.notes(|event| {
             let EventKind::Pool(pool) = &event.kind else {
                 return None;
             };
@@ -213,7 +213,7 @@ fn who_chooses_a_server_finds_its_pool_open() {
         for (address, what) in asked {
             let before = last.insert(address, what);
             let is_refused = (before, what) == (Some("check out started"), "check out failed");
-            assert!(!is_refused, "{:#?}", watched.diary.names());
+            assert!(!is_refused, "{:#?}", watched.events.names());
         }
         assert_changes_come_together(&watched);
         watched.end().await;
@@ -224,7 +224,7 @@ fn who_chooses_a_server_finds_its_pool_open() {
 /// the time at which its server is found.
 fn assert_changes_come_together(watched: &Watched) {
     let changes = watched
-        .diary
+        .events
         .notes(|event| change(event).map(|change| (event.at, change)));
     let mut clears = 0;
     for (at, (address, is_pool, is_on)) in &changes {
@@ -298,7 +298,7 @@ fn a_cursor_outlives_the_clear_of_its_pool() {
     play([standalone(), replica_set_of(1)], |scene| async move {
         let watched = scene.client(BATCHES);
         let mut cursor = open_cursor(&watched).await;
-        let ready = watched.diary.count(pool_ready);
+        let ready = watched.events.count(pool_ready);
         clear(&scene, &watched).await;
         watched.find().await.expect("a reply");
         watched.assert_count(ready + 1, "pool ready", pool_ready);

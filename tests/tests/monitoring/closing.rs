@@ -2,7 +2,7 @@
 //! the mistake that it finds.
 
 use crate::{
-    diary::{Diary, connection_closed, connection_ready, pool_cleared},
+    event_log::{EventLog, connection_closed, connection_ready, pool_cleared},
     scene::{Scene, play, replica_set, standalone},
 };
 use bson::{Document, doc};
@@ -161,12 +161,12 @@ struct Stage {
     scene: Scene,
     client: Client<Slow>,
     closings: Arc<Closings>,
-    diary: Diary,
+    events: EventLog,
 }
 
 impl Stage {
     async fn new(scene: &Scene, options: &str) -> Self {
-        let (closings, diary) = (Arc::new(Closings::default()), Diary::default());
+        let (closings, events) = (Arc::new(Closings::default()), EventLog::default());
         let runtime = Slow {
             inner: scene.runtime.clone(),
             closings: closings.clone(),
@@ -175,7 +175,7 @@ impl Stage {
         let client = Client::builder_from_uri(runtime, &scene.uri("member0", &options))
             .expect("a connection string")
             .environment(Environment::default())
-            .event_listener(diary.listener())
+            .event_listener(events.listener())
             .build()
             .expect("a client");
         *closings.client.lock().expect("no panic") = Some(client.clone());
@@ -183,7 +183,7 @@ impl Stage {
             scene: scene.clone(),
             client,
             closings,
-            diary,
+            events,
         };
         stage.find().await.expect("a reply");
         stage
@@ -253,15 +253,15 @@ fn others_go_on_while_stale_sockets_close() {
     play([standalone()], |scene| async move {
         let stage = Stage::new(&scene, "maxConnecting=30").await;
         stage.connect(30).await;
-        assert!(stage.diary.count(connection_ready) >= 30);
+        assert!(stage.events.count(connection_ready) >= 30);
         let since = stage.closed();
         stage
             .fail("find", 1, doc! { "closeConnection": true })
             .await;
         stage.find().await.expect_err("it breaks");
-        assert_eq!(stage.diary.count(pool_cleared), 1);
+        assert_eq!(stage.events.count(pool_cleared), 1);
         scene.pause(1).await;
-        assert!(stage.diary.count(connection_closed) >= 30);
+        assert!(stage.events.count(connection_closed) >= 30);
         stage.assert_closed(30, since, "a clear");
         stage.find().await.expect("a reply");
         stage.end().await;
@@ -338,12 +338,12 @@ fn a_close_does_not_wait_for_ever_for_a_lost_server() {
             let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
             scene.pause(40).await;
             assert_eq!(watched.client.counts().in_use, 1);
-            let (client, begun) = (watched.client.clone(), scene.now());
+            let (client, start) = (watched.client.clone(), scene.now());
             let close = scene.spawn(async move { client.shutdown().await });
             scene
                 .until_within(Duration::from_secs(60), "the close", || close.is_over())
                 .await;
-            let took = scene.now().saturating_since(begun);
+            let took = scene.now().saturating_since(start);
             // The time contains the current check, a failed check, and the end of the sessions.
             assert!(took <= Duration::from_secs(12), "{mode}: {took:?}");
             let error = find.join().await.expect_err("its server is lost");

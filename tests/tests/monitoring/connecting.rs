@@ -2,11 +2,11 @@
 //! test names the mistake that it finds.
 
 use crate::{
-    diary::{
+    event_log::{
         check_out_failed, connection_closed, connection_created, connection_ready, pool_cleared,
         unknown,
     },
-    scene::{Scene, play, replica_set, standalone, with_login},
+    scene::{Scene, authenticated, play, replica_set, standalone},
 };
 use bson::doc;
 use onionskin_core::error::ErrorKind;
@@ -29,7 +29,7 @@ fn a_connection_outlives_who_it_was_made_for() {
             scene.pause(50).await;
             let find = scene.leave_after(moment, watched.find());
             let found = find.await;
-            let is_left = watched.diary.count(connection_created) > 0 && found.is_none();
+            let is_left = watched.events.count(connection_created) > 0 && found.is_none();
             if n % 2 == 0 {
                 // The next operation gets the connection, if the connection is still being
                 // established.
@@ -42,10 +42,10 @@ fn a_connection_outlives_who_it_was_made_for() {
             assert_eq!(watched.client.counts().waiting, 0);
             // If the operation was dropped after a part of its request was written, its connection
             // is closed.
-            let made = watched.diary.count(connection_created);
-            let closed = watched.diary.count(connection_closed);
+            let made = watched.events.count(connection_created);
+            let closed = watched.events.count(connection_closed);
             assert_eq!(made, closed + 1, "{moment:?}");
-            let failed = watched.diary.count(check_out_failed);
+            let failed = watched.events.count(check_out_failed);
             assert!(is_left || failed == 0, "{moment:?}");
             watched.end().await;
         }
@@ -62,11 +62,13 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
             let watched = scene.client(options);
             scene.pause(50).await;
             if slow {
-                let held = doc! {
+                let delay = doc! {
                     "failCommands": ["hello", "isMaster"], "appName": "short",
                     "blockConnection": true, "blockTimeMS": 300,
                 };
-                scene.fail(scene.primary(), doc! { "times": 2 }, held).await;
+                scene
+                    .fail(scene.primary(), doc! { "times": 2 }, delay)
+                    .await;
             }
             let mut missed = 0;
             // A limit of zero means no limit.
@@ -86,10 +88,10 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
             if slow {
                 // All operations waited for the same few connections, which were established in the
                 // end.
-                let made = watched.diary.count(connection_created);
-                let closed = watched.diary.count(connection_closed);
+                let made = watched.events.count(connection_created);
+                let closed = watched.events.count(connection_closed);
                 assert!(made <= 4 + closed, "{made} connections");
-                assert!(watched.diary.count(connection_ready) >= 1);
+                assert!(watched.events.count(connection_ready) >= 1);
             }
             watched.end().await;
         }
@@ -100,7 +102,7 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
 /// again as fast as possible, and connections that stay open after they failed.
 #[test]
 fn logins_that_fail_make_no_endless_connections() {
-    play([standalone()].map(with_login), |scene| async move {
+    play([standalone()].map(authenticated), |scene| async move {
         let options = "minPoolSize=5&heartbeatFrequencyMS=1000&appname=wrong";
         let refused = doc! {
             "failCommands": ["saslStart", "saslContinue"], "appName": "wrong", "errorCode": 18,
@@ -117,14 +119,14 @@ fn logins_that_fail_make_no_endless_connections() {
             let open = scene.operator.open_links();
             assert!(open <= 3 * members, "{open} connections");
         }
-        let made = watched.diary.count(connection_created);
+        let made = watched.events.count(connection_created);
         // There is one attempt for each check that finds the server, at most one per second.
         assert!((5..=12).contains(&made), "{made} connections");
         watched.assert_count(made, "connection closed", connection_closed);
         for member in 0..members {
             scene.fail_no_more(member).await;
         }
-        let is_full = || watched.diary.count(connection_ready) == 5 * members;
+        let is_full = || watched.events.count(connection_ready) == 5 * members;
         scene.until("the pools to fill", is_full).await;
         watched.end().await;
     });
@@ -153,11 +155,11 @@ async fn obstruct(scene: &Scene, obstacle: Obstacle) {
         Obstacle::SlowHello => "hello",
         Obstacle::SlowLogin => "saslContinue",
     };
-    let held = doc! {
+    let delay = doc! {
         "failCommands": [command], "appName": "closing", "blockConnection": true,
         "blockTimeMS": 60_000,
     };
-    scene.fail(0, "alwaysOn", held).await;
+    scene.fail(0, "alwaysOn", delay).await;
 }
 
 /// A client closes while its connections are established, some for operations that wait
@@ -165,7 +167,7 @@ async fn obstruct(scene: &Scene, obstacle: Obstacle) {
 #[test]
 fn a_client_closes_at_once_while_it_connects() {
     use Obstacle::{LostOnTheWay, Nothing, SlowHello, SlowLogin};
-    play([standalone()].map(with_login), |scene| async move {
+    play([standalone()].map(authenticated), |scene| async move {
         for obstacle in [Nothing, LostOnTheWay, SlowHello, SlowLogin] {
             for moment in moments().step_by(12) {
                 let options = "serverMonitoringMode=poll&appname=closing";
@@ -179,9 +181,9 @@ fn a_client_closes_at_once_while_it_connects() {
                     })
                     .collect();
                 scene.pause_for(moment).await;
-                let begun = scene.now();
+                let start = scene.now();
                 watched.client.clone().shutdown().await;
-                let took = scene.now().saturating_since(begun);
+                let took = scene.now().saturating_since(start);
                 // Only exchanges that had begun, and the command that ends the sessions, may take
                 // time.
                 let is_quick = took.is_zero() || matches!(obstacle, Nothing);

@@ -5,10 +5,10 @@
 //! about as long as the original times.
 
 use crate::{
-    diary::{
+    event_log::{
         check_out_failed, connection_closed, connection_ready, pool_cleared, pool_name, unknown,
     },
-    scene::{any_topology, play, with_login},
+    scene::{any_topology, authenticated, play},
 };
 use bson::{Document, doc};
 use onionskin_core::{
@@ -29,7 +29,7 @@ fn blocked(commands: &[&str], millis: i32) -> Document {
 /// in background population (CMAP-154).
 #[test]
 fn a_login_in_the_background_has_the_time_of_an_operation() {
-    play(any_topology().map(with_login), |scene| async move {
+    play(any_topology().map(authenticated), |scene| async move {
         let data = blocked(&["saslContinue"], 300);
         scene.fail(0, doc! { "times": 1 }, data).await;
         let watched = scene.client(&format!(
@@ -38,7 +38,7 @@ fn a_login_in_the_background_has_the_time_of_an_operation() {
         watched
             .wait_for(1, "connection closed", connection_closed)
             .await;
-        let why = watched.diary.notes(|event| match &event.kind {
+        let why = watched.events.notes(|event| match &event.kind {
             EventKind::Pool(PoolEvent::ConnectionClosed { error, .. }) => {
                 error.as_ref().map(|error| error.kind().clone())
             }
@@ -63,7 +63,7 @@ fn a_login_in_the_background_has_the_time_of_an_operation() {
 /// handshake command anew (CMAP-154).
 #[test]
 fn each_step_in_the_background_has_the_time_anew() {
-    play(any_topology().map(with_login), |scene| async move {
+    play(any_topology().map(authenticated), |scene| async move {
         let data = blocked(&["hello", "isMaster", "saslContinue"], 300);
         scene.fail(0, "alwaysOn", data).await;
         let watched = scene.client(&format!("minPoolSize=1&timeoutMS=400&appname={APP}"));
@@ -71,7 +71,7 @@ fn each_step_in_the_background_has_the_time_anew() {
             .wait_for(1, "connection ready", connection_ready)
             .await;
         watched.assert_count(0, "connection closed", connection_closed);
-        let told = watched.diary.notes(pool_name);
+        let told = watched.events.notes(pool_name);
         let wanted = ["created", "ready", "connection created", "connection ready"];
         assert!(told.starts_with(&wanted), "{told:?}");
         scene.fail_no_more(0).await;
@@ -83,7 +83,7 @@ fn each_step_in_the_background_has_the_time_anew() {
 /// established nevertheless, and the server and its pool are not affected (scenario 28).
 #[test]
 fn who_has_no_time_for_a_login_leaves_the_connection_to_the_next() {
-    play(any_topology().map(with_login), |scene| async move {
+    play(any_topology().map(authenticated), |scene| async move {
         let data = blocked(&["saslContinue"], 900);
         scene.fail(0, doc! { "times": 1 }, data).await;
         let watched = scene.client(&format!("timeoutMS=300&appname={APP}"));
@@ -123,7 +123,7 @@ fn without_a_time_limit_the_older_ones_bound_each_step() {
         ),
     ] {
         play(
-            [with_login(crate::scene::standalone())],
+            [authenticated(crate::scene::standalone())],
             |scene| async move {
                 let data = blocked(&["saslContinue"], 1_000);
                 scene.fail(0, doc! { "times": 1 }, data).await;

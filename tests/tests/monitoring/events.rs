@@ -1,7 +1,7 @@
 //! The events of discovery and monitoring that listeners get, and the log messages made from them.
 
 use crate::{
-    diary::{
+    event_log::{
         command_name, connection_closed, connection_created, heartbeat_failed, heartbeat_succeeded,
     },
     scene::{play, standalone},
@@ -28,7 +28,7 @@ fn a_listener_hears_each_event_of_a_topology() {
         scene.fail(0, doc! { "times": 1 }, data).await;
         watched.wait_for(1, "a failure", heartbeat_failed).await;
         watched.wait_for(4, "heartbeats", heartbeat_succeeded).await;
-        let diary = watched.diary.clone();
+        let events = watched.events.clone();
         let topology = watched.client.topology().id;
         watched.end().await;
         let mut reader = Reader {
@@ -38,7 +38,7 @@ fn a_listener_hears_each_event_of_a_topology() {
             started: None,
             messages: BTreeSet::new(),
         };
-        for event in diary.notes(|event| Some(event.clone())) {
+        for event in events.notes(|event| Some(event.clone())) {
             reader.read(&event);
         }
         let once = ["opening", "server opening", "server closed", "closed"];
@@ -72,7 +72,7 @@ fn appended_metadata_is_for_connections_to_come() {
         let database = watched.client.database("test");
         database.run_command(ping()).await.expect("a reply");
         let links = scene.runtime.open_links();
-        let heartbeats = watched.diary.count(heartbeat_succeeded);
+        let heartbeats = watched.events.count(heartbeat_succeeded);
         let mut info = DriverInfo::new("framework");
         info.version = Some("2.0".to_owned());
         info.platform = Some("Framework Platform".to_owned());
@@ -82,7 +82,7 @@ fn appended_metadata_is_for_connections_to_come() {
         watched.assert_count(heartbeats, "heartbeats", heartbeat_succeeded);
         watched.assert_count(1, "connection created", connection_created);
         watched.assert_count(0, "connection closed", connection_closed);
-        let commands = watched.diary.notes(command_name);
+        let commands = watched.events.notes(command_name);
         let expected = ["ping started", "ping succeeded"];
         assert_eq!(commands, [expected, expected].concat());
         // A string with the separator is an error (HELLO-45).

@@ -2,8 +2,8 @@
 //! reports another process id, as it would in the child. There is no parent process.
 
 use crate::{
-    diary::{
-        Diary, command_name, heartbeat_failed, heartbeat_started, heartbeat_succeeded,
+    event_log::{
+        EventLog, command_name, heartbeat_failed, heartbeat_started, heartbeat_succeeded,
         pool_cleared, pool_ready,
     },
     scene::{Scene, Task, play, replica_set, standalone},
@@ -101,8 +101,8 @@ async fn slow_find(scene: &Scene, things: &Things) -> Task<bool> {
 }
 
 /// Returns the session ids of all commands after the mark.
-fn sessions(diary: &Diary, mark: usize) -> BTreeSet<Vec<u8>> {
-    let told = diary.notes_since(mark, |event| match &event.kind {
+fn sessions(events: &EventLog, mark: usize) -> BTreeSet<Vec<u8>> {
+    let told = events.notes_since(mark, |event| match &event.kind {
         EventKind::Command(CommandEvent::Started { command, .. }) => {
             let command = Document::try_from(&**command).ok()?;
             match command.get_document("lsid").ok()?.get("id") {
@@ -116,7 +116,7 @@ fn sessions(diary: &Diary, mark: usize) -> BTreeSet<Vec<u8>> {
 }
 
 async fn fork_amid(scene: Scene, uri: &str, pools: usize) {
-    let diary = Diary::default();
+    let events = EventLog::default();
     let runtime = Forkable {
         inner: scene.runtime.clone(),
         process: Arc::new(AtomicU32::new(1)),
@@ -125,7 +125,7 @@ async fn fork_amid(scene: Scene, uri: &str, pools: usize) {
     let client = builder
         .seed(Seed::new([7; 32]))
         .environment(Environment::default())
-        .event_listener(diary.listener())
+        .event_listener(events.listener())
         .build()
         .expect("a client");
     let things: Things = client.database("app").collection("things");
@@ -136,21 +136,21 @@ async fn fork_amid(scene: Scene, uri: &str, pools: usize) {
     assert!(cursor.next().await.is_some());
     let slow = slow_find(&scene, &things).await;
     scene
-        .until("the pools", || diary.count(pool_ready) == pools)
+        .until("the pools", || events.count(pool_ready) == pools)
         .await;
-    let (mark, before) = (diary.mark(), sessions(&diary, 0));
+    let (mark, before) = (events.mark(), sessions(&events, 0));
 
     runtime.process.store(2, Ordering::SeqCst);
     things.insert_one(doc! { "_id": 6 }).await.expect("a reply");
     scene
-        .until("the pools", || diary.count(pool_ready) == 2 * pools)
+        .until("the pools", || events.count(pool_ready) == 2 * pools)
         .await;
-    assert_eq!(diary.count(pool_cleared), pools);
+    assert_eq!(events.count(pool_cleared), pools);
     let found = things.count_documents(doc! {}).await;
     assert_eq!(found, Ok(6));
     assert!(!slow.join().await, "it was under way in the parent");
     assert!(
-        sessions(&diary, mark).is_disjoint(&before),
+        sessions(&events, mark).is_disjoint(&before),
         "they are the parent's"
     );
 
@@ -165,14 +165,14 @@ async fn fork_amid(scene: Scene, uri: &str, pools: usize) {
     drop(cursor);
     drop(things);
     let kills = |name: &String| name.starts_with("killCursors");
-    assert!(!diary.notes(command_name).iter().any(kills));
+    assert!(!events.notes(command_name).iter().any(kills));
     client.clone().shutdown().await;
     assert_eq!(client.counts(), Counts::default());
     scene.pause(1_000).await;
-    assert_eq!(scene.runtime.open_links(), 0, "{:#?}", diary.names());
-    assert_eq!(scene.runtime.look(Deployment::connections), 0);
-    let ended = diary.count(heartbeat_succeeded) + diary.count(heartbeat_failed);
-    assert_eq!(diary.count(heartbeat_started), ended);
+    assert_eq!(scene.runtime.open_links(), 0, "{:#?}", events.names());
+    assert_eq!(scene.runtime.inspect(Deployment::connections), 0);
+    let ended = events.count(heartbeat_succeeded) + events.count(heartbeat_failed);
+    assert_eq!(events.count(heartbeat_started), ended);
 }
 
 #[test]

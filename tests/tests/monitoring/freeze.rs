@@ -3,7 +3,7 @@
 //! were healthy all the time stay known.
 
 use crate::{
-    diary::{
+    event_log::{
         became, heartbeat, heartbeat_failed, heartbeat_started, heartbeat_succeeded, heartbeats_of,
         pool_cleared, unknown,
     },
@@ -70,18 +70,18 @@ fn there_is_no_burst_of_checks_after_a_freeze() {
         for pause in PAUSES {
             play(everywhere(), |scene| async move {
                 let watched = settled(&scene, mode).await;
-                let mark = watched.diary.mark();
+                let mark = watched.events.mark();
                 let steps = scene.operator.steps();
                 freeze(&scene, Duration::from_secs(pause)).await;
                 scene.pause(1_000).await;
                 let servers = watched.client.topology().servers.len();
-                let checks = watched.diary.notes_since(mark, |e| asked(e).then_some(()));
+                let checks = watched.events.notes_since(mark, |e| asked(e).then_some(()));
                 assert!(checks.len() <= servers, "{} checks are sent", checks.len());
                 // Servers stream replies during the freeze. The client reads them later, and sends
                 // nothing for them.
                 let told = usize::try_from(pause / 10 + 4).expect("a number") * servers;
                 let started = watched
-                    .diary
+                    .events
                     .notes_since(mark, |event| heartbeat_started(event).then_some(()));
                 assert!(started.len() <= told, "{} of {told}", started.len());
                 let steps = scene.operator.steps() - steps;
@@ -104,7 +104,7 @@ fn no_monitor_is_dead_after_a_freeze() {
                 scene.pause(25_000).await;
                 for member in 0..watched.client.topology().servers.len() {
                     let checks = watched
-                        .diary
+                        .events
                         .times(heartbeats_of(member, heartbeat_started));
                     let later = checks.iter().filter(|at| **at > mark).count();
                     assert!((2..=5).contains(&later), "{mode}, {member}: {later} checks");
@@ -125,11 +125,11 @@ fn what_changed_during_a_freeze_is_found_out_soon() {
                 let watched = settled(&scene, mode).await;
                 scene.strike(Disaster::Kill(0));
                 freeze(&scene, Duration::from_secs(pause)).await;
-                let begun = scene.now();
+                let start = scene.now();
                 watched.insert(2).await.expect("the new primary answers");
-                let took = scene.now().saturating_since(begun);
+                let took = scene.now().saturating_since(start);
                 assert!(took < Duration::from_secs(1), "{mode}, {pause} s: {took:?}");
-                let primaries = watched.diary.count(became(ServerType::RsPrimary));
+                let primaries = watched.events.count(became(ServerType::RsPrimary));
                 assert_eq!(primaries, 2);
                 watched.end().await;
             });
@@ -174,12 +174,12 @@ fn a_freeze_is_no_round_trip() {
         let watched = scene.client(options);
         watched.insert(1).await.expect("a reply");
         scene.pause(9_900).await;
-        let checks = watched.diary.count(heartbeat_started);
-        let last = watched.diary.times(heartbeat_succeeded);
+        let checks = watched.events.count(heartbeat_started);
+        let last = watched.events.times(heartbeat_succeeded);
         let first_due = *last.first().expect("a check") + Duration::from_secs(10);
         let soon = first_due.saturating_since(scene.now());
         scene.pause_for(soon).await;
-        while watched.diary.count(heartbeat_started) == checks {
+        while watched.events.count(heartbeat_started) == checks {
             scene.pause_for(Duration::from_micros(10)).await;
         }
         freeze(&scene, Duration::from_secs(600)).await;

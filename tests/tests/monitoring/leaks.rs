@@ -2,7 +2,7 @@
 //! open, nothing grows, and no loop spins.
 
 use crate::{
-    diary::{heartbeat_failed, heartbeat_started, heartbeats_of},
+    event_log::{heartbeat_failed, heartbeat_started, heartbeats_of},
     scene::{balanced, play, replica_set, sharded, standalone},
 };
 use bson::doc;
@@ -39,10 +39,10 @@ fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
                     let options = format!("serverMonitoringMode={mode}&minPoolSize=1");
                     let watched = scene.client(&options);
                     scene.pause_for(moment).await;
-                    let begun = scene.now();
+                    let start = scene.now();
                     let client = watched.client.clone();
                     client.shutdown().await;
-                    assert_eq!(scene.now(), begun, "{mode}, {moment:?}");
+                    assert_eq!(scene.now(), start, "{mode}, {moment:?}");
                     watched.end().await;
                 }
             }
@@ -59,9 +59,9 @@ fn a_client_closes_at_once_while_operations_wait_for_a_server() {
         let things = watched.things();
         let insert = scene.spawn(async move { things.insert_one(doc! { "_id": 1 }).await });
         scene.pause(700).await;
-        let begun = scene.now();
+        let start = scene.now();
         watched.client.clone().shutdown().await;
-        assert_eq!(scene.now(), begun);
+        assert_eq!(scene.now(), start);
         let error = insert.join().await.expect_err("the client is closed");
         assert!(matches!(error.kind(), ErrorKind::ClientClosed), "{error:?}");
         watched.end().await;
@@ -100,14 +100,14 @@ fn polling_is_no_tight_loop() {
             let watched = scene.client("serverMonitoringMode=poll&heartbeatFrequencyMS=1000");
             scene.pause(20_500).await;
             assert_pace(
-                &watched.diary.times(heartbeats_of(0, heartbeat_started)),
+                &watched.events.times(heartbeats_of(0, heartbeat_started)),
                 20..=22,
             );
             scene.strike(Disaster::Kill(0));
-            let mark = watched.diary.mark();
+            let mark = watched.events.mark();
             let before = scene.operator.steps();
             scene.pause(20_000).await;
-            let failed = watched.diary.notes_since(mark, |event| {
+            let failed = watched.events.notes_since(mark, |event| {
                 heartbeats_of(0, heartbeat_failed)(event).then_some(event.at)
             });
             assert_pace(&failed, 19..=22);
@@ -141,7 +141,7 @@ fn connections_to_a_server_that_is_removed_are_closed() {
         assert_eq!(scene.operator.open_links(), 3 * 4);
         assert_eq!(watched.client.counts().sockets, 3 * 4);
         let closed = watched
-            .diary
+            .events
             .count(|event| matches!(&event.kind, EventKind::Sdam(SdamEvent::ServerClosed { .. })));
         assert_eq!(closed, 1);
         watched.end().await;
@@ -166,8 +166,8 @@ fn clients_that_come_and_go_leave_nothing() {
             )
         };
         let watched = scene.client("");
-        let diary = watched.diary.clone();
+        let events = watched.events.clone();
         watched.end().await;
-        assert_eq!(diary.count(is_closed), 1);
+        assert_eq!(events.count(is_closed), 1);
     });
 }

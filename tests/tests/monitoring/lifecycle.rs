@@ -2,7 +2,7 @@
 //! `unified/*-emit-topology-changed-before-close` and `unified/rediscover-quickly-after-step-down`.
 
 use crate::{
-    diary::{command_name, pool_cleared, topology_changed, topology_life},
+    event_log::{command_name, pool_cleared, topology_changed, topology_life},
     scene::{Scene, play, replica_set, sharded, standalone},
 };
 use bson::doc;
@@ -30,7 +30,7 @@ type Life = (&'static str, TopologyType, TopologyType);
 async fn life(scene: Scene, options: &str, changes: usize) -> Vec<Life> {
     let watched = scene.client(options);
     watched.wait_for(changes, "changes", topology_changed).await;
-    let diary = watched.diary.clone();
+    let events = watched.events.clone();
     watched.end().await;
     let ends = |event: &Event| {
         matches!(
@@ -38,8 +38,8 @@ async fn life(scene: Scene, options: &str, changes: usize) -> Vec<Life> {
             EventKind::Sdam(SdamEvent::ServerClosed { .. } | SdamEvent::TopologyClosed { .. })
         )
     };
-    assert!(diary.count(ends) >= 2, "{:#?}", diary.names());
-    diary.notes(topology_life)
+    assert!(events.count(ends) >= 2, "{:#?}", events.names());
+    events.notes(topology_life)
 }
 
 /// Official test file `standalone-emit-topology-changed-before-close`. The topology becomes
@@ -159,7 +159,7 @@ fn a_new_primary_is_found_quickly_after_a_step_down() {
         let insert = insert.write_concern(WriteConcern::majority());
         insert.await.expect("a reply");
         watched.assert_count(0, "pool cleared", pool_cleared);
-        let commands = watched.diary.notes(command_name);
+        let commands = watched.events.notes(command_name);
         let inserts = ["insert started", "insert succeeded"];
         assert_eq!(commands, [inserts, inserts].concat());
         watched.end().await;
@@ -169,7 +169,7 @@ fn a_new_primary_is_found_quickly_after_a_step_down() {
 /// An operation that is not polled, such as the next batch of a cursor in `select!`, does not delay
 /// the shutdown of its client for ever.
 #[test]
-fn shutdown_does_not_wait_for_an_operation_that_is_held_and_not_polled() {
+fn shutdown_does_not_wait_for_an_operation_that_is_kept_and_not_polled() {
     play([standalone()], |scene| async move {
         let watched = scene.client("appname=held");
         watched.insert(1).await.expect("a reply");
@@ -183,9 +183,9 @@ fn shutdown_does_not_wait_for_an_operation_that_is_held_and_not_polled() {
         let mut find = Box::pin(find.timeout(Duration::from_secs(1)).into_future());
         let polled = poll_fn(|context| Poll::Ready(find.as_mut().poll(context))).await;
         assert!(polled.is_pending(), "it is on its way");
-        let begun = scene.now();
+        let start = scene.now();
         watched.client.clone().shutdown().await;
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took <= Duration::from_secs(13), "{took:?}");
         drop(find);
         watched.end().await;

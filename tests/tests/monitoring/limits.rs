@@ -2,7 +2,7 @@
 //! specification's `client-side-operations-timeout/tests`, and some other tests of that folder.
 
 use crate::{
-    diary::{Diary, connection_closed, pool_cleared},
+    event_log::{EventLog, connection_closed, pool_cleared},
     scene::{Scene, any_topology, play, standalone},
 };
 use bson::{Document, doc};
@@ -19,8 +19,8 @@ async fn delay_hello(scene: &Scene, app: &str, millis: i32) {
 }
 
 /// Returns the `maxTimeMS` of the commands with this name.
-fn max_times(diary: &Diary, name: &str) -> Vec<Option<i64>> {
-    diary.notes(|event| match &event.kind {
+fn max_times(events: &EventLog, name: &str) -> Vec<Option<i64>> {
+    events.notes(|event| match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, command, .. })
             if &*facts.name == name =>
         {
@@ -48,7 +48,7 @@ fn a_server_is_given_less_time_than_is_left() {
             .expect("a reply");
         scene.pause(1_000).await;
         watched.insert(2).await.expect("a reply");
-        let limits = max_times(&watched.diary, "insert");
+        let limits = max_times(&watched.events, "insert");
         let [Some(_), Some(limit)] = limits[..] else {
             panic!("{limits:?}");
         };
@@ -73,12 +73,12 @@ fn a_command_that_cannot_be_answered_in_time_is_not_sent() {
             .expect("a reply");
         scene.pause(1_000).await;
         for id in 2..5 {
-            let begun = scene.now();
+            let start = scene.now();
             let error = watched.insert(id).await.expect_err("no time");
             assert!(error.is_timeout() && !error.is_network(), "{error:?}");
-            assert_eq!(scene.now(), begun, "at once");
+            assert_eq!(scene.now(), start, "at once");
         }
-        assert_eq!(max_times(&watched.diary, "insert").len(), 1);
+        assert_eq!(max_times(&watched.events, "insert").len(), 1);
         watched.assert_count(0, "connection closed", connection_closed);
         watched.assert_count(0, "pool cleared", pool_cleared);
         watched.end().await;
@@ -100,7 +100,7 @@ fn one_measurement_does_not_keep_a_command_back() {
             .await
             .expect("a reply");
         watched.insert(2).await.expect("a reply");
-        let limits = max_times(&watched.diary, "insert");
+        let limits = max_times(&watched.events, "insert");
         assert!(matches!(limits[..], [_, Some(1..=90)]), "{limits:?}");
         watched.end().await;
     });
@@ -122,7 +122,7 @@ fn only_a_limit_that_ends_is_told() {
             let app = watched.client.database("app");
             app.run_command(ping()).await.expect("a reply");
             for name in ["find", "ping"] {
-                let limits = max_times(&watched.diary, name);
+                let limits = max_times(&watched.events, name);
                 let is_told = matches!(limits[..], [Some(1..=1000)]);
                 let is_untold = matches!(limits[..], [None]);
                 assert!(
@@ -135,7 +135,7 @@ fn only_a_limit_that_ends_is_told() {
                 .run_command(ping())
                 .timeout(Duration::from_hours(24 * 25));
             long.await.expect("a reply");
-            assert_eq!(max_times(&watched.diary, "ping").pop(), Some(None));
+            assert_eq!(max_times(&watched.events, "ping").pop(), Some(None));
             drop(app);
             watched.end().await;
         }
@@ -196,10 +196,10 @@ fn a_get_more_does_not_tell_its_limit() {
         }
         assert_eq!(count, 5);
         assert!(matches!(
-            max_times(&watched.diary, "find")[..],
+            max_times(&watched.events, "find")[..],
             [Some(1..=1000)]
         ));
-        assert_eq!(max_times(&watched.diary, "getMore"), [None, None]);
+        assert_eq!(max_times(&watched.events, "getMore"), [None, None]);
         drop(cursor);
         watched.end().await;
     });

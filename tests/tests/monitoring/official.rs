@@ -1,7 +1,7 @@
 //! The official tests of `client-backpressure/tests`, with the deployments that they require.
 
 use crate::{
-    diary::{command_name, pool_name},
+    event_log::{command_name, pool_name},
     scene::{Scene, Watched, balanced_alone, play, replica_set_of, sharded_alone},
 };
 use bson::{Bson, Document, doc};
@@ -111,7 +111,7 @@ async fn run(scene: Scene, file: Arc<Value>, tests: Arc<Vec<Value>>) {
         for expected in list(&test["expectEvents"]) {
             let of_it = |(entity, _): &&(&Value, Watched)| entity["id"] == expected["client"];
             let (entity, watched) = clients.iter().find(of_it).expect("a client");
-            let told = || watched.diary.notes(|event| observed(entity, event));
+            let told = || watched.events.notes(|event| observed(entity, event));
             // A cursor sends its `killCursors` command in the background.
             let count = list(&expected["events"]).len();
             scene.until(case, || told().len() >= count).await;
@@ -248,7 +248,7 @@ fn options(entity: &Value) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Returns the name of an event, as in `diary`, if the client observes this event.
+/// Returns the name of an event, as in `events`, if the client observes this event.
 fn observed(entity: &Value, event: &Event) -> Option<String> {
     let observes = |name: &str| list(&entity["observeEvents"]).iter().any(|e| e == name);
     match &event.kind {
@@ -269,7 +269,7 @@ fn observed(entity: &Value, event: &Event) -> Option<String> {
     }
 }
 
-/// Returns the name of an expected event, as in `diary`.
+/// Returns the name of an expected event, as in `events`.
 fn wanted(event: &Value) -> String {
     let (kind, details) = event
         .as_object()

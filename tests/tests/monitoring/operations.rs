@@ -3,7 +3,7 @@
 //! `cancel-server-check`.
 
 use crate::{
-    diary::{command_name, heartbeat, pool_cleared, pool_name, unknown},
+    event_log::{command_name, heartbeat, pool_cleared, pool_name, unknown},
     scene::{Watched, any_topology, play, replica_set, replica_set_of, sharded_alone},
 };
 use bson::doc;
@@ -25,7 +25,7 @@ fn a_find_whose_connection_breaks_resets_server_and_pool() {
         assert_one_reset(&watched).await;
         watched.insert_many([5, 6]).await.expect("a reply");
         assert_one_reset(&watched).await;
-        let commands = watched.diary.notes(command_name);
+        let commands = watched.events.notes(command_name);
         let expected = [
             "find started",
             "find failed",
@@ -178,7 +178,7 @@ fn the_pool_is_cleared_before_a_broken_connection_is_checked_in() {
         watched.wait_for(1, "pool cleared", pool_cleared).await;
         let is_checked_in = |event: &_| pool_name(event) == Some("checked in");
         watched.wait_for(1, "checked in", is_checked_in).await;
-        let told = watched.diary.notes(pool_name);
+        let told = watched.events.notes(pool_name);
         let wanted = ["cleared", "checked in"];
         let told: Vec<&str> = told
             .into_iter()
@@ -229,12 +229,12 @@ fn an_operations_network_error_ends_the_check_that_runs() {
         watched.insert(1).await.expect("a reply");
         let data = doc! { "failCommands": ["insert"], "closeConnection": true };
         scene.fail(0, doc! { "times": 1 }, data).await;
-        let begun = scene.now();
+        let start = scene.now();
         watched.insert(2).await.expect("it is tried again");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took.as_millis() < 1_000, "{took:?}");
         assert_one_reset(&watched).await;
-        let cancelled = watched.diary.notes(heartbeat);
+        let cancelled = watched.events.notes(heartbeat);
         assert!(cancelled.contains(&("failed", true)), "{cancelled:?}");
         watched.insert(3).await.expect("a reply");
         assert_one_reset(&watched).await;

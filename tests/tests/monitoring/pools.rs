@@ -2,8 +2,8 @@
 //! pools that need a whole client.
 
 use crate::{
-    diary::{Diary, check_out_failed, connection_ready, heartbeat_succeeded, pool_ready},
-    scene::{Watched, play, replica_set, sharded_alone, standalone, with_login},
+    event_log::{EventLog, check_out_failed, connection_ready, heartbeat_succeeded, pool_ready},
+    scene::{Watched, authenticated, play, replica_set, sharded_alone, standalone},
 };
 use bson::doc;
 use onionskin::{Client, options::ClientOptions};
@@ -35,8 +35,8 @@ fn all_options() -> ReportedPoolOptions {
 }
 
 /// Returns the options in the pool created event of each pool.
-fn options_of_pools(diary: &Diary) -> Vec<ReportedPoolOptions> {
-    diary.notes(|event| match &event.kind {
+fn options_of_pools(events: &EventLog) -> Vec<ReportedPoolOptions> {
+    events.notes(|event| match &event.kind {
         EventKind::Pool(PoolEvent::Created { options, .. }) => Some(options.clone()),
         _ => None,
     })
@@ -56,16 +56,16 @@ fn the_options_of_a_client_are_those_of_its_pool() {
             .set_wait_queue_timeout(Duration::from_secs(5))
             .set_max_connecting(3)
             .expect("more than none");
-        let diary = Diary::default();
+        let events = EventLog::default();
         let client = Client::builder(scene.runtime.clone(), options)
             .seed(Seed::new([1; 32]))
             .environment(Environment::default())
-            .event_listener(diary.listener())
+            .event_listener(events.listener())
             .build()
             .expect("a client");
-        let is_ready = || diary.count(pool_ready) == 1;
+        let is_ready = || events.count(pool_ready) == 1;
         scene.until("the pool", is_ready).await;
-        assert_eq!(options_of_pools(&diary), [all_options()]);
+        assert_eq!(options_of_pools(&events), [all_options()]);
         client.shutdown().await;
     });
 }
@@ -78,7 +78,7 @@ fn all_pools_of_a_client_have_the_same_options() {
         let watched = scene.client(ALL_OPTIONS);
         watched.wait_for(3, "pool ready", pool_ready).await;
         assert_eq!(
-            options_of_pools(&watched.diary),
+            options_of_pools(&watched.events),
             [(); 3].map(|()| all_options())
         );
         watched.end().await;
@@ -95,7 +95,7 @@ fn the_options_of_a_connection_string_are_those_of_the_pool() {
     play([standalone(), sharded_alone()], |scene| async move {
         let watched = scene.client(ALL_OPTIONS);
         watched.wait_for(1, "pool ready", pool_ready).await;
-        assert_eq!(options_of_pools(&watched.diary), [all_options()]);
+        assert_eq!(options_of_pools(&watched.events), [all_options()]);
         watched.end().await;
     });
 }
@@ -123,10 +123,10 @@ fn a_listener_hears_each_event_of_a_pool() {
             .await
             .expect_err("there is one connection");
         slow.join().await.expect("a reply");
-        let diary = watched.diary.clone();
+        let events = watched.events.clone();
         watched.end().await;
         let mut reader = PoolReader::new(scene.options.addresses[0].clone());
-        for (at, event) in diary.notes(|event| match &event.kind {
+        for (at, event) in events.notes(|event| match &event.kind {
             EventKind::Pool(pool) => Some((event.at, pool.clone())),
             _ => None,
         }) {
@@ -135,7 +135,7 @@ fn a_listener_hears_each_event_of_a_pool() {
         let told: Vec<&str> = reader.counts.keys().copied().collect();
         assert_eq!(told.len(), 11, "{told:?}");
         assert_eq!((reader.counts["created"], reader.counts["closed"]), (1, 1));
-        assert!(reader.starts.is_empty() && reader.held.is_empty());
+        assert!(reader.starts.is_empty() && reader.checked_out.is_empty());
         let reasons: Vec<CloseReason> = reader.reasons;
         assert_eq!(reasons, [CloseReason::Error, CloseReason::PoolClosed]);
     });
@@ -151,7 +151,7 @@ struct PoolReader {
     established: Option<Duration>,
     ready: BTreeSet<u64>,
     starts: VecDeque<Instant>,
-    held: BTreeSet<u64>,
+    checked_out: BTreeSet<u64>,
     reasons: Vec<CloseReason>,
 }
 
@@ -164,7 +164,7 @@ impl PoolReader {
             established: None,
             ready: BTreeSet::new(),
             starts: VecDeque::new(),
-            held: BTreeSet::new(),
+            checked_out: BTreeSet::new(),
             reasons: Vec::new(),
         }
     }
@@ -277,12 +277,15 @@ impl PoolReader {
                     assert!(established <= *duration);
                 }
                 assert!(self.ready.contains(connection), "{connection} is ready");
-                assert!(self.held.insert(*connection), "{connection} is free");
+                assert!(self.checked_out.insert(*connection), "{connection} is free");
                 self.count("checked out");
             }
             // A connection that was checked out is checked in (CMAP-123).
             PoolEvent::CheckedIn { connection, .. } => {
-                assert!(self.held.remove(connection), "{connection} was checked out");
+                assert!(
+                    self.checked_out.remove(connection),
+                    "{connection} was checked out"
+                );
                 self.count("checked in");
             }
             other => panic!("{other:?} was read before"),
@@ -299,7 +302,7 @@ impl PoolReader {
 #[test]
 fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
     for command in ["saslContinue", "isMaster"] {
-        play([with_login(standalone())], |scene| async move {
+        play([authenticated(standalone())], |scene| async move {
             let watched = scene.client("retryWrites=false&appname=setUp");
             watched.wait_for(1, "pool ready", pool_ready).await;
             let data = doc! {
@@ -307,7 +310,7 @@ fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
             };
             scene.fail(0, doc! { "times": 1 }, data).await;
             watched.insert(1).await.expect_err("no connection");
-            let told = watched.diary.notes(|event| match &event.kind {
+            let told = watched.events.notes(|event| match &event.kind {
                 EventKind::Pool(PoolEvent::CheckOutFailed { reason, error, .. }) => {
                     Some((*reason, error.is_some()))
                 }
@@ -342,7 +345,7 @@ fn every_member_has_its_connections_kept_ready() {
 /// Returns the number of connections that became ready for each server.
 fn ready_connections(watched: &Watched) -> Vec<u64> {
     let mut counts = BTreeMap::new();
-    for address in watched.diary.notes(|event| match &event.kind {
+    for address in watched.events.notes(|event| match &event.kind {
         EventKind::Pool(PoolEvent::ConnectionReady { address, .. }) => Some(address.clone()),
         _ => None,
     }) {
@@ -365,10 +368,10 @@ fn monitors_need_nothing_of_the_pool() {
         scene.fail(0, doc! { "times": 1 }, slow).await;
         let things = watched.things();
         let find = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
-        let mark = watched.diary.mark();
+        let mark = watched.events.mark();
         scene.pause(4_000).await;
         let checks = watched
-            .diary
+            .events
             .notes_since(mark, |event| heartbeat_succeeded(event).then_some(()));
         assert!(checks.len() >= 7, "{} checks", checks.len());
         let found = find.join().await.expect("a reply");

@@ -2,7 +2,7 @@
 //! operations of several commands need.
 
 use crate::{
-    diary::Diary,
+    event_log::EventLog,
     scene::{Watched, play, replica_set, standalone},
 };
 use bson::{Document, RawDocumentBuf, doc, rawdoc};
@@ -18,8 +18,8 @@ use onionskin_core::{
 use std::time::Duration;
 
 /// Returns the commands with these names that were sent, each with its operation id.
-fn sent(diary: &Diary, names: &[&str]) -> Vec<(u64, Document)> {
-    diary.notes(|event| match &event.kind {
+fn sent(events: &EventLog, names: &[&str]) -> Vec<(u64, Document)> {
+    events.notes(|event| match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, command, .. })
             if names.contains(&&*facts.name) =>
         {
@@ -111,7 +111,7 @@ fn each_command_of_a_program_is_made_of_the_reply_before_it() {
             assert_eq!(number, round);
             assert_eq!(found, doc! { "_id": round, "text": "new" });
         }
-        let sent = sent(&watched.diary, &["findAndModify", "insert", "find"]);
+        let sent = sent(&watched.events, &["findAndModify", "insert", "find"]);
         let names: Vec<_> = sent
             .iter()
             .map(|(_, command)| command.keys().next().expect("a name").as_str())
@@ -225,7 +225,7 @@ fn a_program_repeats_its_own_command_with_another_write_concern() {
                 Ok(result) => assert!(is_committed && result.upserted_id.is_some()),
                 Err(error) => assert!(!is_committed && error.has_label(&label), "{error:?}"),
             }
-            let sent = sent(&watched.diary, &["update"]);
+            let sent = sent(&watched.events, &["update"]);
             let concerns: Vec<bool> = sent
                 .iter()
                 .map(|(_, command)| command.contains_key("writeConcern"))
@@ -316,8 +316,8 @@ fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
             .await;
         assert!(left.is_none());
         scene.pause(500).await;
-        assert_eq!(sent(&watched.diary, &["insert"]).len(), 3);
-        assert_eq!(sent(&watched.diary, &["delete"]).len(), 1);
+        assert_eq!(sent(&watched.events, &["insert"]).len(), 3);
+        assert_eq!(sent(&watched.events, &["delete"]).len(), 1);
         // The fail point blocked the third chunk until the others were deleted.
         let chunks = watched.client.database("app");
         let chunks = chunks.collection::<Document>("chunks");
@@ -335,7 +335,7 @@ fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
             u64::from(chunks.unsigned_abs())
         );
         assert_eq!((chunks, count(&watched, "files").await), (5, 1));
-        assert_eq!(sent(&watched.diary, &["delete"]).len(), 2);
+        assert_eq!(sent(&watched.events, &["delete"]).len(), 2);
         watched.end().await;
     });
 }
@@ -359,7 +359,7 @@ fn a_program_that_fails_ends_with_its_error() {
             .expect_err("refused");
         assert!(matches!(error.kind(), ErrorKind::Command(_)), "{error:?}");
         assert_eq!(error.code(), Some(8000));
-        assert_eq!(sent(&watched.diary, &["find"]), []);
+        assert_eq!(sent(&watched.events, &["find"]), []);
         scene.fail_no_more(0).await;
         watched.end().await;
     });

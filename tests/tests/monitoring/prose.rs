@@ -4,8 +4,8 @@
 //! tested in `core/src/sdam`, and SDAM prose 10 in `backpressure`.
 
 use crate::{
-    diary::{
-        Diary, became, heartbeat_failed, heartbeat_started, heartbeat_succeeded, heartbeats_of,
+    event_log::{
+        EventLog, became, heartbeat_failed, heartbeat_started, heartbeat_succeeded, heartbeats_of,
         pool_cleared, pool_ready, unknown,
     },
     scene::{Scene, Watched, play, replica_set, sharded_alone, standalone},
@@ -73,14 +73,14 @@ fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
             assert_eq!(topology_type(&watched), TopologyType::ReplicaSetNoPrimary);
             let lost = scene.now();
             let checks = watched
-                .diary
+                .events
                 .times(heartbeats_of(0, heartbeat_started))
                 .len();
             scene.pause(7_900).await;
-            let later = watched.diary.times(heartbeats_of(0, heartbeat_started));
+            let later = watched.events.times(heartbeats_of(0, heartbeat_started));
             assert_eq!(later.len(), checks, "{mode}: it is left alone");
             scene.pause(3_000).await;
-            let later = watched.diary.times(heartbeats_of(0, heartbeat_started));
+            let later = watched.events.times(heartbeats_of(0, heartbeat_started));
             // A polling monitor keeps its interval. A streaming check is cancelled, and the next
             // one comes a whole interval later.
             let waited = later[checks].saturating_since(lost).as_secs();
@@ -101,25 +101,25 @@ fn a_primary_that_says_it_is_none_any_more_is_unknown_and_checked_at_once() {
         watched.find().await.expect("a reply");
         let step_down = doc! { "replSetStepDown": 60 };
         scene.tell(scene.primary(), step_down).await;
-        let checks = watched.diary.count(heartbeats_of(0, heartbeat_started));
-        let mark = watched.diary.mark();
+        let checks = watched.events.count(heartbeats_of(0, heartbeat_started));
+        let mark = watched.events.mark();
         let error = watched.find().await.expect_err("it is no primary");
         assert_eq!(error.code(), Some(13435), "{error:?}");
-        let changes = watched.diary.notes_since(mark, |event| match &event.kind {
+        let changes = watched.events.notes_since(mark, |event| match &event.kind {
             EventKind::Sdam(SdamEvent::ServerDescriptionChanged { new, .. }) => {
                 Some(new.server_type)
             }
             _ => None,
         });
         assert_eq!(changes.first(), Some(&ServerType::Unknown));
-        let types = watched.diary.notes_since(mark, |event| match &event.kind {
+        let types = watched.events.notes_since(mark, |event| match &event.kind {
             EventKind::Sdam(SdamEvent::TopologyDescriptionChanged { new, .. }) => {
                 Some(new.topology_type)
             }
             _ => None,
         });
         assert_eq!(types.first(), Some(&TopologyType::ReplicaSetNoPrimary));
-        let later = watched.diary.count(heartbeats_of(0, heartbeat_started));
+        let later = watched.events.count(heartbeats_of(0, heartbeat_started));
         assert_eq!(later, checks + 1, "at once");
         watched.assert_count(0, "pool cleared", pool_cleared);
         scene.pause(50).await;
@@ -150,11 +150,11 @@ fn a_secondary_that_goes_away_is_unknown_and_checked_at_once() {
         let member = known.servers.keys().position(|address| *address == asked);
         let member = member.expect("a member");
         let checks = watched
-            .diary
+            .events
             .times(heartbeats_of(member, heartbeat_started));
         assert_eq!(
             checks.last(),
-            watched.diary.times(unknown).last(),
+            watched.events.times(unknown).last(),
             "at once"
         );
         scene.pause(50).await;
@@ -172,11 +172,11 @@ fn a_write_concern_error_may_say_that_the_primary_goes_away() {
         let concern = doc! { "code": 91, "errmsg": "Replication is being shut down" };
         let data = doc! { "failCommands": ["insert"], "writeConcernError": concern };
         scene.fail(0, doc! { "times": 1 }, data).await;
-        let mark = watched.diary.mark();
+        let mark = watched.events.mark();
         watched.insert(1).await.expect_err("its concern is not met");
         assert_eq!(server_type(&watched, 0), ServerType::Unknown);
         assert_eq!(topology_type(&watched), TopologyType::ReplicaSetNoPrimary);
-        let told = watched.diary.notes_since(mark, |event| {
+        let told = watched.events.notes_since(mark, |event| {
             (heartbeats_of(0, heartbeat_started)(event) || unknown(event)).then_some(event.at)
         });
         assert_eq!(told.len(), 2, "unknown, and a check");
@@ -225,7 +225,7 @@ fn checks_that_fail_are_half_a_second_apart() {
                 "failCommands": ["isMaster", "hello"], "errorCode": 1234, "appName": app,
             };
             scene.fail(0, doc! { "times": 5 }, data).await;
-            let begun = scene.now();
+            let start = scene.now();
             let options = "directConnection=true&serverSelectionTimeoutMS=5000";
             let watched = scene.client_of("member0", &format!("appname={app}&{options}"));
             let admin = watched.client.database("admin");
@@ -234,11 +234,11 @@ fn checks_that_fail_are_half_a_second_apart() {
                 .await
                 .expect("a reply");
             drop(admin);
-            let took = scene.now().saturating_since(begun).as_millis();
+            let took = scene.now().saturating_since(start).as_millis();
             assert!((2_000..=3_500).contains(&took), "{took} ms");
             watched.assert_count(5, "heartbeat failed", heartbeat_failed);
-            let failed = watched.diary.times(heartbeat_failed);
-            let started = watched.diary.times(heartbeat_started);
+            let failed = watched.events.times(heartbeat_failed);
+            let started = watched.events.times(heartbeat_started);
             for (end, start) in failed.iter().zip(&started[1..]) {
                 let pause = start.saturating_since(*end);
                 assert!(pause >= Duration::from_millis(500), "{pause:?}");
@@ -256,19 +256,19 @@ fn a_pool_follows_the_checks_of_its_server() {
         let app = "SDAMPoolManagementTest";
         let watched = scene.client(&format!("appname={app}&heartbeatFrequencyMS=500"));
         watched.wait_for(1, "pool ready", pool_ready).await;
-        let told = watched.diary.notes(story);
+        let told = watched.events.notes(story);
         assert_eq!(told[..2], ["heartbeat succeeded", "pool ready"]);
         let data = doc! {
             "failCommands": ["isMaster", "hello"], "errorCode": 1234, "appName": app,
         };
-        let mark = watched.diary.mark();
+        let mark = watched.events.mark();
         scene.fail(0, doc! { "times": 2 }, data).await;
         watched
             .wait_for(1, "heartbeat failed", heartbeat_failed)
             .await;
         watched.wait_for(1, "pool cleared", pool_cleared).await;
         watched.wait_for(2, "pool ready", pool_ready).await;
-        let told = watched.diary.notes_since(mark, story);
+        let told = watched.events.notes_since(mark, story);
         let from = told.iter().position(|what| *what == "heartbeat failed");
         let told = &told[from.expect("a failure")..];
         let expected = [
@@ -352,7 +352,7 @@ fn streams_bring_an_answer_at_the_pace_of_the_heartbeat() {
         |scene| async move {
             let watched = scene.client("heartbeatFrequencyMS=500");
             scene.pause(10_100).await;
-            let checks = watched.diary.times(heartbeats_of(0, heartbeat_succeeded));
+            let checks = watched.events.times(heartbeats_of(0, heartbeat_succeeded));
             assert!((20..=23).contains(&checks.len()), "{} checks", checks.len());
             // The first check is the handshake, and the members of a set may stream changes at
             // first.
@@ -375,7 +375,7 @@ fn round_trips_are_measured_while_checks_stream() {
             let watched = scene.client(&format!("heartbeatFrequencyMS=500&appname={app}"));
             watched.find().await.expect("a reply");
             scene.pause(2_000).await;
-            let trips = round_trips(&watched.diary);
+            let trips = round_trips(&watched.events);
             assert!(!trips.is_empty());
             assert!(trips.iter().all(|trip| !trip.is_zero()), "{trips:?}");
             let changes = trips.len();
@@ -398,7 +398,7 @@ fn round_trips_are_measured_while_checks_stream() {
             };
             scene.until("a round trip above 250 ms", slow).await;
             assert_eq!(
-                round_trips(&watched.diary).len(),
+                round_trips(&watched.events).len(),
                 changes,
                 "no event for it alone"
             );
@@ -409,8 +409,8 @@ fn round_trips_are_measured_while_checks_stream() {
 }
 
 /// Returns the round trip times of known servers in server description changes.
-fn round_trips(diary: &Diary) -> Vec<Duration> {
-    diary.notes(|event| match &event.kind {
+fn round_trips(events: &EventLog) -> Vec<Duration> {
+    events.notes(|event| match &event.kind {
         EventKind::Sdam(SdamEvent::ServerDescriptionChanged { new, .. })
             if new.server_type != ServerType::Unknown =>
         {

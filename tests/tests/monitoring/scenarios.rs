@@ -6,7 +6,7 @@
 //! files.
 
 use crate::{
-    diary::{
+    event_log::{
         became, heartbeat, heartbeat_started, heartbeats_of, pool_cleared, server_changed, unknown,
     },
     scene::{Scene, play, replica_set, replica_set_of, sharded, standalone},
@@ -33,14 +33,14 @@ fn no_change_is_missed_by_who_begins_to_wait() {
         let mut inserts = Vec::new();
         for id in 0..40 {
             let things = watched.things();
-            let begun = scene.now();
+            let start = scene.now();
             let now = scene.clone();
             inserts.push(scene.spawn(async move {
                 things
                     .insert_one(doc! { "_id": id })
                     .await
                     .expect("a server");
-                now.now().saturating_since(begun)
+                now.now().saturating_since(start)
             }));
             scene.pause_for(Duration::from_micros(50)).await;
         }
@@ -71,22 +71,26 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
             scene.fail(member, doc! { "times": 1 }, slow.clone()).await;
         }
         // All servers have a check under way now, which the fail point blocks.
-        let checks = watched.diary.count(heartbeat_started);
+        let checks = watched.events.count(heartbeat_started);
         scene
             .until_within(Duration::from_secs(20), "checks", || {
-                watched.diary.count(heartbeat_started) >= checks + 3
+                watched.events.count(heartbeat_started) >= checks + 3
             })
             .await;
         scene
             .tell(scene.primary(), doc! { "replSetStepDown": 60 })
             .await;
-        let is_elected = || scene.operator.look(|d| d.primary().is_some_and(|p| p != 0));
+        let is_elected = || {
+            scene
+                .operator
+                .inspect(|d| d.primary().is_some_and(|p| p != 0))
+        };
         scene
             .until_within(Duration::from_secs(20), "an election", is_elected)
             .await;
-        let begun = scene.now();
+        let start = scene.now();
         watched.insert(2).await.expect("the new primary answers");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took < Duration::from_millis(1_500), "{took:?}");
         watched.end().await;
     });
@@ -121,7 +125,7 @@ fn answers_at_one_moment_are_all_kept() {
             assert_eq!(found.is_err(), is_set, "{found:?}");
             for member in 0..topology.servers.len() {
                 let mut running = 0_i32;
-                for what in watched.diary.notes(|event| {
+                for what in watched.events.notes(|event| {
                     heartbeats_of(member, |_| true)(event)
                         .then(|| heartbeat(event))
                         .flatten()
@@ -149,7 +153,7 @@ fn pools_and_descriptions_change_together() {
         scene.pause(30_000).await;
         watched.insert(3).await.expect("a reply");
         let mut ready = std::collections::BTreeMap::new();
-        let changes = watched.diary.notes(|event| match &event.kind {
+        let changes = watched.events.notes(|event| match &event.kind {
             EventKind::Pool(PoolEvent::Ready { address, .. }) => {
                 Some((address.clone(), true, true))
             }
@@ -169,7 +173,7 @@ fn pools_and_descriptions_change_together() {
                 assert_eq!(ready.get(&address), Some(&true), "{address}");
             }
         }
-        assert!(watched.diary.count(pool_cleared) > 0);
+        assert!(watched.events.count(pool_cleared) > 0);
         watched.end().await;
     });
 }
@@ -190,9 +194,9 @@ fn a_callers_limit_does_not_reach_the_monitors() {
         // Each operation requests a check, but checks are at least 500 ms apart.
         watched.assert_count(2, "heartbeat started", heartbeat_started);
         scene.strike(Disaster::Restart(0));
-        let begun = scene.now();
+        let start = scene.now();
         watched.insert(1).await.expect("a reply");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took < Duration::from_millis(600), "{took:?}");
         watched.end().await;
     });
@@ -211,15 +215,15 @@ fn a_server_that_comes_back_is_used_at_once() {
             scene.strike(Disaster::Kill(0));
             scene.pause(5_000).await;
             scene.strike(Disaster::Restart(0));
-            let is_up = || scene.operator.look(|d| d.primary() == Some(0));
+            let is_up = || scene.operator.inspect(|d| d.primary() == Some(0));
             scene
                 .until_within(Duration::from_secs(60), "a primary", is_up)
                 .await;
-            let begun = scene.now();
+            let start = scene.now();
             // The first insert may still get a connection that broke.
             watched.insert(2).await.err();
             watched.insert(3).await.expect("a reply");
-            let took = scene.now().saturating_since(begun);
+            let took = scene.now().saturating_since(start);
             assert!(took < Duration::from_millis(1_100), "{mode}: {took:?}");
             watched
                 .things()
@@ -248,9 +252,9 @@ fn a_late_answer_does_not_make_a_lost_server_healthy() {
             scene.pause_for(Duration::from_micros(12_340 * pause)).await;
             watched.insert(2).await.expect_err("it breaks");
             let lost = scene.now();
-            let mark = watched.diary.mark();
+            let mark = watched.events.mark();
             scene.pause(400).await;
-            let changes = watched.diary.notes_since(mark, |event| {
+            let changes = watched.events.notes_since(mark, |event| {
                 became(ServerType::Standalone)(event).then_some(event.at)
             });
             assert_eq!(changes, [], "lost at {lost}");
@@ -268,14 +272,14 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
         let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=60000&retryReads=false";
         let watched = scene.client(&format!("{options}&appname=old"));
         watched.insert(1).await.expect("a reply");
-        let held = |command, millis| {
+        let delay = |command, millis| {
             doc! {
                 "failCommands": [command], "appName": "old", "blockConnection": true,
                 "blockTimeMS": millis, "closeConnection": command == "find",
             }
         };
         scene
-            .fail(0, doc! { "times": 1 }, held("find", 2_000))
+            .fail(0, doc! { "times": 1 }, delay("find", 2_000))
             .await;
         let finds = [0, 1].map(|_| {
             let things = watched.things();
@@ -286,17 +290,17 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
         // The simulated network may split a write and deliver the rest 20 ms later.
         scene.pause(40).await;
         scene
-            .fail(0, doc! { "times": 1 }, held("hello", 2_300))
+            .fail(0, doc! { "times": 1 }, delay("hello", 2_300))
             .await;
         let waits = scene.spawn(waits);
         breaks.join().await.expect_err("its connection breaks");
-        let mark = watched.diary.mark();
+        let mark = watched.events.mark();
         waits.join().await.expect_err("its pool is cleared");
         scene.pause(5_000).await;
         let told = watched
-            .diary
+            .events
             .notes_since(mark, |e| server_changed(e).then_some(e.at));
-        assert_eq!(told, [], "{:#?}", watched.diary.names());
+        assert_eq!(told, [], "{:#?}", watched.events.names());
         watched.assert_count(1, "unknown", unknown);
         watched.find().await.expect("it is checked for who waits");
         watched.end().await;
@@ -364,18 +368,18 @@ fn a_member_that_says_goodbye_is_left_at_once() {
         let watched = scene.client("w=majority");
         watched.insert(1).await.expect("a reply");
         scene.pause(1_000).await;
-        let changes = watched.diary.count(server_changed);
+        let changes = watched.events.count(server_changed);
         scene.strike(Disaster::ShutDown(0));
         scene.pause(20).await;
-        assert!(watched.diary.count(server_changed) > changes);
+        assert!(watched.events.count(server_changed) > changes);
         let known = watched.client.topology();
         let first = known.servers.values().next().expect("a member");
         assert_eq!(first.server_type, ServerType::Unknown, "{known}");
         let code = first.error.as_ref().and_then(Error::code);
         assert_eq!(code, Some(91));
-        let begun = scene.now();
+        let start = scene.now();
         watched.insert(2).await.expect("the new primary answers");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took < Duration::from_secs(15), "{took:?}");
         watched.end().await;
     });
@@ -398,9 +402,9 @@ fn a_server_whose_address_changed_is_found_again() {
         assert_eq!(me().as_deref(), Some("member0:27017"));
         scene.operator.name("front", 1);
         scene.strike(Disaster::Kill(0));
-        let begun = scene.now();
+        let start = scene.now();
         watched.find().await.expect("the other one answers");
-        let took = scene.now().saturating_since(begun);
+        let took = scene.now().saturating_since(start);
         assert!(took < Duration::from_millis(600), "{took:?}");
         assert_eq!(me().as_deref(), Some("member1:27017"));
         watched.end().await;
@@ -426,22 +430,22 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
                 }
             };
             scene.fail(0, doc! { "times": 1 }, slow("find")).await;
-            let mark = watched.diary.mark();
+            let mark = watched.events.mark();
             let limit = Duration::from_millis(700 + 25 * shift);
             let (things, now) = (watched.things(), scene.clone());
             let find = scene.spawn(async move {
-                let begun = now.now();
+                let start = now.now();
                 let found = things.find_one(doc! { "_id": 1 }).timeout(limit).await;
-                (found, begun, now.now())
+                (found, start, now.now())
             });
             scene.pause(50).await;
             scene.fail(0, doc! { "times": 2 }, slow("hello")).await;
-            let (found, begun, ended) = find.join().await;
-            let took = ended.saturating_since(begun);
+            let (found, start, ended) = find.join().await;
+            let took = ended.saturating_since(start);
             assert!(took <= limit, "{took:?} of {limit:?}");
             scene.fail_no_more(0).await;
             let clears = watched
-                .diary
+                .events
                 .notes_since(mark, |event| pool_cleared(event).then_some(event.at));
             let was_cleared = clears.iter().any(|at| *at < ended);
             match found {

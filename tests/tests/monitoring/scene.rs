@@ -1,7 +1,7 @@
 //! A simulated deployment with clients and an operator. The operator sends commands to single
 //! members and causes disasters.
 
-use crate::diary::Diary;
+use crate::event_log::EventLog;
 use bson::{Document, doc};
 use onionskin::{Client, Collection, Error, Runtime};
 use onionskin_core::{
@@ -82,7 +82,7 @@ pub(crate) fn balanced_alone() -> DeploymentOptions {
 }
 
 /// Returns the deployment with a user, so that it requires authentication.
-pub(crate) fn with_login(mut options: DeploymentOptions) -> DeploymentOptions {
+pub(crate) fn authenticated(mut options: DeploymentOptions) -> DeploymentOptions {
     options.users = vec![User::new(USER.0, USER.1)];
     options
 }
@@ -187,7 +187,7 @@ impl Scene {
         options: &str,
         tune: impl FnOnce(&mut ClientOptions),
     ) -> Watched {
-        let diary = Diary::default();
+        let events = EventLog::default();
         let parsed = uri::parse(&self.uri(hosts, options)).expect("a connection string");
         let mut options = parsed.options;
         tune(&mut options);
@@ -196,12 +196,12 @@ impl Scene {
         let client = Client::builder(self.runtime.clone(), options)
             .seed(Seed::new(seed))
             .environment(Environment::default())
-            .event_listener(diary.listener())
+            .event_listener(events.listener())
             .build()
             .expect("a client");
         Watched {
             client,
-            diary,
+            events,
             runtime: self.runtime.clone(),
         }
     }
@@ -251,7 +251,7 @@ impl Scene {
 
     /// Returns the index of the primary; 0 if clients cannot connect to a primary.
     pub(crate) fn primary(&self) -> usize {
-        let primary = self.operator.look(|deployment| deployment.primary());
+        let primary = self.operator.inspect(|deployment| deployment.primary());
         let members = self.options.addresses.len();
         primary.filter(|primary| *primary < members).unwrap_or(0)
     }
@@ -365,10 +365,10 @@ impl<T> Task<T> {
     }
 }
 
-/// A client whose events are stored in a diary.
+/// A client whose events are stored in an event log.
 pub(crate) struct Watched {
     pub(crate) client: Client<SimRuntime>,
-    pub(crate) diary: Diary,
+    pub(crate) events: EventLog,
     runtime: SimRuntime,
 }
 
@@ -396,11 +396,11 @@ impl Watched {
     /// Waits until `count` events fulfil the condition. Panics after [`PATIENCE`].
     pub(crate) async fn wait_for(&self, count: usize, what: &str, is: impl Fn(&Event) -> bool) {
         let limit = self.runtime.now() + PATIENCE;
-        while self.diary.count(&is) < count {
+        while self.events.count(&is) < count {
             assert!(
                 self.runtime.now() < limit,
                 "{count} times {what} do not come: {:#?}",
-                self.diary.names()
+                self.events.names()
             );
             self.runtime.sleep(Duration::from_millis(1)).await;
         }
@@ -408,8 +408,8 @@ impl Watched {
 
     /// Asserts the number of events that fulfil the condition.
     pub(crate) fn assert_count(&self, count: usize, what: &str, is: impl Fn(&Event) -> bool) {
-        let found = self.diary.count(is);
-        assert_eq!(found, count, "{what}: {:#?}", self.diary.names());
+        let found = self.events.count(is);
+        assert_eq!(found, count, "{what}: {:#?}", self.events.names());
     }
 
     /// Closes the client. Asserts that nothing is left in the client and on the servers, and that
@@ -417,20 +417,20 @@ impl Watched {
     pub(crate) async fn end(self) {
         let Self {
             client,
-            diary,
+            events,
             runtime,
         } = self;
         client.clone().shutdown().await;
-        assert_eq!(client.counts(), Counts::default(), "{:#?}", diary.names());
+        assert_eq!(client.counts(), Counts::default(), "{:#?}", events.names());
         runtime.sleep(Duration::from_secs(1)).await;
-        assert_eq!(runtime.open_links(), 0, "{:#?}", diary.names());
-        let at_end = runtime.look(onionskin_simulations::deployment::Deployment::connections);
-        assert_eq!(at_end, 0, "{:#?}", diary.names());
+        assert_eq!(runtime.open_links(), 0, "{:#?}", events.names());
+        let at_end = runtime.inspect(onionskin_simulations::deployment::Deployment::connections);
+        assert_eq!(at_end, 0, "{:#?}", events.names());
         let (started, ended) = (
-            diary.count(crate::diary::heartbeat_started),
-            diary.count(crate::diary::heartbeat_succeeded)
-                + diary.count(crate::diary::heartbeat_failed),
+            events.count(crate::event_log::heartbeat_started),
+            events.count(crate::event_log::heartbeat_succeeded)
+                + events.count(crate::event_log::heartbeat_failed),
         );
-        assert_eq!(started, ended, "heartbeats end: {:#?}", diary.names());
+        assert_eq!(started, ended, "heartbeats end: {:#?}", events.names());
     }
 }

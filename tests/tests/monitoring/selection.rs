@@ -2,7 +2,7 @@
 //! SEL-P1, SEL-P5 and SEL-P6 are unit tests of the core, and SEL-P7 runs the official test files.
 
 use crate::{
-    diary::{became, heartbeat_failed, heartbeat_started, pool_name, unknown},
+    event_log::{became, heartbeat_failed, heartbeat_started, pool_name, unknown},
     scene::{Scene, Watched, play, replica_set, sharded, sharded_alone, standalone},
 };
 use bson::{Bson, Document, doc};
@@ -43,7 +43,7 @@ fn the_average_begins_anew_when_a_server_comes_back() {
         watched
             .wait_for(2, "a standalone", became(ServerType::Standalone))
             .await;
-        let sample = watched.diary.notes(|event| match &event.kind {
+        let sample = watched.events.notes(|event| match &event.kind {
             EventKind::Sdam(SdamEvent::HeartbeatSucceeded { duration, .. }) => Some(*duration),
             _ => None,
         });
@@ -64,7 +64,7 @@ fn sent_preferences(watched: &Watched) -> Vec<Option<Document>> {
 
 /// Returns the `$readPreference` of each command with this name.
 fn preferences_of(watched: &Watched, name: &str) -> Vec<Option<Document>> {
-    watched.diary.notes(|event| match &event.kind {
+    watched.events.notes(|event| match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, command, .. })
             if &*facts.name == name =>
         {
@@ -104,7 +104,7 @@ fn routers_are_told_every_read_preference_but_primary() {
 fn finds_by_server(watched: &Watched, from: usize) -> BTreeMap<Address, usize> {
     let mut finds = BTreeMap::new();
     for address in watched
-        .diary
+        .events
         .notes_since(from, |event: &Event| match &event.kind {
             EventKind::Command(CommandEvent::Started { facts, .. }) if &*facts.name == "find" => {
                 Some(facts.address.clone())
@@ -148,7 +148,7 @@ fn a_router_that_is_slow_gets_less_to_do() {
             "appName": "loadBalancingTest",
         };
         scene.fail(0, doc! { "times": 10_000 }, slow).await;
-        let mark = watched.diary.mark();
+        let mark = watched.events.mark();
         find_a_lot(&scene, &watched, TASKS, 10).await;
         let finds = finds_by_server(&watched, mark);
         let total: usize = finds.values().sum();
@@ -160,7 +160,7 @@ fn a_router_that_is_slow_gets_less_to_do() {
         );
 
         scene.fail_no_more(0).await;
-        let mark = watched.diary.mark();
+        let mark = watched.events.mark();
         find_a_lot(&scene, &watched, TASKS, 100).await;
         let finds = finds_by_server(&watched, mark);
         let total: usize = finds.values().sum();
@@ -291,7 +291,7 @@ fn a_staleness_too_small_fails_the_read_and_not_the_client() {
         watched
             .wait_for(1, "a primary", became(ServerType::RsPrimary))
             .await;
-        let begun = scene.now();
+        let start = scene.now();
         let error = watched.find().await.expect_err("it is too small");
         let is_argument = matches!(
             error.kind(),
@@ -300,7 +300,7 @@ fn a_staleness_too_small_fails_the_read_and_not_the_client() {
                 | ErrorKind::ServerSelection { .. }
         );
         assert!(is_argument, "{error:?}");
-        assert_eq!(scene.now(), begun, "{error:?}");
+        assert_eq!(scene.now(), start, "{error:?}");
         watched.end().await;
     });
 }
@@ -313,7 +313,7 @@ fn the_time_between_checks_is_the_users() {
             let options = format!("heartbeatFrequencyMS=500&serverMonitoringMode={mode}");
             let watched = scene.client(&options);
             scene.pause(10_000).await;
-            let checks = watched.diary.count(heartbeat_started);
+            let checks = watched.events.count(heartbeat_started);
             assert!((20..=22).contains(&checks), "{mode}: {checks} checks");
             watched.assert_count(0, "unknown", unknown);
             watched.end().await;

@@ -2,7 +2,7 @@
 //! its commands are in between.
 
 use crate::{
-    diary::{Diary, command_name},
+    event_log::{EventLog, command_name},
     scene::{play, replica_set},
 };
 use bson::doc;
@@ -19,8 +19,8 @@ fn small_batches(mut options: DeploymentOptions) -> DeploymentOptions {
 }
 
 /// Returns the events of operations and of their commands as text, in their order.
-fn told(diary: &Diary) -> Vec<String> {
-    diary.notes(|event| match &event.kind {
+fn told(events: &EventLog) -> Vec<String> {
+    events.notes(|event| match &event.kind {
         EventKind::Operation(OperationEvent::Started { facts, .. }) => {
             Some(format!("{} on {} begins", facts.name, facts.database))
         }
@@ -52,8 +52,8 @@ fn an_operation_of_several_commands_begins_and_ends_once() {
             "insert succeeded",
             "insert ends",
         ];
-        assert_eq!(told(&watched.diary), expected);
-        let ids = watched.diary.notes(|event| match &event.kind {
+        assert_eq!(told(&watched.events), expected);
+        let ids = watched.events.notes(|event| match &event.kind {
             EventKind::Operation(
                 OperationEvent::Started { facts, .. } | OperationEvent::Ended { facts, .. },
             ) => Some(facts.operation_id),
@@ -95,7 +95,7 @@ fn an_operation_that_fails_or_is_left_ends_as_well() {
             "find failed",
             "find is left",
         ];
-        assert_eq!(told(&watched.diary), expected);
+        assert_eq!(told(&watched.events), expected);
         watched.end().await;
     });
 }

@@ -2,7 +2,7 @@
 //! [`Ledger`] checks the events of the client.
 
 use crate::{
-    diary::{Diary, connection_closed, connection_created, pool_cleared},
+    event_log::{EventLog, connection_closed, connection_created, pool_cleared},
     ledger::Ledger,
     scene::{Scene, Task, Watched, balanced, balanced_alone, play, standalone},
 };
@@ -53,8 +53,8 @@ async fn outcomes(scene: &Scene, tasks: Vec<Task<Outcome>>) -> Vec<Outcome> {
     all
 }
 
-fn events(diary: &Diary) -> Vec<Event> {
-    diary.notes(|event| Some(event.clone()))
+fn events(events: &EventLog) -> Vec<Event> {
+    events.notes(|event| Some(event.clone()))
 }
 
 /// Returns a client whose pool has no connection yet. Its finds find a document.
@@ -79,7 +79,7 @@ fn a_storm_on_a_cold_pool_is_served_in_order() {
             let tasks = storm(&scene, &watched, |_| None).await;
             let found = outcomes(&scene, tasks).await;
             assert!(found.iter().all(|found| *found == Some(true)));
-            let ledger = Ledger::new(max_size, max_connecting).read(&events(&watched.diary));
+            let ledger = Ledger::new(max_size, max_connecting).read(&events(&watched.events));
             let books = ledger.only();
             assert!(books.is_at_rest(), "{books:?}");
             assert_eq!((books.granted, books.failed), (1_000, 0));
@@ -118,15 +118,15 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
             );
             // Late replies may still be outstanding.
             scene.pause(4_000).await;
-            let ledger = Ledger::new(max_size, 2).read(&events(&watched.diary));
+            let ledger = Ledger::new(max_size, 2).read(&events(&watched.events));
             let books = ledger.only();
             assert!(books.is_at_rest(), "{books:?}");
             assert_eq!(books.granted + books.failed, 1_000);
             assert!(books.failed > 0 && books.failed <= left, "{books:?}");
             watched.assert_count(0, "pool cleared", pool_cleared);
             // The next operations find available connections.
-            let made = watched.diary.count(connection_created);
-            let closed = watched.diary.count(connection_closed);
+            let made = watched.events.count(connection_created);
+            let closed = watched.events.count(connection_closed);
             assert!(made - closed >= 3, "{made} made, {closed} closed");
             let tasks = [0; 3].map(|_| {
                 let things = watched.things();
@@ -135,7 +135,7 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
             for task in tasks {
                 scene.ended("a reply", task).await.expect("a reply");
             }
-            assert_eq!(watched.diary.count(connection_created), made);
+            assert_eq!(watched.events.count(connection_created), made);
             watched.end().await;
         });
     }
@@ -147,17 +147,17 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
 fn connections_outlive_a_storm_that_passes() {
     play([standalone(), balanced_alone()], |scene| async move {
         let watched = cold(&scene, "maxConnecting=3&appname=passing").await;
-        let held = doc! {
+        let delay = doc! {
             "failCommands": ["hello", "isMaster"], "appName": "passing",
             "blockConnection": true, "blockTimeMS": 200,
         };
-        scene.fail(0, doc! { "times": 3 }, held).await;
+        scene.fail(0, doc! { "times": 3 }, delay).await;
         let tasks = storm(&scene, &watched, |_| Some(Duration::from_millis(30))).await;
         let found = outcomes(&scene, tasks).await;
         assert!(found.iter().all(Option::is_none));
         scene.pause(300).await;
         watched.assert_count(3, "connection created", connection_created);
-        let ledger = Ledger::new(100, 3).read(&events(&watched.diary));
+        let ledger = Ledger::new(100, 3).read(&events(&watched.events));
         assert_eq!(ledger.only().outlived, 3);
         watched.find().await.expect("a reply");
         watched.assert_count(3, "connection created", connection_created);
@@ -216,10 +216,10 @@ fn a_pool_in_a_storm_of_everything_keeps_its_size() {
         scene.fail_no_more(0).await;
         watched.find().await.expect("all is well again");
         scene.pause(4_000).await;
-        assert!(watched.diary.count(pool_cleared) > 5);
+        assert!(watched.events.count(pool_cleared) > 5);
         let ledger = Ledger::new(4, 2)
             .without_order()
-            .read(&events(&watched.diary));
+            .read(&events(&watched.events));
         let books = ledger.only();
         assert!(books.is_at_rest() && books.most == 4, "{books:?}");
         watched.end().await;

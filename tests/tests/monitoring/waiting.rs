@@ -3,7 +3,7 @@
 //! and `closing`.
 
 use crate::{
-    diary::{
+    event_log::{
         check_out_failed, command_name, connection_closed, connection_created, pool_cleared,
         pool_name, pool_ready, unknown,
     },
@@ -30,10 +30,10 @@ use std::{
 
 /// Blocks commands of this client for a time.
 async fn hold(scene: &Scene, mode: Document, command: &str, app: &str, millis: i32) {
-    let held = doc! {
+    let delay = doc! {
         "failCommands": [command], "appName": app, "blockConnection": true, "blockTimeMS": millis,
     };
-    scene.fail(scene.primary(), mode, held).await;
+    scene.fail(scene.primary(), mode, delay).await;
 }
 
 /// An operation is retried in a pool of one connection, which the failed attempt had (scenario 4).
@@ -53,14 +53,14 @@ fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
         let mut id = 1;
         for (effect, connections) in failures {
             for command in ["find", "insert"] {
-                let made = watched.diary.count(connection_created);
+                let made = watched.events.count(connection_created);
                 let mut data = doc! {
                     "failCommands": [command], "appName": "again",
                     "errorLabels": ["RetryableWriteError"],
                 };
                 data.extend(effect.clone());
                 scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
-                let mark = watched.diary.mark();
+                let mark = watched.events.mark();
                 id += 1;
                 let things = watched.things();
                 let task = scene.spawn(async move {
@@ -71,10 +71,10 @@ fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
                 });
                 let result = scene.ended("the retry's end", task).await;
                 assert_eq!(result, Ok(()), "{effect}");
-                let told = watched.diary.notes_since(mark, command_name);
+                let told = watched.events.notes_since(mark, command_name);
                 let retried = ["started", "failed", "started", "succeeded"];
                 assert_eq!(told, retried.map(|what| format!("{command} {what}")));
-                let made = watched.diary.count(connection_created) - made;
+                let made = watched.events.count(connection_created) - made;
                 assert_eq!(made, connections, "{effect}: connections");
             }
         }
@@ -155,7 +155,7 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
                     scene.spawn(async move { things.find_one(doc! {}).await })
                 })
                 .collect();
-            let begun = scene.now();
+            let start = scene.now();
             for find in finds {
                 let error = scene.ended("an answer", find).await;
                 let error = error.expect_err("there is no connection");
@@ -163,7 +163,7 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
                 assert!(error.has_label(&Label::SystemOverloadedError), "{error:?}");
             }
             // Two connections are established at a time, each within `connectTimeoutMS`.
-            let took = scene.now().saturating_since(begun);
+            let took = scene.now().saturating_since(start);
             assert!(took <= Duration::from_millis(2_100), "{took:?}");
             watched.assert_count(20, "check out failed", check_out_failed);
             watched.assert_count(20, "connection closed", connection_closed);
@@ -218,8 +218,8 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
         busy.join().await.expect("a reply");
         next.join().await.expect("a reply");
         let is = |wanted| move |event: &Event| pool_name(event) == Some(wanted);
-        let given_back = watched.diary.times(is("checked in"));
-        let granted = watched.diary.times(is("checked out"));
+        let given_back = watched.events.times(is("checked in"));
+        let granted = watched.events.times(is("checked out"));
         let count = given_back.len();
         assert_eq!(granted.last(), given_back.get(count - 2), "at once");
         watched.assert_count(1, "connection created", connection_created);
@@ -248,9 +248,9 @@ fn a_wait_that_is_too_long_pauses_no_pool() {
                     if let Some(limit) = limit {
                         find = find.timeout(Duration::from_millis(limit));
                     }
-                    let begun = scene.now();
+                    let start = scene.now();
                     let error = find.await.expect_err("it is busy");
-                    let took = scene.now().saturating_since(begun);
+                    let took = scene.now().saturating_since(start);
                     assert_eq!(took, Duration::from_millis(50), "{error:?}");
                     let is_own = matches!(error.kind(), ErrorKind::WaitQueueTimeout { .. });
                     assert!(is_own && error.is_timeout(), "{error:?}");
@@ -316,11 +316,11 @@ async fn race_for_the_connection(
     let busy = scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await });
     scene.pause_for(Duration::from_micros(10)).await;
     let (things, stage) = (watched.things(), scene.clone());
-    let mark = watched.diary.mark();
+    let mark = watched.events.mark();
     let find = scene.spawn(async move {
-        let begun = stage.now();
+        let start = stage.now();
         let found = things.find_one(doc! { "_id": 1 }).timeout(limit).await;
-        (found, stage.now().saturating_since(begun))
+        (found, stage.now().saturating_since(start))
     });
     if let Some(pause) = freeze {
         scene.pause_for(limit.saturating_sub(pause / 2)).await;
@@ -331,7 +331,7 @@ async fn race_for_the_connection(
     if freeze.is_none() {
         assert!(took <= limit, "{took:?} of {limit:?}");
     }
-    let told = watched.diary.notes_since(mark, |event| {
+    let told = watched.events.notes_since(mark, |event| {
         let what = pool_name(event)?;
         what.starts_with("check").then_some(what)
     });
@@ -361,7 +361,7 @@ fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
         let watched = scene.client("maxPoolSize=1&appname=moment");
         watched.insert(1).await.expect("a reply");
         for freeze in [None, Some(Duration::from_millis(5))] {
-            let closed = watched.diary.count(connection_closed);
+            let closed = watched.events.count(connection_closed);
             let (mut got, mut missed) = (0, 0);
             for shift in 0..60 {
                 let limit = Duration::from_micros(19_700 + 25 * shift);
@@ -375,7 +375,7 @@ fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
             assert!(missed > 3, "{freeze:?}: {got} got it, {missed} missed it");
             assert!(got > 3 || freeze.is_some(), "{got}, {missed}");
             // A request that is only partly written at the limit costs its connection.
-            let closed = watched.diary.count(connection_closed) - closed;
+            let closed = watched.events.count(connection_closed) - closed;
             assert!(closed <= missed, "{closed} of {missed}");
         }
         watched.assert_count(0, "pool cleared", pool_cleared);

@@ -41,7 +41,7 @@ fn every_interleaving_of_three_services_and_population() {
 #[test]
 fn every_interleaving_of_connections_that_are_kept() {
     let mut bounds = TWO_REQUESTS;
-    (bounds.services, bounds.holds) = (1, 2);
+    (bounds.services, bounds.pins) = (1, 2);
     bounds.deadlines = 1;
     explore(bounds, 1_965, 16);
 }
@@ -49,10 +49,10 @@ fn every_interleaving_of_connections_that_are_kept() {
 #[test]
 fn mistakes_that_a_small_pool_of_a_load_balancer_can_show_are_found_there() {
     use Mistake as M;
-    let mut held = BALANCED;
-    (held.max_size, held.holds, held.deadlines) = (1, 1, 1);
-    let mut twice = held;
-    twice.holds = 2;
+    let mut pinned = BALANCED;
+    (pinned.max_size, pinned.pins, pinned.deadlines) = (1, 1, 1);
+    let mut twice = pinned;
+    twice.pins = 2;
     let clears = [
         M::ServiceClearPauses,
         M::ServiceClearFailsQueue,
@@ -65,14 +65,14 @@ fn mistakes_that_a_small_pool_of_a_load_balancer_can_show_are_found_there() {
         M::GenerationAtTheEnd,
         M::StaleBetweenFreshStays,
         M::StaleEstablishmentFails,
-        M::AskAgainGoesLast,
+        M::RequeuedGoesLast,
     ];
     let clears = clears.map(|mistake| (BALANCED, mistake));
     let others = [
-        (held, M::HoldNotReleased),
+        (pinned, M::PinNotReleased),
         (twice, M::CursorInTransactionCountsTwice),
-        (held, M::FullIsNotTold),
-        (held, M::EstablishingIsToldOfUsers),
+        (pinned, M::FullIsNotTold),
+        (pinned, M::EstablishingIsToldOfUsers),
     ];
     are_all_found(clears.into_iter().chain(others));
 }

@@ -9,7 +9,7 @@ use onionskin_core::{
     time::Instant,
 };
 use onionskin_tests::model::pool::{
-    Answer, CAUSE, Input, Mistake, Model, SERVER, Said, Why, service,
+    Answer, CAUSE, FailureReason, Input, Mistake, Model, Output, SERVER, service,
 };
 
 pub(crate) type Found = Result<(), String>;
@@ -26,7 +26,7 @@ pub(crate) struct Bench {
     pub(crate) model: Option<Model>,
     pub(crate) now: Instant,
     /// The actions and events so far, if a test wants them.
-    pub(crate) log: Option<Vec<Said>>,
+    pub(crate) log: Option<Vec<Output>>,
 }
 
 pub(crate) fn address() -> Address {
@@ -47,8 +47,8 @@ impl Bench {
             now: Instant::ZERO,
             log: None,
         };
-        let said = bench.drain()?;
-        bench.watch.first(&said)?;
+        let outputs = bench.drain()?;
+        bench.watch.first(&outputs)?;
         Ok(bench)
     }
 
@@ -59,21 +59,21 @@ impl Bench {
         mistake: Option<Mistake>,
     ) -> Result<Self, String> {
         let mut bench = Self::alone(options, subscribed)?;
-        let (model, speech) = Model::new(options.clone(), subscribed, mistake);
-        speech.agrees(&[Said::PoolCreated][..usize::from(subscribed)])?;
+        let (model, permitted) = Model::new(options.clone(), subscribed, mistake);
+        permitted.agrees(&[Output::PoolCreated][..usize::from(subscribed)])?;
         bench.model = Some(model);
         Ok(bench)
     }
 
-    fn drain(&mut self) -> Result<Vec<Said>, String> {
-        let mut said = Vec::new();
+    fn drain(&mut self) -> Result<Vec<Output>, String> {
+        let mut outputs = Vec::new();
         while let Some(action) = self.pool.poll_action() {
-            said.push(Said::of(&action, self.pool.address())?);
+            outputs.push(Output::of(&action, self.pool.address())?);
         }
         if let Some(log) = &mut self.log {
-            log.extend(said.iter().cloned());
+            log.extend(outputs.iter().cloned());
         }
-        Ok(said)
+        Ok(outputs)
     }
 
     /// Gives the pool one input, checks the actions and events that follow, and compares with the
@@ -84,12 +84,12 @@ impl Bench {
     }
 
     fn feed_inner(&mut self, input: &Input) -> Found {
-        let answer = self.tell(input)?;
-        let said = self.drain()?;
+        let answer = self.give(input)?;
+        let outputs = self.drain()?;
         if let Some(again) = self.pool.poll_action() {
-            return Err(format!("asked twice, it says {again:?}"));
+            return Err(format!("asked twice, it gives {again:?}"));
         }
-        self.watch.hear(input, &answer, &said, &self.pool)?;
+        self.watch.handle(input, &answer, &outputs, &self.pool)?;
         if *input == Input::Timeout {
             let due = self.pool.deadline().filter(|due| *due <= self.now);
             if let Some(due) = due {
@@ -99,15 +99,15 @@ impl Bench {
         let Some(model) = &mut self.model else {
             return Ok(());
         };
-        let (expected, speech) = model.hear(self.now, input);
+        let (expected, permitted) = model.handle(self.now, input);
         if answer != expected {
             return Err(format!("answered {answer:?}, not {expected:?}"));
         }
-        speech.agrees(&said)?;
+        permitted.agrees(&outputs)?;
         self.compare()
     }
 
-    fn tell(&mut self, input: &Input) -> Result<Answer, String> {
+    fn give(&mut self, input: &Input) -> Result<Answer, String> {
         let (pool, now) = (&mut self.pool, self.now);
         match *input {
             Input::Ready => pool.handle_ready(now),
@@ -131,7 +131,9 @@ impl Bench {
                         return Err(format!("{connection} comes with what belongs to {content}"));
                     }
                     CheckOut::Waiting => Answer::Waiting,
-                    CheckOut::Failed(error) => Answer::Failed(Why::of(&error, &address())?),
+                    CheckOut::Failed(error) => {
+                        Answer::Failed(FailureReason::of(&error, &address())?)
+                    }
                 });
             }
             Input::Cancel(request) => pool.cancel(now, CheckOutId(request)),
@@ -162,20 +164,20 @@ impl Bench {
             }
             Input::IdleClosed(id) => pool.handle_idle_closed(now, id_of(pool, id), Some(cause())),
             Input::Timeout => pool.handle_timeout(now),
-            Input::Greeted {
+            Input::HelloAnswered {
                 connection,
                 service: number,
             } => {
                 let answer = pool.handle_hello_answered(id_of(pool, connection), service(number));
-                return Ok(Answer::Greeted(answer));
+                return Ok(Answer::HelloAnswered(answer));
             }
             Input::ClearService(number) => {
                 pool.handle_clear_service(now, service(number));
             }
-            Input::Hold {
+            Input::PinFor {
                 connection,
                 pinned_for,
-            } => pool.hold_for(id_of(pool, connection), pinned_for),
+            } => pool.pin_for(id_of(pool, connection), pinned_for),
         }
         Ok(Answer::Done)
     }
@@ -232,7 +234,7 @@ impl Bench {
             }
             if let Some(&id) = pending.first() {
                 if !self.watch.may_be_established(id) {
-                    self.feed(&Input::Greeted {
+                    self.feed(&Input::HelloAnswered {
                         connection: id,
                         service: 1,
                     })?;

@@ -43,7 +43,7 @@ pub(crate) struct Bounds {
     pub(crate) services: u8,
     pub(crate) service_clears: u8,
     /// The number of times that a connection can be pinned for a cursor or a transaction.
-    pub(crate) holds: u8,
+    pub(crate) pins: u8,
 }
 
 /// The statistics of a walk, and the first disagreement.
@@ -116,7 +116,7 @@ impl World {
             if watch.may_be_established(id) {
                 moves.push(Input::Established(id));
             } else {
-                moves.extend(self.services().map(|service| Input::Greeted {
+                moves.extend(self.services().map(|service| Input::HelloAnswered {
                     connection: id,
                     service,
                 }));
@@ -136,10 +136,10 @@ impl World {
         if left.service_clears > 0 {
             moves.extend(self.services().map(Input::ClearService));
         }
-        if left.holds > 0 {
+        if left.pins > 0 {
             for connection in watch.in_use() {
                 let kept = [PinnedFor::Cursor, PinnedFor::Transaction];
-                moves.extend(kept.map(|pinned_for| Input::Hold {
+                moves.extend(kept.map(|pinned_for| Input::PinFor {
                     connection,
                     pinned_for,
                 }));
@@ -182,9 +182,9 @@ impl World {
             Input::CheckInDue(_) => left.due -= 1,
             Input::Cancel(_) => left.cancels -= 1,
             Input::Close => self.closed = true,
-            Input::Greeted { service, .. } => self.heard_of = self.heard_of.max(*service),
+            Input::HelloAnswered { service, .. } => self.heard_of = self.heard_of.max(*service),
             Input::ClearService(_) => left.service_clears -= 1,
-            Input::Hold { .. } => left.holds -= 1,
+            Input::PinFor { .. } => left.pins -= 1,
             Input::Timeout => {
                 let due = self.bench.pool.deadline();
                 if let Some(due) = due.filter(|due| *due > self.bench.now) {
@@ -301,7 +301,7 @@ pub(crate) const SMALL: Bounds = Bounds {
     close: false,
     services: 0,
     service_clears: 0,
-    holds: 0,
+    pins: 0,
 };
 
 /// The bounds with clears, failures and cancelled requests.

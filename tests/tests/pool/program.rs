@@ -28,12 +28,12 @@ pub(crate) enum Step {
     Drained(Index),
     Established(Index),
     /// Only behind a load balancer: a service replies to the `hello` on a connection.
-    Greeted {
+    HelloAnswered {
         which: Index,
         service: u8,
     },
     ClearService(u8),
-    Hold {
+    PinFor {
         which: Index,
         pinned_for: PinnedFor,
     },
@@ -100,10 +100,10 @@ fn balanced_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => Just(Step::Ready),
         7 => (any::<Index>(), 1..3_u8)
-            .prop_map(|(which, service)| Step::Greeted { which, service }),
+            .prop_map(|(which, service)| Step::HelloAnswered { which, service }),
         5 => (1..3_u8).prop_map(Step::ClearService),
         4 => (any::<Index>(), pinned_for)
-            .prop_map(|(which, pinned_for)| Step::Hold { which, pinned_for }),
+            .prop_map(|(which, pinned_for)| Step::PinFor { which, pinned_for }),
     ]
 }
 
@@ -165,9 +165,9 @@ fn warmth(load_balanced: bool) -> impl Strategy<Value = Vec<Step>> {
                 patience: None,
                 timed: false,
             };
-            let greeted = load_balanced.then_some(Step::Greeted { which, service });
+            let hello_answered = load_balanced.then_some(Step::HelloAnswered { which, service });
             let established = Step::Established(which);
-            [Some(asked), greeted, Some(established)]
+            [Some(asked), hello_answered, Some(established)]
         });
         let made = made.flatten();
         let broken = false;
@@ -224,15 +224,15 @@ fn play(bench: &mut Bench, step: &Step, requests: &mut u64) -> Found {
         Step::CheckInDue(which) => pick(which, &watch.in_use()).map(Input::CheckInDue),
         Step::Drained(which) => pick(which, &watch.draining()).map(Input::Drained),
         Step::Established(which) => return establish(bench, which),
-        Step::Greeted { which, service } => {
-            pick(which, &watch.pending()).map(|connection| Input::Greeted {
+        Step::HelloAnswered { which, service } => {
+            pick(which, &watch.pending()).map(|connection| Input::HelloAnswered {
                 connection,
                 service: *service,
             })
         }
         Step::ClearService(service) => Some(Input::ClearService(*service)),
-        Step::Hold { which, pinned_for } => {
-            pick(which, &watch.connections()).map(|connection| Input::Hold {
+        Step::PinFor { which, pinned_for } => {
+            pick(which, &watch.connections()).map(|connection| Input::PinFor {
                 connection,
                 pinned_for: *pinned_for,
             })
@@ -266,7 +266,7 @@ fn establish(bench: &mut Bench, which: &Index) -> Found {
         return Ok(());
     };
     if !bench.watch.may_be_established(id) {
-        bench.feed(&Input::Greeted {
+        bench.feed(&Input::HelloAnswered {
             connection: id,
             service: 1,
         })?;
@@ -280,11 +280,11 @@ fn nonsense(bench: &mut Bench, id: u64, requests: u64) -> Found {
         bench.feed(&Input::Established(id))?;
         bench.feed(&Input::EstablishFailed(id))?;
         if bench.watch.is_balanced() {
-            bench.feed(&Input::Greeted {
+            bench.feed(&Input::HelloAnswered {
                 connection: id,
                 service: 1,
             })?;
-            bench.feed(&Input::Hold {
+            bench.feed(&Input::PinFor {
                 connection: id,
                 pinned_for: PinnedFor::Cursor,
             })?;

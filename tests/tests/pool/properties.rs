@@ -49,9 +49,9 @@ proptest! {
             let mut bench = Bench::alone(&program.options, subscribed).map_err(failed)?;
             bench.log = Some(Vec::new());
             program.play(&mut bench).map_err(failed)?;
-            let mut said = bench.log.unwrap_or_default();
-            said.retain(|word| !word.is_event());
-            Ok((said, bench.pool.counts(), bench.pool.deadline()))
+            let mut outputs = bench.log.unwrap_or_default();
+            outputs.retain(|output| !output.is_event());
+            Ok((outputs, bench.pool.counts(), bench.pool.deadline()))
         };
         prop_assert_eq!(orders(true)?, orders(false)?);
     }

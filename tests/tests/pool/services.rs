@@ -36,11 +36,11 @@ impl Services {
     pub(crate) fn before(&mut self, input: &Input, answer: &Answer, pending: &[u64]) -> Found {
         match (input, answer) {
             (
-                Input::Greeted {
+                Input::HelloAnswered {
                     connection,
                     service,
                 },
-                Answer::Greeted(generation),
+                Answer::HelloAnswered(generation),
             ) => {
                 let known = *self.generations.get(service).unwrap_or(&0);
                 let fits = pending.contains(connection) && !self.knows(*connection);
@@ -68,7 +68,7 @@ impl Services {
                 }
                 Ok(())
             }
-            (_, Answer::Greeted(_)) => Err("nobody was greeted".into()),
+            (_, Answer::HelloAnswered(_)) => Err("no hello was answered".into()),
             _ => Ok(()),
         }
     }

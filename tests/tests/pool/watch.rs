@@ -10,12 +10,12 @@ use onionskin_core::{
     pool::{Counts, Pool, PoolOptions, PoolState},
     time::Instant,
 };
-use onionskin_tests::model::pool::{Answer, Input, Said};
+use onionskin_tests::model::pool::{Answer, Input, Output};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The state of a connection, as it follows from actions and inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ConnectionState {
     /// The connection is being established. The number is that of the request that it is for, if
     /// any.
     Pending(Option<u64>),
@@ -36,7 +36,7 @@ enum Place {
 pub(crate) struct Watcher {
     options: PoolOptions,
     subscribed: bool,
-    connections: BTreeMap<u64, Place>,
+    connections: BTreeMap<u64, ConnectionState>,
     last_id: u64,
     /// The requests that wait for a connection or for permission to establish one, oldest first.
     queue: Vec<u64>,
@@ -50,7 +50,7 @@ pub(crate) struct Watcher {
     open: usize,
     /// The connection and duration of the last checked out event, whose grant has to follow.
     /// `failed` is the same for a check out failed event.
-    lent: Option<(u64, Duration)>,
+    granted: Option<(u64, Duration)>,
     failed: Option<(CheckOutFailure, Duration)>,
     /// The latest connection that became ready, and the duration of its establishment. The check
     /// out that waits for it takes at least as long (CMAP-125).
@@ -72,7 +72,7 @@ impl Watcher {
             paused: true,
             closed: false,
             open: 0,
-            lent: None,
+            granted: None,
             failed: None,
             ready: None,
             interrupted: Vec::new(),
@@ -81,38 +81,38 @@ impl Watcher {
     }
 
     /// Checks that the pool begins with the event pool created (CMAP-52).
-    pub(crate) fn first(&self, said: &[Said]) -> Found {
-        let expected: &[Said] = if self.subscribed {
-            &[Said::PoolCreated]
+    pub(crate) fn first(&self, outputs: &[Output]) -> Found {
+        let expected: &[Output] = if self.subscribed {
+            &[Output::PoolCreated]
         } else {
             &[]
         };
-        want(said == expected, || format!("begins with {said:?}"))
+        want(outputs == expected, || format!("begins with {outputs:?}"))
     }
 
     pub(crate) fn connections(&self) -> Vec<u64> {
         self.connections.keys().copied().collect()
     }
 
-    fn placed(&self, wanted: impl Fn(Place) -> bool) -> Vec<u64> {
-        let there = self.connections.iter().filter(|(_, place)| wanted(**place));
+    fn in_state(&self, wanted: impl Fn(ConnectionState) -> bool) -> Vec<u64> {
+        let there = self.connections.iter().filter(|(_, state)| wanted(**state));
         there.map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn pending(&self) -> Vec<u64> {
-        self.placed(|place| matches!(place, Place::Pending(_)))
+        self.in_state(|state| matches!(state, ConnectionState::Pending(_)))
     }
 
     pub(crate) fn available(&self) -> Vec<u64> {
-        self.placed(|place| place == Place::Available)
+        self.in_state(|state| state == ConnectionState::Available)
     }
 
     pub(crate) fn draining(&self) -> Vec<u64> {
-        self.placed(|place| place == Place::Draining)
+        self.in_state(|state| state == ConnectionState::Draining)
     }
 
     pub(crate) fn in_use(&self) -> Vec<u64> {
-        self.placed(|place| place == Place::InUse)
+        self.in_state(|state| state == ConnectionState::InUse)
     }
 
     pub(crate) const fn is_balanced(&self) -> bool {
@@ -127,32 +127,32 @@ impl Watcher {
 
     /// Returns the requests that have no result yet.
     pub(crate) fn waiting(&self) -> Vec<u64> {
-        let bound = self.connections.values().filter_map(|place| match place {
-            Place::Pending(request) => *request,
+        let bound = self.connections.values().filter_map(|state| match state {
+            ConnectionState::Pending(request) => *request,
             _ => None,
         });
         self.queue.iter().copied().chain(bound).collect()
     }
 
     /// Checks one input and all actions and events that followed it.
-    pub(crate) fn hear(
+    pub(crate) fn handle(
         &mut self,
         input: &Input,
         answer: &Answer,
-        said: &[Said],
+        outputs: &[Output],
         pool: &Pool<u64>,
     ) -> Found {
         let waited = !self.queue.is_empty();
         self.services.before(input, answer, &self.pending())?;
         self.before(input, answer);
-        for word in said {
-            self.note(input, word)
-                .map_err(|what| format!("{word:?} of {said:?}: {what}"))?;
+        for output in outputs {
+            self.note(input, output)
+                .map_err(|what| format!("{output:?} of {outputs:?}: {what}"))?;
         }
         if let Answer::Granted(id) = answer {
             want(!waited, || "a newcomer overtakes (CMAP-33)".into())?;
-            self.lend(*id)?;
-            self.lent = None;
+            self.mark_in_use(*id)?;
+            self.granted = None;
         }
         if matches!(answer, Answer::Failed(_)) {
             self.failed = None;
@@ -164,23 +164,24 @@ impl Watcher {
     fn before(&mut self, input: &Input, answer: &Answer) {
         match (input, answer) {
             (Input::CheckOut { request, .. }, Answer::Waiting) => self.queue.push(*request),
-            (Input::Cancel(request), _) => self.forget(*request),
+            (Input::Cancel(request), _) => self.remove_request(*request),
             (Input::CheckIn { connection, .. }, Answer::Done) => {
-                self.connections.insert(*connection, Place::Returned);
+                self.connections
+                    .insert(*connection, ConnectionState::Returned);
                 self.interrupted.retain(|id| id != connection);
             }
             (Input::CheckInDue(connection), Answer::Done) => {
-                self.connections.insert(*connection, Place::Left);
+                self.connections.insert(*connection, ConnectionState::Left);
                 self.interrupted.retain(|id| id != connection);
             }
             (Input::Drained(id), _) => {
-                if let Some(place @ Place::Draining) = self.connections.get_mut(id) {
-                    *place = Place::Available;
+                if let Some(state @ ConnectionState::Draining) = self.connections.get_mut(id) {
+                    *state = ConnectionState::Available;
                 }
             }
             (Input::Established(id), _) => {
-                if let Some(place @ Place::Pending(None)) = self.connections.get_mut(id) {
-                    *place = Place::Available;
+                if let Some(state @ ConnectionState::Pending(None)) = self.connections.get_mut(id) {
+                    *state = ConnectionState::Available;
                 }
             }
             (Input::Clear { .. }, _) => self.paused = true,
@@ -190,31 +191,32 @@ impl Watcher {
         }
     }
 
-    fn forget(&mut self, request: u64) {
+    fn remove_request(&mut self, request: u64) {
         self.queue.retain(|r| *r != request);
-        for place in self.connections.values_mut() {
-            if *place == Place::Pending(Some(request)) {
-                *place = Place::Pending(None);
+        for state in self.connections.values_mut() {
+            if *state == ConnectionState::Pending(Some(request)) {
+                *state = ConnectionState::Pending(None);
             }
         }
     }
 
-    fn note(&mut self, input: &Input, word: &Said) -> Found {
-        if self.lent.is_some() && self.subscribed {
-            let follows = matches!(word, Said::Grant(..));
+    fn note(&mut self, input: &Input, output: &Output) -> Found {
+        if self.granted.is_some() && self.subscribed {
+            let follows = matches!(output, Output::Grant(..));
             want(follows, || {
                 "nothing comes between event and grant (CMAP-86)".into()
             })?;
         }
-        if word.is_event() && !self.subscribed {
+        if output.is_event() && !self.subscribed {
             return Err("nobody listens".into());
         }
-        match word {
-            Said::PoolCreated | Said::PoolReady | Said::PoolCleared { .. } | Said::PoolClosed => {
-                self.note_pool(input, word)
-            }
-            Said::ServiceCleared(service) => self.services.note_cleared(*service),
-            Said::Created(id) => {
+        match output {
+            Output::PoolCreated
+            | Output::PoolReady
+            | Output::PoolCleared { .. }
+            | Output::PoolClosed => self.note_pool(input, output),
+            Output::ServiceCleared(service) => self.services.note_cleared(*service),
+            Output::Created(id) => {
                 want(*id == self.last_id + 1, || {
                     "numbers go up by one (CMAP-21)".into()
                 })?;
@@ -222,35 +224,37 @@ impl Watcher {
                     "not while paused (CMAP-67)".into()
                 })
             }
-            Said::Open(id) => self.open(*id),
-            Said::Ready(id, duration) => {
+            Output::Open(id) => self.open(*id),
+            Output::Ready(id, duration) => {
                 self.ready = Some((*id, *duration));
                 want(*input == Input::Established(*id), || "it is not".into())
             }
-            Said::Closed(id, reason) => self.close(input, *id, *reason),
-            Said::Close(id) => {
+            Output::Closed(id, reason) => self.close(input, *id, *reason),
+            Output::Close(id) => {
                 if !self.subscribed {
                     self.close(input, *id, CloseReason::Error)?;
                 }
                 self.services.close(*id)?;
                 let gone = self.connections.remove(id);
-                want(gone == Some(Place::Closing), || format!("it was {gone:?}"))
-            }
-            Said::Started => {
-                self.open += 1;
-                want(matches!(input, Input::CheckOut { .. }), || {
-                    "nobody asked".into()
+                want(gone == Some(ConnectionState::Closing), || {
+                    format!("it was {gone:?}")
                 })
             }
-            Said::CheckedOut(id, duration) => {
+            Output::Started => {
+                self.open += 1;
+                want(matches!(input, Input::CheckOut { .. }), || {
+                    "no check out began".into()
+                })
+            }
+            Output::CheckedOut(id, duration) => {
                 self.end()?;
-                self.lent = Some((*id, *duration));
+                self.granted = Some((*id, *duration));
                 let slow = self.ready.take().filter(|(ready, _)| ready == id);
                 let longer = slow.is_some_and(|(_, ready)| ready > *duration);
-                let owned = self.connections.get(id) != Some(&Place::Available);
+                let owned = self.connections.get(id) != Some(&ConnectionState::Available);
                 want(!(longer && owned), || "ready took longer (CMAP-125)".into())
             }
-            Said::Failed(reason, _, duration) => {
+            Output::Failed(reason, _, duration) => {
                 self.end()?;
                 self.failed = Some((*reason, *duration));
                 if matches!(input, Input::Cancel(_)) {
@@ -258,14 +262,17 @@ impl Watcher {
                 }
                 Ok(())
             }
-            Said::CheckedIn(id) => {
-                let place = self.connections.get(id);
-                let returned = matches!(place, Some(Place::Returned | Place::Left));
-                want(returned, || "it did not come back".into())
+            Output::CheckedIn(id) => {
+                let state = self.connections.get(id);
+                let returned = matches!(
+                    state,
+                    Some(ConnectionState::Returned | ConnectionState::Left)
+                );
+                want(returned, || "it was not checked in".into())
             }
-            Said::Grant(request, id) => self.grant(*request, *id),
-            Said::Fail(request, _) => self.fail(*request),
-            Said::Interrupt(id, _) => self.interrupt(input, *id),
+            Output::Grant(request, id) => self.grant(*request, *id),
+            Output::Fail(request, _) => self.fail(*request),
+            Output::Interrupt(id, _) => self.interrupt(input, *id),
         }
     }
 
@@ -274,24 +281,26 @@ impl Watcher {
     fn interrupt(&mut self, input: &Input, id: u64) -> Found {
         let twice = self.interrupted.contains(&id);
         self.interrupted.push(id);
-        let used = self.connections.get(&id) == Some(&Place::InUse);
+        let used = self.connections.get(&id) == Some(&ConnectionState::InUse);
         let meant = matches!(input, Input::Clear { interrupt: true });
-        want(used && meant && !twice, || "not interrupted so".into())
+        want(used && meant && !twice, || {
+            "this interruption is not permitted".into()
+        })
     }
 
-    fn note_pool(&self, input: &Input, word: &Said) -> Found {
-        let meant = match word {
-            Said::PoolReady => *input == Input::Ready,
-            Said::PoolCleared { interrupt } => {
+    fn note_pool(&self, input: &Input, output: &Output) -> Found {
+        let meant = match output {
+            Output::PoolReady => *input == Input::Ready,
+            Output::PoolCleared { interrupt } => {
                 let interrupt = *interrupt;
                 *input == Input::Clear { interrupt }
             }
-            Said::PoolClosed => {
+            Output::PoolClosed => {
                 *input == Input::Close && self.available().is_empty() && self.draining().is_empty()
             }
             _ => false,
         };
-        want(meant, || "this was not to be said".into())
+        want(meant, || "this output is not permitted".into())
     }
 
     fn end(&mut self) -> Found {
@@ -306,16 +315,16 @@ impl Watcher {
         // The connection is for the request at the head of the queue, or for no request if the
         // queue is empty.
         let owner = (!self.queue.is_empty()).then(|| self.queue.remove(0));
-        let old = self.connections.insert(id, Place::Pending(owner));
+        let old = self.connections.insert(id, ConnectionState::Pending(owner));
         want(old.is_none(), || "it exists".into())
     }
 
     fn close(&mut self, input: &Input, id: u64, reason: CloseReason) -> Found {
-        let Some(place) = self.connections.get_mut(&id) else {
+        let Some(state) = self.connections.get_mut(&id) else {
             return Err("it is gone".into());
         };
-        let allowed = match std::mem::replace(place, Place::Closing) {
-            Place::Pending(owner) => {
+        let allowed = match std::mem::replace(state, ConnectionState::Closing) {
+            ConnectionState::Pending(owner) => {
                 let established = *input == Input::Established(id);
                 match owner {
                     // A stale connection does not fail its request behind a load balancer. The
@@ -327,9 +336,11 @@ impl Watcher {
                 }
                 reason != CloseReason::Idle
             }
-            Place::Available => true,
-            Place::Returned | Place::Left | Place::Draining => reason != CloseReason::Idle,
-            Place::InUse | Place::Closing => false,
+            ConnectionState::Available => true,
+            ConnectionState::Returned | ConnectionState::Left | ConnectionState::Draining => {
+                reason != CloseReason::Idle
+            }
+            ConnectionState::InUse | ConnectionState::Closing => false,
         };
         let because = !self.subscribed
             || self.closed == (reason == CloseReason::PoolClosed)
@@ -342,55 +353,68 @@ impl Watcher {
     }
 
     fn grant(&mut self, request: u64, id: u64) -> Found {
-        let told = self.lent.take().is_some_and(|(lent, _)| lent == id);
-        want(told || !self.subscribed, || "nothing was told".into())?;
-        if self.connections.get(&id) != Some(&Place::Pending(Some(request))) {
+        let has_event = self
+            .granted
+            .take()
+            .is_some_and(|(granted, _)| granted == id);
+        want(has_event || !self.subscribed, || {
+            "no event came before".into()
+        })?;
+        if self.connections.get(&id) != Some(&ConnectionState::Pending(Some(request))) {
             let next = self.queue.first() == Some(&request);
             want(next, || "an earlier one waits (CMAP-30)".into())?;
         }
-        self.forget(request);
-        self.lend(id)
+        self.remove_request(request);
+        self.mark_in_use(id)
     }
 
-    fn lend(&mut self, id: u64) -> Found {
-        let old = self.connections.insert(id, Place::InUse);
+    fn mark_in_use(&mut self, id: u64) -> Found {
+        let old = self.connections.insert(id, ConnectionState::InUse);
         let free = matches!(
             old,
-            Some(Place::Available | Place::Returned | Place::Pending(None))
+            Some(
+                ConnectionState::Available
+                    | ConnectionState::Returned
+                    | ConnectionState::Pending(None)
+            )
         );
         let stale = self.services.is_stale(id);
-        want(free && !stale, || format!("lends {id}, which was {old:?}"))
+        want(free && !stale, || {
+            format!("checks out {id}, which was {old:?}")
+        })
     }
 
     fn fail(&mut self, request: u64) -> Found {
-        let told = self.failed.take().is_some();
-        want(told || !self.subscribed, || "nothing was told".into())?;
+        let has_event = self.failed.take().is_some();
+        want(has_event || !self.subscribed, || {
+            "no event came before".into()
+        })?;
         let orphan = self.orphans.iter().position(|r| *r == request);
         if let Some(at) = orphan {
             self.orphans.remove(at);
             return Ok(());
         }
         let waits = self.waiting().contains(&request);
-        self.forget(request);
+        self.remove_request(request);
         want(waits, || "it did not wait".into())
     }
 
     /// Checks the conditions that hold between any two inputs.
     fn after(&mut self, pool: &Pool<u64>) -> Found {
-        for place in self.connections.values_mut() {
-            match place {
-                Place::Returned => *place = Place::Available,
-                Place::Left => *place = Place::Draining,
+        for state in self.connections.values_mut() {
+            match state {
+                ConnectionState::Returned => *state = ConnectionState::Available,
+                ConnectionState::Left => *state = ConnectionState::Draining,
                 _ => {}
             }
         }
-        let closing = self.placed(|place| place == Place::Closing);
+        let closing = self.in_state(|state| state == ConnectionState::Closing);
         want(closing.is_empty(), || format!("{closing:?} are not closed"))?;
         want(self.orphans.is_empty(), || {
             format!("{:?} got no answer", self.orphans)
         })?;
-        want(self.failed.is_none() && self.lent.is_none(), || {
-            "told, not done".into()
+        want(self.failed.is_none() && self.granted.is_none(), || {
+            "an event came without its action".into()
         })?;
         let size = |ids: Vec<u64>| u32::try_from(ids.len()).unwrap_or(u32::MAX);
         let replayed = Counts {

@@ -270,7 +270,7 @@ fn chosen(option: &str, value: &str) -> (ClientOptions, Vec<String>) {
     let parsed = uri::parse_for(&text, kind).expect(&text);
     let renamed = |warning: &&Warning| !matches!(warning, Warning::Renamed { .. });
     let mut warnings: Vec<String> = parsed.warnings.iter().filter(renamed).map(shown).collect();
-    warnings.extend(uri::without_effect(&parsed.options).iter().map(shown));
+    warnings.extend(uri::ineffective_options(&parsed.options).iter().map(shown));
     (parsed.options, warnings)
 }
 
@@ -330,12 +330,12 @@ fn every_option_of_a_connection_string_does_what_it_says_or_is_named() {
 #[test]
 fn what_is_set_in_code_is_told_as_well() {
     let mut options = ClientOptions::default();
-    assert!(uri::without_effect(&options).is_empty());
+    assert!(uri::ineffective_options(&options).is_empty());
     options
         .set_monitoring(Monitoring::Scanning)
         .set_monitoring_mode(MonitoringMode::Stream)
         .set_compressors(vec![Compressor::Snappy]);
-    let found = uri::without_effect(&options);
+    let found = uri::ineffective_options(&options);
     let named: Vec<_> = found.iter().map(shown).collect();
     let expected = [
         "option compressors has no effect: messages are sent uncompressed",

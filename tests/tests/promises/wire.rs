@@ -196,7 +196,7 @@ fn every_option_of_a_call_is_sent_or_bounds_it() {
 }
 
 async fn writes(sent: &Sent, things: &Collection<Document>) {
-    let concern = || WriteConcern::nodes(1);
+    let concern = || WriteConcern::members(1);
     let expected = Some(Bson::from(doc! { "w": 1 }));
     let one = things
         .insert_one(doc! { "_id": 1 })

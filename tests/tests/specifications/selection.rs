@@ -25,7 +25,7 @@ use std::{
 /// The default of `heartbeatFrequencyMS`.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-type AfterExchange = Result<(), String>;
+type Outcome = Result<(), String>;
 
 /// Runs the suite of server selection.
 pub(crate) fn server_selection() {
@@ -44,7 +44,7 @@ pub(crate) fn max_staleness() {
     }
 }
 
-fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> AfterExchange) -> bool {
+fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> Outcome) -> bool {
     let Some(files) = files(folder) else {
         return false;
     };
@@ -58,7 +58,7 @@ fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> AfterExchange) -> bo
 }
 
 /// Compares the suitable servers and the servers in the latency window.
-fn logic(file: &Value) -> AfterExchange {
+fn logic(file: &Value) -> Outcome {
     let wants_error = file["error"] == true;
     let criteria = if file["operation"] == "write" {
         Criteria::Writable
@@ -112,7 +112,7 @@ fn logic(file: &Value) -> AfterExchange {
     same("chosen", &chosen, &window)
 }
 
-fn same(what: &str, found: &BTreeSet<Address>, wanted: &BTreeSet<Address>) -> AfterExchange {
+fn same(what: &str, found: &BTreeSet<Address>, wanted: &BTreeSet<Address>) -> Outcome {
     if found == wanted {
         return Ok(());
     }
@@ -121,7 +121,7 @@ fn same(what: &str, found: &BTreeSet<Address>, wanted: &BTreeSet<Address>) -> Af
 
 /// Compares the frequency with which each server of the window is selected. The file gives the
 /// operations that run on each server.
-fn frequencies(file: &Value) -> AfterExchange {
+fn frequencies(file: &Value) -> Outcome {
     let description = topology(&file["topology_description"]);
     let nearest = ReadPreference::new(ReadMode::Nearest);
     let criteria = Criteria::Readable(Arc::new(nearest));

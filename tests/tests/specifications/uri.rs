@@ -192,7 +192,7 @@ fn concerns(case: &Value, parsed: &ParsedUri) -> Outcome {
     if let Some(expected) = case["writeConcern"].as_object() {
         let found = parsed.options.write_concern();
         let w = found.and_then(|c| c.w.as_ref()).map(|w| match w {
-            Acknowledgment::Nodes(nodes) => Value::from(*nodes),
+            Acknowledgment::Members(nodes) => Value::from(*nodes),
             Acknowledgment::Mode(mode) => Value::from(mode.as_str()),
         });
         let journal = found.and_then(|c| c.journal).map(Value::from);

@@ -95,7 +95,12 @@ impl Bench {
             if let Some(log) = &mut self.log {
                 log.push(format!("{action:?}"));
             }
-            if let Action::Open { check, address, .. } = &action {
+            if let Action::Open {
+                connection: check,
+                address,
+                ..
+            } = &action
+            {
                 self.checks.push((*check, address.clone()));
             }
             self.watch.on_action(self.now, &action)?;
@@ -303,9 +308,9 @@ impl Bench {
         if self.watch.connections.contains_key(&check) {
             return Ok(());
         }
-        let ping = Duration::from_millis(1);
-        self.feed_in_vain(|sdam, now| sdam.handle_connected(now, check, reply, ping))?;
-        self.feed_in_vain(|sdam, now| sdam.handle_reply(now, check, reply, ping, true))?;
+        let round_trip = Duration::from_millis(1);
+        self.feed_in_vain(|sdam, now| sdam.handle_connected(now, check, reply, round_trip))?;
+        self.feed_in_vain(|sdam, now| sdam.handle_reply(now, check, reply, round_trip, true))?;
         self.feed_in_vain(|sdam, now| sdam.handle_failed(now, check, broken(false)))
     }
 
@@ -313,10 +318,10 @@ impl Bench {
     /// topology (E.6-9). Returns false if none is under way.
     pub(crate) fn measure(&mut self, reply: Option<&RawDocument>) -> Result<bool, String> {
         let connections = &self.watch.connections;
-        let ping = connections
+        let round_trip = connections
             .iter()
-            .find(|(_, c)| c.purpose == MonitorTask::Rtt && c.pending);
-        let Some((check, open)) = ping.map(|(id, c)| (*id, c.open)) else {
+            .find(|(_, c)| c.task == MonitorTask::Rtt && c.pending);
+        let Some((check, open)) = round_trip.map(|(id, c)| (*id, c.open)) else {
             return Ok(false);
         };
         let before = self.sdam.description().clone();
@@ -327,12 +332,12 @@ impl Bench {
             }
             Some(reply) => {
                 self.watch.on_answered(check, false);
-                let ping = Duration::from_millis(3);
+                let round_trip = Duration::from_millis(3);
                 self.feed(|sdam, now| {
                     if open {
-                        sdam.handle_reply(now, check, reply, ping, false);
+                        sdam.handle_reply(now, check, reply, round_trip, false);
                     } else {
-                        sdam.handle_connected(now, check, reply, ping);
+                        sdam.handle_connected(now, check, reply, round_trip);
                     }
                 })?;
             }

@@ -36,11 +36,16 @@ fn play(storm: &[Reply], mistake: Option<Mistake>) -> Found {
     let mut config = Config::new([address.clone()]);
     config.streaming = true;
     let mut bench = Bench::paired(&config, mistake)?;
-    let ping = Duration::from_millis(1);
+    let round_trip = Duration::from_millis(1);
     for (counter, &(millis, more_to_come, requests)) in (0..).zip(storm) {
         bench.pass(Duration::from_millis(millis))?;
         bench.measure(Some(&versioned(counter)))?;
-        bench.answer(&address, Some(&versioned(counter)), ping, more_to_come)?;
+        bench.answer(
+            &address,
+            Some(&versioned(counter)),
+            round_trip,
+            more_to_come,
+        )?;
         if requests {
             bench.request_check()?;
         }

@@ -113,8 +113,8 @@ proptest! {
         }
         let mut bench = Bench::alone(&config).map_err(failed)?;
         for hello in order {
-            let ping = Duration::from_millis(1);
-            bench.ask(&hello.server, hello.reply.as_deref(), ping, false).map_err(failed)?;
+            let round_trip = Duration::from_millis(1);
+            bench.ask(&hello.server, hello.reply.as_deref(), round_trip, false).map_err(failed)?;
         }
     }
 
@@ -209,8 +209,8 @@ fn discover(
     for _ in 0..4 {
         for &member in order {
             let reply = set.hello(member, false);
-            let ping = Duration::from_millis(1);
-            bench.ask(&set.address(member), reply.as_deref(), ping, false)?;
+            let round_trip = Duration::from_millis(1);
+            bench.ask(&set.address(member), reply.as_deref(), round_trip, false)?;
         }
     }
     let now = bench.sdam.description();
@@ -234,7 +234,12 @@ fn orders_of(script: &Script, subscribed: bool) -> Vec<String> {
     sdam.start(now);
     let mut drain = |sdam: &mut Sdam, opened: &mut BTreeMap<Address, _>| {
         while let Some(action) = sdam.poll_action() {
-            if let Action::Open { check, address, .. } = &action {
+            if let Action::Open {
+                connection: check,
+                address,
+                ..
+            } = &action
+            {
                 opened.insert(address.clone(), *check);
             }
             if !matches!(action, Action::Emit(_)) {
@@ -246,13 +251,13 @@ fn orders_of(script: &Script, subscribed: bool) -> Vec<String> {
     for input in &script.inputs {
         now = now + Duration::from_millis(700);
         sdam.handle_timeout(now);
-        let ping = Duration::from_millis(1);
+        let round_trip = Duration::from_millis(1);
         match input {
             Input::Ask(address, Some(reply), _, more) => {
                 let reply: &RawDocumentBuf = reply;
                 if let Some(check) = opened.get(address) {
-                    sdam.handle_connected(now, *check, reply, ping);
-                    sdam.handle_reply(now, *check, reply, ping, *more);
+                    sdam.handle_connected(now, *check, reply, round_trip);
+                    sdam.handle_reply(now, *check, reply, round_trip, *more);
                 }
             }
             Input::Request => sdam.request_check(now),

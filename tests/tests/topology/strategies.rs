@@ -94,9 +94,9 @@ proptest! {
         let config = Config::new(history.seeds.clone());
         let mut bench = Bench::paired(&config, None).map_err(TestCaseError::fail)?;
         for hello in &history.hellos {
-            let ping = Duration::from_millis(1);
+            let round_trip = Duration::from_millis(1);
             bench
-                .ask(&hello.server, hello.reply.as_deref(), ping, false)
+                .ask(&hello.server, hello.reply.as_deref(), round_trip, false)
                 .map_err(TestCaseError::fail)?;
         }
         let before: Vec<Address> = bench.sdam.description().servers.keys().cloned().collect();

@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(crate) struct Connection {
     pub(crate) server: ServerId,
     pub(crate) address: Address,
-    pub(crate) purpose: MonitorTask,
+    pub(crate) task: MonitorTask,
     /// True if the handshake was answered.
     pub(crate) open: bool,
     /// True if the last hello is awaitable, so that the server may delay its reply.
@@ -89,7 +89,7 @@ impl Watcher {
     /// Returns the monitor connection of the server that waits for the reply to a check.
     pub(crate) fn pending(&self, address: &Address) -> Option<MonitorConnectionId> {
         let mut pending = self.connections.iter().filter(|(_, c)| {
-            c.pending && !c.broken && c.purpose == MonitorTask::Check && c.address == *address
+            c.pending && !c.broken && c.task == MonitorTask::Check && c.address == *address
         });
         pending.next().map(|(id, _)| *id)
     }
@@ -123,13 +123,15 @@ impl Watcher {
         match action {
             Action::Emit(event) => self.on_event(now, event),
             Action::Open {
-                check,
+                connection: check,
                 server,
                 address,
-                purpose,
-            } => self.on_open(*check, *server, address, *purpose),
+                task,
+            } => self.on_open(*check, *server, address, *task),
             Action::SendHello {
-                check, awaitable, ..
+                connection: check,
+                awaitable,
+                ..
             } => {
                 let connection = self.connections.get_mut(check);
                 let connection = connection.filter(|c| c.open && !c.pending && !c.broken);
@@ -138,7 +140,7 @@ impl Watcher {
                 connection.awaited = awaitable.is_some();
                 Ok(())
             }
-            Action::Close { check } => {
+            Action::Close { connection: check } => {
                 let closed = self.connections.remove(check);
                 expect(closed.is_some(), || format!("{check:?} is closed twice"))
             }
@@ -155,19 +157,19 @@ impl Watcher {
         check: MonitorConnectionId,
         server: ServerId,
         address: &Address,
-        purpose: MonitorTask,
+        task: MonitorTask,
     ) -> Found {
         expect(check.0 > self.last_connection, || {
             format!("{check:?} was used before")
         })?;
         self.last_connection = check.0;
         let mut others = self.connections.values();
-        let double = others.any(|c| c.server == server && c.purpose == purpose && !c.broken);
+        let double = others.any(|c| c.server == server && c.task == task && !c.broken);
         expect(!double, || format!("two connections to {address}"))?;
         let connection = Connection {
             server,
             address: address.clone(),
-            purpose,
+            task,
             open: false,
             awaited: false,
             pending: true,

@@ -84,6 +84,6 @@ pub(crate) fn try_calm(way: Way, count: u64) {
     for seed in 0..count {
         let report = run_seed(seed, way, WorldOptions::drawn(seed).calm());
         assert!(report.failure.is_none(), "{report}");
-        assert_eq!(report.tally.left, 0, "{report}");
+        assert_eq!(report.tally.abandoned, 0, "{report}");
     }
 }

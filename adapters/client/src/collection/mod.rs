@@ -121,7 +121,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
             collection: self,
             filter,
             options: self.find_options(),
-            refused: None,
+            option_error: None,
         }
     }
 

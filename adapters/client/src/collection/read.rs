@@ -63,7 +63,7 @@ pub struct Find<'a, R: Runtime, T> {
     pub(super) filter: Document,
     pub(super) options: FindOptions,
     /// The error of an option that cannot be encoded. The operation fails with this error.
-    pub(super) refused: Option<Error>,
+    pub(super) option_error: Option<Error>,
 }
 
 impl<R: Runtime, T> Find<'_, R, T> {
@@ -71,7 +71,7 @@ impl<R: Runtime, T> Find<'_, R, T> {
     pub fn sort(mut self, sort: Document) -> Self {
         match raw(&sort) {
             Ok(sort) => self.options.sort = Some(sort),
-            Err(error) => self.refused = Some(error),
+            Err(error) => self.option_error = Some(error),
         }
         self
     }
@@ -80,7 +80,7 @@ impl<R: Runtime, T> Find<'_, R, T> {
     pub fn projection(mut self, projection: Document) -> Self {
         match raw(&projection) {
             Ok(projection) => self.options.projection = Some(projection),
-            Err(error) => self.refused = Some(error),
+            Err(error) => self.option_error = Some(error),
         }
         self
     }
@@ -129,7 +129,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
 
     fn into_future(self) -> Self::IntoFuture {
         let namespace = self.collection.namespace();
-        let command = match self.refused {
+        let command = match self.option_error {
             Some(error) => Err(error),
             None => raw(&self.filter)
                 .and_then(|filter| Ok(crud::find(namespace.clone()?, &filter, &self.options))),

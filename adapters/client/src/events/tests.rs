@@ -116,7 +116,7 @@ fn two_listeners_hear_the_same_from_many_threads_one_at_a_time() {
 }
 
 #[test]
-fn events_of_commands_that_nobody_wants_are_not_told() {
+fn without_listeners_no_event_is_queued() {
     let delivery = Delivery::new(Vec::new(), Subscriptions::default());
     publish(&delivery, event(1));
     assert_eq!(delivery.mark(), 0, "without listeners nothing is kept");
@@ -225,9 +225,9 @@ fn waiting_for_listeners_ends_when_they_have_heard_or_at_the_limit() {
     delivery.publish(event(1));
     let mark = delivery.mark();
     let mut context = std::task::Context::from_waker(Waker::noop());
-    let mut waiting = pin!(delivery.heard(mark, std::future::pending));
+    let mut waiting = pin!(delivery.wait_for(mark, std::future::pending));
     assert!(waiting.as_mut().poll(&mut context).is_pending());
-    let mut limited = pin!(delivery.heard(mark, || std::future::ready(())));
+    let mut limited = pin!(delivery.wait_for(mark, || std::future::ready(())));
     assert!(limited.as_mut().poll(&mut context).is_ready());
     delivery.turn().expect("there is something to tell").run();
     assert!(waiting.as_mut().poll(&mut context).is_ready());
@@ -241,7 +241,7 @@ fn one_that_waits_has_one_place_however_often_it_is_polled_and_leaves_it() {
     delivery.publish(event(1));
     let mut context = std::task::Context::from_waker(Waker::noop());
     {
-        let mut waiting = pin!(delivery.heard(delivery.mark(), std::future::pending));
+        let mut waiting = pin!(delivery.wait_for(delivery.mark(), std::future::pending));
         for _ in 0..100 {
             assert!(waiting.as_mut().poll(&mut context).is_pending());
         }
@@ -268,5 +268,5 @@ fn a_panic_that_panics_when_it_is_dropped_costs_nobody_an_event() {
     );
     (0..3).for_each(|number| publish(&delivery, event(number)));
     assert_eq!(numbers(&heard, 'b'), [0, 1, 2]);
-    assert_eq!(delivery.lock().heard, 3);
+    assert_eq!(delivery.lock().delivered, 3);
 }

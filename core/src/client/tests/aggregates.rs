@@ -25,7 +25,7 @@ fn ending_in(stage: RawDocumentBuf, mode: ReadMode) -> Command {
     let options = AggregateOptions {
         batch_size: Some(3),
         read_preference: Some(Arc::new(ReadPreference::new(mode))),
-        write_concern: Some(WriteConcern::nodes(1)),
+        write_concern: Some(WriteConcern::members(1)),
         ..AggregateOptions::default()
     };
     let namespace = Namespace::new("db", "c").expect("names");

@@ -64,7 +64,7 @@ fn receive(world: &mut World, socket: SocketId, bytes: &[u8]) -> SocketUse {
 }
 
 fn timed_out() -> Outcome {
-    let message = "the reply did not come";
+    let message = "the reply did not arrive";
     Outcome::Failed(Error::timeout(crate::error::Wait::Exchange, message))
 }
 

@@ -11,7 +11,7 @@ mod adaptive;
 mod aggregates;
 mod balanced;
 mod batches;
-mod costly_login;
+mod costly_authentication;
 mod cursors;
 mod derivations;
 mod direct;

@@ -248,7 +248,7 @@ fn a_server_that_calls_itself_overloaded_is_believed() {
 }
 
 #[test]
-fn nobody_gets_a_connection_before_the_login_is_over() {
+fn nobody_gets_a_connection_before_authentication_is_over() {
     // A connection is handed out only after its authentication has succeeded (CMAP-22).
     let uri = "mongodb://user:pencil@a/?replicaSet=rs";
     let mut world = World::new(uri, primary());

@@ -199,7 +199,7 @@ fn a_batch_waits_for_its_server_and_an_end_does_not() {
         panic!("its server is in doubt");
     };
     assert!(
-        error.to_string().contains("where the cursor lives"),
+        error.to_string().contains("the server of the cursor"),
         "{error}"
     );
     // The server is checked again and can be used.
@@ -231,7 +231,7 @@ fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
     };
     let text = error.to_string();
     assert!(
-        text.contains("where the cursor lives, cannot be used: "),
+        text.contains("the server of the cursor, cannot be used: "),
         "{text}"
     );
     assert_eq!(error.server(), Some(&Address::tcp("a", 27017)));
@@ -241,7 +241,10 @@ fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
         let Progress::Failed(error) = start else {
             panic!("{start:?}");
         };
-        assert!(error.to_string().contains("no longer there"), "{error}");
+        assert!(
+            error.to_string().contains("no longer in the topology"),
+            "{error}"
+        );
     }
 }
 

@@ -39,7 +39,7 @@ impl Connection {
             metadata: None,
             compressors: &[],
             sasl_supported_mechs: None,
-            speculative: None,
+            speculative_authenticate: None,
             awaitable,
             server_api: server_api.as_ref().map(ServerApiFields::from),
         };

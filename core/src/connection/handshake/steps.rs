@@ -43,7 +43,7 @@ impl Connection {
             metadata: Some(&options.metadata),
             compressors: &[],
             sasl_supported_mechs: mechanisms.as_deref(),
-            speculative: speculative.as_deref(),
+            speculative_authenticate: speculative.as_deref(),
             awaitable: None,
             server_api: options.server_api.as_ref().map(ServerApiFields::from),
         };

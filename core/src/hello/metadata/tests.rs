@@ -56,7 +56,7 @@ fn own(suffixes: [&str; 3]) -> [String; 3] {
 }
 
 #[test]
-fn the_nine_environments_are_told_as_the_specification_lists_them() {
+fn the_nine_environments_of_the_prose_test_give_their_env_documents() {
     // Handshake prose test 1, cases 1 to 9, which show the rules for function services and
     // containers (HELLO-22 to HELLO-31).
     let long = "a".repeat(512);
@@ -129,7 +129,7 @@ fn a_number_out_of_range_leaves_out_its_field_only() {
 }
 
 #[test]
-fn a_container_is_told_without_a_function_service() {
+fn a_container_is_reported_without_a_function_service() {
     // All five fields are present (HELLO-13), with free text in `platform` (HELLO-20). The
     // container is Docker by the file `.dockerenv` (HELLO-28) and Kubernetes by its variable
     // (HELLO-29), and `env.container` is present because it is not empty (HELLO-30).

@@ -72,7 +72,7 @@ impl ClientOptions {
     /// Sets [`credential`](Self::credential). Fails if the credential lacks a field that its
     /// mechanism requires, or has one that its mechanism refuses (AUTH-4).
     pub fn set_credential(&mut self, credential: Credential) -> Result<&mut Self, Error> {
-        credential.check()?;
+        credential.validate()?;
         self.credential = Some(credential);
         self.auth_source_is_default = false;
         Ok(self)

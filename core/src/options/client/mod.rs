@@ -1,9 +1,9 @@
 //! The options of a client: their storage, defaults and limits.
 
-mod behaviour;
 mod deployment;
 mod monitoring;
 mod network;
+mod operation;
 mod pool;
 mod validate;
 
@@ -169,6 +169,6 @@ fn invalid(option: &'static str, message: impl Into<String>) -> Error {
 }
 
 /// Returns a time limit, with zero as no limit. Many options use zero so.
-fn limit(value: impl Into<Option<Duration>>) -> Option<Duration> {
+fn nonzero(value: impl Into<Option<Duration>>) -> Option<Duration> {
     value.into().filter(|limit| !limit.is_zero())
 }

@@ -2,19 +2,19 @@
 
 use super::{
     ClientOptions, Compressor, Duration, Error, MonitoringMode, ProxyOptions, ServerSelector,
-    invalid, limit,
+    invalid, nonzero,
 };
 
 impl ClientOptions {
     /// Sets [`connect_timeout`](Self::connect_timeout). Zero means no limit.
     pub fn set_connect_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
-        self.connect_timeout = limit(timeout);
+        self.connect_timeout = nonzero(timeout);
         self
     }
 
     /// Sets [`socket_timeout`](Self::socket_timeout). Zero means no limit.
     pub fn set_socket_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
-        self.socket_timeout = limit(timeout);
+        self.socket_timeout = nonzero(timeout);
         self
     }
 
@@ -142,7 +142,7 @@ impl ClientOptions {
     /// Returns `compressors`, the compressors to negotiate, in order of preference. Default: none.
     ///
     /// This version does not compress messages. A client with compressors gets a
-    /// [warning](crate::uri::without_effect).
+    /// [warning](crate::uri::ineffective_options).
     #[must_use]
     pub fn compressors(&self) -> &[Compressor] {
         &self.compressors

@@ -1,7 +1,7 @@
 //! Options of connection pools. All pools of a client have the same options (CMAP-5).
 
 use super::{
-    ClientOptions, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE, Duration, Error, invalid, limit,
+    ClientOptions, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE, Duration, Error, invalid, nonzero,
 };
 use crate::event::ReportedPoolOptions;
 
@@ -20,7 +20,7 @@ impl ClientOptions {
 
     /// Sets [`max_idle_time`](Self::max_idle_time). Zero means no limit.
     pub fn set_max_idle_time(&mut self, time: impl Into<Option<Duration>>) -> &mut Self {
-        self.max_idle_time = limit(time);
+        self.max_idle_time = nonzero(time);
         self
     }
 
@@ -38,7 +38,7 @@ impl ClientOptions {
 
     /// Sets [`wait_queue_timeout`](Self::wait_queue_timeout). Zero means no limit.
     pub fn set_wait_queue_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
-        self.wait_queue_timeout = limit(timeout);
+        self.wait_queue_timeout = nonzero(timeout);
         self
     }
 

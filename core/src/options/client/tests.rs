@@ -82,7 +82,7 @@ fn a_refused_value_changes_nothing() {
     assert!(options.set_default_database("a b").is_err());
     assert!(options.set_srv_host("a,b").is_err());
     assert!(options.set_credential(Credential::empty("admin")).is_err());
-    let mut concern = WriteConcern::nodes(0);
+    let mut concern = WriteConcern::members(0);
     concern.journal = Some(true);
     assert!(options.set_write_concern(concern).is_err());
     for name in ["", "-a", "a-", "a--b", "1", "a_b", &"a".repeat(63)] {
@@ -179,7 +179,7 @@ fn a_compressor_is_listed_once() {
 #[test]
 fn secrets_are_not_shown() {
     let options = with(|o| {
-        o.set_proxy(ProxyOptions::new("p").with_login("n", "pencil"));
+        o.set_proxy(ProxyOptions::new("p").with_credentials("n", "pencil"));
         let credential = Credential::password("u", "pencil");
         o.set_credential(credential).expect("it is complete");
         o.tls.certificate_key_password = Some(crate::options::Secret::new("pencil"));
@@ -190,12 +190,12 @@ fn secrets_are_not_shown() {
 #[test]
 fn an_unacknowledged_write_may_name_no_journal() {
     // `w=0` together with `journal=true` is an error (URI-23).
-    let mut concern = WriteConcern::nodes(0);
-    assert_eq!(concern.check(), Ok(()));
+    let mut concern = WriteConcern::members(0);
+    assert_eq!(concern.validate(), Ok(()));
     concern.journal = Some(false);
-    assert_eq!(concern.check(), Ok(()));
+    assert_eq!(concern.validate(), Ok(()));
     concern.journal = Some(true);
-    assert!(concern.check().is_err());
-    concern.w = Some(Acknowledgment::Nodes(1));
-    assert_eq!(concern.check(), Ok(()));
+    assert!(concern.validate().is_err());
+    concern.w = Some(Acknowledgment::Members(1));
+    assert_eq!(concern.validate(), Ok(()));
 }

@@ -18,7 +18,7 @@ impl ClientOptions {
     pub fn validate(&self) -> Result<(), Error> {
         self.validate_combinations()?;
         if let Some(credential) = &self.credential {
-            credential.check()?;
+            credential.validate()?;
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// The model: sets and lists of connections and requests.
 #[derive(Default)]
-struct Books {
+struct Model {
     now: u64,
     next_request: u64,
     last_created: u64,
@@ -68,23 +68,23 @@ struct Books {
     ended: u64,
 }
 
-impl Books {
+impl Model {
     fn live(&self) -> Vec<u64> {
         let bound = self.pending.values().filter_map(|request| *request);
         self.queue.iter().copied().chain(bound).collect()
     }
 
-    fn forget(&mut self, request: u64) {
+    fn remove_request(&mut self, request: u64) {
         self.queue.retain(|&r| r != request);
         for owner in self.pending.values_mut() {
             owner.take_if(|r| *r == request);
         }
     }
 
-    fn lend(&mut self, pool: &Pool<u64>, connection: u64) {
+    fn mark_in_use(&mut self, pool: &Pool<u64>, connection: u64) {
         assert!(
             self.available.remove(&connection),
-            "only what is free is lent"
+            "only an available connection is checked out"
         );
         assert!(self.used.insert(connection));
         assert_eq!(
@@ -124,8 +124,8 @@ impl Books {
                         );
                     }
                     self.available.insert(id);
-                    self.forget(request.0);
-                    self.lend(pool, id);
+                    self.remove_request(request.0);
+                    self.mark_in_use(pool, id);
                 }
                 Action::Fail { request, .. } => {
                     let orphan = self.orphans.remove(&request.0);
@@ -133,7 +133,7 @@ impl Books {
                         orphan || self.live().contains(&request.0),
                         "only who waits fails"
                     );
-                    self.forget(request.0);
+                    self.remove_request(request.0);
                 }
                 Action::Interrupt { connection, .. } => {
                     assert!(self.used.contains(&connection.number()));
@@ -218,7 +218,7 @@ impl Books {
                     CheckOut::Granted(connection, content) => {
                         assert_eq!(waiting, 0, "newcomers do not overtake");
                         assert_eq!(content, connection.number());
-                        self.lend(pool, connection.number());
+                        self.mark_in_use(pool, connection.number());
                     }
                     CheckOut::Waiting => self.queue.push(request),
                     CheckOut::Failed(_) => assert_ne!(pool.state(), PoolState::Ready),
@@ -227,7 +227,7 @@ impl Books {
             Step::Cancel(which) => {
                 if let Some(request) = pick(which, self.live()) {
                     pool.cancel(now, CheckOutId(request));
-                    self.forget(request);
+                    self.remove_request(request);
                 }
             }
             Step::CheckIn { which, condition } => {
@@ -317,7 +317,7 @@ fn pick(which: &prop::sample::Index, from: Vec<u64>) -> Option<u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
-    fn the_books_agree_after_each_step(
+    fn the_model_agrees_after_each_step(
         max_size in 0..5_u32,
         min_size in 0..4_u32,
         max_connecting in 1..4_u32,
@@ -331,26 +331,26 @@ proptest! {
             ..options(max_size, min_size, max_connecting)
         };
         let mut pool = new_pool(options.clone());
-        let mut books = Books::default();
+        let mut model = Model::default();
         for step in &steps {
-            books.apply(&mut pool, step);
-            books.drain(&mut pool);
-            books.audit(&pool, &options);
+            model.apply(&mut pool, step);
+            model.drain(&mut pool);
+            model.audit(&pool, &options);
         }
         // A closed pool keeps nothing once all connections are checked in, and no request waits.
-        pool.handle_close(at(books.now));
-        books.drain(&mut pool);
-        for id in books.used.clone() {
+        pool.handle_close(at(model.now));
+        model.drain(&mut pool);
+        for id in model.used.clone() {
             let back = pool.check_in(
-                at(books.now),
+                at(model.now),
                 connection_id(&pool, id),
                 Condition::Healthy(id),
             );
             prop_assert!(back.is_ok());
-            books.drain(&mut pool);
+            model.drain(&mut pool);
         }
         prop_assert_eq!(pool.counts(), Counts::default());
         prop_assert_eq!(pool.deadline(), None);
-        prop_assert_eq!(books.started, books.ended);
+        prop_assert_eq!(model.started, model.ended);
     }
 }

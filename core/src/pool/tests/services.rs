@@ -185,11 +185,11 @@ fn a_full_pool_tells_who_has_its_connections() {
         ..options(4, 0, 2)
     });
     let all: Vec<ConnectionId> = (1..=4).map(|n| fresh_to(&mut pool, n, 7)).collect();
-    pool.hold_for(all[0], PinnedFor::Cursor);
-    pool.hold_for(all[1], PinnedFor::Cursor);
-    pool.hold_for(all[2], PinnedFor::Cursor);
+    pool.pin_for(all[0], PinnedFor::Cursor);
+    pool.pin_for(all[1], PinnedFor::Cursor);
+    pool.pin_for(all[2], PinnedFor::Cursor);
     // The connection of a cursor in a transaction counts for the transaction (LB-44).
-    pool.hold_for(all[2], PinnedFor::Transaction);
+    pool.pin_for(all[2], PinnedFor::Transaction);
     let timeout = |pool: &mut Pool<()>, request| {
         assert_eq!(
             pool.check_out(at(0), CheckOutId(request), None),
@@ -270,10 +270,10 @@ fn the_service_is_set_only_during_establishment_and_only_once() {
         pending.handle_hello_answered(id(&pool, 1), service(8)),
         None
     );
-    pool.hold_for(id(&pool, 9), PinnedFor::Cursor);
+    pool.pin_for(id(&pool, 9), PinnedFor::Cursor);
     give_back(&mut pool, at(1), connection);
-    // `hold_for` does nothing for an available connection.
-    pool.hold_for(connection, PinnedFor::Cursor);
+    // `pin_for` does nothing for an available connection.
+    pool.pin_for(connection, PinnedFor::Cursor);
     assert_eq!(
         pool.check_out(at(1), CheckOutId(2), None),
         CheckOut::Granted(connection, ())

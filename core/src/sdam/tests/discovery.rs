@@ -33,10 +33,10 @@ fn polled_set(seeds: &[&str]) -> Bench {
 }
 
 /// Returns the connection that was last opened to `address`.
-fn opened(orders: &[String], address: &str) -> Option<u64> {
+fn opened(actions: &[String], address: &str) -> Option<u64> {
     let ends = format!(" to {address}");
-    let order = orders.iter().rev().find(|order| order.ends_with(&ends));
-    order?
+    let action = actions.iter().rev().find(|action| action.ends_with(&ends));
+    action?
         .strip_prefix("open ")?
         .strip_suffix(&ends)?
         .parse()
@@ -44,9 +44,9 @@ fn opened(orders: &[String], address: &str) -> Option<u64> {
 }
 
 /// Returns how many connections were opened, or sent a `hello`.
-fn asked(orders: &[String]) -> usize {
-    let is_check = |order: &&String| order.starts_with("hello on") || order.starts_with("open ");
-    orders.iter().filter(is_check).count()
+fn asked(actions: &[String]) -> usize {
+    let is_check = |action: &&String| action.starts_with("hello on") || action.starts_with("open ");
+    actions.iter().filter(is_check).count()
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn one_seed_of_any_kind_leads_to_all_members() {
         (doc! {}, TopologyType::ReplicaSetNoPrimary),
     ] {
         let mut bench = polled_set(&["a:1"]);
-        bench.orders();
+        bench.actions();
         bench.connected(1, &reply(state.clone()));
         assert_eq!(bench.topology_type(), expected, "{state}");
         assert_eq!(addresses(&bench), ["a:1", "b:1", "p:1", "x:1"], "{state}");
-        let orders = bench.orders();
+        let actions = bench.actions();
         for address in ["b:1", "p:1", "x:1"] {
             assert!(
-                opened(&orders, address).is_some(),
-                "{address} of {orders:?}"
+                opened(&actions, address).is_some(),
+                "{address} of {actions:?}"
             );
         }
     }
@@ -94,11 +94,11 @@ fn members_that_answer_no_operation_are_checked_like_others() {
         let mut bench = polled_set(&["a:1"]);
         bench.connected(1, &reply(state));
         assert_eq!(bench.server_type("a:1"), expected);
-        bench.orders();
+        bench.actions();
         for _ in 0..3 {
             bench.pass(10_000);
-            let orders = bench.orders();
-            assert!(orders.contains(&"hello on 1".to_owned()), "{orders:?}");
+            let actions = bench.actions();
+            assert!(actions.contains(&"hello on 1".to_owned()), "{actions:?}");
             bench.reply(1, &reply(doc! { "arbiterOnly": true }), false);
         }
     }
@@ -106,9 +106,9 @@ fn members_that_answer_no_operation_are_checked_like_others() {
     let mut bench = polled_set(&["a:1"]);
     bench.connected(1, &ghost);
     assert_eq!(bench.server_type("a:1"), ServerType::RsGhost);
-    bench.orders();
+    bench.actions();
     bench.pass(10_000);
-    assert_eq!(bench.orders(), ["hello on 1"]);
+    assert_eq!(bench.actions(), ["hello on 1"]);
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn a_hidden_seed_names_the_others_and_goes_once_the_primary_has_answered() {
     // A hidden member is a source of hosts, and leaves the topology once the primary has answered
     // (SDAM-44).
     let mut bench = polled_set(&["h:1"]);
-    bench.orders();
+    bench.actions();
     bench.connected(1, &reply(doc! { "hidden": true }));
     assert_eq!(bench.server_type("h:1"), ServerType::RsOther);
     assert_eq!(addresses(&bench), ["a:1", "b:1", "h:1", "p:1", "x:1"]);
-    let orders = bench.orders();
-    let check = opened(&orders, "a:1").expect("it is checked");
+    let actions = bench.actions();
+    let check = opened(&actions, "a:1").expect("it is checked");
     bench.connected(check, &reply(doc! { "isWritablePrimary": true }));
     assert_eq!(addresses(&bench), ["a:1", "b:1", "p:1", "x:1"]);
 }
@@ -132,25 +132,25 @@ fn monitoring_goes_on_while_members_fail_come_and_go() {
     let mut bench = polled_set(&["a:1", "b:1"]);
     bench.connected(1, &member(true, "a:1"));
     bench.connected(2, &member(false, "a:1"));
-    bench.orders();
+    bench.actions();
     // A member that is down is checked again and again.
     bench.pass(10_000);
     bench.failed(2);
-    let mut orders = bench.orders();
+    let mut actions = bench.actions();
     for _ in 0..5 {
-        let check = opened(&orders, "b:1").expect("b is tried again");
+        let check = opened(&actions, "b:1").expect("b is tried again");
         bench.failed(check);
         bench.reply(1, &member(true, "a:1"), false);
-        bench.orders();
+        bench.actions();
         bench.pass(10_000);
-        orders = bench.orders();
-        assert!(orders.contains(&"hello on 1".to_owned()), "{orders:?}");
+        actions = bench.actions();
+        assert!(actions.contains(&"hello on 1".to_owned()), "{actions:?}");
     }
     // A reconfiguration replaces the member by another one, which is then checked.
     let mut reconfigured = reply(doc! { "isWritablePrimary": true });
     bench.reply(1, &reconfigured, false);
     assert_eq!(addresses(&bench), ["a:1", "b:1", "p:1", "x:1"]);
-    bench.orders();
+    bench.actions();
     reconfigured = rawdoc! {
         "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",
         "isWritablePrimary": true, "hosts": ["a:1", "c:1"],
@@ -158,19 +158,19 @@ fn monitoring_goes_on_while_members_fail_come_and_go() {
     bench.pass(10_000);
     bench.reply(1, &reconfigured, false);
     assert_eq!(addresses(&bench), ["a:1", "c:1"]);
-    let orders = bench.orders();
-    let check = opened(&orders, "c:1").expect("c is checked");
+    let actions = bench.actions();
+    let check = opened(&actions, "c:1").expect("c is checked");
     bench.connected(check, &member(false, "a:1"));
     assert_eq!(bench.server_type("c:1"), ServerType::RsSecondary);
     // After the loss of the primary, both members are still checked.
     bench.pass(10_000);
     bench.failed(1);
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
-    let check = opened(&bench.orders(), "a:1").expect("a is tried again");
+    let check = opened(&bench.actions(), "a:1").expect("a is tried again");
     bench.failed(check);
-    bench.orders();
+    bench.actions();
     bench.pass(10_000);
-    assert_eq!(asked(&bench.orders()), 2);
+    assert_eq!(asked(&bench.actions()), 2);
 }
 
 #[test]
@@ -198,14 +198,14 @@ fn routers_are_watched_and_measured_each_by_itself() {
     let expected = [10, 20, 30].map(|trip| (ServerType::Mongos, Some(trip)));
     assert_eq!(states, expected);
     bench.pass(10_000);
-    bench.orders();
+    bench.actions();
     bench.failed(2);
     let states = addresses.map(|address| state(&bench, address));
     assert_eq!(
         states,
         [expected[0], (ServerType::Unknown, None), expected[2]]
     );
-    assert!(opened(&bench.orders(), "b:1").is_some());
+    assert!(opened(&bench.actions(), "b:1").is_some());
 }
 
 #[test]
@@ -317,12 +317,14 @@ fn only_a_server_that_shuts_down_has_its_pool_cleared() {
         ] {
             let mut bench = polled();
             bench.connected(1, &rawdoc! { "ok": 1, "maxWireVersion": wire_version });
-            bench.orders();
+            bench.actions();
             bench.application_error("a:1", Phase::Operation, command(code));
             assert_eq!(bench.server_type("a:1"), ServerType::Unknown, "{code}");
-            let orders = bench.orders();
-            let cleared = orders.iter().any(|order| order.starts_with("clear pool"));
-            assert_eq!(cleared, is_cleared, "{code} of {wire_version}: {orders:?}");
+            let actions = bench.actions();
+            let cleared = actions
+                .iter()
+                .any(|action| action.starts_with("clear pool"));
+            assert_eq!(cleared, is_cleared, "{code} of {wire_version}: {actions:?}");
         }
     }
 }
@@ -334,7 +336,7 @@ fn a_login_that_breaks_or_takes_too_long_makes_its_server_unknown() {
     for error in [reset(), timeout()] {
         let mut bench = polled();
         bench.connected(1, &standalone());
-        bench.orders();
+        bench.actions();
         bench.application_error("a:1", Phase::Hello, labelled(error.clone()));
         assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
         bench.application_error("a:1", Phase::Authentication, error.clone());
@@ -384,13 +386,13 @@ fn the_order_of_an_error_replys_fields_does_not_matter() {
             let fault = CommandError::from_reply(&reply);
             let mut bench = polled();
             bench.connected(1, &super::versioned(3));
-            bench.orders();
+            bench.actions();
             let error = Error::new(ErrorKind::Command(Box::new(fault.clone())));
             bench.application_error("a:1", Phase::Operation, error);
-            let orders = bench.orders();
+            let actions = bench.actions();
             assert!(
-                orders.contains(&"clear pool".to_owned()),
-                "{reply:?}: {orders:?}"
+                actions.contains(&"clear pool".to_owned()),
+                "{reply:?}: {actions:?}"
             );
             let CommandError {
                 code,
@@ -412,21 +414,21 @@ fn streaming_needs_a_server_that_can() {
     // polls (MON-2).
     let mut bench = streamed();
     bench.connected(1, &standalone());
-    let orders = bench.orders();
+    let actions = bench.actions();
     assert!(
-        !orders
+        !actions
             .iter()
             .any(|o| o.contains("after") || o.contains("measure")),
-        "{orders:?}"
+        "{actions:?}"
     );
     bench.pass(10_000);
-    assert_eq!(bench.orders(), ["hello on 1"]);
+    assert_eq!(bench.actions(), ["hello on 1"]);
     // After a reply with `topologyVersion`, the next check is awaited.
     bench.reply(1, &super::versioned(1), false);
-    let orders = bench.orders();
+    let actions = bench.actions();
     assert!(
-        orders.contains(&"hello on 1 after 1 within 10000".to_owned()),
-        "{orders:?}"
+        actions.contains(&"hello on 1 after 1 within 10000".to_owned()),
+        "{actions:?}"
     );
 }
 
@@ -439,23 +441,23 @@ fn an_overloaded_server_is_not_checked_again_sooner() {
     };
     let mut bench = streamed();
     bench.connected(1, &super::versioned(1));
-    bench.orders();
+    bench.actions();
     bench
         .sdam
         .handle_connected(bench.now, MonitorConnectionId(2), &standalone(), PING);
     bench.pass(10_000);
-    assert_eq!(bench.orders(), ["hello on 2"]);
+    assert_eq!(bench.actions(), ["hello on 2"]);
     bench.reply(2, &refused, false);
-    let orders = bench.orders();
-    assert_eq!(asked(&orders), 0, "{orders:?}");
+    let actions = bench.actions();
+    assert_eq!(asked(&actions), 0, "{actions:?}");
     bench.reply(1, &refused, false);
-    let orders = bench.orders();
-    assert_eq!(asked(&orders), 0, "{orders:?}");
+    let actions = bench.actions();
+    assert_eq!(asked(&actions), 0, "{actions:?}");
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.pass(9_999);
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
     bench.pass(1);
-    assert_eq!(asked(&bench.orders()), 1);
+    assert_eq!(asked(&bench.actions()), 1);
 }
 
 #[test]
@@ -465,7 +467,7 @@ fn a_hello_that_cannot_be_sent_is_told_with_its_error_and_so_is_its_repetition()
     let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
     bench.connected(1, &standalone());
     bench.pass(10_000);
-    bench.orders();
+    bench.actions();
     bench.failed(1);
     let mut told = Vec::new();
     while let Some(action) = bench.sdam.poll_action() {
@@ -476,7 +478,7 @@ fn a_hello_that_cannot_be_sent_is_told_with_its_error_and_so_is_its_repetition()
     }
     let heartbeats: Vec<_> = told
         .iter()
-        .filter(|order| order.starts_with("failed") || order.starts_with("started"))
+        .filter(|action| action.starts_with("failed") || action.starts_with("started"))
         .collect();
     assert_eq!(heartbeats, ["failed 1", "started 2 (None)"], "{told:?}");
     let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
@@ -484,6 +486,6 @@ fn a_hello_that_cannot_be_sent_is_told_with_its_error_and_so_is_its_repetition()
     assert_eq!(kept, Some(reset().kind()), "the error goes further");
     // The retry fails as well, with its own failed event.
     bench.failed(2);
-    let ends = bench.orders();
+    let ends = bench.actions();
     assert!(ends.contains(&"failed 2".to_owned()), "{ends:?}");
 }

@@ -19,10 +19,10 @@ fn a_network_error_cancels_the_check_and_asks_for_none() {
     // none is requested (SDAM-108).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
-    bench.orders();
+    bench.actions();
     bench.application_error("a:1", Phase::Operation, reset());
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["clear pool", "publish", "close 1", "close 2"]
     );
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
@@ -30,17 +30,17 @@ fn a_network_error_cancels_the_check_and_asks_for_none() {
     // A late reply on the closed connection changes nothing.
     bench.reply(1, &versioned(2), true);
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
 }
 
 #[test]
 fn a_network_error_between_checks_only_closes_the_connection() {
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.orders();
+    bench.actions();
     bench.pass(4_000);
     bench.application_error("a:1", Phase::Operation, reset());
-    assert_eq!(bench.orders(), ["clear pool", "publish", "close 1"]);
+    assert_eq!(bench.actions(), ["clear pool", "publish", "close 1"]);
     assert_eq!(bench.sleeps(), Some(6_000));
 }
 
@@ -50,14 +50,14 @@ fn a_state_change_asks_for_a_check_and_cancels_none() {
     // shutdown code clears the pool (CMAP-149).
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.orders();
+    bench.actions();
     bench.pass(1_000);
     bench.application_error("a:1", Phase::Operation, command(10107));
-    assert_eq!(bench.orders(), ["publish", "hello on 1"]);
+    assert_eq!(bench.actions(), ["publish", "hello on 1"]);
     bench.application_error("a:1", Phase::Operation, command(91));
-    assert_eq!(bench.orders(), ["clear pool", "publish"]);
+    assert_eq!(bench.actions(), ["clear pool", "publish"]);
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.orders(), ["ready pool of server#1", "publish"]);
+    assert_eq!(bench.actions(), ["ready pool of server#1", "publish"]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn overload_and_slowness_leave_everything_as_it_is() {
     // A timeout changes nothing (SDAM-101, CMAP-147), and neither does overload (SDAM-104).
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.orders();
+    bench.actions();
     for (phase, error) in [
         (Phase::Operation, timeout()),
         (Phase::Hello, labelled(reset())),
@@ -73,7 +73,7 @@ fn overload_and_slowness_leave_everything_as_it_is() {
         (Phase::Operation, command(6)),
     ] {
         bench.application_error("a:1", phase, error);
-        assert_eq!(bench.orders(), [""; 0], "{phase:?}");
+        assert_eq!(bench.actions(), [""; 0], "{phase:?}");
     }
 }
 
@@ -84,7 +84,7 @@ fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     let server = bench.id("a:1");
-    bench.orders();
+    bench.actions();
     for (is_stale, cleared) in [(true, false), (false, true), (true, false), (false, true)] {
         let error = ApplicationError {
             error: reset(),
@@ -95,11 +95,11 @@ fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
         bench
             .sdam
             .handle_application_error(bench.now, server, &error);
-        let orders = bench.orders();
+        let actions = bench.actions();
         assert_eq!(
-            orders.contains(&"clear pool".to_owned()),
+            actions.contains(&"clear pool".to_owned()),
             cleared,
-            "{orders:?}"
+            "{actions:?}"
         );
     }
 }
@@ -178,7 +178,7 @@ fn a_handshake_of_the_pool_is_news_about_a_known_server_only() {
     // The `hello` of a pool's connection updates a known server (MON-22, SDAM-126).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
-    bench.orders();
+    bench.actions();
     let (a, b) = (bench.id("a:1"), bench.id("b:1"));
     bench
         .sdam
@@ -198,7 +198,7 @@ fn services_of_a_load_balancer_are_cleared_apart() {
     // Behind a load balancer, an error clears only the connections of its service, and the server
     // never becomes Unknown (SDAM-111 to SDAM-114).
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
-    bench.orders();
+    bench.actions();
     let server = bench.id("a:1");
     let service = ObjectId::from_bytes([3; 12]);
     let mut error = ApplicationError {
@@ -210,7 +210,7 @@ fn services_of_a_load_balancer_are_cleared_apart() {
     bench
         .sdam
         .handle_application_error(bench.now, server, &error);
-    assert_eq!(bench.orders(), ["clear service"]);
+    assert_eq!(bench.actions(), ["clear service"]);
     assert_eq!(bench.server_type("a:1"), ServerType::LoadBalancer);
     // An error of an older generation of the service is ignored, and so is an error in `hello`.
     error.is_stale = true;
@@ -222,7 +222,7 @@ fn services_of_a_load_balancer_are_cleared_apart() {
     bench
         .sdam
         .handle_application_error(bench.now, server, &error);
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
     assert_eq!(bench.sdam.deadline(), None);
 }
 
@@ -245,14 +245,14 @@ fn a_server_that_comes_back_has_a_new_life() {
         .handle_application_handshake(bench.now, a, HelloReply::parse(&member(true, "a:1")));
     assert_eq!(addresses(&bench), ["a:1", "b:1"]);
     assert_ne!(bench.id("b:1"), b);
-    bench.orders();
+    bench.actions();
     let version = bench.sdam.version();
     bench.connected(2, &member(false, "a:1"));
     bench
         .sdam
         .handle_application_handshake(bench.now, b, HelloReply::parse(&member(false, "a:1")));
     assert_eq!(bench.sdam.server(b).map(|s| s.server_type), None);
-    assert_eq!((bench.orders(), bench.sdam.version()), (vec![], version));
+    assert_eq!((bench.actions(), bench.sdam.version()), (vec![], version));
 }
 
 #[test]
@@ -308,15 +308,15 @@ fn a_check_that_the_server_gave_up_interrupts_nobody() {
         let mut bench = polled();
         bench.connected(1, &standalone());
         bench.pass(10_000);
-        bench.orders();
+        bench.actions();
         if late {
             let check = MonitorConnectionId(1);
             bench.sdam.handle_failed(bench.now, check, timeout());
         } else {
             bench.reply(1, &rawdoc! { "ok": 0, "code": 50, "errmsg": "late" }, false);
         }
-        let orders = bench.orders();
-        let clears: Vec<_> = orders.iter().filter(|o| o.starts_with("clear")).collect();
+        let actions = bench.actions();
+        let clears: Vec<_> = actions.iter().filter(|o| o.starts_with("clear")).collect();
         assert_eq!(clears, [expected]);
     }
 }

@@ -12,7 +12,7 @@ fn a_start_is_told_in_order() {
     // connection opens (B.5, trap 6).
     let mut bench = Bench::new(options(&["b:1", "a:1", "b:1"]));
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "publish",
             "topology opens",
@@ -33,12 +33,12 @@ fn a_step_orders_pools_first_then_tells_then_starts_monitors() {
     // ready before the description is published (MON-61). The succeeded event has the server's
     // connection id (B.5, trap 7).
     let mut bench = Bench::new(options(&["a:1", "c:1"]));
-    bench.orders();
+    bench.actions();
     let mut reply = member(true, "a:1");
     reply.append(bson::cstr!("connectionId"), 7);
     bench.connected(1, &reply);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "succeeded 1 (Some(7))",
             "create pool of a:1",
@@ -63,10 +63,10 @@ fn an_old_primary_has_its_own_event_and_is_checked_at_once() {
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
     bench.pass(600);
-    bench.orders();
+    bench.actions();
     bench.connected(2, &member(true, "b:1"));
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "succeeded 2 (None)",
             "create pool of b:1",
@@ -87,10 +87,10 @@ fn each_pushed_reply_is_a_check_of_its_own() {
     // true (EVT-23).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
-    bench.orders();
+    bench.actions();
     bench.reply(1, &versioned(2), true);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "succeeded 1 (None), awaited",
             "publish",
@@ -109,27 +109,27 @@ fn an_equal_description_is_no_event() {
     bench.connected(1, &standalone());
     for time in [1, 2] {
         bench.pass(10_000);
-        bench.orders();
+        bench.actions();
         let (version, mut reply) = (bench.sdam.version(), standalone());
         reply.append(bson::cstr!("localTime"), time);
         bench.reply(1, &reply, false);
-        assert_eq!(bench.orders(), ["succeeded 1 (Some(7))", "publish"]);
+        assert_eq!(bench.actions(), ["succeeded 1 (Some(7))", "publish"]);
         assert!(bench.sdam.version() > version);
     }
     // Two checks that fail with the same error give one event, even if their replies differ in
     // other fields (B.5, trap 4).
     bench.pass(10_000);
-    bench.orders();
+    bench.actions();
     bench.reply(1, &rawdoc! { "ok": 0, "code": 1, "time": 1 }, false);
     bench.pass(10_000);
     assert!(
         bench
-            .orders()
+            .actions()
             .contains(&"a:1 Standalone to Unknown".to_owned())
     );
     bench.connected(2, &rawdoc! { "ok": 0, "code": 1, "time": 2 });
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["failed 2", "close 2", "clear pool", "publish"]
     );
 }
@@ -140,14 +140,14 @@ fn a_cancelled_check_and_a_check_at_the_close_are_told_as_failed() {
     // trap 5). The close has the order of EVT-39.
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
-    bench.orders();
+    bench.actions();
     bench.application_error("a:1", Phase::Operation, reset());
-    assert!(bench.orders().contains(&"failed 1, awaited".to_owned()));
+    assert!(bench.actions().contains(&"failed 1, awaited".to_owned()));
     bench.pass(10_000);
-    bench.orders();
+    bench.actions();
     bench.sdam.close(bench.now);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "failed 3",
             "close 3",
@@ -161,7 +161,7 @@ fn a_cancelled_check_and_a_check_at_the_close_are_told_as_failed() {
     bench.sdam.close(bench.now);
     bench.sdam.start(bench.now);
     bench.sdam.set_waiting(bench.now, true);
-    assert_eq!((bench.orders(), bench.sdam.deadline()), (vec![], None));
+    assert_eq!((bench.actions(), bench.sdam.deadline()), (vec![], None));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_load_balancer_has_its_own_series() {
     // A load balanced client emits exactly these events (EVT-36, SDAM-64, SDAM-115).
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "publish",
             "topology opens",
@@ -184,7 +184,7 @@ fn a_load_balancer_has_its_own_series() {
     );
     bench.sdam.close(bench.now);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "close pool of server#1",
             "publish",
@@ -201,7 +201,7 @@ fn a_topology_without_servers_is_warned_of() {
     // (SDAM-65).
     let mut bench = Bench::new(options(&[]));
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "publish",
             "topology opens",
@@ -212,10 +212,10 @@ fn a_topology_without_servers_is_warned_of() {
     let mut bench = Bench::seeds(&["a:1"], |options| {
         options.replica_set = Some("rs".to_owned());
     });
-    bench.orders();
+    bench.actions();
     bench.connected(1, &standalone());
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "succeeded 1 (Some(7))",
             "close 1",
@@ -231,9 +231,9 @@ fn a_topology_without_servers_is_warned_of() {
     bench.sdam.close(bench.now);
     assert!(
         !bench
-            .orders()
+            .actions()
             .iter()
-            .any(|order| order.contains("no servers"))
+            .any(|action| action.contains("no servers"))
     );
 }
 
@@ -242,10 +242,10 @@ fn servers_close_one_by_one_and_their_checks_end_before() {
     // At the close, each running check ends with an event (EVT-5), then the servers are closed
     // (EVT-16), then the topology (EVT-39).
     let mut bench = Bench::new(options(&["b:1", "a:1"]));
-    bench.orders();
+    bench.actions();
     bench.sdam.close(bench.now);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "failed 1",
             "close 1",
@@ -265,28 +265,28 @@ fn a_connection_keeps_the_number_that_its_server_gave_it() {
     // The server's connection id is known from the first reply on (B.5, trap 7), and `awaited`
     // belongs to the command that was sent (B.5, trap 8).
     let mut bench = Bench::new(options(&["a:1"]));
-    assert!(bench.orders().contains(&"started 1 (None)".to_owned()));
+    assert!(bench.actions().contains(&"started 1 (None)".to_owned()));
     let mut first = versioned(1);
     first.append(bson::cstr!("connectionId"), 7);
     bench.connected(1, &first);
-    let orders = bench.orders();
-    assert!(orders.contains(&"succeeded 1 (Some(7))".to_owned()));
-    assert!(orders.contains(&"started 1 (Some(7)), awaited".to_owned()));
+    let actions = bench.actions();
+    assert!(actions.contains(&"succeeded 1 (Some(7))".to_owned()));
+    assert!(actions.contains(&"started 1 (Some(7)), awaited".to_owned()));
     // A reply without `connectionId` does not remove the known one.
     bench.reply(1, &versioned(2), true);
-    let orders = bench.orders();
-    assert!(orders.contains(&"succeeded 1 (Some(7)), awaited".to_owned()));
+    let actions = bench.actions();
+    assert!(actions.contains(&"succeeded 1 (Some(7)), awaited".to_owned()));
     // The failed event belongs to the awaited read. The next check opens a new connection, so it is
     // not awaited.
     bench.failed(1);
-    let orders = bench.orders();
+    let actions = bench.actions();
     assert!(
-        orders.contains(&"failed 1, awaited".to_owned()),
-        "{orders:?}"
+        actions.contains(&"failed 1, awaited".to_owned()),
+        "{actions:?}"
     );
     assert!(
-        orders.contains(&"started 3 (None)".to_owned()),
-        "{orders:?}"
+        actions.contains(&"started 3 (None)".to_owned()),
+        "{actions:?}"
     );
 }
 
@@ -295,15 +295,15 @@ fn measurements_publish_nothing() {
     // Measurements of the round trip time emit no events (EVT-40, MON-54; B.5, trap 9).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
-    assert!(bench.orders().contains(&"measure 2 to a:1".to_owned()));
+    assert!(bench.actions().contains(&"measure 2 to a:1".to_owned()));
     bench.connected(2, &versioned(1));
     bench.pass(10_000);
     bench.reply(2, &versioned(1), false);
     bench.failed(2);
-    let orders = bench.orders();
-    let told = |order: &String| !["hello on 2", "close 2"].contains(&order.as_str());
-    assert!(orders.contains(&"hello on 2".to_owned()), "{orders:?}");
-    assert!(!orders.iter().any(told), "{orders:?}");
+    let actions = bench.actions();
+    let told = |action: &String| !["hello on 2", "close 2"].contains(&action.as_str());
+    assert!(actions.contains(&"hello on 2".to_owned()), "{actions:?}");
+    assert!(!actions.iter().any(told), "{actions:?}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn a_child_gives_up_connections_and_checks_at_once() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10);
-    bench.orders();
+    bench.actions();
     bench.sdam.handle_forked(bench.now, &reset());
     let expected = [
         "close 1",
@@ -16,40 +16,42 @@ fn a_child_gives_up_connections_and_checks_at_once() {
         "publish",
         "open 2 to a:1",
     ];
-    assert_eq!(bench.orders(), expected);
+    assert_eq!(bench.actions(), expected);
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
     bench.connected(2, &standalone());
-    assert_eq!(bench.orders(), ["ready pool of server#1", "publish"]);
+    assert_eq!(bench.actions(), ["ready pool of server#1", "publish"]);
 }
 
 #[test]
 fn a_check_under_way_and_what_measures_it_are_the_parents() {
     let mut bench = super::streamed();
     bench.connected(1, &versioned(1));
-    bench.orders();
+    bench.actions();
     bench.sdam.handle_forked(bench.now, &reset());
-    let orders = bench.orders();
+    let actions = bench.actions();
     assert!(
-        orders[..2].iter().all(|order| order.starts_with("close ")),
-        "{orders:?}"
+        actions[..2]
+            .iter()
+            .all(|action| action.starts_with("close ")),
+        "{actions:?}"
     );
-    assert_eq!(orders.last().map(String::as_str), Some("open 3 to a:1"));
+    assert_eq!(actions.last().map(String::as_str), Some("open 3 to a:1"));
 }
 
 #[test]
 fn a_load_balancer_begins_another_life() {
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
     let before = bench.id("a:1");
-    bench.orders();
+    bench.actions();
     bench.sdam.handle_forked(bench.now, &reset());
-    let orders: Vec<String> = bench.orders();
+    let actions: Vec<String> = bench.actions();
     let expected = [
         "close pool of server#1",
         "create pool of a:1",
         "ready pool of server#2",
         "publish",
     ];
-    assert_eq!(orders, expected);
+    assert_eq!(actions, expected);
     assert_ne!(bench.id("a:1"), before);
     assert_eq!(bench.server_type("a:1"), ServerType::LoadBalancer);
 }
@@ -61,7 +63,7 @@ fn neither_before_the_start_nor_after_the_end_is_there_anything_to_leave() {
     assert!(sdam.poll_action().is_none());
     let mut bench = polled();
     bench.sdam.close(bench.now);
-    bench.orders();
+    bench.actions();
     bench.sdam.handle_forked(bench.now, &reset());
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
 }

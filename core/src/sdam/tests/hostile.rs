@@ -31,11 +31,13 @@ fn names(all: &[&str]) -> Vec<String> {
 
 /// Returns the last connection that was opened to the server at `address`.
 fn check_of(sdam: &mut Sdam, address: &str) -> Option<u64> {
-    let orders = std::iter::from_fn(|| sdam.poll_action());
-    let opened = orders.filter_map(|action| match action {
+    let actions = std::iter::from_fn(|| sdam.poll_action());
+    let opened = actions.filter_map(|action| match action {
         Action::Open {
-            check, address: at, ..
-        } => (at.to_string() == address).then_some(check.0),
+            connection,
+            address: at,
+            ..
+        } => (at.to_string() == address).then_some(connection.0),
         _ => None,
     });
     opened.last()
@@ -88,10 +90,10 @@ fn a_primary_that_leaves_itself_out_goes_and_its_members_stay() {
     bench.connected(1, &reply);
     assert_eq!(addresses(&bench), ["b:1", "c:1"]);
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
-    let orders = bench.orders();
+    let actions = bench.actions();
     assert!(
-        orders.iter().all(|order| !order.contains("pool")),
-        "{orders:?}"
+        actions.iter().all(|action| !action.contains("pool")),
+        "{actions:?}"
     );
 }
 
@@ -115,24 +117,24 @@ fn a_thousand_primaries_in_turn_leave_one() {
         let server = bench.id(&all[turn as usize % all.len()]);
         // The connections have the order of the seeds. The first 50 replies are handshakes, the
         // others are replies to later checks.
-        let check = MonitorConnectionId(1 + u64::from(turn) % 50);
+        let connection = MonitorConnectionId(1 + u64::from(turn) % 50);
         if turn < 50 {
             bench
                 .sdam
-                .handle_connected(bench.now, check, &reply, super::PING);
+                .handle_connected(bench.now, connection, &reply, super::PING);
         } else {
             bench.pass(500);
             bench.sdam.request_check(bench.now);
             bench
                 .sdam
-                .handle_reply(bench.now, check, &reply, super::PING, false);
+                .handle_reply(bench.now, connection, &reply, super::PING, false);
         }
         let servers = bench.sdam.description().servers.values();
         let primaries = servers.filter(|s| s.server_type == ServerType::RsPrimary);
         assert_eq!(primaries.count(), 1, "{turn}");
         let now_primary = bench.sdam.server(server).expect("it is there").server_type;
         assert_eq!(now_primary, ServerType::RsPrimary, "{turn}");
-        bench.orders();
+        bench.actions();
     }
 }
 
@@ -208,12 +210,12 @@ fn a_clock_that_stands_still_makes_nothing_due_again() {
         bench.application_error("a:1", Phase::Operation, command(91));
         bench.sdam.request_check(bench.now);
     }
-    let orders = bench.orders();
-    let opened = orders.iter().filter(|order| order.starts_with("open"));
+    let actions = bench.actions();
+    let opened = actions.iter().filter(|action| action.starts_with("open"));
     assert_eq!(
         opened.count(),
         2,
-        "the first check and one retry: {orders:?}"
+        "the first check and one retry: {actions:?}"
     );
 }
 
@@ -365,16 +367,16 @@ proptest! {
         let mut last = 0;
         for (reply, back, kind, trip) in script {
             while let Some(action) = bench.sdam.poll_action() {
-                if let Action::Open { check, .. } = action {
-                    last = check.0;
+                if let Action::Open { connection, .. } = action {
+                    last = connection.0;
                 }
             }
-            let check = MonitorConnectionId(last.saturating_sub(back));
+            let connection = MonitorConnectionId(last.saturating_sub(back));
             let trip = Duration::from_nanos(trip);
             let now = bench.now;
             match kind {
-                0 => bench.sdam.handle_connected(now, check, &reply, trip),
-                1 => bench.sdam.handle_reply(now, check, &reply, trip, back == 0),
+                0 => bench.sdam.handle_connected(now, connection, &reply, trip),
+                1 => bench.sdam.handle_reply(now, connection, &reply, trip, back == 0),
                 2 => {
                     let servers = bench.sdam.description().servers.keys();
                     let id = servers.last().and_then(|a| bench.sdam.server_id(a));

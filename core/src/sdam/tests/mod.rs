@@ -49,12 +49,12 @@ impl Bench {
     }
 
     /// Returns the texts of all actions since the last call.
-    pub(super) fn orders(&mut self) -> Vec<String> {
-        let mut orders = Vec::new();
+    pub(super) fn actions(&mut self) -> Vec<String> {
+        let mut actions = Vec::new();
         while let Some(action) = self.poll() {
-            orders.push(describe(&action));
+            actions.push(describe(&action));
         }
-        orders
+        actions
     }
 
     /// Returns the next action. After a check of a scan, operations that wait continue to wait, so
@@ -74,24 +74,24 @@ impl Bench {
         self.sdam.handle_timeout(self.now);
     }
 
-    pub(super) fn connected(&mut self, check: u64, reply: &RawDocumentBuf) {
+    pub(super) fn connected(&mut self, connection: u64, reply: &RawDocumentBuf) {
         self.sdam
-            .handle_connected(self.now, MonitorConnectionId(check), reply, PING);
+            .handle_connected(self.now, MonitorConnectionId(connection), reply, PING);
     }
 
-    pub(super) fn reply(&mut self, check: u64, reply: &RawDocumentBuf, more_to_come: bool) {
+    pub(super) fn reply(&mut self, connection: u64, reply: &RawDocumentBuf, more_to_come: bool) {
         self.sdam.handle_reply(
             self.now,
-            MonitorConnectionId(check),
+            MonitorConnectionId(connection),
             reply,
             PING,
             more_to_come,
         );
     }
 
-    pub(super) fn failed(&mut self, check: u64) {
+    pub(super) fn failed(&mut self, connection: u64) {
         self.sdam
-            .handle_failed(self.now, MonitorConnectionId(check), reset());
+            .handle_failed(self.now, MonitorConnectionId(connection), reset());
     }
 
     pub(super) fn application_error(&mut self, address: &str, phase: Phase, error: Error) {
@@ -195,16 +195,16 @@ fn describe(action: &Action) -> String {
     match action {
         Action::Emit(event) => describe_event(event),
         Action::Open {
-            check,
+            connection,
             address,
-            purpose,
+            task,
             ..
-        } => match purpose {
-            MonitorTask::Check => format!("open {} to {address}", check.0),
-            MonitorTask::Rtt => format!("measure {} to {address}", check.0),
+        } => match task {
+            MonitorTask::Check => format!("open {} to {address}", connection.0),
+            MonitorTask::Rtt => format!("measure {} to {address}", connection.0),
         },
         Action::SendHello {
-            check,
+            connection,
             legacy,
             awaitable,
         } => {
@@ -212,12 +212,12 @@ fn describe(action: &Action) -> String {
             match awaitable {
                 Some((version, wait)) => {
                     let (counter, wait) = (version.counter, wait.as_millis());
-                    format!("{name} on {} after {counter} within {wait}", check.0)
+                    format!("{name} on {} after {counter} within {wait}", connection.0)
                 }
-                None => format!("{name} on {}", check.0),
+                None => format!("{name} on {}", connection.0),
             }
         }
-        Action::Close { check } => format!("close {}", check.0),
+        Action::Close { connection } => format!("close {}", connection.0),
         Action::CreatePool { address, .. } => format!("create pool of {address}"),
         Action::ReadyPool { server } => format!("ready pool of {server}"),
         Action::ClearPool {

@@ -13,21 +13,21 @@ fn polling_asks_a_heartbeat_after_the_last_answer() {
     // The handshake is the first check (MON-19). Each later check begins `heartbeatFrequencyMS`
     // after the end of the one before (MON-16, MON-55).
     let mut bench = polled();
-    assert_eq!(bench.orders(), ["publish", "open 1 to a:1"]);
+    assert_eq!(bench.actions(), ["publish", "open 1 to a:1"]);
     bench.pass(3);
     bench.connected(1, &standalone());
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["create pool of a:1", "ready pool of server#1", "publish"]
     );
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.pass(9_999);
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
     bench.pass(1);
-    assert_eq!(bench.orders(), ["hello on 1"]);
+    assert_eq!(bench.actions(), ["hello on 1"]);
     bench.pass(2);
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(bench.actions(), ["publish"]);
     assert_eq!(bench.sleeps(), Some(10_000));
 }
 
@@ -45,9 +45,9 @@ fn the_old_name_is_used_until_the_new_one_is_understood() {
             options.legacy_hello = !declared;
         });
         bench.connected(1, &rawdoc! { "ok": 1, "helloOk": hello_ok });
-        bench.orders();
+        bench.actions();
         bench.pass(10_000);
-        assert_eq!(bench.orders(), [expected]);
+        assert_eq!(bench.actions(), [expected]);
     }
 }
 
@@ -58,7 +58,7 @@ fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "publish",
             "open 1 to a:1",
@@ -72,16 +72,16 @@ fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
     // Streamed replies need no request (MON-39); after the last one the monitor sends a new
     // awaitable `hello` (MON-40).
     bench.reply(1, &versioned(2), true);
-    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(bench.actions(), ["publish"]);
     bench.reply(1, &versioned(3), false);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["publish", "hello on 1 after 3 within 10000"]
     );
     // After a reply without `topologyVersion` the monitor polls, and the connection that measures
     // is closed (MON-42).
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.orders(), ["publish", "close 2"]);
+    assert_eq!(bench.actions(), ["publish", "close 2"]);
     assert_eq!(
         bench.sdam.deadline_reason(),
         Some(Timer::Heartbeat(bench.id("a:1")))
@@ -95,7 +95,7 @@ fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
     // (MON-47, SEL-56).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
-    bench.orders();
+    bench.actions();
     let version = bench.sdam.version();
     let measured = Duration::from_millis(11);
     bench
@@ -103,9 +103,9 @@ fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
         .handle_connected(bench.now, MonitorConnectionId(2), &standalone(), measured);
     assert_eq!(bench.sdam.version(), version);
     bench.pass(10_000);
-    assert_eq!(bench.orders(), ["hello on 2"]);
+    assert_eq!(bench.actions(), ["hello on 2"]);
     bench.failed(2);
-    assert_eq!(bench.orders(), ["close 2"]);
+    assert_eq!(bench.actions(), ["close 2"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     // The duration of the awaited reply does not count. The average is that of 1 ms and 11 ms.
     bench.reply(1, &versioned(1), true);
@@ -116,12 +116,12 @@ fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
         .expect("it is there");
     assert_eq!(server.round_trip_time, Some(Duration::from_millis(3)));
     assert_eq!(server.min_round_trip_time, PING);
-    bench.orders();
+    bench.actions();
     bench.pass(10_000);
-    assert_eq!(bench.orders(), ["measure 3 to a:1"]);
+    assert_eq!(bench.actions(), ["measure 3 to a:1"]);
     // A measurement that exceeds its limit closes its connection (timer T-5).
     bench.pass(10_000);
-    assert!(bench.orders().contains(&"close 3".to_owned()));
+    assert!(bench.actions().contains(&"close 3".to_owned()));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn limits_depend_on_what_is_waited_for() {
         assert_eq!(bench.sleeps(), handshake);
         bench.connected(1, &versioned(1));
         bench.connected(2, &standalone());
-        bench.orders();
+        bench.actions();
         // The next measurement is due before the awaited reply.
         assert_eq!(bench.sleeps(), Some(10_000));
         if let Some(awaited) = awaited {
@@ -158,15 +158,15 @@ fn a_known_server_that_cannot_be_reached_is_checked_again_at_once_and_only_once(
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10_000);
-    bench.orders();
+    bench.actions();
     bench.failed(1);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["close 1", "clear pool", "publish", "open 2 to a:1"]
     );
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
     bench.failed(2);
-    assert_eq!(bench.orders(), ["close 2", "clear pool", "publish"]);
+    assert_eq!(bench.actions(), ["close 2", "clear pool", "publish"]);
     assert_eq!(bench.sleeps(), Some(10_000));
 }
 
@@ -176,10 +176,10 @@ fn a_check_that_takes_too_long_breaks_connections_in_use() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10_000);
-    bench.orders();
+    bench.actions();
     bench.pass(10_000);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "close 1",
             "clear pool, interrupting",
@@ -195,10 +195,10 @@ fn a_refused_check_waits() {
     // trap 3).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
-    bench.orders();
+    bench.actions();
     bench.reply(1, &rawdoc! { "ok": 0, "code": 1, "errmsg": "no" }, false);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["close 1", "close 2", "clear pool", "publish"]
     );
     assert_eq!(bench.sleeps(), Some(10_000));
@@ -221,21 +221,21 @@ fn a_request_comes_as_early_as_500_ms_after_the_last_check() {
     for (waited, expected) in [(0, 500), (100, 400), (499, 1)] {
         let mut bench = polled();
         bench.connected(1, &standalone());
-        bench.orders();
+        bench.actions();
         bench.pass(waited);
         bench.sdam.request_check(bench.now);
         bench.sdam.request_check(bench.now);
-        assert_eq!(bench.orders(), [""; 0]);
+        assert_eq!(bench.actions(), [""; 0]);
         assert_eq!(bench.sleeps(), Some(expected));
         bench.pass(expected);
-        assert_eq!(bench.orders(), ["hello on 1"]);
+        assert_eq!(bench.actions(), ["hello on 1"]);
     }
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.orders();
+    bench.actions();
     bench.pass(500);
     bench.sdam.request_check(bench.now);
-    assert_eq!(bench.orders(), ["hello on 1"]);
+    assert_eq!(bench.actions(), ["hello on 1"]);
 }
 
 #[test]
@@ -253,14 +253,14 @@ fn waiting_operations_make_every_server_be_asked_every_500_ms() {
     // E.6, property 8).
     let mut bench = polled();
     bench.failed(1);
-    bench.orders();
+    bench.actions();
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.sdam.set_waiting(bench.now, true);
     let mut checks = 0;
     for _ in 0..10 {
         bench.pass(500);
-        for order in bench.orders() {
-            if let Some(rest) = order.strip_prefix("open ") {
+        for action in bench.actions() {
+            if let Some(rest) = action.strip_prefix("open ") {
                 checks += 1;
                 let number = rest.split(' ').next().and_then(|n| n.parse().ok());
                 bench.failed(number.expect("a number"));
@@ -270,7 +270,7 @@ fn waiting_operations_make_every_server_be_asked_every_500_ms() {
     assert_eq!(checks, 10);
     bench.sdam.set_waiting(bench.now, false);
     bench.pass(500);
-    bench.orders();
+    bench.actions();
     assert_eq!(
         bench.sdam.deadline_reason(),
         Some(Timer::Heartbeat(bench.id("a:1")))
@@ -281,29 +281,29 @@ fn waiting_operations_make_every_server_be_asked_every_500_ms() {
 fn an_idle_connection_that_breaks_says_nothing_about_the_server() {
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.orders();
+    bench.actions();
     bench
         .sdam
         .handle_failed(bench.now, MonitorConnectionId(1), reset());
-    assert_eq!(bench.orders(), ["close 1"]);
+    assert_eq!(bench.actions(), ["close 1"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     bench.pass(10_000);
-    assert_eq!(bench.orders(), ["open 2 to a:1"]);
+    assert_eq!(bench.actions(), ["open 2 to a:1"]);
 }
 
 #[test]
 fn replies_that_were_not_asked_for_cost_the_connection_or_nothing() {
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.orders();
+    bench.actions();
     // A reply between two checks changes nothing.
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
     // A reply with `moreToCome`, which the command did not allow, is an error.
     bench.pass(10_000);
     bench.reply(1, &standalone(), true);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["hello on 1", "close 1", "clear pool", "publish"]
     );
 }
@@ -320,8 +320,8 @@ fn a_server_that_breaks_every_later_check_is_asked_again_at_a_bounded_pace() {
         bench.connected(last, &versioned(1));
         bench.failed(last);
         bench.pass(10);
-        for order in bench.orders() {
-            if let Some(rest) = order.strip_prefix("open ") {
+        for action in bench.actions() {
+            if let Some(rest) = action.strip_prefix("open ") {
                 opened += 1;
                 last = rest
                     .split(' ')
@@ -344,13 +344,13 @@ fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_u
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.connected(2, &standalone());
-    bench.orders();
+    bench.actions();
     bench.pass(3_600_000);
     // One measurement takes the place of all that were missed.
-    assert_eq!(bench.orders(), ["hello on 2"]);
+    assert_eq!(bench.actions(), ["hello on 2"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     bench.reply(1, &versioned(1), true);
-    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(bench.actions(), ["publish"]);
     assert_eq!(
         bench.sleeps(),
         Some(10_000),
@@ -359,15 +359,15 @@ fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_u
     // Without a reply, the check fails 500 ms after the process runs again, once.
     bench.reply(2, &standalone(), false);
     bench.pass(3_600_000);
-    bench.orders();
+    bench.actions();
     assert_eq!(bench.sleeps(), Some(500));
     bench.pass(500);
-    let orders = bench.orders();
+    let actions = bench.actions();
     assert!(
-        orders.contains(&"clear pool, interrupting".to_owned()),
-        "{orders:?}"
+        actions.contains(&"clear pool, interrupting".to_owned()),
+        "{actions:?}"
     );
-    assert_eq!(orders.iter().filter(|o| o.starts_with("open")).count(), 1);
+    assert_eq!(actions.iter().filter(|o| o.starts_with("open")).count(), 1);
 }
 
 #[test]

@@ -44,26 +44,32 @@ fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: boo
     for turn in 0..millis {
         while let Some(action) = bench.sdam.poll_action() {
             match action {
-                Action::Open { check, purpose, .. } => {
+                Action::Open {
+                    connection, task, ..
+                } => {
                     work.opened += 1;
-                    due.push((check, false, purpose == MonitorTask::Check));
+                    due.push((connection, false, task == MonitorTask::Check));
                 }
                 Action::SendHello {
-                    check, awaitable, ..
+                    connection,
+                    awaitable,
+                    ..
                 } => {
                     work.sent += 1;
-                    due.retain(|(other, ..)| *other != check);
-                    due.push((check, true, awaitable.is_some()));
+                    due.retain(|(other, ..)| *other != connection);
+                    due.push((connection, true, awaitable.is_some()));
                 }
-                Action::Close { check } => due.retain(|(other, ..)| *other != check),
+                Action::Close { connection } => due.retain(|(other, ..)| *other != connection),
                 _ => {}
             }
         }
         let reply = versioned(version(turn));
-        for (check, open, checks) in std::mem::take(&mut due) {
+        for (connection, open, checks) in std::mem::take(&mut due) {
             work.processed += u32::from(checks);
             if !open {
-                bench.sdam.handle_connected(bench.now, check, &reply, PING);
+                bench
+                    .sdam
+                    .handle_connected(bench.now, connection, &reply, PING);
                 continue;
             }
             let pushes = match manner {
@@ -72,12 +78,14 @@ fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: boo
                 Manner::AtOnce | Manner::Breaks | Manner::Forgets => false,
             };
             match manner {
-                Manner::Breaks if checks => bench.sdam.handle_failed(bench.now, check, reset()),
-                Manner::Forgets if checks => answer(&mut bench, check, &standalone(), false),
-                _ => answer(&mut bench, check, &reply, pushes),
+                Manner::Breaks if checks => {
+                    bench.sdam.handle_failed(bench.now, connection, reset())
+                }
+                Manner::Forgets if checks => answer(&mut bench, connection, &standalone(), false),
+                _ => answer(&mut bench, connection, &reply, pushes),
             }
             if pushes {
-                due.push((check, true, true));
+                due.push((connection, true, true));
             }
         }
         bench.pass(1);
@@ -87,13 +95,13 @@ fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: boo
 
 fn answer(
     bench: &mut Bench,
-    check: MonitorConnectionId,
+    connection: MonitorConnectionId,
     reply: &RawDocumentBuf,
     more_to_come: bool,
 ) {
     bench
         .sdam
-        .handle_reply(bench.now, check, reply, PING, more_to_come);
+        .handle_reply(bench.now, connection, reply, PING, more_to_come);
 }
 
 #[test]
@@ -136,31 +144,31 @@ fn early_replies_are_followed_at_once_until_the_allowance_is_used() {
     // bucket is empty.
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
-    bench.orders();
+    bench.actions();
     for n in 1..=10 {
         bench.pass(1);
         bench.reply(1, &versioned(n), false);
         let expected = format!("hello on 1 after {n} within 10000");
-        assert_eq!(bench.orders(), ["publish", &expected]);
+        assert_eq!(bench.actions(), ["publish", &expected]);
     }
     bench.pass(1);
     bench.reply(1, &versioned(11), false);
     // The reply is handled at once; only the next check waits.
-    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(bench.actions(), ["publish"]);
     assert_eq!(bench.sleeps(), Some(500));
     assert_eq!(
         bench.sdam.deadline_reason(),
         Some(Timer::Heartbeat(bench.id("a:1")))
     );
     bench.pass(500);
-    assert_eq!(bench.orders(), ["hello on 1 after 11 within 10000"]);
+    assert_eq!(bench.actions(), ["hello on 1 after 11 within 10000"]);
     // After 6 s without early replies, the token bucket is full again.
     bench.pass(6_000);
     bench.reply(1, &versioned(12), false);
-    bench.orders();
+    bench.actions();
     for n in 13..=22 {
         bench.reply(1, &versioned(n), false);
-        assert_eq!(bench.orders().len(), 2, "{n}");
+        assert_eq!(bench.actions().len(), 2, "{n}");
     }
 }
 
@@ -176,12 +184,12 @@ fn replies_that_come_at_the_pace_of_the_heartbeat_use_no_allowance() {
         bench.connected(1, &versioned(1));
         for _ in 0..100 {
             bench.pass(500);
-            bench.orders();
+            bench.actions();
             bench.reply(1, &versioned(1), more_to_come);
-            let orders = bench.orders();
-            assert!(!orders.contains(&"close 1".to_owned()), "{orders:?}");
-            let asks = orders.iter().any(|order| order.starts_with("hello on 1"));
-            assert_eq!(asks, !more_to_come, "{orders:?}");
+            let actions = bench.actions();
+            assert!(!actions.contains(&"close 1".to_owned()), "{actions:?}");
+            let asks = actions.iter().any(|order| order.starts_with("hello on 1"));
+            assert_eq!(asks, !more_to_come, "{actions:?}");
         }
     }
 }
@@ -193,28 +201,28 @@ fn a_stream_of_too_many_early_replies_is_closed_and_the_server_stays_known() {
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
     bench.connected(2, &standalone());
-    bench.orders();
+    bench.actions();
     for n in 1..=10 {
         bench.reply(1, &versioned(n), true);
-        assert_eq!(bench.orders(), ["publish"]);
+        assert_eq!(bench.actions(), ["publish"]);
     }
     bench.reply(1, &versioned(11), true);
-    assert_eq!(bench.orders(), ["publish", "close 1"]);
+    assert_eq!(bench.actions(), ["publish", "close 1"]);
     // Replies that were still in the socket of the closed connection change nothing.
     let version = bench.sdam.version();
     for n in 12..10_000 {
         bench.reply(1, &versioned(n), true);
     }
     assert_eq!(bench.sdam.version(), version);
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     // The connection that measures the round trip time stays open.
     assert_eq!(bench.sleeps(), Some(500));
     bench.pass(500);
-    assert_eq!(bench.orders(), ["open 3 to a:1"]);
+    assert_eq!(bench.actions(), ["open 3 to a:1"]);
     bench.connected(3, &versioned(9_999));
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["publish", "hello on 3 after 9999 within 10000"]
     );
 }
@@ -226,16 +234,16 @@ fn a_process_that_stood_still_for_an_hour_loses_one_connection_and_no_server() {
     bench.connected(2, &standalone());
     bench.pass(3_600_000);
     bench.reply(2, &standalone(), false);
-    bench.orders();
+    bench.actions();
     // The socket contains one streamed reply for each 10 s of the pause.
     for _ in 0..360 {
         bench.reply(1, &versioned(0), true);
     }
-    let orders = bench.orders();
-    let closed = orders.iter().filter(|order| *order == "close 1");
-    assert_eq!(closed.count(), 1, "{orders:?}");
-    let cleared = orders.iter().any(|order| order.starts_with("clear"));
-    assert!(!cleared, "{orders:?}");
+    let actions = bench.actions();
+    let closed = actions.iter().filter(|order| *order == "close 1");
+    assert_eq!(closed.count(), 1, "{actions:?}");
+    let cleared = actions.iter().any(|order| order.starts_with("clear"));
+    assert!(!cleared, "{actions:?}");
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
 }
 
@@ -248,15 +256,15 @@ fn a_request_during_the_wait_asks_for_a_reply_at_once() {
     for _ in 0..11 {
         bench.reply(1, &versioned(1), false);
     }
-    bench.orders();
+    bench.actions();
     bench.pass(100);
     bench.sdam.request_check(bench.now);
     assert_eq!(bench.sleeps(), Some(400));
     bench.pass(400);
-    assert_eq!(bench.orders(), ["hello on 1"]);
+    assert_eq!(bench.actions(), ["hello on 1"]);
     bench.reply(1, &versioned(1), false);
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["publish", "hello on 1 after 1 within 10000"]
     );
 }
@@ -270,16 +278,16 @@ fn a_network_error_during_the_wait_costs_the_connection() {
     for _ in 0..11 {
         bench.reply(1, &versioned(1), false);
     }
-    bench.orders();
+    bench.actions();
     bench.pass(100);
     bench.application_error("a:1", super::Phase::Operation, reset());
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         ["clear pool", "publish", "close 1", "close 2"]
     );
     assert_eq!(bench.sleeps(), Some(400));
     bench.pass(400);
-    assert_eq!(bench.orders(), ["open 3 to a:1"]);
+    assert_eq!(bench.actions(), ["open 3 to a:1"]);
 }
 
 /// Each of four addresses replies that it is a newer primary, and that the next address is the only
@@ -297,15 +305,19 @@ fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
     for turn in 0..20_000_u32 {
         while let Some(action) = bench.sdam.poll_action() {
             match action {
-                Action::Open { check, address, .. } => {
+                Action::Open {
+                    connection,
+                    address,
+                    ..
+                } => {
                     opened += 1;
-                    due.push((check, address));
+                    due.push((connection, address));
                 }
-                Action::Close { check } => due.retain(|(other, _)| *other != check),
+                Action::Close { connection } => due.retain(|(other, _)| *other != connection),
                 _ => {}
             }
         }
-        for (check, address) in std::mem::take(&mut due) {
+        for (connection, address) in std::mem::take(&mut due) {
             let host = address.host();
             let number: u32 = host[1..].parse().expect("a number");
             let reply = bson::rawdoc! {
@@ -314,7 +326,9 @@ fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
                 "electionId": election(turn),
                 "hosts": [address.to_string(), format!("m{}:1", (number + 1) % 4)],
             };
-            bench.sdam.handle_connected(bench.now, check, &reply, PING);
+            bench
+                .sdam
+                .handle_connected(bench.now, connection, &reply, PING);
         }
         bench.pass(1);
     }
@@ -335,15 +349,15 @@ fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() 
     for turn in 0..20_000_u32 {
         while let Some(action) = bench.sdam.poll_action() {
             if let Action::Open {
-                check,
+                connection,
                 address,
-                purpose,
+                task,
                 ..
             } = action
             {
                 dialled += 1;
-                if address.host() == "a" && purpose == MonitorTask::Check {
-                    (last, open) = (check.0, false);
+                if address.host() == "a" && task == MonitorTask::Check {
+                    (last, open) = (connection.0, false);
                 }
             }
         }
@@ -391,8 +405,8 @@ fn a_server_beyond_the_allowance_is_checked_soon_when_an_operation_waits_for_it(
     bench.reply(1, &reply(1), true);
     bench.reply(1, &reply(2), true);
     let dials = |bench: &mut Bench| {
-        let orders = bench.orders();
-        orders.iter().filter(|o| o.starts_with("open")).count()
+        let actions = bench.actions();
+        actions.iter().filter(|o| o.starts_with("open")).count()
     };
     assert_eq!(dials(&mut bench), 1 + MAX_SERVERS);
     bench.sdam.set_waiting(bench.now, true);

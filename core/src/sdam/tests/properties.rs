@@ -159,7 +159,7 @@ impl Watcher {
     }
 
     fn feed(&mut self, input: &Input) {
-        let check = |n: &usize| {
+        let connection = |n: &usize| {
             self.checks
                 .iter()
                 .rev()
@@ -175,7 +175,7 @@ impl Watcher {
                 .copied()
                 .unwrap_or(ServerId(99_999))
         };
-        let ping = Duration::from_millis(2);
+        let round_trip = Duration::from_millis(2);
         self.cancels = matches!(
             input,
             Input::Waiting(_) | Input::Application(..) | Input::Close
@@ -191,15 +191,15 @@ impl Watcher {
             }
             Input::Connected(n, kind) => {
                 self.sdam
-                    .handle_connected(self.now, check(n), &reply(*kind), ping);
+                    .handle_connected(self.now, connection(n), &reply(*kind), round_trip);
             }
             Input::Reply(n, kind, more) => {
                 self.sdam
-                    .handle_reply(self.now, check(n), &reply(*kind), ping, *more);
+                    .handle_reply(self.now, connection(n), &reply(*kind), round_trip, *more);
             }
             Input::Failed(n, slow) => {
                 let error = if *slow { timeout() } else { reset() };
-                self.sdam.handle_failed(self.now, check(n), error);
+                self.sdam.handle_failed(self.now, connection(n), error);
             }
             Input::Handshake(n, kind) => {
                 self.sdam.handle_application_handshake(
@@ -282,28 +282,31 @@ impl Watcher {
     fn watch(&mut self, action: &Action) {
         match action {
             Action::Open {
-                check,
+                connection,
                 server,
-                purpose,
+                task,
                 ..
             } => {
                 assert!(
-                    self.open.insert(*check, *purpose).is_none(),
-                    "{check:?} twice"
+                    self.open.insert(*connection, *task).is_none(),
+                    "{connection:?} twice"
                 );
-                assert!(self.checks.last().is_none_or(|last| last < check));
-                self.checks.push(*check);
+                assert!(self.checks.last().is_none_or(|last| last < connection));
+                self.checks.push(*connection);
                 if !self.servers.contains(server) {
                     self.servers.push(*server);
                 }
             }
-            Action::SendHello { check, .. } => {
-                assert!(self.open.contains_key(check), "{check:?} is not open");
-            }
-            Action::Close { check } => {
+            Action::SendHello { connection, .. } => {
                 assert!(
-                    self.open.remove(check).is_some(),
-                    "{check:?} is closed twice"
+                    self.open.contains_key(connection),
+                    "{connection:?} is not open"
+                );
+            }
+            Action::Close { connection } => {
+                assert!(
+                    self.open.remove(connection).is_some(),
+                    "{connection:?} is closed twice"
                 );
             }
             Action::CreatePool { server, .. } => {
@@ -332,7 +335,7 @@ impl Watcher {
         match ended.0 {
             LastEnd::Never => {}
             // The stream continues on the same connection.
-            LastEnd::Succeeded(_, check) if awaited => assert_eq!(check.0, number),
+            LastEnd::Succeeded(_, connection) if awaited => assert_eq!(connection.0, number),
             LastEnd::Lost(at) if at == self.now => {
                 // A second retry has to wait for 500 ms.
                 let retried = ended.1.replace(self.now);
@@ -461,8 +464,8 @@ proptest! {
     #[test]
     fn without_listeners_the_orders_are_the_same(script in inputs()) {
         let (loud, silent) = (run(&script, |_| {}), run(&script, |o| o.subscribed = false));
-        let orders: Vec<_> = loud.log.iter().filter(|a| !a.starts_with("Emit")).collect();
-        prop_assert_eq!(orders, silent.log.iter().collect::<Vec<_>>());
+        let actions: Vec<_> = loud.log.iter().filter(|a| !a.starts_with("Emit")).collect();
+        prop_assert_eq!(actions, silent.log.iter().collect::<Vec<_>>());
     }
 
     /// A reply of any bytes does not make the parser panic.

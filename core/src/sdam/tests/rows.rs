@@ -72,10 +72,10 @@ fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
     );
     let refused = trip(&mut bench, &rawdoc! { "ok": 0 }, 1);
     assert_eq!(refused, (None, Duration::ZERO));
-    bench.orders();
+    bench.actions();
     bench.pass(10_000);
-    let orders = bench.orders();
-    let again = orders
+    let actions = bench.actions();
+    let again = actions
         .iter()
         .find_map(|order| order.strip_prefix("open ")?.strip_suffix(" to a:1"));
     let again = again
@@ -123,13 +123,13 @@ fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
     let mut bench = pair();
     bench.connected(1, &elected(1, 1));
     bench.pass(1000);
-    bench.orders();
+    bench.actions();
     bench.connected(2, &elected(2, 1));
-    let orders = bench.orders();
-    assert!(!orders.iter().any(|order| is_clear(order)), "{orders:?}");
+    let actions = bench.actions();
+    assert!(!actions.iter().any(|order| is_clear(order)), "{actions:?}");
     assert!(
-        orders.contains(&"hello on 1".to_owned()),
-        "the old one is asked at once: {orders:?}"
+        actions.contains(&"hello on 1".to_owned()),
+        "the old one is asked at once: {actions:?}"
     );
     let error = server(&bench, "a:1")
         .error
@@ -142,10 +142,12 @@ fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
     );
     // The old primary still replies that it is primary.
     bench.reply(1, &elected(1, 1), false);
-    let orders = bench.orders();
+    let actions = bench.actions();
     assert!(
-        !orders.iter().any(|o| is_clear(o) || o.starts_with("hello")),
-        "{orders:?}"
+        !actions
+            .iter()
+            .any(|o| is_clear(o) || o.starts_with("hello")),
+        "{actions:?}"
     );
     let error = server(&bench, "a:1")
         .error
@@ -157,9 +159,9 @@ fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
     assert_eq!(bench.server_type("b:1"), ServerType::RsPrimary);
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetWithPrimary);
     bench.pass(9999);
-    assert!(!bench.orders().contains(&"hello on 1".to_owned()));
+    assert!(!bench.actions().contains(&"hello on 1".to_owned()));
     bench.pass(1);
-    assert!(bench.orders().contains(&"hello on 1".to_owned()));
+    assert!(bench.actions().contains(&"hello on 1".to_owned()));
 }
 
 #[test]
@@ -171,25 +173,25 @@ fn a_lost_server_is_not_asked_at_once_unless_somebody_wants_it() {
     bench.connected(1, &member(true, "a:1"));
     bench.connected(2, &member(false, "a:1"));
     bench.pass(10_000);
-    bench.orders();
+    bench.actions();
     bench.pass(100);
     bench.application_error("a:1", Phase::Operation, reset());
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
-    let orders = bench.orders();
-    assert!(orders.contains(&"close 1".to_owned()), "{orders:?}");
-    assert!(orders.contains(&"failed 1".to_owned()), "{orders:?}");
+    let actions = bench.actions();
+    assert!(actions.contains(&"close 1".to_owned()), "{actions:?}");
+    assert!(actions.contains(&"failed 1".to_owned()), "{actions:?}");
     assert!(
-        !orders.iter().any(|order| order.starts_with("open")),
-        "{orders:?}"
+        !actions.iter().any(|order| order.starts_with("open")),
+        "{actions:?}"
     );
     // A late reply on the closed connection changes nothing.
     bench.reply(1, &member(true, "a:1"), false);
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
     bench.sdam.request_check(bench.now);
     bench.pass(499);
     let asked = |bench: &mut Bench| {
-        let orders = bench.orders();
-        orders
+        let actions = bench.actions();
+        actions
             .iter()
             .any(|order| order.starts_with("open") && order.ends_with("to a:1"))
     };
@@ -204,16 +206,16 @@ fn who_asks_for_no_streaming_gets_none() {
     // other connection measures the round trip time (MON-42, MON-46).
     let mut bench = polled();
     bench.connected(1, &versioned(1));
-    let orders = bench.orders();
+    let actions = bench.actions();
     assert!(
-        !orders
+        !actions
             .iter()
             .any(|o| o.contains("after") || o.contains("measure")),
-        "{orders:?}"
+        "{actions:?}"
     );
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.pass(10_000);
-    assert_eq!(bench.orders(), ["hello on 1"]);
+    assert_eq!(bench.actions(), ["hello on 1"]);
 }
 
 #[test]
@@ -225,9 +227,9 @@ fn one_measuring_connection_is_made_however_often_the_stream_is_renewed() {
     for counter in 2..20 {
         bench.reply(1, &versioned(counter), counter % 2 == 0);
     }
-    let orders = bench.orders();
+    let actions = bench.actions();
     assert_eq!(
-        orders
+        actions
             .iter()
             .filter(|order| order.starts_with("measure"))
             .count(),
@@ -251,13 +253,13 @@ fn a_new_connection_begins_with_the_old_name_again() {
         (quiet.clone(), "hello on 2"),
     ] {
         bench.pass(10_000);
-        assert_eq!(bench.orders().last().map(String::as_str), Some(expected));
+        assert_eq!(bench.actions().last().map(String::as_str), Some(expected));
         // Each reply decides about the next command.
         bench.reply(2, &reply, false);
     }
     bench.pass(10_000);
     assert_eq!(
-        bench.orders().last().map(String::as_str),
+        bench.actions().last().map(String::as_str),
         Some("legacy hello on 2")
     );
 }
@@ -267,20 +269,20 @@ fn members_that_a_secondary_names_are_checked_at_once_and_each_by_itself() {
     // The members that a secondary names are added and monitored (MON-12, SDAM-79), each
     // independently of the others (MON-13).
     let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
-    bench.orders();
+    bench.actions();
     let named = rawdoc! {
         "ok": 1, "helloOk": true, "setName": "rs", "secondary": true, "maxWireVersion": 21,
         "hosts": ["a:1", "b:1"], "passives": ["c:1"], "arbiters": ["d:1"],
     };
     bench.connected(1, &named);
-    let orders = bench.orders();
-    let opened = orders.iter().filter(|order| order.starts_with("open"));
+    let actions = bench.actions();
+    let opened = actions.iter().filter(|order| order.starts_with("open"));
     assert_eq!(opened.count(), 3);
     // The servers b to d do not answer; a is still checked in time.
     bench.pass(9_999);
-    bench.orders();
+    bench.actions();
     bench.pass(1);
-    assert!(bench.orders().contains(&"hello on 1".to_owned()));
+    assert!(bench.actions().contains(&"hello on 1".to_owned()));
 }
 
 #[test]
@@ -366,10 +368,10 @@ fn an_answer_to_a_former_life_of_the_address_is_nobodys() {
     let former = 2;
     bench.pass(10_000);
     bench.reply(1, &names(&["a:1", "b:1"]), false);
-    bench.orders();
+    bench.actions();
     bench.connected(former, &member(false, "a:1"));
     bench.failed(former);
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
     assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
     assert_eq!(server(&bench, "b:1").error, None);
     bench.sdam.handle_connected(

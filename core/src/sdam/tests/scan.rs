@@ -66,17 +66,23 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
             bench.sdam.handle_timeout(bench.now);
             continue;
         };
-        let (check, address, opens) = match action {
-            Action::Open { check, address, .. } => {
-                open.push((check, address.to_string()));
-                (check, address.to_string(), true)
+        let (connection, address, opens) = match action {
+            Action::Open {
+                connection,
+                address,
+                ..
+            } => {
+                open.push((connection, address.to_string()));
+                (connection, address.to_string(), true)
             }
             Action::SendHello {
-                check, awaitable, ..
+                connection,
+                awaitable,
+                ..
             } => {
                 assert!(awaitable.is_none(), "nobody would hear a pushed reply");
-                let known = connections(bench, check);
-                (check, known, false)
+                let known = connections(bench, connection);
+                (connection, known, false)
             }
             Action::ScanEnded => return asked,
             _ => continue,
@@ -85,17 +91,17 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
         // Time passes during each check, so that no two checks end at the same time.
         bench.now = bench.now + Duration::from_millis(1);
         match answer(&address) {
-            Some(reply) if opens => bench.connected(check.0, &reply),
-            Some(reply) => bench.reply(check.0, &reply, false),
-            None => bench.failed(check.0),
+            Some(reply) if opens => bench.connected(connection.0, &reply),
+            Some(reply) => bench.reply(connection.0, &reply, false),
+            None => bench.failed(connection.0),
         }
         assert!(asked.len() < 5_000, "the scan has no end");
     }
 }
 
 /// Returns the address of the server of a connection.
-fn connections(bench: &Bench, check: MonitorConnectionId) -> String {
-    let server = bench.sdam.out.server_of(check).expect("it is open");
+fn connections(bench: &Bench, connection: MonitorConnectionId) -> String {
+    let server = bench.sdam.out.server_of(connection).expect("it is open");
     let server = bench.sdam.server(server).expect("it is a server");
     server.address.to_string()
 }
@@ -104,14 +110,14 @@ fn connections(bench: &Bench, check: MonitorConnectionId) -> String {
 fn nothing_happens_until_an_operation_asks() {
     // No server is checked before the first operation (SDAM-35, MON-24).
     let mut bench = scanning(&["a:1"]);
-    assert_eq!(bench.orders(), ["publish"]);
+    assert_eq!(bench.actions(), ["publish"]);
     assert_eq!(bench.sdam.deadline(), None);
     assert!(bench.sdam.wants_scan(bench.now));
     bench.sdam.set_waiting(bench.now, true);
-    assert_eq!(bench.orders(), ["open 1 to a:1"]);
+    assert_eq!(bench.actions(), ["open 1 to a:1"]);
     bench.connected(1, &versioned(1));
     assert_eq!(
-        bench.orders(),
+        bench.actions(),
         [
             "create pool of a:1",
             "ready pool of server#1",
@@ -132,9 +138,9 @@ fn the_connection_of_a_check_is_kept_for_the_next_scan() {
     bench.pass(60_000);
     assert!(bench.sdam.wants_scan(bench.now));
     bench.sdam.set_waiting(bench.now, true);
-    assert_eq!(bench.orders(), ["hello on 1"]);
+    assert_eq!(bench.actions(), ["hello on 1"]);
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.orders(), ["publish", "scan ended"]);
+    assert_eq!(bench.actions(), ["publish", "scan ended"]);
 }
 
 #[test]
@@ -162,14 +168,14 @@ fn scans_are_half_a_second_apart() {
     );
     bench.sdam.mark_stale(bench.now);
     bench.sdam.set_waiting(bench.now, true);
-    bench.orders();
+    bench.actions();
     assert_eq!(bench.sleeps(), Some(500));
     // The next scan is no longer planned after the operation has ended.
     bench.sdam.set_waiting(bench.now, false);
     assert_eq!(bench.sdam.deadline(), None);
     bench.sdam.set_waiting(bench.now, true);
     bench.pass(500);
-    assert_eq!(bench.orders(), ["scan ended"], "the server rests still");
+    assert_eq!(bench.actions(), ["scan ended"], "the server rests still");
 }
 
 #[test]
@@ -192,7 +198,7 @@ fn the_hint_is_seen_until_the_server_answers() {
     let mut bench = scanning(&["c:1"]);
     bench.sdam.set_waiting(bench.now, true);
     bench.connected(1, &of_three(false, Some("a:1")));
-    bench.orders();
+    bench.actions();
     assert_eq!(bench.server_type("a:1"), ServerType::PossiblePrimary);
     assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
     bench.failed(2);
@@ -243,16 +249,16 @@ fn ties_are_broken_by_chance_and_later_scans_keep_the_order() {
 fn one_server_is_asked_at_a_time() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
-    let orders = bench.orders();
-    assert_eq!(orders.len(), 2, "{orders:?}");
-    assert!(orders[1].starts_with("open 1"));
+    let actions = bench.actions();
+    assert_eq!(actions.len(), 2, "{actions:?}");
+    assert!(actions[1].starts_with("open 1"));
     bench.sdam.set_waiting(bench.now, true);
     bench.sdam.request_check(bench.now);
-    assert_eq!(bench.orders(), [""; 0]);
+    assert_eq!(bench.actions(), [""; 0]);
     bench.connected(1, &mongos());
     assert!(
         bench
-            .orders()
+            .actions()
             .iter()
             .any(|order| order.starts_with("open 2"))
     );
@@ -309,13 +315,13 @@ fn a_known_server_is_asked_twice_before_it_rests() {
 fn a_check_that_is_not_answered_ends_by_its_limit() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
-    bench.orders();
+    bench.actions();
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.pass(10_000);
-    assert_eq!(bench.orders()[..2], ["close 1", "publish"]);
+    assert_eq!(bench.actions()[..2], ["close 1", "publish"]);
     bench.pass(10_000);
     assert_eq!(
-        bench.orders().last().map(String::as_str),
+        bench.actions().last().map(String::as_str),
         Some("scan ended")
     );
 }
@@ -327,10 +333,10 @@ fn a_scan_for_which_nobody_waits_is_given_up() {
     bench.pass(60_000);
     assert!(bench.sdam.wants_scan(bench.now));
     bench.sdam.set_waiting(bench.now, true);
-    bench.orders();
+    bench.actions();
     bench.sdam.set_waiting(bench.now, false);
     // The server description stays, and the next operation scans again.
-    assert_eq!(bench.orders(), ["close 1"]);
+    assert_eq!(bench.actions(), ["close 1"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     assert_eq!(bench.sdam.deadline(), None);
     assert!(bench.sdam.wants_scan(bench.now));
@@ -342,7 +348,7 @@ fn a_scan_for_which_nobody_waits_is_given_up() {
 fn what_happens_during_a_scan_may_call_for_another() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
-    bench.orders();
+    bench.actions();
     let first = connections(&bench, MonitorConnectionId(1));
     bench.connected(1, &mongos());
     bench.application_error(&first, Phase::Operation, command(10107));
@@ -390,7 +396,7 @@ fn set_of_two() -> Bench {
     let mut bench = scanning(&["a:1", "b:1"]);
     scan(&mut bench, |address| Some(member(address == "a:1", "a:1")));
     bench.pass(1_000);
-    bench.orders();
+    bench.actions();
     bench
 }
 
@@ -430,7 +436,7 @@ fn errors_of_operations_make_servers_unknown_and_some_the_topology_stale() {
         assert_eq!(bench.sdam.is_stale(), stale, "{error}");
         let asks = |order: &String| order.starts_with("hello") || order.starts_with("open");
         assert!(
-            !bench.orders().iter().any(asks),
+            !bench.actions().iter().any(asks),
             "{error}: it is asked at once"
         );
         assert_eq!(bench.sdam.deadline(), None);

@@ -76,7 +76,7 @@ fn overfilled() -> Bench {
             bench.sdam.request_check(bench.now);
             bench.reply(1, &other(hosts), false);
         }
-        bench.orders();
+        bench.actions();
     }
     bench
 }
@@ -89,7 +89,7 @@ fn a_set_of_the_wrong_name_stays_unknown_and_says_why() {
         options.direct_connection = true;
         options.replica_set = Some("other".to_owned());
     });
-    bench.orders();
+    bench.actions();
     bench.connected(1, &member(true, "a:1"));
     assert_eq!(addresses(&bench), ["a:1"]);
     assert_eq!(bench.topology_type(), TopologyType::Single);
@@ -99,7 +99,7 @@ fn a_set_of_the_wrong_name_stays_unknown_and_says_why() {
         server.error.as_ref().map(ToString::to_string).as_deref(),
         Some("the replica set's name is rs, but the client asks for other")
     );
-    assert!(!bench.orders().iter().any(|order| order.contains("pool")));
+    assert!(!bench.actions().iter().any(|order| order.contains("pool")));
 }
 
 #[test]
@@ -108,14 +108,14 @@ fn a_direct_connection_has_a_pool_whatever_the_server_is() {
     // known type (SDAM-84, CMAP-156).
     for (direct, expected) in [(true, true), (false, false)] {
         let mut bench = Bench::seeds(&["a:1"], |options| options.direct_connection = direct);
-        bench.orders();
+        bench.actions();
         bench.connected(
             1,
             &rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 21 },
         );
         assert_eq!(bench.server_type("a:1"), ServerType::RsGhost);
-        let orders = bench.orders();
-        assert_eq!(orders.contains(&"create pool of a:1".to_owned()), expected);
+        let actions = bench.actions();
+        assert_eq!(actions.contains(&"create pool of a:1".to_owned()), expected);
     }
 }
 

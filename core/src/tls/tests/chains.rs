@@ -39,7 +39,7 @@ fn authorities(names: &[(&str, &str)]) -> Vec<CertificateDer<'static>> {
 
 /// Returns the result of a handshake in which the server sends these certificates after a valid
 /// one.
-fn meet(
+fn handshake_with(
     options: &TlsOptions,
     added: Vec<CertificateDer<'static>>,
     own: &Authority,
@@ -81,7 +81,7 @@ fn a_chain_that_could_cost_much_is_refused_before_it_is_looked_at() {
     ] {
         // The server's certificate is signed by a trusted authority, so that the added ones are not
         // needed.
-        let met = meet(&own.options(), authorities(added), &own);
+        let met = handshake_with(&own.options(), authorities(added), &own);
         match (met, expected) {
             (Ok(_), None) => {}
             (Err(error), Some(words)) => {
@@ -96,7 +96,7 @@ fn a_chain_that_could_cost_much_is_refused_before_it_is_looked_at() {
         // Without a check of the chain there is no search for paths, so that no limit applies.
         let mut options = own.options();
         options.insecure = true;
-        meet(&options, authorities(added), &own).expect("nothing is checked");
+        handshake_with(&options, authorities(added), &own).expect("nothing is checked");
     }
 }
 
@@ -104,17 +104,18 @@ fn a_chain_that_could_cost_much_is_refused_before_it_is_looked_at() {
 fn a_chain_of_many_bytes_is_refused() {
     let own = Authority::new();
     let large = |bytes: usize| CertificateDer::from(vec![0; bytes]);
-    meet(&own.options(), vec![large(16_000)], &own).expect("what is no certificate is no path");
-    let met = meet(&own.options(), vec![large(16_000), large(16_700)], &own);
+    handshake_with(&own.options(), vec![large(16_000)], &own)
+        .expect("what is no certificate is no path");
+    let met = handshake_with(&own.options(), vec![large(16_000), large(16_700)], &own);
     let error = met.map(|_| ()).expect_err("too much");
     assert!(error.to_string().contains("32768 are accepted"), "{error}");
     // `rustls` limits a handshake message to 64 KiB.
-    let met = meet(&own.options(), vec![large(70_000)], &own);
+    let met = handshake_with(&own.options(), vec![large(70_000)], &own);
     assert!(met.is_err());
 }
 
 #[test]
-fn the_words_on_a_wrong_host_are_short_however_many_names_there_are() {
+fn the_message_about_a_wrong_host_is_short_however_many_names_there_are() {
     let own = Authority::new();
     let names: Vec<String> = (0..500).map(|n| format!("host{n}.example.org")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns the result of a handshake with `host`, with a server certificate for these names.
-fn meet(names: &[&str], host: &str) -> Result<TlsSession, Error> {
+fn handshake_with(names: &[&str], host: &str) -> Result<TlsSession, Error> {
     let own = Authority::new();
     let (certificate, key) = own.issue(names, ExtendedKeyUsagePurpose::ServerAuth);
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -34,7 +34,7 @@ fn a_host_needs_a_name_of_its_own_kind() {
         (&["10.0.0.1"], "10.0.0.10", false),
         (&[], "db.example.net", false),
     ] {
-        match meet(names, host) {
+        match handshake_with(names, host) {
             Ok(_) => assert!(is_good, "{names:?} for {host}"),
             Err(error) => {
                 assert!(!is_good, "{names:?} for {host}: {error}");

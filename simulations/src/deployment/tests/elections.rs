@@ -1,7 +1,7 @@
 //! Tests of elections and step-downs.
 
 use super::world::{World, set_of};
-use crate::deployment::{MemberOptions, MemberState, Shape, Story};
+use crate::deployment::{MemberEvent, MemberOptions, MemberState, Shape};
 use bson::{Document, doc};
 use std::time::Duration;
 
@@ -135,8 +135,8 @@ fn a_step_down_hands_over_at_once_and_election_ids_grow() {
         !world.closed.contains(&conn),
         "4.2 and later keep connections"
     );
-    let steps = world.stories.iter();
-    let told = steps.filter(|(_, s)| matches!(s, Story::SteppedDown { member: 0, .. }));
+    let steps = world.events.iter();
+    let told = steps.filter(|(_, s)| matches!(s, MemberEvent::SteppedDown { member: 0, .. }));
     assert_eq!(told.count(), 1);
 }
 
@@ -205,7 +205,7 @@ fn the_same_seed_gives_the_same_bytes() {
             }
             world.run_for(Duration::from_millis(700));
         }
-        (world.sent, world.stories)
+        (world.sent, world.events)
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).0, run(2).0);

@@ -1,7 +1,7 @@
 //! Tests that the memory a client can make a member use is bounded.
 
 use super::world::{World, set_of};
-use crate::deployment::{Action, ConnId, DeploymentOptions, Story};
+use crate::deployment::{Action, ConnId, DeploymentOptions, MemberEvent};
 use bson::{Document, RawDocumentBuf, doc};
 use onionskin_core::{address::Address, wire::MessageWriter};
 use std::time::Duration;
@@ -70,8 +70,9 @@ fn a_member_that_falls_behind_the_oplogs_bytes_takes_all_data_anew() {
     }
     world.deployment.heal(world.now);
     world.run_for(Duration::from_secs(60));
-    let is_resync = |(_, story): &(_, Story)| *story == Story::Resynced { member: lost };
-    assert!(world.stories.iter().any(is_resync), "{:?}", world.stories);
+    let is_resync =
+        |(_, event): &(_, MemberEvent)| *event == MemberEvent::Resynced { member: lost };
+    assert!(world.events.iter().any(is_resync), "{:?}", world.events);
     let store = |member| world.deployment.store(member).expect("a member");
     assert_eq!(store(lost), store(primary));
     assert!(oplog_bytes(&world, lost) <= OPLOG_BYTES);

@@ -1,6 +1,6 @@
 //! A deployment with a virtual clock and with clients, for tests.
 
-use crate::deployment::{Action, ConnId, Deployment, DeploymentOptions, MemberState, Story};
+use crate::deployment::{Action, ConnId, Deployment, DeploymentOptions, MemberEvent, MemberState};
 use bson::{Document, RawDocumentBuf};
 use onionskin_core::{
     address::Address,
@@ -16,7 +16,7 @@ const MAX_STEPS: usize = 1_000_000;
 pub(super) struct World {
     pub(super) deployment: Deployment,
     pub(super) now: Instant,
-    pub(super) stories: Vec<(Instant, Story)>,
+    pub(super) events: Vec<(Instant, MemberEvent)>,
     pub(super) closed: Vec<ConnId>,
     /// All bytes that the members sent, to compare runs.
     pub(super) sent: Vec<(ConnId, Vec<u8>)>,
@@ -39,7 +39,7 @@ impl World {
         let mut world = Self {
             deployment,
             now: Instant::ZERO,
-            stories: Vec::new(),
+            events: Vec::new(),
             closed: Vec::new(),
             sent: Vec::new(),
             replies: BTreeMap::new(),
@@ -155,7 +155,7 @@ impl World {
         while let Some(action) = self.deployment.poll_action() {
             match action {
                 Action::Close(conn) => self.closed.push(conn),
-                Action::Tell(story) => self.stories.push((self.now, story)),
+                Action::Report(event) => self.events.push((self.now, event)),
                 Action::Listen(_) | Action::StopListening(_) => {}
             }
         }

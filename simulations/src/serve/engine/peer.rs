@@ -1,6 +1,6 @@
 //! The socket of one client, with or without TLS.
 
-use crate::serve::proxy::{self, Beginning};
+use crate::serve::proxy::{self, HeaderCheck};
 use rustls::ServerConnection;
 use std::{
     cell::{Cell, RefCell},
@@ -269,9 +269,9 @@ impl Peer {
             // A header is shorter than the buffer, so that there is room for the bytes after it.
             let end = before + count;
             buffer[..before].copy_from_slice(part);
-            match proxy::look(&buffer[..end]) {
-                Ok(Beginning::Unfinished) => *part = buffer[..end].to_vec(),
-                Ok(Beginning::Header(length)) => {
+            match proxy::check_header(&buffer[..end]) {
+                Ok(HeaderCheck::Incomplete) => *part = buffer[..end].to_vec(),
+                Ok(HeaderCheck::Header(length)) => {
                     *beginning = None;
                     buffer.copy_within(length..end, 0);
                     return Ok(Some(end - length));

@@ -51,9 +51,9 @@ pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
                 "$split requires a non-empty separator",
             )),
             Some(by) if !is_null(&values[0]) => {
-                let budget = &scope.surroundings.budget;
+                let budget = &scope.context.budget;
                 let parts = subject.split(by).count();
-                budget.hold(subject.len().saturating_add(parts * size_of::<Bson>()))?;
+                budget.charge(subject.len().saturating_add(parts * size_of::<Bson>()))?;
                 let parts = subject.split(by);
                 let parts = parts.map(|part| Bson::String(part.to_owned()));
                 Ok(Some(Bson::Array(parts.collect())))
@@ -97,7 +97,7 @@ fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
         return Ok(Some(Bson::String(input.trim().to_owned())));
     }
     // The regular expression is compiled anew for each document.
-    scope.surroundings.budget.step(STEPS_OF_PATTERN)?;
+    scope.context.budget.step(STEPS_OF_PATTERN)?;
     let pattern = match argument(name, operand, "regex")? {
         Bson::RegularExpression(r) => {
             crate::store::matcher::pattern(r.pattern.as_str(), r.options.as_str())?
@@ -115,7 +115,7 @@ fn concat(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
     let strings = values.iter().flatten().filter_map(Bson::as_str);
     let bytes = strings.map(str::len).sum();
     size::check_intermediate(bytes)?;
-    scope.surroundings.budget.hold(bytes)?;
+    scope.context.budget.charge(bytes)?;
     let mut joined = String::with_capacity(bytes);
     for value in values {
         match value {
@@ -151,7 +151,7 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
     if let Some(array) = first
         && matches!(name, "$reverseArray" | "$slice")
     {
-        scope.surroundings.budget.hold_copies(array, 1)?;
+        scope.context.budget.charge_copies(array, 1)?;
     }
     let number_at = |i: usize| {
         values
@@ -243,7 +243,7 @@ fn range(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
     let count = ((end - start) / step + 1).max(0);
     let bytes = usize::try_from(count).unwrap_or(usize::MAX);
     let bytes = bytes.saturating_mul(size_of::<Bson>());
-    scope.surroundings.budget.hold(bytes)?;
+    scope.context.budget.charge(bytes)?;
     let inside = |n: &i128| if step > 0 { *n < end } else { *n > end };
     let numbers = (0..count).map(|i| start + i * step).take_while(inside);
     let numbers = numbers.map(|n| match i32::try_from(n) {
@@ -261,7 +261,7 @@ fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated 
         .collect();
     if lists.is_some() {
         for value in values.iter().flatten() {
-            scope.surroundings.budget.hold_copies(value, 1)?;
+            scope.context.budget.charge_copies(value, 1)?;
         }
     }
     match (name, lists) {
@@ -378,7 +378,7 @@ pub(super) fn objects(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
             Some(Bson::Document(document)) => Bson::Array({
                 // Each field becomes a document of two fields.
                 let bytes = document.len().saturating_mul(4 * size_of::<Bson>());
-                scope.surroundings.budget.hold(bytes)?;
+                scope.context.budget.charge(bytes)?;
                 document
                     .into_iter()
                     .map(|(k, v)| Bson::Document(bson::doc! { "k": k, "v": v }))

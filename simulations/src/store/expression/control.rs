@@ -83,12 +83,12 @@ pub(super) fn iterate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
         .as_document()
         .and_then(|d| d.get_str("as").ok())
         .unwrap_or("this");
-    let budget = &scope.surroundings.budget;
+    let budget = &scope.context.budget;
     let mut inner = scope.clone();
     let outer = inner.bound();
     if name == "$reduce" {
         let body = argument(name, operand, "in")?;
-        let mark = budget.held();
+        let mark = budget.charged();
         let mut value = eval(argument(name, operand, "initialValue")?, scope)?;
         for item in items {
             inner.bind("this", item);
@@ -106,13 +106,13 @@ pub(super) fn iterate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
     let body = argument(name, operand, if name == "$map" { "in" } else { "cond" })?;
     let mut result = Vec::new();
     for item in items {
-        let mark = budget.held();
+        let mark = budget.charged();
         if name == "$map" {
             inner.bind(variable, item);
             let value = eval(body, &inner)?;
             result.push(null_if_missing(value));
         } else {
-            budget.hold_copies(&item, 1)?;
+            budget.charge_copies(&item, 1)?;
             inner.bind(variable, item.clone());
             let value = eval(body, &inner)?;
             budget.release_to(mark);

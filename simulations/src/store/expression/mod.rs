@@ -26,17 +26,17 @@ const MAX_DEPTH: usize = 100;
 
 /// The inputs of expressions other than the document.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct EvaluationContext {
     pub(crate) now: DateTime,
     pub(crate) timestamp: Timestamp,
     pub(crate) variables: Document,
     /// The state of the generator for `$rand` and `$sample`. Each draw changes it.
-    pub(crate) chance: Cell<u64>,
+    pub(crate) random_state: Cell<u64>,
     /// Counts the memory and the steps of the command. All clones share the counters.
     pub(crate) budget: Budget,
 }
 
-impl Default for Surroundings {
+impl Default for EvaluationContext {
     fn default() -> Self {
         Self {
             now: DateTime::from_millis(0),
@@ -45,36 +45,36 @@ impl Default for Surroundings {
                 increment: 0,
             },
             variables: Document::new(),
-            chance: Cell::new(0),
+            random_state: Cell::new(0),
             budget: Budget::default(),
         }
     }
 }
 
-impl Surroundings {
+impl EvaluationContext {
     /// Returns the next random number (SplitMix64).
     pub(crate) fn draw(&self) -> u64 {
-        let state = self.chance.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.chance.set(state);
+        let state = self.random_state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random_state.set(state);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
 }
 
-/// The document, the surroundings and the variables that an expression is evaluated with.
+/// The document, the context and the variables that an expression is evaluated with.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope<'a> {
     pub(crate) root: &'a Document,
-    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) context: &'a EvaluationContext,
     locals: Vec<(Rc<str>, Rc<Bson>)>,
 }
 
 impl<'a> Scope<'a> {
-    pub(crate) fn new(root: &'a Document, surroundings: &'a Surroundings) -> Self {
+    pub(crate) fn new(root: &'a Document, context: &'a EvaluationContext) -> Self {
         Self {
             root,
-            surroundings,
+            context,
             locals: Vec::new(),
         }
     }
@@ -96,7 +96,7 @@ impl<'a> Scope<'a> {
 
     /// Charges the memory of a value, and returns a copy of the value.
     fn copy(&self, value: &Bson) -> Evaluated {
-        self.surroundings.budget.hold_copies(value, 1)?;
+        self.context.budget.charge_copies(value, 1)?;
         Ok(Some(value.clone()))
     }
 
@@ -121,7 +121,7 @@ impl<'a> Scope<'a> {
             Bson::Array(items) => {
                 let mut found = Vec::new();
                 for item in items {
-                    self.surroundings.budget.step(1)?;
+                    self.context.budget.step(1)?;
                     found.extend(self.field_of(item, path)?);
                 }
                 Ok(Some(Bson::Array(found)))
@@ -135,7 +135,7 @@ impl<'a> Scope<'a> {
             None => self.copy(value),
             Some(path) => self.field_of(value, path),
         };
-        self.surroundings.budget.step(self.locals.len() as u64)?;
+        self.context.budget.step(self.locals.len() as u64)?;
         if let Some((_, value)) = self.locals.iter().rev().find(|(n, _)| **n == *name) {
             return within(value);
         }
@@ -143,7 +143,7 @@ impl<'a> Scope<'a> {
             "ROOT" | "CURRENT" => match path {
                 Some(path) => self.field(self.root, path),
                 None => {
-                    let budget = &self.surroundings.budget;
+                    let budget = &self.context.budget;
                     budget.hold_document(self.root)?;
                     Ok(Some(Bson::Document(self.root.clone())))
                 }
@@ -151,11 +151,11 @@ impl<'a> Scope<'a> {
             "NOW" | "CLUSTER_TIME" | "REMOVE" | "KEEP" | "PRUNE" | "DESCEND" if path.is_some() => {
                 Ok(None)
             }
-            "NOW" => Ok(Some(Bson::DateTime(self.surroundings.now))),
-            "CLUSTER_TIME" => Ok(Some(Bson::Timestamp(self.surroundings.timestamp))),
+            "NOW" => Ok(Some(Bson::DateTime(self.context.now))),
+            "CLUSTER_TIME" => Ok(Some(Bson::Timestamp(self.context.timestamp))),
             "REMOVE" => Ok(None),
             "KEEP" | "PRUNE" | "DESCEND" => Ok(Some(Bson::String(name.to_owned()))),
-            _ => match self.surroundings.variables.get(name) {
+            _ => match self.context.variables.get(name) {
                 Some(value) => within(value),
                 None => Err(StoreError::new(
                     17276,
@@ -169,9 +169,9 @@ impl<'a> Scope<'a> {
 /// Evaluates an expression. The result is `None` if the value is missing. Only the result stays
 /// charged to the budget, not the intermediate values.
 pub(crate) fn evaluate(expression: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let budget = &scope.surroundings.budget;
+    let budget = &scope.context.budget;
     budget.step(1)?;
-    let mark = budget.held();
+    let mark = budget.charged();
     let value = value_of(expression, scope)?;
     budget.release_to(mark);
     if let Some(value) = &value {
@@ -371,8 +371,8 @@ mod tests {
             "a": 7, "b": 2, "s": "Onion", "list": [3, 1, 2], "items": [{ "n": 1 }, { "n": 2 }],
             "d": DateTime::from_millis(1_700_000_000_000),
         };
-        let surroundings = Surroundings::default();
-        let scope = Scope::new(&document, &surroundings);
+        let context = EvaluationContext::default();
+        let scope = Scope::new(&document, &context);
         for (expression, expected) in table {
             check(&expression, 0).expect("a good expression");
             let value = evaluate(&expression, &scope).expect("a value");

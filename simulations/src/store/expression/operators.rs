@@ -137,7 +137,7 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
     let yes = |b: bool| Ok(Some(Bson::Boolean(b)));
     match name {
         "$literal" => {
-            scope.surroundings.budget.hold_copies(operand, 1)?;
+            scope.context.budget.charge_copies(operand, 1)?;
             Ok(Some(operand.clone()))
         }
         "$add" | "$multiply" | "$subtract" | "$divide" | "$mod" | "$pow" => {
@@ -195,7 +195,7 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
         "$year" | "$month" | "$dayOfMonth" | "$dayOfWeek" | "$dayOfYear" | "$hour" | "$minute"
         | "$second" | "$millisecond" => part_of_date(name, operand, scope),
         "$rand" => {
-            let draw = scope.surroundings.draw() >> 11;
+            let draw = scope.context.draw() >> 11;
             Ok(Some(Bson::Double(draw as f64 / (1u64 << 53) as f64)))
         }
         "$mergeObjects" | "$getField" | "$arrayToObject" | "$objectToArray" => {

@@ -8,7 +8,7 @@ mod tests;
 use bson::{Bson, Document};
 
 use super::error::StoreError;
-use super::expression::{self, Scope, Surroundings};
+use super::expression::{self, EvaluationContext, Scope};
 use super::order::equal;
 use super::path;
 use parse::Nesting;
@@ -42,9 +42,9 @@ impl Matcher {
     pub(crate) fn matches(
         &self,
         document: &Document,
-        surroundings: &Surroundings,
+        context: &EvaluationContext,
     ) -> Result<bool, StoreError> {
-        self.root.matches(document, surroundings)
+        self.root.matches(document, context)
     }
 
     /// Returns the only values of `_id` that can match, or `None` if the filter does not restrict
@@ -76,11 +76,11 @@ impl Node {
     fn matches(
         &self,
         document: &Document,
-        surroundings: &Surroundings,
+        context: &EvaluationContext,
     ) -> Result<bool, StoreError> {
         let each = |nodes: &[Self], wanted: bool| {
             for node in nodes {
-                if node.matches(document, surroundings)? == wanted {
+                if node.matches(document, context)? == wanted {
                     return Ok(true);
                 }
             }
@@ -90,12 +90,12 @@ impl Node {
             Self::And(nodes) => each(nodes, false).map(|failed| !failed),
             Self::Or(nodes) => each(nodes, true),
             Self::Nor(nodes) => each(nodes, true).map(|found| !found),
-            Self::Path(path, predicate) => predicate.matches(document, path, surroundings),
+            Self::Path(path, predicate) => predicate.matches(document, path, context),
             Self::Expression(expression) => {
-                let scope = Scope::new(document, surroundings);
-                let mark = surroundings.budget.held();
+                let scope = Scope::new(document, context);
+                let mark = context.budget.charged();
                 let value = expression::evaluate(expression, &scope)?;
-                surroundings.budget.release_to(mark);
+                context.budget.release_to(mark);
                 Ok(value.is_some_and(|v| expression::truthy(&v)))
             }
         }
@@ -195,11 +195,11 @@ impl ItemMatcher {
     pub(crate) fn matches(
         &self,
         item: &Bson,
-        surroundings: &Surroundings,
+        context: &EvaluationContext,
     ) -> Result<bool, StoreError> {
         match self {
             Self::Fields(matcher) => match item {
-                Bson::Document(document) => matcher.matches(document, surroundings),
+                Bson::Document(document) => matcher.matches(document, context),
                 _ => Ok(false),
             },
             Self::Value(predicates) => Ok(predicates.iter().all(|p| p.test_value(Some(item)))),

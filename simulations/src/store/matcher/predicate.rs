@@ -7,7 +7,7 @@ use regex::Regex;
 
 use super::Matcher;
 use crate::store::error::StoreError;
-use crate::store::expression::Surroundings;
+use crate::store::expression::EvaluationContext;
 use crate::store::order::{compare, equal, rank, type_name};
 use crate::store::{number, path};
 
@@ -49,14 +49,14 @@ impl Predicate {
         &self,
         document: &Document,
         path: &str,
-        surroundings: &Surroundings,
+        context: &EvaluationContext,
     ) -> Result<bool, StoreError> {
-        let budget = &surroundings.budget;
+        let budget = &context.budget;
         budget.step(1)?;
         match self {
             Self::Not(inner) => {
                 for predicate in inner {
-                    if !predicate.matches(document, path, surroundings)? {
+                    if !predicate.matches(document, path, context)? {
                         return Ok(true);
                     }
                 }
@@ -64,7 +64,7 @@ impl Predicate {
             }
             Self::All(inner) => {
                 for predicate in inner {
-                    if !predicate.matches(document, path, surroundings)? {
+                    if !predicate.matches(document, path, context)? {
                         return Ok(false);
                     }
                 }
@@ -79,8 +79,8 @@ impl Predicate {
                             return true;
                         }
                         let found = match item {
-                            Bson::Document(inner) => matcher.matches(inner, surroundings),
-                            Bson::Array(inner) => matcher.matches(&numbered(inner), surroundings),
+                            Bson::Document(inner) => matcher.matches(inner, context),
+                            Bson::Array(inner) => matcher.matches(&numbered(inner), context),
                             _ => Ok(false),
                         };
                         if !matches!(found, Ok(false)) {
@@ -140,7 +140,7 @@ impl Predicate {
             Self::ElementValue(inner) => inner.iter().all(|p| p.test_value(Some(item))),
             Self::ElementFields(matcher) => match item {
                 Bson::Document(inner) => matcher
-                    .matches(inner, &Surroundings::default())
+                    .matches(inner, &EvaluationContext::default())
                     .unwrap_or(false),
                 _ => false,
             },

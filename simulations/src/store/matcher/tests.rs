@@ -5,7 +5,7 @@ use super::*;
 fn matches(filter: &Document, document: &Document) -> bool {
     Matcher::new(filter)
         .expect("a good filter")
-        .matches(document, &Surroundings::default())
+        .matches(document, &EvaluationContext::default())
         .expect("an answer")
 }
 

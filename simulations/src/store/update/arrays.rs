@@ -7,7 +7,7 @@ use bson::{Bson, Document};
 use super::operators::id_of;
 use super::{Answer, Effect, Operation};
 use crate::store::error::StoreError;
-use crate::store::expression::{Surroundings, slice};
+use crate::store::expression::{EvaluationContext, slice};
 use crate::store::number;
 use crate::store::order::{KeyRef, type_name};
 use crate::store::sort::Sort;
@@ -80,7 +80,7 @@ pub(super) fn effect(
     document: &Document,
     target: &str,
     current: Option<&Bson>,
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Answer<Effect> {
     let operator = operation.operator;
     let adding = matches!(operator, "$push" | "$addToSet");
@@ -111,7 +111,7 @@ pub(super) fn effect(
             let mut kept = Vec::new();
             for item in items {
                 let gone = match &operation.pull {
-                    Some(matcher) => matcher.matches(&item, surroundings)?,
+                    Some(matcher) => matcher.matches(&item, context)?,
                     None => false,
                 };
                 if !gone {

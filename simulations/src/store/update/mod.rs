@@ -12,7 +12,7 @@ use bson::{Bson, Document};
 
 use super::budget::Budget;
 use super::error::StoreError;
-use super::expression::Surroundings;
+use super::expression::EvaluationContext;
 use super::matcher::{ItemMatcher, Matcher};
 use super::order::{display, equal};
 use super::types::Update;
@@ -98,10 +98,10 @@ impl Updater {
         document: &Document,
         position: Option<usize>,
         inserting: bool,
-        surroundings: &Surroundings,
+        context: &EvaluationContext,
     ) -> Answer<Document> {
-        let budget = &surroundings.budget;
-        let mark = budget.held();
+        let budget = &context.budget;
+        let mark = budget.charged();
         let result = match self {
             Self::Replacement(replacement) => replace(document, replacement),
             Self::Operators(operations, filters) => {
@@ -111,16 +111,16 @@ impl Updater {
                         continue;
                     }
                     let targets =
-                        paths::expand(&result, &operation.path, position, filters, surroundings)?;
+                        paths::expand(&result, &operation.path, position, filters, context)?;
                     for target in targets {
                         budget.step(1)?;
-                        budget.hold_copies(&operation.operand, 1)?;
-                        operation.apply(&mut result, &target, surroundings)?;
+                        budget.charge_copies(&operation.operand, 1)?;
+                        operation.apply(&mut result, &target, context)?;
                     }
                 }
                 result
             }
-            Self::Pipeline(stages) => pipeline::transform(document, stages, surroundings)?,
+            Self::Pipeline(stages) => pipeline::transform(document, stages, context)?,
         };
         budget.release_to(mark);
         match (document.get("_id"), result.get("_id")) {
@@ -251,15 +251,15 @@ impl Operation {
         &self,
         document: &mut Document,
         target: &str,
-        surroundings: &Surroundings,
+        context: &EvaluationContext,
     ) -> Answer<()> {
         if self.operator == "$rename" {
-            return self.rename(document, target, &surroundings.budget);
+            return self.rename(document, target, &context.budget);
         }
-        let effect = operators::effect(self, document, target, surroundings)?;
+        let effect = operators::effect(self, document, target, context)?;
         match effect {
             Effect::Keep => Ok(()),
-            Effect::Set(value) => paths::set(document, target, value, &surroundings.budget),
+            Effect::Set(value) => paths::set(document, target, value, &context.budget),
             Effect::Unset => {
                 paths::unset(document, target);
                 Ok(())

@@ -4,7 +4,7 @@ use bson::{Bson, Document, Timestamp};
 
 use super::{Answer, Effect, Operation, arrays};
 use crate::store::error::StoreError;
-use crate::store::expression::Surroundings;
+use crate::store::expression::EvaluationContext;
 use crate::store::order::{compare, display, identical, type_name};
 use crate::store::{number, path};
 
@@ -89,7 +89,7 @@ pub(super) fn effect(
     operation: &Operation,
     document: &Document,
     target: &str,
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Answer<Effect> {
     let current = path::exact(document, target);
     let operand = &operation.operand;
@@ -114,14 +114,14 @@ pub(super) fn effect(
             }
         }
         "$currentDate" => match date_kind(operand)? {
-            "date" => set(Bson::DateTime(surroundings.now)),
+            "date" => set(Bson::DateTime(context.now)),
             _ => {
-                let Timestamp { time, increment } = surroundings.timestamp;
+                let Timestamp { time, increment } = context.timestamp;
                 set(Bson::Timestamp(Timestamp { time, increment }))
             }
         },
         "$bit" => set(bitwise(operation, target, current)?),
-        _ => arrays::effect(operation, document, target, current, surroundings),
+        _ => arrays::effect(operation, document, target, current, context),
     }
 }
 

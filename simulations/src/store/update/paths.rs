@@ -9,7 +9,7 @@ use bson::{Bson, Document};
 use super::Answer;
 use crate::store::budget::Budget;
 use crate::store::error::StoreError;
-use crate::store::expression::Surroundings;
+use crate::store::expression::EvaluationContext;
 use crate::store::matcher::Matcher;
 use crate::store::order::display;
 use crate::store::path::{exact, index};
@@ -82,17 +82,17 @@ pub(super) fn expand(
     path: &str,
     position: Option<usize>,
     filters: &BTreeMap<String, Matcher>,
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Answer<Vec<String>> {
     if !path.contains('$') {
         return Ok(vec![path.to_owned()]);
     }
-    let budget = &surroundings.budget;
+    let budget = &context.budget;
     let mut found: Vec<String> = vec![String::new()];
     for part in path.split('.') {
         let mut next = Vec::new();
         for prefix in &found {
-            budget.hold(size_of::<String>() + prefix.len() + part.len())?;
+            budget.charge(size_of::<String>() + prefix.len() + part.len())?;
             let join = |part: &str| match prefix.as_str() {
                 "" => part.to_owned(),
                 prefix => format!("{prefix}.{part}"),
@@ -105,9 +105,9 @@ pub(super) fn expand(
                 })?;
                 next.push(join(&position.to_string()));
             } else if let Some(name) = part.strip_prefix("$[").and_then(|p| p.strip_suffix(']')) {
-                let places = places(document, prefix, path, name, filters, surroundings)?;
+                let places = places(document, prefix, path, name, filters, context)?;
                 let bytes = size_of::<String>() + prefix.len() + part.len();
-                budget.hold(bytes.saturating_mul(places.len()))?;
+                budget.charge(bytes.saturating_mul(places.len()))?;
                 next.extend(places.into_iter().map(|i| join(&i.to_string())));
             } else {
                 next.push(join(part));
@@ -125,7 +125,7 @@ fn places(
     path: &str,
     name: &str,
     filters: &BTreeMap<String, Matcher>,
-    surroundings: &Surroundings,
+    context: &EvaluationContext,
 ) -> Answer<Vec<usize>> {
     let items = match exact(document, prefix) {
         Some(Bson::Array(items)) => items,
@@ -153,7 +153,7 @@ fn places(
     for (i, item) in items.iter().enumerate() {
         let mut wrapped = Document::new();
         wrapped.insert(name, item.clone());
-        if filter.matches(&wrapped, surroundings)? {
+        if filter.matches(&wrapped, context)? {
             found.push(i);
         }
     }
@@ -200,7 +200,7 @@ fn set_below(name: &str, slot: &mut Bson, path: &str, value: Bson, budget: &Budg
                 )));
             }
             if place >= items.len() {
-                budget.hold((place - items.len()).saturating_mul(size_of::<Bson>()))?;
+                budget.charge((place - items.len()).saturating_mul(size_of::<Bson>()))?;
                 items.resize(place, Bson::Null);
                 items.push(if rest.is_some() {
                     Document::new().into()

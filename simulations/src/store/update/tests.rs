@@ -14,7 +14,7 @@ fn update(
         document,
         matcher.position(document),
         false,
-        &Surroundings::default(),
+        &EvaluationContext::default(),
     )
 }
 

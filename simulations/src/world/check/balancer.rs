@@ -178,19 +178,19 @@ mod tests {
     }
 
     /// A sequence of events of a client behind a load balancer or with routers.
-    struct Story {
+    struct EventScript {
         checkers: EventCheckers,
         result: Result<(), String>,
         requests: i32,
     }
 
-    impl Story {
+    impl EventScript {
         fn of(kind: TopologyType) -> Self {
             let id = TopologyId(ObjectId::from_bytes([0; 12]));
             let unknown = TopologyDescription::unknown(id);
             let mut known = unknown.clone();
             known.topology_type = kind;
-            let story = Self {
+            let script = Self {
                 checkers: EventCheckers::new(2, 2),
                 result: Ok(()),
                 requests: 0,
@@ -208,7 +208,7 @@ mod tests {
                 address,
                 options: Default::default(),
             };
-            story
+            script
                 .sdam(SdamEvent::TopologyOpening { topology: id })
                 .sdam(changed)
                 .pool(created)
@@ -219,7 +219,7 @@ mod tests {
             Self::of(TopologyType::LoadBalanced)
         }
 
-        fn tell(mut self, kind: EventKind) -> Self {
+        fn observe(mut self, kind: EventKind) -> Self {
             let at = Instant::ZERO;
             if self.result.is_ok() {
                 self.result = self.checkers.observe(&Event::new(at, kind));
@@ -228,11 +228,11 @@ mod tests {
         }
 
         fn sdam(self, event: SdamEvent) -> Self {
-            self.tell(EventKind::Sdam(event))
+            self.observe(EventKind::Sdam(event))
         }
 
         fn pool(self, event: PoolEvent) -> Self {
-            self.tell(EventKind::Pool(event))
+            self.observe(EventKind::Pool(event))
         }
 
         fn made(self, connection: u64) -> Self {
@@ -297,8 +297,8 @@ mod tests {
                 duration: Duration::ZERO,
                 reply: rawdoc! {},
             };
-            self.tell(EventKind::Command(started))
-                .tell(EventKind::Command(succeeded))
+            self.observe(EventKind::Command(started))
+                .observe(EventKind::Command(succeeded))
         }
 
         fn cleared(self, service: Option<[u8; 12]>) -> Self {
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_clear_of_a_service_leaves_the_pool_as_it_is() {
-        let story = Story::balanced()
+        let script = EventScript::balanced()
             .used(1, Some(ONE))
             .used(2, Some(OTHER))
             .cleared(Some(ONE))
@@ -336,31 +336,39 @@ mod tests {
             // This connection became ready after the clear, so that it is not stale.
             .used(3, Some(ONE))
             .taken(3);
-        assert_eq!(story.result, Ok(()));
+        assert_eq!(script.result, Ok(()));
     }
 
     #[test]
     fn a_connection_of_a_service_that_was_cleared_is_not_handed_out() {
-        let story = Story::balanced().used(1, Some(ONE)).cleared(Some(ONE));
-        story.taken(1).refuses("of a service that was cleared");
+        let script = EventScript::balanced()
+            .used(1, Some(ONE))
+            .cleared(Some(ONE));
+        script.taken(1).refuses("of a service that was cleared");
     }
 
     #[test]
     fn a_connection_of_another_service_is_not_stale() {
-        let story = Story::balanced().used(1, Some(ONE)).cleared(Some(OTHER));
-        story.stale(1).refuses("its service was not cleared");
+        let script = EventScript::balanced()
+            .used(1, Some(ONE))
+            .cleared(Some(OTHER));
+        script.stale(1).refuses("its service was not cleared");
     }
 
     #[test]
     fn the_service_is_told_behind_a_balancer_and_nowhere_else() {
-        Story::balanced().used(1, None).refuses("ping tells");
-        Story::balanced().cleared(None).refuses("a clear tells");
-        let routers = || Story::of(TopologyType::Sharded);
+        EventScript::balanced().used(1, None).refuses("ping tells");
+        EventScript::balanced()
+            .cleared(None)
+            .refuses("a clear tells");
+        let routers = || EventScript::of(TopologyType::Sharded);
         routers().used(1, Some(ONE)).refuses("ping tells");
         routers().cleared(Some(ONE)).refuses("a clear tells");
         assert_eq!(routers().used(1, None).cleared(None).result, Ok(()));
-        let story = Story::balanced().used(1, Some(ONE)).taken(1);
-        story.command(1, Some(OTHER)).refuses("changed its service");
+        let script = EventScript::balanced().used(1, Some(ONE)).taken(1);
+        script
+            .command(1, Some(OTHER))
+            .refuses("changed its service");
     }
 
     #[test]
@@ -377,9 +385,9 @@ mod tests {
             topology,
             address: address(),
         };
-        let story = Story::balanced().sdam(opening).sdam(change());
-        assert_eq!(story.result, Ok(()));
-        story.sdam(change()).refuses("of a load balancer changed");
+        let script = EventScript::balanced().sdam(opening).sdam(change());
+        assert_eq!(script.result, Ok(()));
+        script.sdam(change()).refuses("of a load balancer changed");
         let opening = SdamEvent::ServerOpening {
             topology,
             address: address(),
@@ -391,7 +399,7 @@ mod tests {
             server_connection_id: None,
             awaited: false,
         };
-        let story = Story::balanced().sdam(opening).sdam(check);
-        story.refuses("is checked");
+        let script = EventScript::balanced().sdam(opening).sdam(check);
+        script.refuses("is checked");
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     store::Namespace,
     world::{
         report::{Failure, FailureKind},
-        workload::{COLLECTION, DATABASE, Deed, Ending, Entry, History, counter, mark},
+        workload::{COLLECTION, DATABASE, Ending, Entry, History, OperationKind, counter, mark},
     },
 };
 use bson::Document;
@@ -69,7 +69,7 @@ pub fn check_history(
                     }
                 );
                 // Each batch of a cursor has its own share of the time limit.
-                let is_whole = entry.step.deed != Deed::Browse;
+                let is_whole = entry.step.kind != OperationKind::Browse;
                 if is_timeout && is_whole && *at < entry.began + entry.step.timeout {
                     let message =
                         format!("an operation was told too early that its time is up: {entry:?}");
@@ -82,7 +82,7 @@ pub fn check_history(
                     return fail(FailureKind::Liveness, message);
                 }
             }
-            Ending::Acknowledged | Ending::Found(None) | Ending::Left => {}
+            Ending::Acknowledged | Ending::Found(None) | Ending::Abandoned => {}
         }
     }
     check_reads(history)
@@ -123,10 +123,12 @@ fn check_reads(history: &History) -> Result<(), Failure> {
             continue;
         };
         let (is_inserted, increments) = acknowledged.entry(entry.step.id).or_default();
-        match (entry.step.deed, ending) {
-            (Deed::Insert, Ending::Acknowledged) => *is_inserted = true,
-            (Deed::Increment, Ending::Acknowledged) => *increments += 1,
-            (Deed::Find | Deed::Browse, Ending::Found(found)) if entry.is_late && *is_inserted => {
+        match (entry.step.kind, ending) {
+            (OperationKind::Insert, Ending::Acknowledged) => *is_inserted = true,
+            (OperationKind::Increment, Ending::Acknowledged) => *increments += 1,
+            (OperationKind::Find | OperationKind::Browse, Ending::Found(found))
+                if entry.is_late && *is_inserted =>
+            {
                 let n = found.as_ref().and_then(counter);
                 if n.is_none_or(|n| n < *increments) {
                     let message = format!("an acknowledged write was not read: {entry:?}");
@@ -159,14 +161,14 @@ pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> R
         wanted.entry(entry.step.id).or_default().push(entry);
     }
     for (id, entries) in &wanted {
-        let is_acknowledged = |deed| {
+        let is_acknowledged = |kind| {
             let is_it = |e: &&&Entry| {
-                e.step.deed == deed && matches!(e.ended, Some((_, Ending::Acknowledged)))
+                e.step.kind == kind && matches!(e.ended, Some((_, Ending::Acknowledged)))
             };
             entries.iter().find(is_it).is_some()
         };
         let there = by_id.remove(id).unwrap_or_default();
-        let is_inserted = is_acknowledged(Deed::Insert);
+        let is_inserted = is_acknowledged(OperationKind::Insert);
         if there.len() > 1 || (is_inserted && there.is_empty()) {
             let message = format!("document {id} is there {} times: {entries:?}", there.len());
             return fail(FailureKind::Correctness, message);
@@ -174,8 +176,12 @@ pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> R
         let Some(document) = there.first() else {
             continue;
         };
-        let least = i64::from(is_inserted && is_acknowledged(Deed::Increment));
-        let most = i64::from(entries.iter().any(|e| e.step.deed == Deed::Increment));
+        let least = i64::from(is_inserted && is_acknowledged(OperationKind::Increment));
+        let most = i64::from(
+            entries
+                .iter()
+                .any(|e| e.step.kind == OperationKind::Increment),
+        );
         let n = counter(document).unwrap_or(-1);
         if let Err(what) = check_document(*id, document) {
             return fail(FailureKind::Correctness, what);
@@ -225,9 +231,9 @@ mod tests {
     use crate::world::workload::Step;
     use bson::doc;
 
-    fn history(deed: Deed, ended: Option<(Instant, Ending)>) -> History {
+    fn history(kind: OperationKind, ended: Option<(Instant, Ending)>) -> History {
         let step = Step {
-            deed,
+            kind,
             id: 5,
             timeout: Duration::from_secs(1),
             patience: None,
@@ -242,29 +248,38 @@ mod tests {
         history
     }
 
-    fn verdict(deed: Deed, ended: Option<(Instant, Ending)>) -> Option<FailureKind> {
-        let result = check_history(&history(deed, ended), |_| Duration::ZERO, 0);
+    fn verdict(kind: OperationKind, ended: Option<(Instant, Ending)>) -> Option<FailureKind> {
+        let result = check_history(&history(kind, ended), |_| Duration::ZERO, 0);
         result.err().map(|failure| failure.kind)
     }
 
     #[test]
     fn operations_that_never_end_or_end_too_late_are_found() {
         let late = Instant::ZERO + Duration::from_millis(1001);
-        assert_eq!(verdict(Deed::Insert, None), Some(FailureKind::Liveness));
+        assert_eq!(
+            verdict(OperationKind::Insert, None),
+            Some(FailureKind::Liveness)
+        );
         let ended = Some((late, Ending::Acknowledged));
-        assert_eq!(verdict(Deed::Insert, ended), Some(FailureKind::Liveness));
+        assert_eq!(
+            verdict(OperationKind::Insert, ended),
+            Some(FailureKind::Liveness)
+        );
         let ended = Some((Instant::ZERO, Ending::Acknowledged));
-        assert_eq!(verdict(Deed::Insert, ended), None);
+        assert_eq!(verdict(OperationKind::Insert, ended), None);
     }
 
     #[test]
     fn somebody_elses_reply_is_found() {
         let other = doc! { "_id": 6_i64, "mark": mark(6), "n": 0 };
         let ended = Some((Instant::ZERO, Ending::Found(Some(other))));
-        assert_eq!(verdict(Deed::Find, ended), Some(FailureKind::Correctness));
+        assert_eq!(
+            verdict(OperationKind::Find, ended),
+            Some(FailureKind::Correctness)
+        );
         let own = doc! { "_id": 5_i64, "mark": mark(5), "n": 0 };
         let ended = Some((Instant::ZERO, Ending::Found(Some(own))));
-        assert_eq!(verdict(Deed::Find, ended), None);
+        assert_eq!(verdict(OperationKind::Find, ended), None);
     }
 
     #[test]

@@ -190,7 +190,7 @@ impl CoreWorld {
         // Sometimes, an adapter reports an event that happened before it closed the socket.
         if self.random.chance(1, 8) {
             let at = now + self.draw_delay();
-            self.schedule(at, client, Wakeup::Echo { socket: id });
+            self.schedule(at, client, Wakeup::LateInput { socket: id });
         }
     }
 
@@ -216,7 +216,7 @@ impl CoreWorld {
     fn tell_core(&mut self, client: usize, id: SocketId, incoming: Incoming) {
         let now = self.now;
         let core = &mut self.sides[client].core;
-        let fate = match incoming {
+        let socket_use = match incoming {
             Incoming::Connected => core.handle_connected(now, id),
             Incoming::Bytes(bytes) => core.handle_received(now, id, &bytes),
             Incoming::Closed => core.handle_received(now, id, &[]),
@@ -226,18 +226,18 @@ impl CoreWorld {
             }
             Incoming::Reset => core.handle_failed(now, id, reset()),
         };
-        self.follow(client, id, fate);
+        self.follow(client, id, socket_use);
     }
 
     /// Handles the result of an input about a socket.
-    fn follow(&mut self, client: usize, id: SocketId, fate: SocketUse) {
+    fn follow(&mut self, client: usize, id: SocketId, socket_use: SocketUse) {
         if let Some(socket) = self.sides[client].sockets.get_mut(&id)
-            && fate == SocketUse::Parked
+            && socket_use == SocketUse::Parked
         {
             socket.holder = Holder::Nobody;
         }
         self.drain(client);
-        if fate == SocketUse::Closed && self.sides[client].sockets.contains_key(&id) {
+        if socket_use == SocketUse::Closed && self.sides[client].sockets.contains_key(&id) {
             let message = format!("client {client} let {id:?} go without closing it");
             self.fail(FailureKind::Crash, message);
         }
@@ -247,24 +247,28 @@ impl CoreWorld {
         let error = Error::network(NetworkFault::NotResolved, "no such host");
         let now = self.now;
         if self.sides[client].sockets.contains_key(&id) {
-            let fate = self.sides[client].core.handle_failed(now, id, error);
-            self.follow(client, id, fate);
+            let socket_use = self.sides[client].core.handle_failed(now, id, error);
+            self.follow(client, id, socket_use);
         }
     }
 
     /// Gives the core inputs about a socket that no longer exists, which must change nothing.
-    pub(super) fn on_echo(&mut self, client: usize, id: SocketId) {
+    pub(super) fn give_late_inputs(&mut self, client: usize, id: SocketId) {
         let now = self.now;
         let core = &mut self.sides[client].core;
         let deadline = core.deadline();
-        let fates = [
+        let uses = [
             core.handle_received(now, id, &[1, 2, 3]),
             core.handle_failed(now, id, closed_by_peer()),
             core.handle_connected(now, id),
         ];
         let is_changed = core.deadline() != deadline || core.poll_action().is_some();
-        if is_changed || fates.iter().any(|fate| *fate != SocketUse::Closed) {
-            let message = format!("client {client} minds what {id:?} says: {fates:?}");
+        if is_changed
+            || uses
+                .iter()
+                .any(|socket_use| *socket_use != SocketUse::Closed)
+        {
+            let message = format!("client {client} minds what {id:?} says: {uses:?}");
             self.fail(FailureKind::Crash, message);
         }
     }

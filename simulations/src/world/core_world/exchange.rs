@@ -5,7 +5,7 @@ use crate::world::{
     network::Incoming,
     options::index,
     report::FailureKind,
-    workload::{Deed, Ending, found},
+    workload::{Ending, OperationKind, found},
 };
 use onionskin_core::{
     client::{AfterExchange, Outcome},
@@ -43,13 +43,13 @@ impl CoreWorld {
             self.drain(client);
             return self.on_start(client, task, start);
         }
-        let begun = exchange.begin(now);
+        let result = exchange.begin(now);
         self.sides[client].tasks[task].turn_to(State::Exchanging(Box::new(exchange)));
-        match begun {
+        match result {
             Err(error) => self.end_exchange(client, task, Outcome::Failed(error)),
             Ok(()) => {
                 self.observe_exchange(client, task);
-                if self.look(client, task) {
+                if self.count_poll(client, task) {
                     self.write(client, task);
                 }
             }
@@ -105,7 +105,7 @@ impl CoreWorld {
                             socket.inbox.push_front(Incoming::Bytes(bytes));
                         }
                         if !is_whole {
-                            if !self.look(client, task) {
+                            if !self.count_poll(client, task) {
                                 return;
                             }
                             continue;
@@ -146,7 +146,7 @@ impl CoreWorld {
             Outcome::Abandoned => Ok(()),
         };
         let ending = match current {
-            Some((step, _)) if result.is_ok() => read(step.deed, &exchange),
+            Some((step, _)) if result.is_ok() => read(step.kind, &exchange),
             _ => Ok(Ending::Acknowledged),
         };
         self.park(client, &exchange);
@@ -204,10 +204,10 @@ fn feed(exchange: &mut Exchange, bytes: &mut Vec<u8>) -> Result<bool, Error> {
 }
 
 /// Returns the ending of an operation with a successful reply.
-fn read(deed: Deed, exchange: &Exchange) -> Result<Ending, Error> {
-    match deed {
-        Deed::Insert | Deed::Increment => Ok(Ending::Acknowledged),
-        Deed::Find | Deed::FindNearby | Deed::Browse => {
+fn read(kind: OperationKind, exchange: &Exchange) -> Result<Ending, Error> {
+    match kind {
+        OperationKind::Insert | OperationKind::Increment => Ok(Ending::Acknowledged),
+        OperationKind::Find | OperationKind::FindNearby | OperationKind::Browse => {
             let reply = exchange
                 .reply()
                 .ok_or_else(|| Error::protocol("no reply came"))?;

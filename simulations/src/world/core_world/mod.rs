@@ -110,7 +110,7 @@ enum Wakeup {
     /// The derivation of keys is finished.
     Answered { id: QuestionId, answer: Answer },
     /// A closed socket reports another event.
-    Echo { socket: SocketId },
+    LateInput { socket: SocketId },
 }
 
 impl CoreWorld {
@@ -180,7 +180,7 @@ impl CoreWorld {
                 .all(|side| side.tasks.iter().all(Task::is_done))
         });
         for client in 0..self.sides.len() {
-            self.say_goodbye(client);
+            self.end_sessions(client);
         }
         let limit = self.now + CLOSING_LIMIT;
         self.step_until(limit, "sessions to end", |world| {

@@ -16,7 +16,7 @@ use onionskin_core::{
 use std::time::Duration;
 
 /// The time limit of the command that ends sessions.
-const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
+const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A caller.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl CoreWorld {
                 self.sides[client].core.handle_answer(now, id, answer);
                 self.drain(client);
             }
-            Wakeup::Echo { socket } => self.on_echo(client, socket),
+            Wakeup::LateInput { socket } => self.give_late_inputs(client, socket),
         }
     }
 
@@ -165,7 +165,7 @@ impl CoreWorld {
             now,
             format_args!(
                 "client {client} task {task} begins {:?} of {}",
-                step.deed, step.id
+                step.kind, step.id
             ),
         );
         match step.command() {
@@ -184,7 +184,7 @@ impl CoreWorld {
             Progress::Exchange(exchange) => self.begin_exchange(client, task, exchange),
             Progress::Waiting(id) => {
                 self.sides[client].tasks[task].turn_to(State::Waiting(id));
-                self.look(client, task);
+                self.count_poll(client, task);
             }
             Progress::Asking {
                 operation,
@@ -211,7 +211,7 @@ impl CoreWorld {
         if let Progress::Waiting(_) = start {
             return;
         }
-        if self.look(client, task) {
+        if self.count_poll(client, task) {
             self.on_start(client, task, start);
         } else if let Progress::Exchange(exchange) = start {
             // The caller abandons the operation when it could continue.
@@ -228,7 +228,7 @@ impl CoreWorld {
     }
 
     /// Counts a poll of the caller. Returns false if the caller abandoned its operation.
-    pub(super) fn look(&mut self, client: usize, task: usize) -> bool {
+    pub(super) fn count_poll(&mut self, client: usize, task: usize) -> bool {
         let caller = &mut self.sides[client].tasks[task];
         match &mut caller.polls_left {
             None => true,
@@ -264,7 +264,7 @@ impl CoreWorld {
             State::Waiting(id) => {
                 self.sides[client].core.cancel(now, id);
                 self.drain(client);
-                self.end(client, task, Ending::Left);
+                self.end(client, task, Ending::Abandoned);
             }
             State::Exchanging(exchange) => {
                 self.park(client, &exchange);
@@ -272,7 +272,7 @@ impl CoreWorld {
                     .core
                     .check_in(now, *exchange, Outcome::Abandoned);
                 self.drain(client);
-                self.end(client, task, Ending::Left);
+                self.end(client, task, Ending::Abandoned);
             }
             State::Thinking | State::Done => {}
         }
@@ -285,7 +285,7 @@ impl CoreWorld {
         caller.turn_to(State::Thinking);
         let Some((step, place)) = caller.current.take() else {
             // The operation is a command that ends sessions, whose result does not matter.
-            return self.say_goodbye_of(client, task);
+            return self.end_sessions_of(client, task);
         };
         self.trace.note(
             now,
@@ -301,25 +301,25 @@ impl CoreWorld {
     }
 
     /// Ends the sessions of a client before the client is closed, with an additional caller.
-    pub(super) fn say_goodbye(&mut self, client: usize) {
+    pub(super) fn end_sessions(&mut self, client: usize) {
         if self.sides[client].is_closed {
             return;
         }
         let seed = crate::world::options::world_seed(self.seed);
-        let farewell = Task::new(&self.options, &seed, client, self.options.tasks);
-        self.sides[client].tasks.push(farewell);
+        let caller = Task::new(&self.options, &seed, client, self.options.tasks);
+        self.sides[client].tasks.push(caller);
         let task = self.sides[client].tasks.len() - 1;
-        self.say_goodbye_of(client, task);
+        self.end_sessions_of(client, task);
     }
 
-    fn say_goodbye_of(&mut self, client: usize, task: usize) {
+    fn end_sessions_of(&mut self, client: usize, task: usize) {
         let now = self.now;
         let side = &mut self.sides[client];
         let Some(mut command) = side.core.end_sessions() else {
             side.tasks[task].turn_to(State::Done);
             return;
         };
-        command.set_timeout(Some(GOODBYE_TIMEOUT));
+        command.set_timeout(Some(END_SESSIONS_TIMEOUT));
         let start = side.core.start(now, command);
         self.drain(client);
         self.on_start(client, task, start);

@@ -71,31 +71,31 @@ mod tests {
         }
 
         /// Returns all events on a connection until no parcel is in transit.
-        fn hear(&mut self, link: LinkId) -> Vec<Incoming> {
-            let mut heard = Vec::new();
+        fn receive(&mut self, link: LinkId) -> Vec<Incoming> {
+            let mut received = Vec::new();
             while let Some((&(at, _), _)) = self.network.under_way.first_key_value() {
                 self.now = self.now.max(at);
                 self.network.advance(self.now, &mut self.trace);
                 while let Some((id, _, incoming)) = self.network.poll_arrival() {
                     if id == link {
-                        heard.push(incoming);
+                        received.push(incoming);
                     }
                 }
             }
-            heard
+            received
         }
 
         /// Connects, sends a hello, and returns the connection and the `serviceId` of the reply.
-        fn greet(&mut self, address: &Address) -> (LinkId, Option<ObjectId>) {
+        fn hello(&mut self, address: &Address) -> (LinkId, Option<ObjectId>) {
             let link = self.dial(address);
-            assert_eq!(self.hear(link), [Incoming::Connected]);
+            assert_eq!(self.receive(link), [Incoming::Connected]);
             let mut hello = Vec::new();
             MessageWriter::begin(&mut hello, 1, 0)
                 .body(&rawdoc! { "hello": 1, "loadBalanced": true, "$db": "admin" })
                 .end();
             self.network.send(self.now, link, &hello, &mut self.trace);
             let mut decoder = FrameDecoder::new();
-            for incoming in self.hear(link) {
+            for incoming in self.receive(link) {
                 let Incoming::Bytes(bytes) = incoming else {
                     panic!("{incoming:?}");
                 };
@@ -111,11 +111,11 @@ mod tests {
     fn the_balancer_leads_to_each_service_in_turn_and_members_are_found_beside_it() {
         let mut place = place(2);
         let balancer = setup::balancer_address();
-        let [one, other, again] = [(); 3].map(|()| place.greet(&balancer).1);
+        let [one, other, again] = [(); 3].map(|()| place.hello(&balancer).1);
         assert!(one.is_some() && other.is_some());
         assert_ne!(one, other);
         assert_eq!(one, again);
-        let (_, direct) = place.greet(&Address::tcp(&setup::host(0), setup::PORT));
+        let (_, direct) = place.hello(&Address::tcp(&setup::host(0), setup::PORT));
         assert_eq!(direct, None);
     }
 
@@ -128,23 +128,23 @@ mod tests {
             .network
             .strike(now, &Disaster::Kill(0), &mut place.trace);
         let link = place.dial(&balancer);
-        assert_eq!(place.hear(link), [Incoming::Connected, Incoming::Closed]);
+        assert_eq!(place.receive(link), [Incoming::Connected, Incoming::Closed]);
         place.network.close(place.now, link, &mut place.trace);
-        assert_eq!(place.hear(link), []);
+        assert_eq!(place.receive(link), []);
         assert_eq!(place.network.open_links(), 0);
         let now = place.now;
         place
             .network
             .strike(now, &Disaster::Restart(0), &mut place.trace);
-        assert!(place.greet(&balancer).1.is_some());
+        assert!(place.hello(&balancer).1.is_some());
     }
 
     #[test]
     fn one_service_can_be_cut_off_behind_the_balancer() {
         let mut place = place(2);
         let balancer = setup::balancer_address();
-        let (one, _) = place.greet(&balancer);
-        let (other, _) = place.greet(&balancer);
+        let (one, _) = place.hello(&balancer);
+        let (other, _) = place.hello(&balancer);
         let cut = Disaster::CutClient {
             client: 0,
             member: 0,
@@ -158,13 +158,16 @@ mod tests {
             .body(&rawdoc! { "ping": 1, "$db": "admin" })
             .end();
         place.network.send(now, one, &ping, &mut place.trace);
-        assert_eq!(place.hear(one), []);
+        assert_eq!(place.receive(one), []);
         place.network.send(now, other, &ping, &mut place.trace);
-        assert!(matches!(place.hear(other).as_slice(), [Incoming::Bytes(_)]));
+        assert!(matches!(
+            place.receive(other).as_slice(),
+            [Incoming::Bytes(_)]
+        ));
         // The balancer accepts the connection, but all bytes to that service are lost.
         let link = place.dial(&balancer);
-        assert_eq!(place.hear(link), [Incoming::Connected]);
+        assert_eq!(place.receive(link), [Incoming::Connected]);
         place.network.send(place.now, link, &ping, &mut place.trace);
-        assert_eq!(place.hear(link), []);
+        assert_eq!(place.receive(link), []);
     }
 }

@@ -13,7 +13,7 @@ pub struct ListenerId(pub u64);
 
 /// An event on the server's side of a listener's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum ListenerEvent {
     /// A client has connected to this listener.
     Opened(ListenerId),
     /// Bytes arrived.
@@ -72,8 +72,8 @@ impl Network {
 
     /// Returns the next event on a listener's side.
     #[must_use]
-    pub fn poll_heard(&mut self) -> Option<(LinkId, Heard)> {
-        self.heard.pop_front()
+    pub fn poll_listener_event(&mut self) -> Option<(LinkId, ListenerEvent)> {
+        self.listener_events.pop_front()
     }
 
     /// Starts to connect to a listener.
@@ -93,17 +93,20 @@ impl Network {
         let answer = match parcel {
             Parcel::Attempt if is_open => {
                 link.has_server = true;
-                self.heard.push_back((id, Heard::Opened(at)));
+                self.listener_events
+                    .push_back((id, ListenerEvent::Opened(at)));
                 Incoming::Connected
             }
             Parcel::Attempt => Incoming::Refused,
             Parcel::Request(bytes) if link.has_server => {
-                return self.heard.push_back((id, Heard::Bytes(bytes)));
+                return self
+                    .listener_events
+                    .push_back((id, ListenerEvent::Bytes(bytes)));
             }
             Parcel::Request(_) => Incoming::Reset,
             Parcel::Hangup => {
                 if std::mem::take(&mut link.has_server) {
-                    self.heard.push_back((id, Heard::Closed));
+                    self.listener_events.push_back((id, ListenerEvent::Closed));
                 }
                 return;
             }

@@ -9,7 +9,7 @@ mod faults;
 mod link;
 mod listeners;
 
-pub use listeners::{Heard, ListenerId};
+pub use listeners::{ListenerEvent, ListenerId};
 
 use super::{
     options::{Rates, WorldOptions},
@@ -85,7 +85,7 @@ pub struct Network {
     next_link: u64,
     next_parcel: u64,
     listeners: BTreeMap<Address, ListenerId>,
-    heard: VecDeque<(LinkId, Heard)>,
+    listener_events: VecDeque<(LinkId, ListenerEvent)>,
     next_listener: u64,
 }
 
@@ -113,7 +113,7 @@ impl Network {
             next_link: 0,
             next_parcel: 0,
             listeners: BTreeMap::new(),
-            heard: VecDeque::new(),
+            listener_events: VecDeque::new(),
             next_listener: 0,
         }
     }
@@ -316,7 +316,7 @@ impl Network {
                 }
                 Action::Listen(member) => self.listening[member] = true,
                 Action::StopListening(member) => self.listening[member] = false,
-                Action::Tell(story) => trace.note(now, format_args!("story {story:?}")),
+                Action::Report(event) => trace.note(now, format_args!("member event {event:?}")),
             }
         }
     }

@@ -9,8 +9,8 @@ use crate::world::{
     report::{Failure, FailureKind, Report, Tally},
     setup,
     workload::{
-        Absence, BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Deed, Ending,
-        LATE_STEPS, SLACK, Script, Step, document, mark,
+        Absence, BROWSED, BROWSED_AT_ONCE, BROWSED_PARTS, COLLECTION, DATABASE, Ending, LATE_STEPS,
+        OperationKind, SLACK, Script, Step, document, mark,
     },
 };
 use bson::{Document, doc};
@@ -282,7 +282,7 @@ impl Caller {
                     let message = format!("client {} says that it is closed", self.number);
                     state.fail(FailureKind::Correctness, message);
                 }
-                state.history.end(place, now, Ending::Left);
+                state.history.end(place, now, Ending::Abandoned);
                 return;
             }
             state.history.end(place, now, ending);
@@ -303,41 +303,41 @@ impl Caller {
             Ok(()) => Ending::Acknowledged,
             Err(error) => Ending::Failed(error),
         };
-        match step.deed {
-            Deed::Insert => {
+        match step.kind {
+            OperationKind::Insert => {
                 let Ok(document) = Document::try_from(document(step.id)) else {
-                    return Ending::Left;
+                    return Ending::Abandoned;
                 };
                 let insert = collection
                     .insert_one(document)
                     .write_concern(WriteConcern::majority())
                     .timeout(step.timeout);
                 let result = self.impatiently(step, insert.into_future()).await;
-                result.map_or(Ending::Left, |r| acknowledged(r.map(|_| ())))
+                result.map_or(Ending::Abandoned, |r| acknowledged(r.map(|_| ())))
             }
-            Deed::Increment => {
+            OperationKind::Increment => {
                 let update = collection
                     .update_one(filter, doc! { "$inc": { "n": 1 } })
                     .write_concern(WriteConcern::majority())
                     .timeout(step.timeout);
                 let result = self.impatiently(step, update.into_future()).await;
-                result.map_or(Ending::Left, |r| acknowledged(r.map(|_| ())))
+                result.map_or(Ending::Abandoned, |r| acknowledged(r.map(|_| ())))
             }
-            Deed::Find | Deed::FindNearby => {
+            OperationKind::Find | OperationKind::FindNearby => {
                 let find = collection
                     .find_one(filter)
                     .read_preference(step.preference())
                     .timeout(step.timeout);
                 match self.impatiently(step, find.into_future()).await {
-                    None => Ending::Left,
+                    None => Ending::Abandoned,
                     Some(Ok(found)) => Ending::Found(found),
                     Some(Err(error)) => Ending::Failed(error),
                 }
             }
-            Deed::Browse => {
+            OperationKind::Browse => {
                 let browse = browse(&collection, step);
                 match self.impatiently(step, browse).await {
-                    None => Ending::Left,
+                    None => Ending::Abandoned,
                     Some(Err(error)) => Ending::Failed(error),
                     Some(Ok(found)) => Ending::Found(self.own_of(step, found)),
                 }

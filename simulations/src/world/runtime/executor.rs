@@ -150,8 +150,8 @@ impl State {
                     }
                 }
             }
-            while let Some((link, heard)) = self.network.poll_heard() {
-                self.listeners.hear(link, heard);
+            while let Some((link, event)) = self.network.poll_listener_event() {
+                self.listeners.handle(link, event);
             }
             return;
         }

@@ -1,7 +1,7 @@
 //! Listeners at virtual addresses, and the server's ends of their connections.
 
 use super::{SimRuntime, executor::Shared};
-use crate::world::network::{Heard, Incoming, LinkId, ListenerId};
+use crate::world::network::{Incoming, LinkId, ListenerEvent, ListenerId};
 use onionskin_core::address::Address;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,13 +22,13 @@ const FIRST_PORT: u16 = 30_000;
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     pub(super) sockets: BTreeMap<LinkId, Socket>,
-    doors: BTreeMap<ListenerId, Door>,
+    states: BTreeMap<ListenerId, ListenerState>,
     ports: u16,
 }
 
 /// The connections that a listener has not accepted yet.
 #[derive(Debug, Default)]
-struct Door {
+struct ListenerState {
     queue: VecDeque<LinkId>,
     acceptor: Option<Waker>,
 }
@@ -55,20 +55,20 @@ fn wake(waker: &mut Option<Waker>) {
 
 impl Listeners {
     /// Handles an event on a listener's connection.
-    pub(super) fn hear(&mut self, link: LinkId, heard: Heard) {
-        if let Heard::Opened(id) = heard {
+    pub(super) fn handle(&mut self, link: LinkId, event: ListenerEvent) {
+        if let ListenerEvent::Opened(id) = event {
             self.sockets.insert(link, Socket::default());
-            if let Some(door) = self.doors.get_mut(&id) {
-                door.queue.push_back(link);
-                wake(&mut door.acceptor);
+            if let Some(listener) = self.states.get_mut(&id) {
+                listener.queue.push_back(link);
+                wake(&mut listener.acceptor);
             }
             return;
         }
         let Some(socket) = self.sockets.get_mut(&link) else {
             return;
         };
-        match heard {
-            Heard::Bytes(bytes) => socket.inbox.extend(bytes),
+        match event {
+            ListenerEvent::Bytes(bytes) => socket.inbox.extend(bytes),
             _ => {
                 socket.is_at_end = true;
                 socket.is_finished = true;
@@ -102,7 +102,7 @@ impl SimRuntime {
         let Some(id) = state.network.listen(&place) else {
             return Err(io::ErrorKind::AddrInUse.into());
         };
-        state.listeners.doors.insert(id, Door::default());
+        state.listeners.states.insert(id, ListenerState::default());
         drop(state);
         Ok(SimListener {
             shared: self.shared.clone(),
@@ -131,11 +131,11 @@ impl SimListener {
     pub async fn accept(&self) -> Option<SimSocket> {
         poll_fn(|context| {
             let mut state = self.shared.lock();
-            let Some(door) = state.listeners.doors.get_mut(&self.id) else {
+            let Some(listener) = state.listeners.states.get_mut(&self.id) else {
                 return Poll::Ready(None);
             };
-            let Some(link) = door.queue.pop_front() else {
-                door.acceptor = Some(context.waker().clone());
+            let Some(link) = listener.queue.pop_front() else {
+                listener.acceptor = Some(context.waker().clone());
                 return Poll::Pending;
             };
             Poll::Ready(Some(SimSocket {
@@ -152,9 +152,9 @@ impl SimListener {
         let mut state = self.shared.lock();
         let state = &mut *state;
         state.network.stop_listening(self.id);
-        let mut door = state.listeners.doors.remove(&self.id).unwrap_or_default();
-        wake(&mut door.acceptor);
-        for link in door.queue {
+        let mut listener = state.listeners.states.remove(&self.id).unwrap_or_default();
+        wake(&mut listener.acceptor);
+        for link in listener.queue {
             state.listeners.sockets.remove(&link);
             state.network.hang_up(state.now, link, Incoming::Reset);
         }

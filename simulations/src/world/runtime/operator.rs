@@ -78,8 +78,8 @@ impl SimRuntime {
     }
 
     /// Calls a function with the deployment.
-    pub fn look<T>(&self, look: impl FnOnce(&Deployment) -> T) -> T {
-        look(self.shared.lock().network.deployment())
+    pub fn inspect<T>(&self, action: impl FnOnce(&Deployment) -> T) -> T {
+        action(self.shared.lock().network.deployment())
     }
 
     /// Returns the number of connections that a client or a member still holds.

@@ -1,8 +1,8 @@
 //! One connection of a scripted server, served by a thread.
 
 use super::{
-    Desk, Step, TlsWord,
-    script::{GARBAGE, without_tls},
+    Responder, Step, TlsMessage,
+    script::{INVALID_RECORD, without_tls},
 };
 use onionskin_core::wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -15,37 +15,37 @@ use std::{
 };
 
 /// A stream of bytes, with or without TLS.
-pub(super) trait Speak: Read + Write + Send + 'static {
+pub(super) trait ServerStream: Read + Write + Send + 'static {
     /// Sends a TLS message. Fails on a stream without TLS.
-    fn say(&mut self, word: TlsWord) -> io::Result<()> {
-        Err(without_tls(&word))
+    fn send_tls(&mut self, message: TlsMessage) -> io::Result<()> {
+        Err(without_tls(&message))
     }
 }
 
-impl Speak for TcpStream {}
-impl Speak for UnixStream {}
+impl ServerStream for TcpStream {}
+impl ServerStream for UnixStream {}
 
-impl Speak for StreamOwned<ServerConnection, TcpStream> {
-    fn say(&mut self, word: TlsWord) -> io::Result<()> {
-        match word {
-            TlsWord::CloseNotify => self.conn.send_close_notify(),
-            TlsWord::Last(bytes) => {
+impl ServerStream for StreamOwned<ServerConnection, TcpStream> {
+    fn send_tls(&mut self, message: TlsMessage) -> io::Result<()> {
+        match message {
+            TlsMessage::CloseNotify => self.conn.send_close_notify(),
+            TlsMessage::Last(bytes) => {
                 self.conn.writer().write_all(&bytes)?;
                 self.conn.send_close_notify();
             }
-            TlsWord::FatalAlert => {
+            TlsMessage::FatalAlert => {
                 // To make rustls send a fatal alert, this gives it an invalid record to read.
-                self.conn.read_tls(&mut &GARBAGE[..])?;
+                self.conn.read_tls(&mut &INVALID_RECORD[..])?;
                 let failed = self.conn.process_new_packets();
                 failed.expect_err("the record is wrong");
             }
-            TlsWord::NewKeys(times) => {
+            TlsMessage::KeyUpdates(times) => {
                 for _ in 0..times {
                     let refreshed = self.conn.refresh_traffic_keys();
                     refreshed.map_err(io::Error::other)?;
                 }
             }
-            TlsWord::Garbage => self.sock.write_all(&GARBAGE)?,
+            TlsMessage::InvalidRecord => self.sock.write_all(&INVALID_RECORD)?,
         }
         let mut piece = Vec::new();
         while self.conn.wants_write() {
@@ -56,9 +56,9 @@ impl Speak for StreamOwned<ServerConnection, TcpStream> {
 }
 
 /// Answers the requests of a connection in a thread of its own.
-pub(super) fn serve(desk: &Desk, number: u64, stream: impl Speak) {
+pub(super) fn serve(responder: &Responder, number: u64, stream: impl ServerStream) {
     let connection = Connection {
-        desk: desk.clone(),
+        responder: responder.clone(),
         number,
         stream,
     };
@@ -70,31 +70,36 @@ pub(super) fn serve(desk: &Desk, number: u64, stream: impl Speak) {
         let failure = ended.err().and_then(io::Error::into_inner);
         if let Some(Ok(failure)) = failure.map(|inner| inner.downcast::<rustls::Error>()) {
             connection
-                .desk
+                .responder
                 .state
-                .look(|log| log.tls_failures.push(*failure));
+                .with(|records| records.tls_failures.push(*failure));
         }
-        let (state, number) = (connection.desk.state.clone(), connection.number);
+        let (state, number) = (connection.responder.state.clone(), connection.number);
         drop(connection);
         state.closed(number);
     });
 }
 
 /// Answers the requests of a connection with TLS.
-pub(super) fn serve_tls(desk: &Desk, number: u64, stream: TcpStream, config: &Arc<ServerConfig>) {
+pub(super) fn serve_tls(
+    responder: &Responder,
+    number: u64,
+    stream: TcpStream,
+    config: &Arc<ServerConfig>,
+) {
     match ServerConnection::new(config.clone()) {
-        Ok(session) => serve(desk, number, StreamOwned::new(session, stream)),
-        Err(_) => desk.state.closed(number),
+        Ok(session) => serve(responder, number, StreamOwned::new(session, stream)),
+        Err(_) => responder.state.closed(number),
     }
 }
 
 struct Connection<S> {
-    desk: Desk,
+    responder: Responder,
     number: u64,
     stream: S,
 }
 
-impl<S: Speak> Connection<S> {
+impl<S: ServerStream> Connection<S> {
     fn run(&mut self) -> io::Result<()> {
         loop {
             // For `Step::Reset` the last byte of the frame stays unread, because closing a socket
@@ -105,7 +110,7 @@ impl<S: Speak> Connection<S> {
             frame.resize(header.length, 0);
             self.stream
                 .read_exact(&mut frame[HEADER_BYTES..header.length - 1])?;
-            let answer = self.desk.answer(self.number, header, &frame);
+            let answer = self.responder.answer(self.number, header, &frame);
             let steps = answer.map_err(io::Error::other)?;
             if !steps.iter().any(|step| matches!(step, Step::Reset)) {
                 self.stream.read_exact(&mut [0])?;
@@ -137,13 +142,13 @@ impl<S: Speak> Connection<S> {
                 self.stream.write_all(&bytes)?;
             },
             Step::Hold(gate) => gate.pass(),
-            Step::HalfClose => self.desk.state.cut(self.number, Shutdown::Write),
+            Step::HalfClose => self.responder.state.cut(self.number, Shutdown::Write),
             Step::Close => {
-                self.desk.state.cut(self.number, Shutdown::Both);
+                self.responder.state.cut(self.number, Shutdown::Both);
                 return Ok(false);
             }
             Step::Reset => return Ok(false),
-            Step::Tls(word) => self.stream.say(word)?,
+            Step::Tls(message) => self.stream.send_tls(message)?,
         }
         Ok(true)
     }

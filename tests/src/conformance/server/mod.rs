@@ -2,17 +2,17 @@
 //! tasks in virtual time, as the host decides.
 
 mod connection;
-mod door;
+mod listener;
 mod proxy;
 mod script;
 mod session;
 mod simulated;
 mod state;
 
-pub use door::{Desk, Door, Stop};
-pub use proxy::{Proxy, Trouble};
-pub use script::{Gate, Request, Step, TlsWord, answer, hello};
-pub(crate) use simulated::simulated_door;
+pub use listener::{Listener, Responder, Stop};
+pub use proxy::{Fault, Proxy};
+pub use script::{Gate, Request, Step, TlsMessage, answer, hello};
+pub(crate) use simulated::simulated_listener;
 pub use state::Seen;
 
 use super::Host;
@@ -47,7 +47,7 @@ impl fmt::Debug for Server {
 }
 
 /// A listener on a real socket.
-struct SystemDoor {
+struct SystemListener {
     listener: TcpListener,
     address: SocketAddr,
     tls: Option<Arc<ServerConfig>>,
@@ -55,20 +55,20 @@ struct SystemDoor {
 
 /// Opens a listener on a real socket. Port zero means any free port.
 #[must_use]
-pub fn system_door(address: SocketAddr) -> Box<dyn Door> {
-    Box::new(SystemDoor::new(address, None))
+pub fn system_listener(address: SocketAddr) -> Box<dyn Listener> {
+    Box::new(SystemListener::new(address, None))
 }
 
 /// Opens a listener of the host on any free port.
 #[must_use]
-pub fn door<H: Host>() -> Box<dyn Door> {
-    H::door(SOMEWHERE)
+pub fn listener<H: Host>() -> Box<dyn Listener> {
+    H::listener(ANY_PORT)
 }
 
 /// The loopback address with any free port.
-const SOMEWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-impl SystemDoor {
+impl SystemListener {
     fn new(address: SocketAddr, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind(address).expect("the port is free");
         let address = listener.local_addr().expect("an address");
@@ -80,33 +80,33 @@ impl SystemDoor {
     }
 }
 
-impl Door for SystemDoor {
+impl Listener for SystemListener {
     fn address(&self) -> SocketAddr {
         self.address
     }
 
-    fn serve(self: Box<Self>, desk: Desk) -> Stop {
+    fn serve(self: Box<Self>, responder: Responder) -> Stop {
         let address = self.address;
         thread::spawn(move || {
             for stream in self.listener.incoming().map_while(Result::ok) {
-                if desk.state.is_stopped() {
+                if responder.state.is_stopped() {
                     break;
                 }
                 let _ = stream.set_nodelay(true);
-                let number = desk.state.opened(&stream);
+                let number = responder.state.opened(&stream);
                 match &self.tls {
-                    None => connection::serve(&desk, number, stream),
-                    Some(config) => connection::serve_tls(&desk, number, stream, config),
+                    None => connection::serve(&responder, number, stream),
+                    Some(config) => connection::serve_tls(&responder, number, stream, config),
                 }
             }
         });
-        knock(address)
+        wake_accept(address)
     }
 }
 
 /// Returns a function that wakes the accepting thread, by connecting to it. Only then does the
 /// thread see that it has to stop.
-fn knock(address: SocketAddr) -> Stop {
+fn wake_accept(address: SocketAddr) -> Stop {
     Box::new(move || drop(TcpStream::connect(address)))
 }
 
@@ -131,7 +131,7 @@ impl Server {
     pub fn scripted<H: Host>(
         script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
     ) -> Self {
-        Self::behind(door::<H>(), Arc::new(script))
+        Self::behind(listener::<H>(), Arc::new(script))
     }
 
     /// Starts a server with TLS that answers as `script` says.
@@ -140,8 +140,8 @@ impl Server {
         config: ServerConfig,
         script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
     ) -> Self {
-        let door = SystemDoor::new(SOMEWHERE, Some(Arc::new(config)));
-        Self::behind(Box::new(door), Arc::new(script))
+        let listener = SystemListener::new(ANY_PORT, Some(Arc::new(config)));
+        Self::behind(Box::new(listener), Arc::new(script))
     }
 
     /// Starts a server that calls `treat` with each accepted socket.
@@ -167,7 +167,7 @@ impl Server {
         Self {
             state,
             place,
-            stop: knock(address),
+            stop: wake_accept(address),
         }
     }
 
@@ -178,17 +178,17 @@ impl Server {
         let path = scratch.path().join("mongodb-27017.sock");
         let listener = UnixListener::bind(&path).expect("a socket");
         let state = Arc::new(State::default());
-        let desk = Desk {
+        let responder = Responder {
             state: state.clone(),
             script: Arc::new(script),
         };
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                if desk.state.is_stopped() {
+                if responder.state.is_stopped() {
                     break;
                 }
-                let number = desk.state.opened(&stream);
-                connection::serve(&desk, number, stream);
+                let number = responder.state.opened(&stream);
+                connection::serve(&responder, number, stream);
             }
         });
         let to_stop = path.clone();
@@ -202,13 +202,13 @@ impl Server {
     /// Starts a server at `address` that answers as [`answer`] does.
     #[must_use]
     pub fn at<H: Host>(address: SocketAddr) -> Self {
-        Self::behind(H::door(address), Arc::new(answer))
+        Self::behind(H::listener(address), Arc::new(answer))
     }
 
-    fn behind(door: Box<dyn Door>, script: Script) -> Self {
-        let address = door.address();
+    fn behind(listener: Box<dyn Listener>, script: Script) -> Self {
+        let address = listener.address();
         let state = Arc::new(State::default());
-        let stop = door.serve(Desk {
+        let stop = listener.serve(Responder {
             state: state.clone(),
             script,
         });
@@ -264,32 +264,32 @@ impl Server {
     /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.state.look(|log| log.open.len())
+        self.state.with(|records| records.open.len())
     }
 
     /// Returns the number of all connections that were accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
-        self.state.look(|log| log.accepted)
+        self.state.with(|records| records.accepted)
     }
 
     /// Returns the largest number of connections that were open at once and had run an operation.
     #[must_use]
     pub fn most_operating(&self) -> usize {
-        self.state.look(|log| log.most_operating)
+        self.state.with(|records| records.most_operating)
     }
 
     /// Returns the TLS errors of closed connections, oldest first.
     #[must_use]
     pub fn tls_failures(&self) -> Vec<rustls::Error> {
-        self.state.look(|log| log.tls_failures.clone())
+        self.state.with(|records| records.tls_failures.clone())
     }
 
     /// Returns all requests of this name so far, oldest first.
     #[must_use]
     pub fn seen(&self, name: &str) -> Vec<Seen> {
-        self.state.look(|log| {
-            let of_name = log.seen.iter().filter(|seen| seen.name == name);
+        self.state.with(|records| {
+            let of_name = records.seen.iter().filter(|seen| seen.name == name);
             of_name.cloned().collect()
         })
     }

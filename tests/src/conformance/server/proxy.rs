@@ -16,7 +16,7 @@ const PIECE: usize = 16 * 1024;
 
 /// A failure that the proxy causes on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum Fault {
     /// Resets the connection after so many bytes to the server.
     ResetUp(usize),
     /// Resets the connection after so many bytes to the client.
@@ -39,14 +39,14 @@ struct Shared {
     state: Mutex<State>,
     /// Notified when a field of the state changes.
     changed: Condvar,
-    /// The number of connections that reached the byte at which their trouble begins.
-    met: AtomicUsize,
+    /// The number of connections that reached the byte at which their fault begins.
+    faults_begun: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The trouble of the next connection.
-    trouble: Option<Trouble>,
+    /// The fault of the next connection.
+    fault: Option<Fault>,
     /// True if the proxy forwards nothing. Connections stay open.
     is_lost: bool,
     /// True if the proxy accepts no connections.
@@ -77,7 +77,7 @@ impl Proxy {
         thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
                 accepting.wait_while(|state| state.is_shut);
-                if accepting.look(|state| state.is_over) {
+                if accepting.with(|state| state.is_over) {
                     break;
                 }
                 let carrying = accepting.clone();
@@ -93,36 +93,36 @@ impl Proxy {
         self.address
     }
 
-    /// Sets the trouble of the next connection.
-    pub fn trouble_next(&self, trouble: Trouble) {
-        self.shared.look(|state| state.trouble = Some(trouble));
+    /// Sets the fault of the next connection.
+    pub fn fail_next(&self, fault: Fault) {
+        self.shared.with(|state| state.fault = Some(fault));
     }
 
-    /// Returns how often a trouble began. A trouble that no connection has taken yet is discarded.
+    /// Returns how often a fault began. A fault that no connection has taken yet is discarded.
     #[must_use]
-    pub fn troubles_met(&self) -> usize {
-        self.shared.look(|state| state.trouble = None);
-        self.shared.met.load(Ordering::SeqCst)
+    pub fn faults_begun(&self) -> usize {
+        self.shared.with(|state| state.fault = None);
+        self.shared.faults_begun.load(Ordering::SeqCst)
     }
 
     /// Stops or continues accepting connections. While stopped, one more connection is accepted and
     /// then gets no reply.
     pub fn shut(&self, is_shut: bool) {
-        self.shared.look(|state| state.is_shut = is_shut);
+        self.shared.with(|state| state.is_shut = is_shut);
         self.shared.changed.notify_all();
     }
 
     /// Stops or continues forwarding. Bytes that a peer sends meanwhile are lost, and nothing that
     /// follows them is forwarded either.
     pub fn lose(&self, is_lost: bool) {
-        self.shared.look(|state| state.is_lost = is_lost);
+        self.shared.with(|state| state.is_lost = is_lost);
         self.shared.changed.notify_all();
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.shared.look(|state| {
+        self.shared.with(|state| {
             state.is_over = true;
             for socket in state.sockets.drain(..) {
                 let _ = socket.shutdown(Shutdown::Both);
@@ -134,8 +134,8 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn look<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
-        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, action: impl FnOnce(&mut State) -> T) -> T {
+        action(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits while the condition holds and the proxy exists.
@@ -146,9 +146,9 @@ impl Shared {
     }
 
     fn carry(self: Arc<Self>, client: TcpStream, server: SocketAddr) {
-        let trouble = self.look(|state| {
+        let fault = self.with(|state| {
             state.sockets.extend(client.try_clone());
-            state.trouble.take()
+            state.fault.take()
         });
         self.wait_while(|state| state.is_lost);
         let Ok(server) = TcpStream::connect(server) else {
@@ -158,12 +158,12 @@ impl Shared {
             return;
         };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
-        self.look(|state| state.sockets.extend(server.try_clone()));
-        let (up, down) = match trouble {
-            Some(Trouble::ResetUp(at)) => (Some((at, true)), None),
-            Some(Trouble::StallUp(at)) => (Some((at, false)), None),
-            Some(Trouble::ResetDown(at)) => (None, Some((at, true))),
-            Some(Trouble::StallDown(at)) => (None, Some((at, false))),
+        self.with(|state| state.sockets.extend(server.try_clone()));
+        let (up, down) = match fault {
+            Some(Fault::ResetUp(at)) => (Some((at, true)), None),
+            Some(Fault::StallUp(at)) => (Some((at, false)), None),
+            Some(Fault::ResetDown(at)) => (None, Some((at, true))),
+            Some(Fault::StallDown(at)) => (None, Some((at, false))),
             None => (None, None),
         };
         let upwards = self.clone();
@@ -171,18 +171,18 @@ impl Shared {
         self.pump(server, client, down);
     }
 
-    /// Forwards bytes in one direction, up to the byte at which the trouble begins.
-    fn pump(&self, mut from: TcpStream, mut to: TcpStream, trouble: Option<(usize, bool)>) {
-        let mut left = trouble.map_or(usize::MAX, |(at, _)| at);
+    /// Forwards bytes in one direction, up to the byte at which the fault begins.
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream, fault: Option<(usize, bool)>) {
+        let mut left = fault.map_or(usize::MAX, |(at, _)| at);
         let mut piece = vec![0; PIECE];
         loop {
             if left == 0 {
-                let is_reset = trouble.is_some_and(|(_, is_reset)| is_reset);
-                return self.make_trouble(&from, &to, is_reset);
+                let is_reset = fault.is_some_and(|(_, is_reset)| is_reset);
+                return self.begin_fault(&from, &to, is_reset);
             }
             let room = left.min(piece.len());
             let count = from.read(&mut piece[..room]).unwrap_or(0);
-            if self.look(|state| state.is_lost) {
+            if self.with(|state| state.is_lost) {
                 return self.wait_while(|_| true);
             }
             if count == 0 || to.write_all(&piece[..count]).is_err() {
@@ -194,8 +194,8 @@ impl Shared {
         }
     }
 
-    fn make_trouble(&self, from: &TcpStream, to: &TcpStream, is_reset: bool) {
-        self.met.fetch_add(1, Ordering::SeqCst);
+    fn begin_fault(&self, from: &TcpStream, to: &TcpStream, is_reset: bool) {
+        self.faults_begun.fetch_add(1, Ordering::SeqCst);
         if !is_reset {
             return self.wait_while(|_| true);
         }

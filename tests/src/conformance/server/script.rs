@@ -88,12 +88,12 @@ pub enum Step {
     /// Resets the connection.
     Reset,
     /// Sends a TLS message. Fails on a connection without TLS.
-    Tls(TlsWord),
+    Tls(TlsMessage),
 }
 
 /// A message of the TLS protocol itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TlsWord {
+pub enum TlsMessage {
     /// A `close_notify` alert. The socket stays open.
     CloseNotify,
     /// These bytes and a `close_notify` alert, in one write.
@@ -101,18 +101,18 @@ pub enum TlsWord {
     /// A fatal alert.
     FatalAlert,
     /// This number of key updates.
-    NewKeys(usize),
+    KeyUpdates(usize),
     /// A record that cannot be decrypted.
-    Garbage,
+    InvalidRecord,
 }
 
 /// Returns the error of a TLS message on a connection without TLS.
-pub(super) fn without_tls(word: &TlsWord) -> io::Error {
-    io::Error::other(format!("{word:?} on a connection without TLS"))
+pub(super) fn without_tls(message: &TlsMessage) -> io::Error {
+    io::Error::other(format!("{message:?} on a connection without TLS"))
 }
 
 /// A record of application data that cannot be decrypted.
-pub(super) const GARBAGE: [u8; 25] = [
+pub(super) const INVALID_RECORD: [u8; 25] = [
     23, 3, 3, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 

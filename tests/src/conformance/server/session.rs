@@ -1,20 +1,20 @@
 //! One connection of a scripted server without its socket: takes bytes and gives steps.
 
-use super::{Desk, Step};
+use super::{Responder, Step};
 use onionskin_core::wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError};
 
-/// Assembles messages from bytes and has the desk answer them.
+/// Assembles messages from bytes and has the responder answer them.
 #[derive(Debug)]
 pub(super) struct Session {
-    desk: Desk,
+    responder: Responder,
     number: u64,
     received: Vec<u8>,
 }
 
 impl Session {
-    pub(super) const fn new(desk: Desk, number: u64) -> Self {
+    pub(super) const fn new(responder: Responder, number: u64) -> Self {
         Self {
-            desk,
+            responder,
             number,
             received: Vec::new(),
         }
@@ -35,6 +35,6 @@ impl Session {
         }
         let rest = self.received.split_off(header.length);
         let frame = std::mem::replace(&mut self.received, rest);
-        self.desk.answer(self.number, header, &frame).map(Some)
+        self.responder.answer(self.number, header, &frame).map(Some)
     }
 }

@@ -1,8 +1,8 @@
 //! Scripted servers of the simulated runtime: tasks in virtual time, on virtual connections.
 
 use super::{
-    Desk, Gate, Step,
-    door::{Door, Stop},
+    Gate, Responder, Step,
+    listener::{Listener, Stop},
     script::{LONGEST_HOLD, without_tls},
     session::Session,
     state::{Hold, Socket},
@@ -38,40 +38,40 @@ impl Hold for SimSocket {
 
 /// A listener of the simulated runtime.
 #[derive(Debug)]
-struct SimDoor {
+struct SimulatedListener {
     runtime: SimRuntime,
     listener: SimListener,
 }
 
 /// Opens a listener of the simulated runtime.
-pub(crate) fn simulated_door(runtime: SimRuntime, address: SocketAddr) -> Box<dyn Door> {
+pub(crate) fn simulated_listener(runtime: SimRuntime, address: SocketAddr) -> Box<dyn Listener> {
     let listener = runtime.listen(address).expect("the address is free");
-    Box::new(SimDoor { runtime, listener })
+    Box::new(SimulatedListener { runtime, listener })
 }
 
-impl Door for SimDoor {
+impl Listener for SimulatedListener {
     fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    fn serve(self: Box<Self>, desk: Desk) -> Stop {
+    fn serve(self: Box<Self>, responder: Responder) -> Stop {
         let Self { runtime, listener } = *self;
         let listener = Arc::new(listener);
         let (accepting, spawner) = (listener.clone(), runtime.clone());
         runtime.spawn(async move {
             while let Some(socket) = accepting.accept().await {
-                spawner.spawn(serve(spawner.clone(), desk.clone(), socket));
+                spawner.spawn(serve(spawner.clone(), responder.clone(), socket));
             }
         });
         Box::new(move || listener.close())
     }
 }
 
-async fn serve(runtime: SimRuntime, desk: Desk, mut socket: SimSocket) {
-    let number = desk.state.opened(&socket);
+async fn serve(runtime: SimRuntime, responder: Responder, mut socket: SimSocket) {
+    let number = responder.state.opened(&socket);
     let connection = Connection {
         runtime,
-        session: Session::new(desk.clone(), number),
+        session: Session::new(responder.clone(), number),
         socket: &mut socket,
     };
     // The client may end the connection in any way, so errors are ignored.
@@ -79,7 +79,7 @@ async fn serve(runtime: SimRuntime, desk: Desk, mut socket: SimSocket) {
         Ok(End::Reset) => socket.reset(),
         Ok(End::Closed) | Err(_) => drop(socket),
     }
-    desk.state.closed(number);
+    responder.state.closed(number);
 }
 
 /// The end of a connection by a script.
@@ -128,7 +128,7 @@ impl Connection<'_> {
             Step::HalfClose => SimSocket::hold(self.socket).finish(),
             Step::Close => return Ok(Some(End::Closed)),
             Step::Reset => return Ok(Some(End::Reset)),
-            Step::Tls(word) => return Err(without_tls(&word)),
+            Step::Tls(message) => return Err(without_tls(&message)),
         }
         Ok(None)
     }

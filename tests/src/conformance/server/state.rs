@@ -22,7 +22,7 @@ pub struct Seen {
 
 /// The records of a server.
 #[derive(Default)]
-pub(super) struct Log {
+pub(super) struct Records {
     pub(super) accepted: u64,
     pub(super) open: BTreeMap<u64, Box<dyn Socket>>,
     pub(super) operating: BTreeSet<u64>,
@@ -65,7 +65,7 @@ socket!(UnixStream);
 
 /// The records of a server, behind a lock.
 #[derive(Default)]
-pub(super) struct State(Mutex<Log>);
+pub(super) struct State(Mutex<Records>);
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,60 +74,60 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    pub(super) fn look<T>(&self, look: impl FnOnce(&mut Log) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn with<T>(&self, action: impl FnOnce(&mut Records) -> T) -> T {
+        action(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Records a new connection and returns its number.
     pub(super) fn opened(&self, stream: &impl Hold) -> u64 {
-        self.look(|log| {
-            let number = log.accepted;
-            log.accepted += 1;
+        self.with(|records| {
+            let number = records.accepted;
+            records.accepted += 1;
             if let Some(socket) = stream.hold() {
-                log.open.insert(number, socket);
+                records.open.insert(number, socket);
             }
             number
         })
     }
 
     pub(super) fn closed(&self, number: u64) {
-        self.look(|log| {
-            log.open.remove(&number);
-            log.operating.remove(&number);
+        self.with(|records| {
+            records.open.remove(&number);
+            records.operating.remove(&number);
         });
     }
 
     /// Shuts a connection down. The connection counts as open until [`closed`](Self::closed) is
     /// called.
     pub(super) fn cut(&self, number: u64, how: Shutdown) {
-        self.look(|log| {
-            if let Some(socket) = log.open.get(&number) {
+        self.with(|records| {
+            if let Some(socket) = records.open.get(&number) {
                 socket.cut(how);
             }
         });
     }
 
     pub(super) fn note(&self, seen: Seen) {
-        self.look(|log| {
+        self.with(|records| {
             let greets = ["hello", "isMaster", "ismaster", "saslStart", "saslContinue"];
             if !greets.contains(&seen.name.as_str()) {
-                log.operating.insert(seen.connection);
-                log.most_operating = log.most_operating.max(log.operating.len());
+                records.operating.insert(seen.connection);
+                records.most_operating = records.most_operating.max(records.operating.len());
             }
-            log.seen.push(seen);
+            records.seen.push(seen);
         });
     }
 
     pub(super) fn stop(&self) {
-        self.look(|log| {
-            log.is_stopped = true;
-            for socket in log.open.values() {
+        self.with(|records| {
+            records.is_stopped = true;
+            for socket in records.open.values() {
                 socket.cut(Shutdown::Both);
             }
         });
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.look(|log| log.is_stopped)
+        self.with(|records| records.is_stopped)
     }
 }

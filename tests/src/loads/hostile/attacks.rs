@@ -1,7 +1,7 @@
 //! The list of attacks: for each part of a message that a peer can repeat, the form with the
 //! highest cost per byte.
 
-use super::{Attack, Place};
+use super::{Attack, Target};
 use bson::{RawArrayBuf, RawDocument, oid::ObjectId};
 use onionskin_core::{
     bson::DocumentWriter,
@@ -9,7 +9,7 @@ use onionskin_core::{
 };
 
 /// The adapters read up to 4 KiB at once while a connection is not ready.
-const READ: Place = Place::Hello(4096);
+const READ: Target = Target::Hello(4096);
 
 /// All attacks.
 pub const ATTACKS: [Attack; 31] = [
@@ -47,35 +47,39 @@ pub const ATTACKS: [Attack; 31] = [
     attack("long labels of a hello", READ, |n| {
         body(|w| long_names(w, "errorLabels", n))
     }),
-    attack("hosts, byte by byte", Place::Hello(1), |n| {
+    attack("hosts, byte by byte", Target::Hello(1), |n| {
         hello(|w| names(w, "hosts", n))
     }),
-    attack("pushed hellos", Place::Pushes(4096, false), pushes),
+    attack("pushed hellos", Target::Pushes(4096, false), pushes),
     attack(
         "pushed hellos, with a listener",
-        Place::Pushes(4096, true),
+        Target::Pushes(4096, true),
         pushes,
     ),
-    attack("sections of a reply", Place::Operation, sections),
-    attack("fields of a reply", Place::Operation, |n| {
+    attack("sections of a reply", Target::Operation, sections),
+    attack("fields of a reply", Target::Operation, |n| {
         body(|w| fields(w, n))
     }),
-    attack("labels, again and again", Place::Operation, labels),
-    attack("cluster times", Place::Operation, cluster_times),
-    attack("write errors", Place::Operation, |n| {
+    attack("labels, again and again", Target::Operation, labels),
+    attack("cluster times", Target::Operation, cluster_times),
+    attack("write errors", Target::Operation, |n| {
         body_ok(|w| empties(w, "writeErrors", n))
     }),
-    attack("details of write errors", Place::Operation, details),
-    attack("errmsg of a write error", Place::Operation, |n| {
+    attack("details of write errors", Target::Operation, details),
+    attack("errmsg of a write error", Target::Operation, |n| {
         body_ok(|w| {
             w.nested("writeConcernError", |w| text(w, "errmsg", n));
         })
     }),
-    attack("batch of a cursor", Place::Operation, batch),
+    attack("batch of a cursor", Target::Operation, batch),
 ];
 
-const fn attack(name: &'static str, place: Place, frame: fn(usize) -> Vec<u8>) -> Attack {
-    Attack { name, place, frame }
+const fn attack(name: &'static str, target: Target, frame: fn(usize) -> Vec<u8>) -> Attack {
+    Attack {
+        name,
+        target,
+        frame,
+    }
 }
 
 /// Returns a message with one body.

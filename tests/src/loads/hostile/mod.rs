@@ -81,15 +81,15 @@ impl Victim {
 
     /// Gives the client bytes of a socket, in pieces of `piece` bytes.
     pub fn receive(&mut self, socket: SocketId, bytes: &[u8], piece: usize) -> SocketUse {
-        let mut fate = SocketUse::Open;
+        let mut socket_use = SocketUse::Open;
         for piece in bytes.chunks(piece) {
-            fate = self.client.handle_received(self.now, socket, piece);
-            if fate != SocketUse::Open {
+            socket_use = self.client.handle_received(self.now, socket, piece);
+            if socket_use != SocketUse::Open {
                 break;
             }
         }
         self.settle();
-        fate
+        socket_use
     }
 
     /// Starts an insert and encodes its request. The client must have no listener, and its server
@@ -236,7 +236,7 @@ pub struct Attack {
     /// The part of the message that is repeated.
     pub name: &'static str,
     /// The place where the client handles the message.
-    pub place: Place,
+    pub target: Target,
     /// Returns a message of about this number of bytes.
     pub frame: fn(usize) -> Vec<u8>,
 }
@@ -250,7 +250,7 @@ impl std::fmt::Debug for Attack {
 /// A place where the client handles the bytes of a peer. The place decides which operations have to
 /// wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Target {
     /// A reply to `hello`, which is handled under the client's lock. The reply arrives in pieces of
     /// this number of bytes.
     Hello(usize),
@@ -262,7 +262,7 @@ pub enum Place {
     Operation,
 }
 
-impl Place {
+impl Target {
     /// Returns the length of the longest message that is accepted in this place, in bytes.
     #[must_use]
     pub const fn bound(self) -> usize {
@@ -279,15 +279,15 @@ impl Attack {
     pub fn prepare(&self, bytes: usize) -> Box<dyn FnOnce()> {
         let mut frame = (self.frame)(bytes - bytes / 16);
         assert!(frame.len() <= bytes, "{self:?} has {} bytes", frame.len());
-        match self.place {
-            Place::Hello(piece) => {
+        match self.target {
+            Target::Hello(piece) => {
                 let mut victim = Victim::new("serverMonitoringMode=poll", true);
                 Box::new(move || {
                     black_box(victim.greet(&mut frame, piece));
                     black_box(victim.servers());
                 })
             }
-            Place::Pushes(piece, is_heard) => {
+            Target::Pushes(piece, is_heard) => {
                 let mut victim = Victim::new("serverMonitoringMode=stream", is_heard);
                 victim.greet(&mut crowd(), usize::MAX);
                 let asked = victim.asked.pop_first();
@@ -298,7 +298,7 @@ impl Attack {
                     black_box(victim.servers());
                 })
             }
-            Place::Operation => {
+            Target::Operation => {
                 let mut victim = Victim::new("directConnection=true", false);
                 victim.greet(&mut standalone(), usize::MAX);
                 let exchange = victim.operation();

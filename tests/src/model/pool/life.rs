@@ -1,6 +1,6 @@
 //! The model of what changes a pool as a whole: ready, clear, close, and time.
 
-use super::{Connection, Mistake, Model, Place, SERVER, Said, Waiter, Why};
+use super::{Connection, ConnectionState, FailureReason, Mistake, Model, Output, SERVER, Waiter};
 use onionskin_core::{
     event::{CheckOutFailure, CloseReason},
     pool::{POPULATION_PAUSE, PoolState},
@@ -20,7 +20,7 @@ impl Model {
         if self.makes(Mistake::PopulatesBeforeReady) {
             self.populate(now);
         }
-        self.speech.then([Said::PoolReady]);
+        self.outputs.then([Output::PoolReady]);
         self.pump(now);
     }
 
@@ -40,12 +40,12 @@ impl Model {
         }
         let told = was == PoolState::Ready || self.makes(Mistake::PausedClearIsTold);
         let late = self.makes(Mistake::ClearedAfterFailures);
-        let word = told.then_some(Said::PoolCleared { interrupt });
+        let output = told.then_some(Output::PoolCleared { interrupt });
         if !late {
-            self.speech
-                .then(word.clone().into_iter().collect::<Vec<_>>());
+            self.outputs
+                .then(output.clone().into_iter().collect::<Vec<_>>());
         }
-        self.speech.stage();
+        self.outputs.stage();
         if !self.makes(Mistake::ClearKeepsQueue) {
             self.fail_queue(now);
         }
@@ -54,7 +54,7 @@ impl Model {
             self.interrupt(now, before);
         }
         if late {
-            self.speech.then(word.into_iter().collect::<Vec<_>>());
+            self.outputs.then(output.into_iter().collect::<Vec<_>>());
         }
     }
 
@@ -66,26 +66,26 @@ impl Model {
             if connection.generation > up_to {
                 continue;
             }
-            match connection.place {
-                Place::Available | Place::Draining => {}
-                Place::Pending if self.makes(Mistake::InterruptSparesPending) => {}
-                Place::Pending => {
+            match connection.state {
+                ConnectionState::Available | ConnectionState::Draining => {}
+                ConnectionState::Pending if self.makes(Mistake::InterruptSparesPending) => {}
+                ConnectionState::Pending => {
                     let owner = self.take_owner(id);
-                    let words = self.discard(id, CloseReason::Stale);
-                    let end = self.speech.also(words, vec![]);
+                    let outputs = self.discard(id, CloseReason::Stale);
+                    let end = self.outputs.also(outputs, vec![]);
                     if let Some(owner) = owner {
                         let reason = CheckOutFailure::ConnectionError;
-                        let words = self.refuse(now, &owner, reason, &why);
-                        self.speech.also(words, vec![end]);
+                        let outputs = self.refuse(now, &owner, reason, &why);
+                        self.outputs.also(outputs, vec![end]);
                     }
                 }
-                Place::InUse if connection.interrupted => {
+                ConnectionState::InUse if connection.interrupted => {
                     if self.makes(Mistake::InterruptsAgain) {
-                        self.speech.also([interruption(id)], vec![]);
+                        self.outputs.also([interruption(id)], vec![]);
                     }
                 }
-                Place::InUse => {
-                    self.speech.also([interruption(id)], vec![]);
+                ConnectionState::InUse => {
+                    self.outputs.also([interruption(id)], vec![]);
                     let connection = self.connections.get_mut(&id).expect("it exists");
                     connection.interrupted = true;
                 }
@@ -101,25 +101,25 @@ impl Model {
         self.state = PoolState::Closed;
         let early = self.makes(Mistake::PoolClosedFirst);
         if early {
-            self.speech.then([Said::PoolClosed]);
+            self.outputs.then([Output::PoolClosed]);
         }
-        self.speech.stage();
+        self.outputs.stage();
         let unused = |(id, c): (&u64, &Connection)| {
-            (c.place != Place::InUse).then_some((*id, CloseReason::PoolClosed))
+            (c.state != ConnectionState::InUse).then_some((*id, CloseReason::PoolClosed))
         };
         let unused = self.connections.iter().filter_map(unused).collect();
         self.discard_all(unused);
         if !early {
-            self.speech.then([Said::PoolClosed]);
+            self.outputs.then([Output::PoolClosed]);
         }
-        self.speech.stage();
+        self.outputs.stage();
         if self.makes(Mistake::CloseKeepsQueue) {
             return;
         }
         let why = self.closed();
         for waiter in std::mem::take(&mut self.waiters) {
-            let words = self.refuse(now, &waiter, CheckOutFailure::PoolClosed, &why);
-            self.speech.also(words, vec![]);
+            let outputs = self.refuse(now, &waiter, CheckOutFailure::PoolClosed, &why);
+            self.outputs.also(outputs, vec![]);
         }
     }
 
@@ -131,8 +131,8 @@ impl Model {
         let (queue, others): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(waits);
         self.waiters = others;
         for waiter in queue {
-            let words = self.refuse(now, &waiter, CheckOutFailure::ConnectionError, &why);
-            self.speech.also(words, vec![]);
+            let outputs = self.refuse(now, &waiter, CheckOutFailure::ConnectionError, &why);
+            self.outputs.also(outputs, vec![]);
         }
     }
 
@@ -147,7 +147,7 @@ impl Model {
     /// Advances the time. Fails requests that timed out (CMAP-81), closes perished connections and
     /// populates the pool (CMAP-107), all without waiting (CMAP-109).
     pub(super) fn timeout(&mut self, now: Instant) {
-        self.speech.stage();
+        self.outputs.stage();
         let is_over = |w: &Waiter| self.end(w).is_some_and(|end| end <= now);
         let over: Vec<Waiter> = self
             .waiters
@@ -158,8 +158,8 @@ impl Model {
         for waiter in over {
             self.waiters.retain(|w| w.request != waiter.request);
             let why = self.timed_out(&waiter);
-            let words = self.refuse(now, &waiter, CheckOutFailure::Timeout, &why);
-            self.speech.also(words, vec![]);
+            let outputs = self.refuse(now, &waiter, CheckOutFailure::Timeout, &why);
+            self.outputs.also(outputs, vec![]);
         }
         let perished = |id: &u64| Some((*id, self.perished(now, *id)?));
         let mut over = match self.makes(Mistake::StaleBetweenFreshStays) {
@@ -190,7 +190,7 @@ impl Model {
         let full = self.is_full() && !self.makes(Mistake::PopulationIgnoresMaxSize);
         let running = self.connections.values().any(|c| {
             let ignored = self.makes(Mistake::PopulationIgnoresRateLimit);
-            c.place == Place::Pending && c.populates && !ignored
+            c.state == ConnectionState::Pending && c.populates && !ignored
         });
         state && self.total < self.options.min_size && !busy && !full && !running
     }
@@ -209,7 +209,7 @@ impl Model {
 }
 
 /// Returns the interruption of an operation, with the text of CMAP-97.
-fn interruption(id: u64) -> Said {
+fn interruption(id: u64) -> Output {
     let text = format!("Connection to {SERVER} interrupted due to server monitor timeout");
-    Said::Interrupt(id, Why::Text(text))
+    Output::Interrupt(id, FailureReason::Text(text))
 }

@@ -136,19 +136,19 @@ pub enum Mistake {
     /// `hello` (CMAP-99).
     GenerationAtTheEnd,
     /// A connection can get another service by a second `hello`.
-    GreetedTwice,
+    ServiceSetTwice,
     /// A stale connection stays available while an older one is not stale (CMAP-107).
     StaleBetweenFreshStays,
     /// A request fails if a clear makes its connection stale while it is established (CMAP-102).
     StaleEstablishmentFails,
     /// Such a request moves to the end of the queue (CMAP-31).
-    AskAgainGoesLast,
+    RequeuedGoesLast,
     /// The duration of such a request starts again (CMAP-122).
-    AskAgainStartsAnew,
+    RequeuedStartsAnew,
     /// After its check in a connection still counts as in use by a cursor or a transaction (LB-43).
-    HoldNotReleased,
+    PinNotReleased,
     /// A connection that is not checked out can be pinned (LB-43).
-    UnusedIsHeld,
+    UnusedIsPinned,
     /// A cursor in a transaction counts in both classes (LB-44).
     CursorInTransactionCountsTwice,
     /// Pending and draining connections count as in use by other operations (LB-46).
@@ -236,13 +236,13 @@ impl Mistake {
         Self::ForgottenTooEarly,
         Self::BeginsAtPoolGeneration,
         Self::GenerationAtTheEnd,
-        Self::GreetedTwice,
+        Self::ServiceSetTwice,
         Self::StaleBetweenFreshStays,
         Self::StaleEstablishmentFails,
-        Self::AskAgainGoesLast,
-        Self::AskAgainStartsAnew,
-        Self::HoldNotReleased,
-        Self::UnusedIsHeld,
+        Self::RequeuedGoesLast,
+        Self::RequeuedStartsAnew,
+        Self::PinNotReleased,
+        Self::UnusedIsPinned,
         Self::CursorInTransactionCountsTwice,
         Self::UnusedCountAsOthers,
         Self::FullIsNotTold,

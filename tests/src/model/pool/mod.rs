@@ -16,13 +16,13 @@
 
 mod life;
 mod mistake;
+mod outputs;
 mod requests;
 mod services;
-mod speech;
 
 pub use mistake::Mistake;
+pub use outputs::{FailureReason, Output, Outputs};
 pub use services::service;
-pub use speech::{Said, Speech, Why};
 
 use onionskin_core::{
     event::CloseReason,
@@ -38,8 +38,8 @@ pub const SERVER: &str = "db:27017";
 /// The text of the error that causes clears and failed establishments.
 pub const CAUSE: &str = "reset";
 
-/// An input of a pool. A load-balanced pool is never cleared as a whole. The inputs `Greeted`,
-/// `ClearService` and `Hold` concern load-balanced pools only.
+/// An input of a pool. A load-balanced pool is never cleared as a whole. The inputs
+/// `HelloAnswered`, `ClearService` and `PinFor` concern load-balanced pools only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A check of the server succeeded.
@@ -82,7 +82,7 @@ pub enum Input {
     /// A deadline was reached.
     Timeout,
     /// A service replied to the `hello` on a connection that is being established.
-    Greeted {
+    HelloAnswered {
         /// The connection.
         connection: u64,
         /// The service.
@@ -91,7 +91,7 @@ pub enum Input {
     /// The connections of a service are cleared.
     ClearService(u8),
     /// A checked-out connection is pinned.
-    Hold {
+    PinFor {
         /// The connection.
         connection: u64,
         /// The purpose of the pin.
@@ -109,17 +109,17 @@ pub enum Answer {
     /// The request waits.
     Waiting,
     /// The check out failed.
-    Failed(Why),
+    Failed(FailureReason),
     /// The connection is not checked out of this pool (CMAP-87).
     NotCheckedOut,
     /// The generation that the connection has after its `hello`; `None` for a connection that is
     /// closed or has a service already.
-    Greeted(Option<u64>),
+    HelloAnswered(Option<u64>),
 }
 
 /// The state of a connection (CMAP-24). Closed connections are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ConnectionState {
     Pending,
     Available,
     InUse,
@@ -133,7 +133,7 @@ struct Connection {
     generation: u64,
     /// The service to which the load balancer connected.
     service: Option<u8>,
-    place: Place,
+    state: ConnectionState,
     pinned_for: PinnedFor,
     /// True if a cursor has used the connection since its check out.
     was_cursors: bool,
@@ -184,13 +184,17 @@ pub struct Model {
     waiters: Vec<Waiter>,
     /// The earliest time of the next population.
     rest: Instant,
-    speech: Speech,
+    outputs: Outputs,
 }
 
 impl Model {
     /// Returns a new pool and its first outputs (CMAP-52).
     #[must_use]
-    pub fn new(options: PoolOptions, subscribed: bool, mistake: Option<Mistake>) -> (Self, Speech) {
+    pub fn new(
+        options: PoolOptions,
+        subscribed: bool,
+        mistake: Option<Mistake>,
+    ) -> (Self, Outputs) {
         let mut model = Self {
             options,
             subscribed,
@@ -207,18 +211,18 @@ impl Model {
             shelf: Vec::new(),
             waiters: Vec::new(),
             rest: Instant::ZERO,
-            speech: Speech::default(),
+            outputs: Outputs::default(),
         };
         if mistake == Some(Mistake::NumbersFromZero) {
             model.last_id = u64::MAX;
         }
-        model.speech.then([Said::PoolCreated]);
-        let speech = model.take_speech();
-        (model, speech)
+        model.outputs.then([Output::PoolCreated]);
+        let outputs = model.take_outputs();
+        (model, outputs)
     }
 
     /// Handles an input. Returns its result and the outputs that must follow.
-    pub fn hear(&mut self, now: Instant, input: &Input) -> (Answer, Speech) {
+    pub fn handle(&mut self, now: Instant, input: &Input) -> (Answer, Outputs) {
         let mut answer = Answer::Done;
         match *input {
             Input::Ready => self.ready(now),
@@ -245,25 +249,25 @@ impl Model {
             Input::EstablishFailed(connection) => self.establish_failed(now, connection),
             Input::IdleClosed(connection) => self.idle_closed(now, connection),
             Input::Timeout => self.timeout(now),
-            Input::Greeted {
+            Input::HelloAnswered {
                 connection,
                 service,
-            } => answer = Answer::Greeted(self.greeted(connection, service)),
+            } => answer = Answer::HelloAnswered(self.hello_answered(connection, service)),
             Input::ClearService(service) => self.clear_service(now, service),
-            Input::Hold {
+            Input::PinFor {
                 connection,
                 pinned_for,
-            } => self.hold(connection, pinned_for),
+            } => self.pin_for(connection, pinned_for),
         }
-        (answer, self.take_speech())
+        (answer, self.take_outputs())
     }
 
-    fn take_speech(&mut self) -> Speech {
-        let mut speech = std::mem::take(&mut self.speech);
+    fn take_outputs(&mut self) -> Outputs {
+        let mut outputs = std::mem::take(&mut self.outputs);
         if !self.subscribed {
-            speech.without_events();
+            outputs.without_events();
         }
-        speech
+        outputs
     }
 
     /// Returns the state of the pool.
@@ -288,7 +292,7 @@ impl Model {
     #[must_use]
     pub fn is_population(&self, connection: u64) -> bool {
         let connection = self.connections.get(&connection);
-        connection.is_some_and(|c| c.place == Place::Pending && c.populates)
+        connection.is_some_and(|c| c.state == ConnectionState::Pending && c.populates)
     }
 
     /// Returns the counters of the pool.
@@ -333,7 +337,7 @@ impl Model {
 
     /// Returns the draining connections.
     fn draining(&self) -> impl Iterator<Item = u64> {
-        let drains = |(_, c): &(&u64, &Connection)| c.place == Place::Draining;
+        let drains = |(_, c): &(&u64, &Connection)| c.state == ConnectionState::Draining;
         self.connections.iter().filter(drains).map(|(id, _)| *id)
     }
 
@@ -399,7 +403,7 @@ impl Model {
         let connection = Connection {
             generation: self.generation,
             service: None,
-            place: Place::Pending,
+            state: ConnectionState::Pending,
             pinned_for: PinnedFor::Operation,
             was_cursors: false,
             created: now,
@@ -410,31 +414,31 @@ impl Model {
             interrupted: false,
         };
         self.connections.insert(id, connection);
-        let mut words = vec![Said::Created(id), Said::Open(id)];
+        let mut outputs = vec![Output::Created(id), Output::Open(id)];
         if self.makes(Mistake::CreatedWhenReady) {
-            words.remove(0);
+            outputs.remove(0);
         }
-        self.speech.then(words);
+        self.outputs.then(outputs);
         id
     }
 
     /// Removes a connection (CMAP-63). The caller places the returned outputs.
-    fn discard(&mut self, id: u64, reason: CloseReason) -> Vec<Said> {
+    fn discard(&mut self, id: u64, reason: CloseReason) -> Vec<Output> {
         self.leave_service(id);
-        let place = self.connections[&id].place;
+        let state = self.connections[&id].state;
         self.connections.remove(&id);
         self.shelf.retain(|shelved| *shelved != id);
-        self.available -= u32::from(place == Place::Available);
-        self.pending -= u32::from(place == Place::Pending);
+        self.available -= u32::from(state == ConnectionState::Available);
+        self.pending -= u32::from(state == ConnectionState::Pending);
         self.total -= 1;
-        vec![Said::Closed(id, reason), Said::Close(id)]
+        vec![Output::Closed(id, reason), Output::Close(id)]
     }
 
     fn make_available(&mut self, now: Instant, id: u64) {
         self.available += 1;
         self.shelf.push(id);
         let connection = self.connections.get_mut(&id).expect("it exists");
-        connection.place = Place::Available;
+        connection.state = ConnectionState::Available;
         connection.available = now;
         connection.first_available.get_or_insert(now);
     }
@@ -446,22 +450,22 @@ impl Model {
             let Some(reason) = self.perished(now, id) else {
                 return Some(id);
             };
-            let words = self.discard(id, reason);
-            self.speech.then(words);
+            let outputs = self.discard(id, reason);
+            self.outputs.then(outputs);
         }
         None
     }
 
     /// Sets a connection to in use (CMAP-84).
-    fn lend(&mut self, now: Instant, id: u64) {
+    fn take(&mut self, now: Instant, id: u64) {
         self.shelf.retain(|shelved| *shelved != id);
         let connection = self.connections.get_mut(&id).expect("it exists");
-        match connection.place {
-            Place::Available => self.available -= 1,
-            Place::Pending => self.pending -= 1,
-            Place::InUse | Place::Draining => {}
+        match connection.state {
+            ConnectionState::Available => self.available -= 1,
+            ConnectionState::Pending => self.pending -= 1,
+            ConnectionState::InUse | ConnectionState::Draining => {}
         }
-        connection.place = Place::InUse;
+        connection.state = ConnectionState::InUse;
         connection.interrupted = false;
         connection.taken = now;
     }

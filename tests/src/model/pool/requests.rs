@@ -1,6 +1,8 @@
 //! The model of check out, check in and wait queue of a pool.
 
-use super::{Answer, CAUSE, Mistake, Model, Place, SERVER, Said, Waiter, Why};
+use super::{
+    Answer, CAUSE, ConnectionState, FailureReason, Mistake, Model, Output, SERVER, Waiter,
+};
 use onionskin_core::{
     event::{CheckOutFailure, CloseReason},
     pool::PoolState,
@@ -17,22 +19,22 @@ impl Model {
         timed: bool,
     ) -> Answer {
         if self.waiters.iter().any(|w| w.request == request) {
-            return Answer::Failed(Why::Misuse);
+            return Answer::Failed(FailureReason::Misuse);
         }
         let refusal = self.refusal();
         if refusal.is_none() || !self.makes(Mistake::RefusedIsNotStarted) {
-            self.speech.then([Said::Started]);
+            self.outputs.then([Output::Started]);
         }
         if let Some((reason, why)) = refusal {
-            let failed = Said::Failed(reason, why.clone(), Duration::ZERO);
-            self.speech.then([failed]);
+            let failed = Output::Failed(reason, why.clone(), Duration::ZERO);
+            self.outputs.then([failed]);
             return Answer::Failed(why);
         }
         let first = self.waiters.iter().all(|w| w.connection.is_some())
             || self.makes(Mistake::NewcomersOvertake);
         if first && let Some(id) = self.find_available(now) {
-            self.lend(now, id);
-            self.speech.then([Said::CheckedOut(id, Duration::ZERO)]);
+            self.take(now, id);
+            self.outputs.then([Output::CheckedOut(id, Duration::ZERO)]);
             return Answer::Granted(id);
         }
         // With a `timeoutMS`, `waitQueueTimeoutMS` does not apply (CMAP-153).
@@ -52,7 +54,7 @@ impl Model {
     }
 
     /// Returns why a check out fails at once: the pool is closed (CMAP-79) or paused (CMAP-80).
-    fn refusal(&self) -> Option<(CheckOutFailure, Why)> {
+    fn refusal(&self) -> Option<(CheckOutFailure, FailureReason)> {
         match self.state {
             PoolState::Ready => None,
             PoolState::Paused if self.makes(Mistake::PausedWaits) => None,
@@ -108,11 +110,11 @@ impl Model {
 
     /// Gives a connection to a waiting request (CMAP-84, CMAP-86).
     fn grant(&mut self, now: Instant, waiter: &Waiter, id: u64) {
-        self.lend(now, id);
+        self.take(now, id);
         let duration = self.duration(now, waiter);
-        self.speech.then([
-            Said::CheckedOut(id, duration),
-            Said::Grant(waiter.request, id),
+        self.outputs.then([
+            Output::CheckedOut(id, duration),
+            Output::Grant(waiter.request, id),
         ]);
     }
 
@@ -122,10 +124,10 @@ impl Model {
         now: Instant,
         waiter: &Waiter,
         reason: CheckOutFailure,
-        why: &Why,
-    ) -> Vec<Said> {
-        let failed = Said::Failed(reason, why.clone(), self.duration(now, waiter));
-        vec![failed, Said::Fail(waiter.request, why.clone())]
+        why: &FailureReason,
+    ) -> Vec<Output> {
+        let failed = Output::Failed(reason, why.clone(), self.duration(now, waiter));
+        vec![failed, Output::Fail(waiter.request, why.clone())]
     }
 
     /// Removes and returns the request for which this connection is being established.
@@ -144,8 +146,8 @@ impl Model {
         // The specification has no reason for this case, so the project uses `timeout`.
         let duration = self.duration(now, &waiter);
         let why = self.timed_out(&waiter);
-        let failed = Said::Failed(CheckOutFailure::Timeout, why, duration);
-        self.speech.then([failed]);
+        let failed = Output::Failed(CheckOutFailure::Timeout, why, duration);
+        self.outputs.then([failed]);
         self.pump(now);
     }
 
@@ -154,7 +156,7 @@ impl Model {
         let Some(connection) = self.connections.get(&id) else {
             return false;
         };
-        if connection.place != Place::InUse {
+        if connection.state != ConnectionState::InUse {
             return false;
         }
         let (taken, interrupted) = (connection.taken, connection.interrupted);
@@ -184,28 +186,28 @@ impl Model {
                 CloseReason::Idle,
             ),
         ];
-        if !self.makes(Mistake::HoldNotReleased) {
+        if !self.makes(Mistake::PinNotReleased) {
             self.release(id);
         }
         let reason = by_precedence.into_iter().find(|(holds, _)| *holds);
-        let mut words = vec![Said::CheckedIn(id)];
+        let mut outputs = vec![Output::CheckedIn(id)];
         match reason {
             Some((_, reason)) => {
-                words.extend(self.discard(id, reason));
+                outputs.extend(self.discard(id, reason));
                 if self.makes(Mistake::ClosedBeforeCheckedIn) {
-                    words.rotate_left(1);
+                    outputs.rotate_left(1);
                 }
             }
             None if due && !self.makes(Mistake::DrainingIsHandedOut) => {
                 let connection = self.connections.get_mut(&id).expect("it exists");
-                connection.place = Place::Draining;
+                connection.state = ConnectionState::Draining;
             }
             None => self.make_available(now, id),
         }
         if interrupted && self.makes(Mistake::InterruptCloses) {
-            words.insert(1, Said::Closed(id, CloseReason::Error));
+            outputs.insert(1, Output::Closed(id, CloseReason::Error));
         }
-        self.speech.then(words);
+        self.outputs.then(outputs);
         if !self.makes(Mistake::NewcomersOvertake) {
             self.pump(now);
         }
@@ -219,8 +221,8 @@ impl Model {
             return;
         }
         if self.is_stale(id) {
-            let words = self.discard(id, CloseReason::Stale);
-            self.speech.then(words);
+            let outputs = self.discard(id, CloseReason::Stale);
+            self.outputs.then(outputs);
         } else {
             self.make_available(now, id);
         }
@@ -233,28 +235,28 @@ impl Model {
         let Some(connection) = self.connections.get(&id) else {
             return;
         };
-        if connection.place != Place::Pending {
+        if connection.state != ConnectionState::Pending {
             return;
         }
-        let ready = Said::Ready(id, now.saturating_since(connection.created));
-        let mut words = vec![ready];
+        let ready = Output::Ready(id, now.saturating_since(connection.created));
+        let mut outputs = vec![ready];
         if self.makes(Mistake::CreatedWhenReady) {
-            words.insert(0, Said::Created(id));
+            outputs.insert(0, Output::Created(id));
         }
-        self.speech.then(words);
+        self.outputs.then(outputs);
         self.take_late_generation(id);
         let owner = self.take_owner(id);
         if self.is_stale(id) && !self.makes(Mistake::StaleAfterEstablishment) {
-            let words = self.discard(id, CloseReason::Stale);
-            self.speech.then(words);
+            let outputs = self.discard(id, CloseReason::Stale);
+            self.outputs.then(outputs);
             let asks = self.options.load_balanced && !self.makes(Mistake::StaleEstablishmentFails);
             match owner {
                 Some(owner) if asks => self.ask_again(now, owner),
                 Some(owner) => {
                     let why = self.cleared();
                     let reason = CheckOutFailure::ConnectionError;
-                    let words = self.refuse(now, &owner, reason, &why);
-                    self.speech.then(words);
+                    let outputs = self.refuse(now, &owner, reason, &why);
+                    self.outputs.then(outputs);
                 }
                 None => {}
             }
@@ -278,7 +280,7 @@ impl Model {
         let Some(connection) = self.connections.get(&id) else {
             return;
         };
-        if connection.place != Place::Pending {
+        if connection.state != ConnectionState::Pending {
             return;
         }
         let owner = self.take_owner(id);
@@ -288,14 +290,14 @@ impl Model {
             self.pending = self.pending.saturating_sub(1);
         }
         let failed = owner.map_or_else(Vec::new, |owner| {
-            let why = Why::Text(format!("network error: {CAUSE}"));
+            let why = FailureReason::Text(format!("network error: {CAUSE}"));
             self.refuse(now, &owner, CheckOutFailure::ConnectionError, &why)
         });
-        let mut words = [closed, failed];
+        let mut outputs = [closed, failed];
         if self.makes(Mistake::FailureBeforeClosed) {
-            words.reverse();
+            outputs.reverse();
         }
-        self.speech.then(words.concat());
+        self.outputs.then(outputs.concat());
         self.rest_from(now);
         self.pump(now);
     }
@@ -303,27 +305,27 @@ impl Model {
     /// Closes an available or draining connection that its peer has closed (CMAP-27).
     pub(super) fn idle_closed(&mut self, now: Instant, id: u64) {
         if self.shelf.contains(&id) || self.draining().any(|draining| draining == id) {
-            let words = self.discard(id, CloseReason::Error);
-            self.speech.then(words);
+            let outputs = self.discard(id, CloseReason::Error);
+            self.outputs.then(outputs);
             self.rest_from(now);
             self.pump(now);
         }
     }
 
     /// Returns the error of a closed pool, in lower case (CMAP-141).
-    pub(super) fn closed(&self) -> Why {
+    pub(super) fn closed(&self) -> FailureReason {
         let connection = self.connection();
-        Why::Text(format!(
+        FailureReason::Text(format!(
             "Attempted to check out a {connection} from closed connection pool"
         ))
     }
 
     /// Returns the error of a cleared pool (CMAP-142).
-    pub(super) fn cleared(&self) -> Why {
+    pub(super) fn cleared(&self) -> FailureReason {
         if !self.was_cleared {
-            return Why::NeverReady;
+            return FailureReason::NeverReady;
         }
-        Why::Text(format!(
+        FailureReason::Text(format!(
             "Connection pool for {SERVER} was cleared because another operation failed with: \
              network error: {CAUSE}"
         ))
@@ -331,12 +333,12 @@ impl Model {
 
     /// Returns the error of a timeout, in lower case (CMAP-143). In a full load-balanced pool the
     /// error says what uses the connections.
-    pub(super) fn timed_out(&self, waiter: &Waiter) -> Why {
+    pub(super) fn timed_out(&self, waiter: &Waiter) -> FailureReason {
         if let Some(text) = self.who_has_the_connections(waiter) {
-            return Why::Text(text);
+            return FailureReason::Text(text);
         }
         let connection = self.connection();
-        Why::Text(format!(
+        FailureReason::Text(format!(
             "Timed out while checking out a {connection} from connection pool"
         ))
     }

@@ -1,6 +1,6 @@
 //! The model of the services of a load-balanced pool, and of the detailed message of a timeout.
 
-use super::{Mistake, Model, Place, Said, Waiter};
+use super::{ConnectionState, Mistake, Model, Output, Waiter};
 use bson::oid::ObjectId;
 use onionskin_core::{
     event::CloseReason,
@@ -26,10 +26,10 @@ pub fn service(number: u8) -> ObjectId {
 impl Model {
     /// Sets the service of a connection that is being established. The connection takes the
     /// generation of the service (CMAP-99, LB-49), which is returned.
-    pub(super) fn greeted(&mut self, id: u64, service: u8) -> Option<u64> {
+    pub(super) fn hello_answered(&mut self, id: u64, service: u8) -> Option<u64> {
         let connection = self.connections.get(&id)?;
-        let is_pending = connection.place == Place::Pending;
-        if !is_pending || connection.service.is_some() && !self.makes(Mistake::GreetedTwice) {
+        let is_pending = connection.state == ConnectionState::Pending;
+        if !is_pending || connection.service.is_some() && !self.makes(Mistake::ServiceSetTwice) {
             return None;
         }
         self.leave_service(id);
@@ -64,8 +64,8 @@ impl Model {
         let Some(entry) = self.services.get_mut(&service) else {
             // The service has no connections, so there is nothing to clear and no event.
             let told = self.makes(Mistake::UnknownClearIsTold);
-            let word = told.then_some(Said::ServiceCleared(service));
-            self.speech.then(word.into_iter().collect::<Vec<_>>());
+            let output = told.then_some(Output::ServiceCleared(service));
+            self.outputs.then(output.into_iter().collect::<Vec<_>>());
             if self.makes(Mistake::ClearMakesService) {
                 self.services.entry(service).or_default().generation = 1;
             }
@@ -83,15 +83,15 @@ impl Model {
             self.state = PoolState::Paused;
         }
         if !self.makes(Mistake::ServiceClearIsSilent) {
-            self.speech.then([Said::ServiceCleared(service)]);
+            self.outputs.then([Output::ServiceCleared(service)]);
         }
         if self.makes(Mistake::ServiceClearFailsQueue) {
-            self.speech.stage();
+            self.outputs.stage();
             self.fail_queue(now);
         }
         if self.makes(Mistake::ServiceClearClosesPending) {
             let pending = self.connections.iter().filter_map(|(id, c)| {
-                let hit = c.place == Place::Pending && c.service == Some(service);
+                let hit = c.state == ConnectionState::Pending && c.service == Some(service);
                 hit.then_some((*id, CloseReason::Stale))
             });
             self.discard_all(pending.collect());
@@ -100,11 +100,13 @@ impl Model {
 
     /// Pins a checked-out connection, which then counts in another class (LB-43). A connection is
     /// in one class at a time (LB-44).
-    pub(super) fn hold(&mut self, id: u64, pinned_for: PinnedFor) {
+    pub(super) fn pin_for(&mut self, id: u64, pinned_for: PinnedFor) {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        if connection.place == Place::InUse || self.mistake == Some(Mistake::UnusedIsHeld) {
+        if connection.state == ConnectionState::InUse
+            || self.mistake == Some(Mistake::UnusedIsPinned)
+        {
             connection.pinned_for = pinned_for;
             connection.was_cursors |= pinned_for == PinnedFor::Cursor;
         }
@@ -143,8 +145,8 @@ impl Model {
     /// Closes all these connections. The order is open.
     pub(super) fn discard_all(&mut self, all: Vec<(u64, CloseReason)>) {
         for (id, reason) in all {
-            let words = self.discard(id, reason);
-            self.speech.also(words, vec![]);
+            let outputs = self.discard(id, reason);
+            self.outputs.also(outputs, vec![]);
         }
     }
 
@@ -152,11 +154,11 @@ impl Model {
     /// request keeps its place and its start time.
     pub(super) fn ask_again(&mut self, now: Instant, mut waiter: Waiter) {
         waiter.connection = None;
-        if self.makes(Mistake::AskAgainStartsAnew) {
+        if self.makes(Mistake::RequeuedStartsAnew) {
             waiter.started = now;
         }
         // The requests in the queue came later than this one, whose connection was opened first.
-        match self.makes(Mistake::AskAgainGoesLast) {
+        match self.makes(Mistake::RequeuedGoesLast) {
             true => self.waiters.push(waiter),
             false => self.waiters.insert(0, waiter),
         }
@@ -174,7 +176,7 @@ impl Model {
         let twice = self.makes(Mistake::CursorInTransactionCountsTwice);
         let (mut cursors, mut transactions, mut others) = (0, 0, 0);
         for connection in self.connections.values() {
-            let used = connection.place == Place::InUse;
+            let used = connection.state == ConnectionState::InUse;
             match connection.pinned_for {
                 PinnedFor::Cursor if used => cursors += 1,
                 PinnedFor::Transaction if used => transactions += 1,

@@ -121,15 +121,16 @@ impl World {
                 ) => {}
                 Action::Emit(event) => self.events.push(event),
                 Action::Open {
-                    check,
+                    connection,
                     address,
-                    purpose: MonitorTask::Check,
+                    task: MonitorTask::Check,
                     ..
                 } => {
-                    self.connections.insert(address, (check, Waits::Handshake));
+                    self.connections
+                        .insert(address, (connection, Waits::Handshake));
                 }
-                Action::SendHello { check, .. } => self.expect(check, Waits::Reply),
-                Action::Close { check } => self.expect(check, Waits::Nothing),
+                Action::SendHello { connection, .. } => self.expect(connection, Waits::Reply),
+                Action::Close { connection } => self.expect(connection, Waits::Nothing),
                 Action::ClearPool { server, .. } => {
                     *self.generations.entry(server).or_insert(0) += 1;
                 }

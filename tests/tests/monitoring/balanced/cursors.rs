@@ -3,7 +3,7 @@
 
 use super::service;
 use crate::{
-    diary::{command_name, pool_cleared, pool_name},
+    event_log::{command_name, pool_cleared, pool_name},
     scene::{Scene, Watched, balanced, balanced_alone, play},
 };
 use bson::{Document, doc};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// Returns the names of the pool events that `cursors` expects, in their order.
 fn moves(watched: &Watched) -> Vec<&'static str> {
-    let told = watched.diary.notes(pool_name);
+    let told = watched.events.notes(pool_name);
     let wanted = |name: &&str| {
         matches!(
             *name,
@@ -90,8 +90,8 @@ fn a_cursor_keeps_its_connection_until_it_is_drained() {
         assert_eq!(told.last(), Some(&"checked in"));
         let count = |name| told.iter().filter(|other| **other == name).count();
         assert_eq!((count("checked out"), count("checked in")), (4, 4));
-        let services: Vec<_> = watched.diary.notes(service);
-        let commands = watched.diary.notes(command_name);
+        let services: Vec<_> = watched.events.notes(service);
+        let commands = watched.events.notes(command_name);
         assert_eq!(
             commands.last().map(String::as_str),
             Some("getMore succeeded")
@@ -121,7 +121,7 @@ fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
                 command_name(event).is_some_and(|name| name == "killCursors succeeded")
             };
             watched.wait_for(1, "killed", killed).await;
-            let replies: Vec<Document> = watched.diary.notes(|event| match &event.kind {
+            let replies: Vec<Document> = watched.events.notes(|event| match &event.kind {
                 EventKind::Command(CommandEvent::Succeeded { facts, reply, .. })
                     if &*facts.name == "killCursors" =>
                 {
@@ -175,7 +175,7 @@ fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
             "connection closed",
         ];
         assert_eq!(moves(&watched), expected);
-        let commands = watched.diary.notes(command_name);
+        let commands = watched.events.notes(command_name);
         let expected = [
             "find started",
             "find succeeded",
@@ -205,7 +205,7 @@ fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
             "connection closed",
         ];
         assert_eq!(moves(&watched), expected);
-        let last = watched.diary.notes(command_name).pop();
+        let last = watched.events.notes(command_name).pop();
         assert_eq!(last.as_deref(), Some("killCursors failed"));
         watched.end().await;
     });
@@ -232,7 +232,7 @@ fn a_cursor_is_ended_after_another_error() {
         cursor.close().await;
         let expected = ["connection ready", "checked out", "checked in"];
         assert_eq!(moves(&watched), expected);
-        let last = watched.diary.notes(command_name).pop();
+        let last = watched.events.notes(command_name).pop();
         assert_eq!(last.as_deref(), Some("killCursors succeeded"));
         watched.assert_count(0, "pool cleared", pool_cleared);
         watched.end().await;

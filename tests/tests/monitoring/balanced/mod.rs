@@ -5,7 +5,7 @@ mod dropped;
 mod services;
 
 use crate::{
-    diary::{heartbeat_started, server_changed, topology_life},
+    event_log::{heartbeat_started, server_changed, topology_life},
     scene::{balanced, balanced_alone, play, standalone},
 };
 use bson::{Document, doc, oid::ObjectId};
@@ -60,10 +60,10 @@ fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
         assert!(server.is_same(&bare), "nothing else is known of it");
         watched.insert(1).await.expect("a reply");
         scene.pause(2_000).await;
-        let diary = watched.diary.clone();
+        let events = watched.events.clone();
         watched.end().await;
-        assert_eq!(diary.count(heartbeat_started), 0);
-        assert_eq!(diary.count(server_changed), 1, "{:#?}", diary.names());
+        assert_eq!(events.count(heartbeat_started), 0);
+        assert_eq!(events.count(server_changed), 1, "{:#?}", events.names());
         let expected = [
             ("opening", Unknown, Unknown),
             ("changed", Unknown, LoadBalanced),
@@ -71,7 +71,7 @@ fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
             ("changed", LoadBalanced, Unknown),
             ("closed", Unknown, Unknown),
         ];
-        assert_eq!(diary.notes(topology_life), expected);
+        assert_eq!(events.notes(topology_life), expected);
     });
 }
 
@@ -87,10 +87,10 @@ fn events_tell_of_the_service() {
         let data = doc! { "failCommands": ["find"], "closeConnection": true };
         scene.fail(0, doc! { "times": 1 }, data).await;
         assert!(watched.find().await.is_err_and(|error| error.is_network()));
-        let services = watched.diary.notes(service);
+        let services = watched.events.notes(service);
         let of_all = services[0].expect("a service");
         assert_eq!(services, [Some(of_all); 3]);
-        assert_eq!(watched.diary.notes(cleared), [Some(of_all)]);
+        assert_eq!(watched.events.notes(cleared), [Some(of_all)]);
         watched.end().await;
     });
 }
@@ -106,7 +106,7 @@ fn the_read_preference_is_sent() {
         let find = things.find(doc! {}).read_preference(mode);
         drop(find.await.expect("a cursor"));
         drop(things);
-        let sent: Vec<Document> = watched.diary.notes(|event| match &event.kind {
+        let sent: Vec<Document> = watched.events.notes(|event| match &event.kind {
             EventKind::Command(CommandEvent::Started { command, .. }) => {
                 Document::try_from(&**command).ok()
             }

@@ -3,8 +3,8 @@
 
 use super::{cleared, service};
 use crate::{
-    diary::{connection_closed, connection_ready, pool_cleared, server_changed},
-    scene::{Scene, Watched, balanced, balanced_alone, play, with_login},
+    event_log::{connection_closed, connection_ready, pool_cleared, server_changed},
+    scene::{Scene, Watched, authenticated, balanced, balanced_alone, play},
 };
 use bson::doc;
 use onionskin_core::{
@@ -28,7 +28,7 @@ fn an_error_of_one_service_makes_its_connections_stale_alone() {
             let watched = scene.client("retryReads=false");
             // There are two available connections afterwards, one for each service.
             assert!(two_at_once(&scene, &watched).await.is_empty());
-            let services: BTreeSet<_> = watched.diary.notes(service).into_iter().collect();
+            let services: BTreeSet<_> = watched.events.notes(service).into_iter().collect();
             assert_eq!(services.len(), 2, "{services:?}");
             let mut data = doc! { "failCommands": ["find"] };
             data.extend(effect);
@@ -38,7 +38,7 @@ fn an_error_of_one_service_makes_its_connections_stale_alone() {
                 failed.extend(two_at_once(&scene, &watched).await);
             }
             assert_eq!(failed.len(), 1, "{failed:?}");
-            assert_eq!(watched.diary.notes(cleared).len(), 1);
+            assert_eq!(watched.events.notes(cleared).len(), 1);
             let known = watched.client.topology();
             let kinds: Vec<_> = known.servers.values().map(|s| s.server_type).collect();
             assert_eq!(kinds, [ServerType::LoadBalancer]);
@@ -90,14 +90,14 @@ fn errors_of_the_hello_say_nothing_of_a_service() {
 /// clear affects one service only (LB-50).
 #[test]
 fn errors_of_a_login_are_those_of_the_service() {
-    play([with_login(balanced_alone())], |scene| async move {
+    play([authenticated(balanced_alone())], |scene| async move {
         let data = doc! {
             "failCommands": ["saslContinue"], "appName": "lbLogin", "closeConnection": true,
         };
         scene.fail(0, doc! { "times": 1 }, data).await;
         let watched = scene.client("appname=lbLogin&retryWrites=false");
         watched.insert_many([1, 2]).await.expect_err("no login");
-        let services = watched.diary.notes(cleared);
+        let services = watched.events.notes(cleared);
         assert!(matches!(services.as_slice(), [Some(_)]), "{services:?}");
         watched.assert_count(1, "descriptions", server_changed);
         watched.insert_many([1, 2]).await.expect("a login");
@@ -120,9 +120,9 @@ fn a_service_that_goes_away_takes_its_connections_along() {
                 watched.insert(100 + id).await.expect("a reply");
                 assert!(two_at_once(&scene, &watched).await.is_empty());
             }
-            let services: BTreeSet<_> = watched.diary.notes(cleared).into_iter().collect();
+            let services: BTreeSet<_> = watched.events.notes(cleared).into_iter().collect();
             assert!(services.len() <= 1, "{services:?}");
-            let closed: Vec<CloseReason> = watched.diary.notes(|event| match &event.kind {
+            let closed: Vec<CloseReason> = watched.events.notes(|event| match &event.kind {
                 EventKind::Pool(PoolEvent::ConnectionClosed { reason, .. }) => Some(*reason),
                 _ => None,
             });
@@ -154,8 +154,8 @@ fn a_balancer_without_services_is_survived() {
         }
         scene.pause(100).await;
         assert!(watched.find().await.expect("a reply").is_some());
-        let changes = watched.diary.count(server_changed);
-        assert_eq!(changes, 1, "{:#?}", watched.diary.names());
+        let changes = watched.events.count(server_changed);
+        assert_eq!(changes, 1, "{:#?}", watched.events.names());
         watched.end().await;
     });
 }

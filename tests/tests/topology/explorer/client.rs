@@ -192,13 +192,13 @@ impl Clients {
     }
 
     fn play(&self, bench: &mut Bench, server: usize, news: News) -> Found {
-        let ping = Duration::from_millis(1);
+        let round_trip = Duration::from_millis(1);
         match news {
             News::Hello(reply) => {
                 let reply = &self.replies[reply.0];
-                bench.ask(&address(server), Some(reply), ping, false)
+                bench.ask(&address(server), Some(reply), round_trip, false)
             }
-            News::Nobody => bench.ask(&address(server), None, ping, false),
+            News::Nobody => bench.ask(&address(server), None, round_trip, false),
             News::Handshake(reply) => {
                 let known = life(bench, server, Age::Current);
                 bench.handshake(&known, &self.replies[reply.0])

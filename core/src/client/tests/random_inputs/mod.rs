@@ -143,7 +143,7 @@ fn command(kind: u8) -> Command {
 fn extra() -> impl Strategy<Value = Extra> {
     prop_oneof![
         2 => Just(Extra::Nothing),
-        1 => Just(Extra::Login),
+        1 => Just(Extra::Authentication),
         1 => Just(Extra::Selector),
     ]
 }
@@ -177,13 +177,13 @@ fn finish(exchange: &mut Exchange, outcome: u8) -> Outcome {
 enum Extra {
     Nothing,
     /// The servers require authentication.
-    Login,
+    Authentication,
     /// The application has a server selector.
     Selector,
 }
 
 fn begin(monitoring: Monitoring, extra: Extra, seed: u8) -> Play {
-    let user = if extra == Extra::Login {
+    let user = if extra == Extra::Authentication {
         "user:pencil@"
     } else {
         ""
@@ -253,7 +253,7 @@ proptest! {
 fn the_servers_of_the_random_test_know_the_password() {
     // If the servers did not know it, the random tests would run no operation of an authenticated
     // client.
-    let mut play = begin(Monitoring::Background, Extra::Login, 0);
+    let mut play = begin(Monitoring::Background, Extra::Authentication, 0);
     let (which, hello) = (0, u8::MAX);
     for _ in 0..3 {
         let (kind, timeout) = (0, None);

@@ -18,7 +18,7 @@ const SERVER_KEYS: [&str; 3] = [
 
 /// The server's side of one SCRAM conversation.
 #[derive(Clone, Debug)]
-struct Login {
+struct Conversation {
     /// The messages that both sides sign, without the client's last message.
     messages: String,
     /// The index of the salt in `SALTS`.
@@ -28,7 +28,7 @@ struct Login {
 /// The SCRAM conversations on the connections of all servers.
 #[derive(Default)]
 pub(super) struct Servers {
-    logins: BTreeMap<SocketId, Login>,
+    conversations: BTreeMap<SocketId, Conversation>,
 }
 
 impl Servers {
@@ -60,7 +60,8 @@ impl Servers {
             let salt = usize::from(choice) % SALTS.len();
             let server = format!("r={nonce}server,s={},i={ITERATIONS}", SALTS[salt]);
             let messages = format!("{bare},{server}");
-            self.logins.insert(socket, Login { messages, salt });
+            self.conversations
+                .insert(socket, Conversation { messages, salt });
             hello.append(bson::cstr!("speculativeAuthenticate"), step(&server, false));
         }
         hello
@@ -68,15 +69,15 @@ impl Servers {
 
     /// Returns the last reply of a conversation: the server's signature, or an error.
     fn last(&self, socket: SocketId, last: &str, choice: u8) -> RawDocumentBuf {
-        let login = &self.logins[&socket];
+        let conversation = &self.conversations[&socket];
         let (without_proof, _) = last.split_once(",p=").expect("a proof");
-        let signed = format!("{},{without_proof}", login.messages);
+        let signed = format!("{},{without_proof}", conversation.messages);
         match choice {
             0 => rawdoc! { "ok": 0, "code": 18, "errmsg": "Authentication failed." },
             1 => step("v=bm8gc2lnbmF0dXJlIG9mIG1pbmU=", true),
             2 => rawdoc! { "ok": 0, "code": 91, "errmsg": "going away" },
             _ => {
-                let signature = hmac(SERVER_KEYS[login.salt], signed.as_bytes());
+                let signature = hmac(SERVER_KEYS[conversation.salt], signed.as_bytes());
                 step(&format!("v={}", BASE64.encode(signature)), true)
             }
         }

@@ -335,7 +335,7 @@ fn finish(exchange: &mut Exchange, purpose: Purpose, outcome: u8) -> Outcome {
         10 => overloaded(),
         12 => {
             exchange.sent(exchange.output().len());
-            let message = "the reply did not come";
+            let message = "the reply did not arrive";
             return Outcome::Failed(Error::timeout(crate::error::Wait::Exchange, message));
         }
         13 => return answer_oddly(exchange, &cursor_reply(5, batch), 1, &[]),

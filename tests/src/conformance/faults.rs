@@ -1,10 +1,10 @@
 //! Tests of pool connections that are reset, that stall, or whose peer disappears, in each phase of
-//! a connection. A [`Proxy`] on real sockets causes the trouble. The monitor's connection has none,
+//! a connection. A [`Proxy`] on real sockets causes the fault. The monitor's connection has none,
 //! so that only the pool is affected.
 
 use super::{
     Host, SLACK, SOON, Stepper, builder, find, pause,
-    server::{Gate, Proxy, Server, Step, Trouble, answer},
+    server::{Fault, Gate, Proxy, Server, Step, answer},
     things, until, within,
 };
 use bson::doc;
@@ -29,7 +29,7 @@ const LARGE: usize = 300_000;
 
 /// Counts the pool events of a client.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Counts>>);
+struct PoolEventCounts(Arc<Mutex<Counts>>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
@@ -37,15 +37,15 @@ struct Counts {
     clears: usize,
 }
 
-impl Told {
+impl PoolEventCounts {
     fn counts(&self) -> Counts {
         *self.0.lock().expect("no panic")
     }
 
     fn client<H: Host>(&self, uri: &str) -> Client<H::R> {
-        let told = self.clone();
+        let events = self.clone();
         let listener = move |event: &Event| {
-            let mut counts = told.0.lock().expect("no panic");
+            let mut counts = events.0.lock().expect("no panic");
             match &event.kind {
                 EventKind::Pool(PoolEvent::Cleared { .. }) => counts.clears += 1,
                 EventKind::Pool(PoolEvent::ConnectionReady { .. }) => counts.ready += 1,
@@ -61,22 +61,22 @@ impl Told {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     /// TCP, TLS and `hello`.
-    Greeting,
-    Login,
+    Handshake,
+    Authentication,
     Exchange,
 }
 
 /// A deployment that requires TLS and authentication, a proxy for it, and a client. The client's
 /// pool has one connection, which is replaced before each exchange because of `maxIdleTimeMS`.
-struct Guarded<R: Runtime> {
+struct Secured<R: Runtime> {
     _deployment: Embedded,
     proxy: Proxy,
     client: Client<R>,
-    told: Told,
+    events: PoolEventCounts,
     last_id: i32,
 }
 
-impl<R: Runtime> Guarded<R> {
+impl<R: Runtime> Secured<R> {
     async fn new<H: Host<R = R>>() -> Self {
         let mut options = ServeOptions::standalone();
         options.tls = true;
@@ -90,12 +90,12 @@ impl<R: Runtime> Guarded<R> {
         let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=60000&retryReads=false\
                        &retryWrites=false&maxPoolSize=1&maxIdleTimeMS=1&connectTimeoutMS=1000\
                        &socketTimeoutMS=1000";
-        let told = Told::default();
+        let events = PoolEventCounts::default();
         let mut this = Self {
             _deployment: deployment,
             proxy,
-            client: told.client::<H>(&format!("{uri}&{options}")),
-            told,
+            client: events.client::<H>(&format!("{uri}&{options}")),
+            events,
             last_id: 0,
         };
         this.exchange::<H>().await.expect("all is well");
@@ -117,70 +117,66 @@ impl<R: Runtime> Guarded<R> {
         within::<H, _>(SOON, "an exchange", call).await
     }
 
-    /// Runs an exchange whose connection has a trouble, and checks whether the pool was cleared.
+    /// Runs an exchange whose connection has a fault, and checks whether the pool was cleared.
     /// Returns the phase in which the exchange failed, and the error.
-    async fn suffer<H: Host<R = R>>(&mut self, trouble: Trouble) -> (Phase, Error) {
+    async fn exchange_with_fault<H: Host<R = R>>(&mut self, fault: Fault) -> (Phase, Error) {
         self.client.flush_events().await;
-        let (before, met) = (self.told.counts(), self.proxy.troubles_met());
-        self.proxy.trouble_next(trouble);
+        let (before, before_fault) = (self.events.counts(), self.proxy.faults_begun());
+        self.proxy.fail_next(fault);
         let result = self.exchange::<H>().await;
-        assert_eq!(self.proxy.troubles_met(), met + 1, "{trouble:?}");
-        let error = result.expect_err("the connection is in trouble");
+        assert_eq!(self.proxy.faults_begun(), before_fault + 1, "{fault:?}");
+        let error = result.expect_err("the connection has a fault");
         self.client.flush_events().await;
-        let after = self.told.counts();
+        let after = self.events.counts();
         let is_overload = error.has_label(&Label::SystemOverloadedError);
         let phase = match (is_overload, after.ready > before.ready) {
-            (true, false) => Phase::Greeting,
-            (false, false) => Phase::Login,
+            (true, false) => Phase::Handshake,
+            (false, false) => Phase::Authentication,
             (false, true) => Phase::Exchange,
-            (true, true) => unreachable!("{trouble:?}: {error:?}"),
+            (true, true) => unreachable!("{fault:?}: {error:?}"),
         };
         let clears = match phase {
             // A network error during TCP, TLS or `hello` is a sign of overload and does not clear
             // the pool (CMAP-44).
-            Phase::Greeting => 0,
-            Phase::Login => 1,
+            Phase::Handshake => 0,
+            Phase::Authentication => 1,
             // A network error on an established connection clears the pool, a timeout does not
             // (CMAP-147).
             Phase::Exchange => usize::from(!error.is_timeout()),
         };
-        assert_eq!(
-            after.clears - before.clears,
-            clears,
-            "{trouble:?}: {error:?}"
-        );
+        assert_eq!(after.clears - before.clears, clears, "{fault:?}: {error:?}");
         self.exchange::<H>()
             .await
             .expect("another connection is well");
         (phase, error)
     }
 
-    /// Causes trouble in each phase, in both directions.
-    async fn suffer_everywhere<H: Host<R = R>>(
+    /// Causes a fault in each phase, in both directions.
+    async fn fail_in_each_phase<H: Host<R = R>>(
         &mut self,
-        troubles: [fn(usize) -> Trouble; 2],
+        faults: [fn(usize) -> Fault; 2],
         is_expected: fn(&Error) -> bool,
     ) {
         // Per direction: byte counts within the TLS handshake and within a request or reply, and
         // the byte count at which the search for the beginning of authentication starts.
         const PLACES: [([usize; 3], usize); 2] =
             [([0, 300, LARGE / 2], 780), ([10, 400, LARGE / 2], 1_400)];
-        for (trouble, (places, login)) in troubles.into_iter().zip(PLACES) {
+        for (fault, (places, authentication)) in faults.into_iter().zip(PLACES) {
             let mut phases = BTreeSet::new();
             for place in places {
-                let (phase, error) = self.suffer::<H>(trouble(place)).await;
-                assert!(is_expected(&error), "{:?}: {error:?}", trouble(place));
+                let (phase, error) = self.exchange_with_fault::<H>(fault(place)).await;
+                assert!(is_expected(&error), "{:?}: {error:?}", fault(place));
                 phases.insert(phase);
             }
-            for place in (login..login + 1_000).step_by(90) {
-                let (phase, error) = self.suffer::<H>(trouble(place)).await;
-                assert!(is_expected(&error), "{:?}: {error:?}", trouble(place));
+            for place in (authentication..authentication + 1_000).step_by(90) {
+                let (phase, error) = self.exchange_with_fault::<H>(fault(place)).await;
+                assert!(is_expected(&error), "{:?}: {error:?}", fault(place));
                 phases.insert(phase);
-                if phase >= Phase::Login {
+                if phase >= Phase::Authentication {
                     break;
                 }
             }
-            assert_eq!(phases.len(), 3, "{:?}: {phases:?}", trouble(login));
+            assert_eq!(phases.len(), 3, "{:?}: {phases:?}", fault(authentication));
         }
     }
 }
@@ -188,37 +184,37 @@ impl<R: Runtime> Guarded<R> {
 /// A connection is reset during TLS, `hello` or authentication, or within a request or a reply. The
 /// operation fails with the error, and the next operation gets another connection.
 pub async fn a_reset_in_any_phase_is_told<H: Host>() {
-    let mut guarded = Guarded::new::<H>().await;
-    let troubles: [fn(usize) -> Trouble; 2] = [Trouble::ResetUp, Trouble::ResetDown];
+    let mut secured = Secured::new::<H>().await;
+    let faults: [fn(usize) -> Fault; 2] = [Fault::ResetUp, Fault::ResetDown];
     let is_broken = |error: &Error| error.is_network() && !error.is_timeout();
-    guarded.suffer_everywhere::<H>(troubles, is_broken).await;
-    within::<H, _>(SLACK, "shutdown", guarded.client.shutdown()).await;
+    secured.fail_in_each_phase::<H>(faults, is_broken).await;
+    within::<H, _>(SLACK, "shutdown", secured.client.shutdown()).await;
 }
 
 /// A connection stalls in one of these phases. Until it is established, `connectTimeoutMS` ends the
 /// wait, and after that `socketTimeoutMS`.
 pub async fn a_stall_in_any_phase_costs_its_limit<H: Host>() {
-    let mut guarded = Guarded::new::<H>().await;
-    let troubles: [fn(usize) -> Trouble; 2] = [Trouble::StallUp, Trouble::StallDown];
-    guarded
-        .suffer_everywhere::<H>(troubles, Error::is_timeout)
+    let mut secured = Secured::new::<H>().await;
+    let faults: [fn(usize) -> Fault; 2] = [Fault::StallUp, Fault::StallDown];
+    secured
+        .fail_in_each_phase::<H>(faults, Error::is_timeout)
         .await;
-    within::<H, _>(SLACK, "shutdown", guarded.client.shutdown()).await;
+    within::<H, _>(SLACK, "shutdown", secured.client.shutdown()).await;
 }
 
 /// The peer disappears while an operation waits for its reply. The next check times out and
 /// interrupts the operation. When the peer is back, operations succeed again.
 pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
-        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        Some(1) => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
         _ => answer(request),
     });
     let proxy = Proxy::to(server.place().expect("it has an address"));
     let options = "heartbeatFrequencyMS=500&connectTimeoutMS=300&retryReads=false";
-    let told = Told::default();
-    let client = told.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
+    let events = PoolEventCounts::default();
+    let client = events.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
     find(&client, 0).await.expect("a reply");
     let things = things(&client);
     let mut waits = Stepper::new(things.find_one(doc! { "n": 1 }));
@@ -240,7 +236,7 @@ pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
     let is_told = matches!(error.kind(), ErrorKind::Interrupted { .. });
     assert!(is_told, "{error:?}");
     client.flush_events().await;
-    assert_eq!(told.counts().clears, 1);
+    assert_eq!(events.counts().clears, 1);
     let lost = things.find_one(doc! { "n": 2 }).timeout(SLACK / 5);
     lost.await.expect_err("there is nobody");
     proxy.lose(false);
@@ -255,15 +251,15 @@ pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
 /// work. Connecting succeeds again once the server accepts connections.
 pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     let gate = Gate::new();
-    let held = gate.clone();
+    let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
-        Some(1) => [vec![Step::Hold(held.clone())], answer(request)].concat(),
+        Some(1) => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
         _ => answer(request),
     });
     let proxy = Proxy::narrow(server.place().expect("it has an address"));
     let options = "heartbeatFrequencyMS=60000&connectTimeoutMS=200&retryReads=false";
-    let told = Told::default();
-    let client = told.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
+    let events = PoolEventCounts::default();
+    let client = events.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
     find(&client, 0).await.expect("a reply");
     proxy.shut(true);
     // Fills the backlog. One connection may still be accepted, which makes room for another.
@@ -301,7 +297,7 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     let found = within::<H, _>(SOON, "the reply", end).await;
     assert_eq!(found, Ok(Some(doc! { "n": 1 })));
     client.flush_events().await;
-    assert_eq!(told.counts().clears, 0);
+    assert_eq!(events.counts().clears, 0);
     proxy.shut(false);
     drop(waiting);
     // The system repeats its connection requests at its own intervals, so this takes several finds.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The reason for the failure of a check out or for an interruption.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum FailureReason {
     /// An error with this text, which is that of the specification or of the cause.
     Text(String),
     /// The pool was never ready. The specification has no text for this case.
@@ -21,7 +21,7 @@ pub enum Why {
     Misuse,
 }
 
-impl Why {
+impl FailureReason {
     /// Returns the reason for an error of the machine. Fails if an error of the pool lacks the
     /// pool's address (CMAP-141 to CMAP-143).
     pub fn of(error: &Error, address: &Address) -> Result<Self, String> {
@@ -48,7 +48,7 @@ impl Why {
     missing_docs,
     reason = "named like the events and actions of the machine"
 )]
-pub enum Said {
+pub enum Output {
     PoolCreated,
     PoolReady,
     PoolCleared { interrupt: bool },
@@ -58,17 +58,17 @@ pub enum Said {
     Ready(u64, Duration),
     Closed(u64, CloseReason),
     Started,
-    Failed(CheckOutFailure, Why, Duration),
+    Failed(CheckOutFailure, FailureReason, Duration),
     CheckedOut(u64, Duration),
     CheckedIn(u64),
     Open(u64),
     Close(u64),
     Grant(u64, u64),
-    Fail(u64, Why),
-    Interrupt(u64, Why),
+    Fail(u64, FailureReason),
+    Interrupt(u64, FailureReason),
 }
 
-impl Said {
+impl Output {
     /// Returns the output for an action of the machine. Fails if an event lacks the pool's address
     /// (CMAP-113 and following), or if a failure has no error.
     pub fn of(action: &Action<u64>, address: &Address) -> Result<Self, String> {
@@ -86,9 +86,11 @@ impl Said {
                 }
                 Self::Grant(request.0, *content)
             }
-            Action::Fail { request, error } => Self::Fail(request.0, Why::of(error, address)?),
+            Action::Fail { request, error } => {
+                Self::Fail(request.0, FailureReason::of(error, address)?)
+            }
             Action::Interrupt { connection, error } => {
-                Self::Interrupt(connection.number(), Why::of(error, address)?)
+                Self::Interrupt(connection.number(), FailureReason::of(error, address)?)
             }
             other => return Err(format!("{other:?} is not known")),
         })
@@ -141,7 +143,7 @@ impl Said {
                 let Some(error) = error else {
                     return Err(format!("{event:?} has no error"));
                 };
-                Self::Failed(*reason, Why::of(error, expected)?, *duration)
+                Self::Failed(*reason, FailureReason::of(error, expected)?, *duration)
             }
             PoolEvent::CheckedOut {
                 connection,
@@ -174,22 +176,22 @@ fn number(id: ObjectId) -> Result<u8, String> {
 
 /// Outputs that come one directly after the other.
 #[derive(Clone, Debug)]
-struct Phrase {
-    words: Vec<Said>,
-    /// The indices of the phrases of the same stage that come before this one.
+struct OutputGroup {
+    outputs: Vec<Output>,
+    /// The indices of the groups of the same stage that come before this one.
     after: Vec<usize>,
 }
 
-/// All outputs after one input, in stages that come one after the other. The phrases of a stage may
+/// All outputs after one input, in stages that come one after the other. The groups of a stage may
 /// come in any order, except for `after`.
 #[derive(Clone, Debug, Default)]
-pub struct Speech(Vec<Vec<Phrase>>);
+pub struct Outputs(Vec<Vec<OutputGroup>>);
 
-impl Speech {
+impl Outputs {
     /// Adds outputs in a stage of their own.
-    pub(super) fn then(&mut self, words: impl Into<Vec<Said>>) {
+    pub(super) fn then(&mut self, outputs: impl Into<Vec<Output>>) {
         self.stage();
-        self.also(words, Vec::new());
+        self.also(outputs, Vec::new());
     }
 
     /// Begins a stage, which comes after all outputs so far.
@@ -197,48 +199,50 @@ impl Speech {
         self.0.push(Vec::new());
     }
 
-    /// Adds a phrase to the current stage. Returns its index in the stage.
-    pub(super) fn also(&mut self, words: impl Into<Vec<Said>>, after: Vec<usize>) -> usize {
+    /// Adds a group to the current stage. Returns its index in the stage.
+    pub(super) fn also(&mut self, outputs: impl Into<Vec<Output>>, after: Vec<usize>) -> usize {
         if self.0.is_empty() {
             self.stage();
         }
         let stage = self.0.last_mut().expect("there is one");
-        let words = words.into();
-        stage.push(Phrase { words, after });
+        let outputs = outputs.into();
+        stage.push(OutputGroup { outputs, after });
         stage.len() - 1
     }
 
     /// Removes the events, which the machine does not emit without subscribers.
     pub(super) fn without_events(&mut self) {
-        for phrase in self.0.iter_mut().flatten() {
-            phrase.words.retain(|said| !said.is_event());
+        for group in self.0.iter_mut().flatten() {
+            group.outputs.retain(|output| !output.is_event());
         }
     }
 
     /// Compares outputs of the machine with these, in any permitted order.
-    pub fn agrees(&self, mut said: &[Said]) -> Result<(), String> {
+    pub fn agrees(&self, mut outputs: &[Output]) -> Result<(), String> {
         for stage in &self.0 {
-            let mut heard = vec![false; stage.len()];
-            while heard.contains(&false) {
+            let mut matched = vec![false; stage.len()];
+            while matched.contains(&false) {
                 let next = (0..stage.len()).find(|&n| {
-                    let phrase = &stage[n];
-                    let turn = phrase.after.iter().all(|before| heard[*before]);
-                    !heard[n] && turn && said.starts_with(&phrase.words)
+                    let group = &stage[n];
+                    let turn = group.after.iter().all(|before| matched[*before]);
+                    !matched[n] && turn && outputs.starts_with(&group.outputs)
                 });
                 let Some(next) = next else {
-                    let missing = stage.iter().zip(&heard).filter(|(_, heard)| !**heard);
-                    let missing: Vec<_> = missing.map(|(phrase, _)| &phrase.words).collect();
-                    return Err(format!("the machine says {said:?}, the model {missing:?}"));
+                    let missing = stage.iter().zip(&matched).filter(|(_, matched)| !**matched);
+                    let missing: Vec<_> = missing.map(|(group, _)| &group.outputs).collect();
+                    return Err(format!(
+                        "the machine says {outputs:?}, the model {missing:?}"
+                    ));
                 };
-                heard[next] = true;
-                said = &said[stage[next].words.len()..];
+                matched[next] = true;
+                outputs = &outputs[stage[next].outputs.len()..];
             }
         }
-        if said.is_empty() {
+        if outputs.is_empty() {
             return Ok(());
         }
         Err(format!(
-            "the machine says {said:?}, of which the model knows nothing"
+            "the machine says {outputs:?}, of which the model knows nothing"
         ))
     }
 }

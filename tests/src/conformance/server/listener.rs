@@ -6,35 +6,35 @@ use onionskin_core::wire::{Header, Message, OpCode, Section, WireError};
 use onionskin_simulations::legacy::LegacyQuery;
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-/// Stops a listener that [`Door::serve`] started.
+/// Stops a listener that [`Listener::serve`] started.
 pub type Stop = Box<dyn Fn() + Send + Sync>;
 
 /// A listener that clients can connect to.
 ///
 /// Before [`serve`](Self::serve) is called, connections are accepted but get no replies. After the
 /// listener was dropped, connections are refused.
-pub trait Door: Send {
+pub trait Listener: Send {
     /// The address of the listener.
     fn address(&self) -> SocketAddr;
 
     /// Answers the requests of all clients until the returned [`Stop`] is called.
-    fn serve(self: Box<Self>, desk: Desk) -> Stop;
+    fn serve(self: Box<Self>, responder: Responder) -> Stop;
 }
 
 /// Answers requests by a script, and records them.
 #[derive(Clone)]
-pub struct Desk {
+pub struct Responder {
     pub(super) state: Arc<State>,
     pub(super) script: Script,
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Desk").finish_non_exhaustive()
     }
 }
 
-impl Desk {
+impl Responder {
     /// Returns the steps with which the script answers a frame of this connection.
     pub(super) fn answer(
         &self,
@@ -70,7 +70,7 @@ impl Desk {
             connection,
             earlier: self
                 .state
-                .look(|log| log.seen.iter().filter(|seen| seen.name == name).count()),
+                .with(|records| records.seen.iter().filter(|seen| seen.name == name).count()),
             name,
             body,
             documents,

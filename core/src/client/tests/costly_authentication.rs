@@ -20,7 +20,7 @@ struct Routers {
     /// Questions, each with the time at which it is answered.
     asked: Vec<(Instant, QuestionId, Question)>,
     /// The number of connections on which the router `costly` sent a salt.
-    logins: u8,
+    conversations: u8,
 }
 
 impl Routers {
@@ -35,7 +35,7 @@ impl Routers {
             now: Instant::ZERO,
             dialled: BTreeMap::new(),
             asked: Vec::new(),
-            logins: 0,
+            conversations: 0,
         };
         routers.client.open(routers.now);
         routers.run();
@@ -58,10 +58,10 @@ impl Routers {
             let text = std::str::from_utf8(payload).expect("text");
             let (_, nonce) = text.split_once(",r=").expect("a nonce");
             let is_costly = self.dialled[&socket].host() == "costly";
-            self.logins += u8::from(is_costly);
+            self.conversations += u8::from(is_costly);
             let salts = ["c2FsdDA=", "c2FsdDE=", "c2FsdDI=", "c2FsdDM=", "c2FsdDQ="];
             let (salt, iterations) = match is_costly {
-                true => (salts[usize::from(self.logins) % 5], MAX_ITERATIONS),
+                true => (salts[usize::from(self.conversations) % 5], MAX_ITERATIONS),
                 false => ("c2FsdDk=", 4096),
             };
             let first = format!("r={nonce}server,s={salt},i={iterations}");
@@ -129,7 +129,7 @@ impl Peer for Routers {
 }
 
 #[test]
-fn a_server_with_costly_logins_delays_no_other_server() {
+fn a_server_with_costly_authentication_delays_no_other_server() {
     let mut routers = Routers::new();
     // Each of the five connections to the costly server needs a key of its own.
     for _ in 0..5 {

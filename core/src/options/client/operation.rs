@@ -23,7 +23,7 @@ impl ClientOptions {
     ) -> Result<&mut Self, Error> {
         let concern = concern.into();
         if let Some(concern) = &concern {
-            concern.check()?;
+            concern.validate()?;
         }
         self.write_concern = concern;
         Ok(self)

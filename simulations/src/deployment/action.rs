@@ -16,13 +16,13 @@ pub enum Action {
     /// Refuse connections to this member from now on.
     StopListening(usize),
     /// Report an event among the members. The caller need not do anything.
-    Tell(Story),
+    Report(MemberEvent),
 }
 
 /// An event among the members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Story {
+pub enum MemberEvent {
     /// A member won an election.
     Elected {
         /// The number of the member.

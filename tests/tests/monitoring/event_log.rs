@@ -14,12 +14,12 @@ pub(crate) type Is = fn(&Event) -> bool;
 
 /// All events of a client so far.
 #[derive(Clone, Default)]
-pub(crate) struct Diary(Arc<Mutex<Vec<Event>>>);
+pub(crate) struct EventLog(Arc<Mutex<Vec<Event>>>);
 
-impl Diary {
+impl EventLog {
     pub(crate) fn listener(&self) -> EventListener {
-        let diary = self.clone();
-        Arc::new(move |event: &Event| diary.lock().push(event.clone()))
+        let events = self.clone();
+        Arc::new(move |event: &Event| events.lock().push(event.clone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
