@@ -7,8 +7,8 @@ pub const DEFAULT_PORT: u16 = 27017;
 
 /// The address of a server: a host and a port, or the path of a Unix domain socket.
 ///
-/// Host names are kept in lower case, so that addresses of the same server are equal (SDAM-20,
-/// SDAM-53). Cloning is cheap.
+/// Host names are kept in lower case, so that addresses of the same server are equal ([SDAM-20],
+/// [SDAM-53]). Cloning is cheap.
 ///
 /// ```
 /// use onionskin_core::address::Address;
@@ -18,6 +18,9 @@ pub const DEFAULT_PORT: u16 = 27017;
 /// assert_eq!("[::1]:27018".parse::<Address>()?.host(), "::1");
 /// # Ok::<(), onionskin_core::address::InvalidAddress>(())
 /// ```
+///
+/// [SDAM-20]: crate::requirements::discovery#SDAM-20
+/// [SDAM-53]: crate::requirements::discovery#SDAM-53
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
     /// A host name or IP literal, and a port.

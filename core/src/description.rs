@@ -11,7 +11,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 /// The tags of a server in the configuration of its replica set.
 pub type Tags = BTreeMap<String, String>;
 
-/// The type of a server (SDAM-12).
+/// The type of a server ([SDAM-12]).
+///
+/// [SDAM-12]: crate::requirements::discovery#SDAM-12
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerType {
     /// A mongod that is not a member of a replica set.
@@ -40,7 +42,10 @@ pub enum ServerType {
 }
 
 impl ServerType {
-    /// True for the types that hold data or give access to servers that do (SDAM-13, LB-20).
+    /// True for the types that hold data or give access to servers that do ([SDAM-13], [LB-20]).
+    ///
+    /// [SDAM-13]: crate::requirements::discovery#SDAM-13
+    /// [LB-20]: crate::requirements::load_balancers#LB-20
     #[must_use]
     pub const fn is_data_bearing(self) -> bool {
         matches!(
@@ -84,7 +89,9 @@ impl fmt::Display for ServerType {
     }
 }
 
-/// The type of a topology (SDAM-11).
+/// The type of a topology ([SDAM-11]).
+///
+/// [SDAM-11]: crate::requirements::discovery#SDAM-11
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TopologyType {
     /// One server: a direct connection, or a standalone.
@@ -132,8 +139,10 @@ impl fmt::Display for TopologyType {
     }
 }
 
-/// The id of a topology in events and logs (EVT-8). The adapter creates it, unique within the
+/// The id of a topology in events and logs ([EVT-8]). The adapter creates it, unique within the
 /// process.
+///
+/// [EVT-8]: crate::requirements::monitoring_events#EVT-8
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopologyId(pub ObjectId);
 
@@ -144,8 +153,11 @@ impl fmt::Display for TopologyId {
 }
 
 /// The id of a server while it is in the topology. An address that is removed and added again gets
-/// a new id, so that late replies for the former server are recognized and ignored (SDAM-66,
-/// SDAM-78).
+/// a new id, so that late replies for the former server are recognized and ignored ([SDAM-66],
+/// [SDAM-78]).
+///
+/// [SDAM-66]: crate::requirements::discovery#SDAM-66
+/// [SDAM-78]: crate::requirements::discovery#SDAM-78
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub u64);
 
@@ -156,7 +168,9 @@ impl fmt::Display for ServerId {
 }
 
 /// A position in the oplog of a replica set, as a server reports it in `lastWrite.opTime`. The
-/// driver does not interpret it (SDAM-50).
+/// driver does not interpret it ([SDAM-50]).
+///
+/// [SDAM-50]: crate::requirements::discovery#SDAM-50
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpTime {
     /// The time of the write: seconds, and a counter within the second.
@@ -165,13 +179,19 @@ pub struct OpTime {
     pub term: Option<i64>,
 }
 
-/// The state of one server by its last check (SDAM-15, table A.2.1). A description is never
-/// changed, only replaced (SDAM-122).
+/// The state of one server by its last check ([SDAM-15], table A.2.1). A description is never
+/// changed, only replaced ([SDAM-122]).
+///
+/// [SDAM-15]: crate::requirements::discovery#SDAM-15
+/// [SDAM-122]: crate::requirements::discovery#SDAM-122
 #[derive(Clone, Debug)]
 pub struct ServerDescription {
     /// The address to which the client connects. It can differ from the server's `me`.
     pub address: Address,
-    /// The error because of which the server is `Unknown` (SDAM-16, SDAM-45).
+    /// The error because of which the server is `Unknown` ([SDAM-16], [SDAM-45]).
+    ///
+    /// [SDAM-16]: crate::requirements::discovery#SDAM-16
+    /// [SDAM-45]: crate::requirements::discovery#SDAM-45
     pub error: Option<Error>,
     /// The weighted moving average of the round trip time; `None` while the server is `Unknown`.
     pub round_trip_time: Option<Duration>,
@@ -205,8 +225,11 @@ pub struct ServerDescription {
     pub set_version: Option<i64>,
     /// The address of the member that this member considers the primary.
     pub primary: Option<Address>,
-    /// The time of the last update on the monotonic clock (SDAM-52), without a correction for
-    /// network latency (SDAM-51). `None` if the server was never checked.
+    /// The time of the last update on the monotonic clock ([SDAM-52]), without a correction for
+    /// network latency ([SDAM-51]). `None` if the server was never checked.
+    ///
+    /// [SDAM-52]: crate::requirements::discovery#SDAM-52
+    /// [SDAM-51]: crate::requirements::discovery#SDAM-51
     pub last_update_time: Option<Instant>,
     /// The lifetime of an unused server session, in minutes.
     pub logical_session_timeout_minutes: Option<i64>,
@@ -247,8 +270,10 @@ impl ServerDescription {
         }
     }
 
-    /// True if the descriptions are equal for events (SDAM-59). Table A.2.1 lists the fields that
+    /// True if the descriptions are equal for events ([SDAM-59]). Table A.2.1 lists the fields that
     /// count: all but round trip times, `lastWrite` and the time of the update.
+    ///
+    /// [SDAM-59]: crate::requirements::discovery#SDAM-59
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.address == other.address
@@ -298,7 +323,9 @@ impl fmt::Display for ServerDescription {
     }
 }
 
-/// The state of the deployment, by the last checks of its servers (SDAM-14).
+/// The state of the deployment, by the last checks of its servers ([SDAM-14]).
+///
+/// [SDAM-14]: crate::requirements::discovery#SDAM-14
 #[derive(Clone, Debug)]
 pub struct TopologyDescription {
     /// The id of the topology in events and logs.
@@ -317,11 +344,15 @@ pub struct TopologyDescription {
     /// The server descriptions by address. An unchanged description is shared by successive
     /// versions.
     pub servers: BTreeMap<Address, Arc<ServerDescription>>,
-    /// The message about an incompatible server (SDAM-60); `None` if the wire versions of all known
-    /// servers are supported.
+    /// The message about an incompatible server ([SDAM-60]); `None` if the wire versions of all
+    /// known servers are supported.
+    ///
+    /// [SDAM-60]: crate::requirements::discovery#SDAM-60
     pub compatibility_error: Option<String>,
     /// The smallest value of the data-bearing servers, in minutes; `None` if one of them has none
-    /// (SDAM-83).
+    /// ([SDAM-83]).
+    ///
+    /// [SDAM-83]: crate::requirements::discovery#SDAM-83
     pub logical_session_timeout_minutes: Option<i64>,
 }
 

@@ -49,8 +49,8 @@ pub(crate) struct Source {
 pub(crate) struct Interest {
     /// True if the system reported the socket as readable, and not everything was read since.
     pub(crate) is_readable: bool,
-    /// True if the system ever reported the socket as writable.
-    pub(crate) is_writable: bool,
+    /// True if the system ever reported the socket as ready for more output.
+    pub(crate) takes_more: bool,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
 }
@@ -235,7 +235,7 @@ impl Source {
             wakers[0] = interest.reader.take();
         }
         if ended || found.contains(PollFlags::OUT) {
-            interest.is_writable = true;
+            interest.takes_more = true;
             wakers[1] = interest.writer.take();
         }
         drop(interest);

@@ -79,7 +79,7 @@ impl BlockingStream {
 
     pub(crate) fn poll_connected(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
         let mut interest = lock(&self.source.interest);
-        if !interest.is_writable {
+        if !interest.takes_more {
             interest.writer = Some(context.waker().clone());
             drop(interest);
             self.executor.reactor.notify();

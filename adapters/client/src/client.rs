@@ -131,18 +131,22 @@ impl<R: Runtime> ClientBuilder<R> {
         self
     }
 
-    /// Adds the name of a library that wraps the driver to the client metadata (HELLO-43).
+    /// Adds the name of a library that wraps the driver to the client metadata ([HELLO-43]).
+    ///
+    /// [HELLO-43]: onionskin_core::requirements::handshake#HELLO-43
     pub fn driver_info(mut self, info: DriverInfo) -> Self {
         self.infos.push(info);
         self
     }
 
     /// Creates the client and starts it. Does not wait for a server: an operation returns the error
-    /// if no server can be reached (SDAM-33).
+    /// if no server can be reached ([SDAM-33]).
     ///
     /// Fails for invalid options. Fails with
     /// [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there is no runtime that can run
     /// the client.
+    ///
+    /// [SDAM-33]: onionskin_core::requirements::discovery#SDAM-33
     pub fn build(self) -> Result<Client<R>, Error> {
         let Self {
             mut runtime,

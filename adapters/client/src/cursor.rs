@@ -14,8 +14,8 @@ use std::{
 /// The documents of a query or an aggregation, fetched in batches. A cursor is a [`Stream`] of
 /// `Result<T>`.
 ///
-/// All methods need exclusive access, so no two calls run at once (LB-38). Behind a load balancer,
-/// a cursor also pins a connection until it is exhausted, closed or dropped (LB-30).
+/// All methods need exclusive access, so no two calls run at once ([LB-38]). Behind a load
+/// balancer, a cursor also pins a connection until it is exhausted, closed or dropped ([LB-30]).
 ///
 /// The time limit of the call that opened the cursor applies to that call and to all batches
 /// together. It is set by [`Find::timeout`](crate::Find::timeout) or
@@ -25,6 +25,9 @@ use std::{
 ///
 /// A cursor keeps its client open. If a cursor is dropped early, `killCursors` is sent in the
 /// background, with a limit of five seconds.
+///
+/// [LB-38]: onionskin_core::requirements::load_balancers#LB-38
+/// [LB-30]: onionskin_core::requirements::load_balancers#LB-30
 #[must_use = "a cursor gives its documents only when it is polled"]
 pub struct Cursor<R: Runtime, T> {
     batches: Batches<R>,

@@ -54,10 +54,15 @@ impl<R: Runtime> Database<R> {
     /// Runs a command and returns the reply of the server.
     ///
     /// The read preference is `primary` by default. Read concern and write concern are neither
-    /// added nor examined (RUN-2, RUN-17). The command is retried only if the server is overloaded
-    /// (RUN-21), and only if both `retryReads` and `retryWrites` are on (BP-3). The command must
-    /// not contain fields that the driver adds: `$db`, `lsid`, `$clusterTime` and
+    /// added nor examined ([RUN-2], [RUN-17]). The command is retried only if the server is
+    /// overloaded ([RUN-21]), and only if both `retryReads` and `retryWrites` are on ([BP-3]). The
+    /// command must not contain fields that the driver adds: `$db`, `lsid`, `$clusterTime` and
     /// `$readPreference`.
+    ///
+    /// [RUN-2]: onionskin_core::requirements::messages#RUN-2
+    /// [RUN-17]: onionskin_core::requirements::messages#RUN-17
+    /// [RUN-21]: onionskin_core::requirements::messages#RUN-21
+    /// [BP-3]: onionskin_core::requirements::retries#BP-3
     pub fn run_command(&self, command: Document) -> RunCommand<'_, R> {
         RunCommand {
             database: self,
@@ -92,7 +97,9 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
     /// with the server. Default: `timeoutMS` of the client; zero means no limit.
     ///
     /// The driver sends the remaining time as `maxTimeMS`. If the command contains this field
-    /// itself, the field occurs twice, and the behaviour of the server is undefined (RUN-24).
+    /// itself, the field occurs twice, and the behaviour of the server is undefined ([RUN-24]).
+    ///
+    /// [RUN-24]: onionskin_core::requirements::messages#RUN-24
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self

@@ -44,7 +44,9 @@ pub const MAX_QUEUED_EVENTS: usize = 10_000;
 pub const MAX_QUEUED_EVENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The maximum time for which a new socket waits until listeners were called for earlier events
-/// (EVT-18). Not configurable.
+/// ([EVT-18]). Not configurable.
+///
+/// [EVT-18]: onionskin_core::requirements::monitoring_events#EVT-18
 pub const MAX_EVENT_DELAY: Duration = Duration::from_millis(10);
 
 /// The maximum time for which a flush, and the shutdown of a client, wait for listeners.

@@ -21,7 +21,9 @@ use std::{
 ///
 /// The future keeps its client open. It can be dropped at any await point: the client then takes
 /// back its connection or its place in the wait queue. So a connection is always checked out for a
-/// scope and cannot be forgotten (CMAP-112).
+/// scope and cannot be forgotten ([CMAP-112]).
+///
+/// [CMAP-112]: onionskin_core::requirements::pool#CMAP-112
 #[must_use = "an operation does nothing unless it is awaited"]
 pub struct Execution<R: Runtime, P: Program> {
     /// The client, which stays open until the operation is over.

@@ -14,7 +14,7 @@
 //!
 //! Create a client within a tokio runtime whose I/O and time drivers are enabled. Its tasks run on
 //! that runtime, and its operations can be awaited and dropped anywhere. Outside of a runtime,
-//! creating a client fails with [`ErrorKind::Runtime`].
+//! creating a client fails with [`ErrorKind::Runtime`](error::ErrorKind::Runtime).
 //!
 //! When the runtime of a client ends, its operations fail with the same kind. So tests with a
 //! runtime of their own (`#[tokio::test]`) need a client of their own. A runtime of the current

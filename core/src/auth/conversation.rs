@@ -18,7 +18,10 @@ use std::fmt;
 /// The next step of a conversation.
 pub enum Step {
     /// Send a command, and pass the reply to [`Conversation::handle_reply`]. The command must not
-    /// be compressed (AUTH-21) or shown in events and logs (AUTH-22).
+    /// be compressed ([AUTH-21]) or shown in events and logs ([AUTH-22]).
+    ///
+    /// [AUTH-21]: crate::requirements::authentication#AUTH-21
+    /// [AUTH-22]: crate::requirements::authentication#AUTH-22
     Send {
         /// The database to which the command goes.
         database: String,
@@ -129,8 +132,10 @@ pub struct Conversation {
 impl Conversation {
     /// Returns a conversation for `credential`, with nonces from `random`.
     ///
-    /// Fails if the credential lacks a field that its mechanism requires (AUTH-9), or if this
+    /// Fails if the credential lacks a field that its mechanism requires ([AUTH-9]), or if this
     /// driver does not have the mechanism.
+    ///
+    /// [AUTH-9]: crate::requirements::authentication#AUTH-9
     pub fn new(credential: &Credential, random: &mut Random) -> Result<Self> {
         let mut scram = |hash| scram(hash, credential, random);
         let (machine, fallback) = match credential.mechanism {
@@ -172,7 +177,9 @@ impl Conversation {
     /// `saslSupportedMechs` of that reply. `speculative_reply` is its field
     /// `speculativeAuthenticate`.
     ///
-    /// Unknown names in `mechanisms` are ignored (AUTH-26).
+    /// Unknown names in `mechanisms` are ignored ([AUTH-26]).
+    ///
+    /// [AUTH-26]: crate::requirements::authentication#AUTH-26
     pub fn handle_hello(
         &mut self,
         mechanisms: Option<&[String]>,
@@ -216,13 +223,18 @@ impl Conversation {
     }
 
     /// Returns the value of `saslSupportedMechs` for the handshake. `None` if the credential has a
-    /// mechanism (AUTH-24).
+    /// mechanism ([AUTH-24]).
+    ///
+    /// [AUTH-24]: crate::requirements::authentication#AUTH-24
     #[must_use]
     pub fn sasl_supported_mechs(&self) -> Option<String> {
         self.sasl_supported_mechs.clone()
     }
 
-    /// Returns the value of `speculativeAuthenticate` for the handshake (AUTH-32, HELLO-37).
+    /// Returns the value of `speculativeAuthenticate` for the handshake ([AUTH-32], [HELLO-37]).
+    ///
+    /// [AUTH-32]: crate::requirements::authentication#AUTH-32
+    /// [HELLO-37]: crate::requirements::handshake#HELLO-37
     #[must_use]
     pub fn speculative(&self) -> Option<RawDocumentBuf> {
         self.machine.speculative(&self.database)

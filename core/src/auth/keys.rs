@@ -25,7 +25,9 @@ pub(super) struct Keys {
 }
 
 /// The key of a cache entry: a digest of password, salt, iteration count and hash function
-/// (AUTH-36).
+/// ([AUTH-36]).
+///
+/// [AUTH-36]: crate::requirements::authentication#AUTH-36
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyName([u8; 32]);
 
@@ -56,7 +58,7 @@ impl KeyName {
 /// A derivation of keys from a password, which has not run yet.
 ///
 /// The server chooses the iteration count, and so the duration, up to
-/// [`MAX_ITERATIONS`](super::MAX_ITERATIONS). The core therefore gives the derivation to the shell,
+/// `MAX_ITERATIONS`. The core therefore gives the derivation to the shell,
 /// which runs it where it delays nothing else and passes the keys back.
 pub struct KeyDerivation {
     name: KeyName,

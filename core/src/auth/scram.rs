@@ -17,7 +17,9 @@ use md5::{Digest, Md5};
 use zeroize::Zeroizing;
 
 /// The minimum iteration count. A server that asks for fewer iterations is refused, because an
-/// attacker could guess the password from the proof (AUTH-56).
+/// attacker could guess the password from the proof ([AUTH-56]).
+///
+/// [AUTH-56]: crate::requirements::authentication#AUTH-56
 pub const MIN_ITERATIONS: u32 = 4096;
 
 /// The maximum iteration count. A server that asks for more iterations is refused, because the

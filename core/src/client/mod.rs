@@ -1,24 +1,26 @@
 //! The client of the core: its parts, and the loop that carries orders between them.
 //!
-//! The parts do not see each other. The client gives each input to the part that it concerns. Parts
-//! answer with orders, and a loop in `routing.rs` carries the orders out until there are none.
-//!
-//! An attempt of an operation has three steps. `begin.rs` selects a server and checks out a
-//! connection. `begin_exchange.rs` makes an [`Exchange`](crate::operation::Exchange) of the
-//! connection and the operation. `end.rs` judges the outcome and checks the connection in. The
-//! bytes of the request and the reply move in the exchange, outside of the client.
+//! The client consists of six parts, which do not use each other. The client gives each input to
+//! the part that it concerns. A part answers with orders, and a loop in `routing.rs` carries the
+//! orders out until there are none.
 //!
 //! | part | type | file |
 //! |---|---|---|
-//! | topology | [`Sdam`] | `sdam/` |
+//! | topology | `Sdam` | `sdam/` |
 //! | pools | `Pools` | `pools.rs`, `pool/` |
 //! | connections | `Connections` | `connections.rs`, `connection/` |
 //! | pinned connections | `Pins` | `pins.rs` |
 //! | operations | `Operations` | `operations.rs` |
-//! | sessions | [`Sessions`] | `session/` |
 //! | questions | `Questions` | `questions.rs` |
-//! | timers | `Timers` | `time/timers.rs` |
-//! | server choice | `Choice`, `Scanning` | `choice.rs`, `scanning.rs`, `selection/` |
+//!
+//! Beside the parts, the client has tables of sessions (`session/`) and timers (`time/timers.rs`),
+//! which give no orders, and server selection (`choice.rs`, `scanning.rs`, `selection/`), which
+//! reads the topology and the pools, and starts scans.
+//!
+//! An attempt of an operation has three steps. `begin.rs` selects a server and checks out a
+//! connection. `begin_exchange.rs` makes an [`Exchange`](crate::operation::Exchange) of the
+//! connection and the operation. `end.rs` decides about the outcome and checks the connection in.
+//! The bytes of the request and the reply move in the exchange, outside of the client.
 
 mod action;
 mod begin;
@@ -193,12 +195,16 @@ impl Client {
         }
     }
 
-    /// Appends a library that wraps the driver to the client metadata of handshakes (HELLO-47).
+    /// Appends a library that wraps the driver to the client metadata of handshakes ([HELLO-47]).
     ///
     /// Only connections that are dialled from now on send the new metadata. Nothing is sent on
-    /// existing connections, and no connection is opened or closed (HELLO-48). An info whose name,
-    /// version and platform were all given before is not appended again (HELLO-49). Fails if the
-    /// info is not valid ([`DriverInfo::validate`]).
+    /// existing connections, and no connection is opened or closed ([HELLO-48]). An info whose
+    /// name, version and platform were all given before is not appended again ([HELLO-49]). Fails
+    /// if the info is not valid ([`DriverInfo::validate`]).
+    ///
+    /// [HELLO-47]: crate::requirements::handshake#HELLO-47
+    /// [HELLO-48]: crate::requirements::handshake#HELLO-48
+    /// [HELLO-49]: crate::requirements::handshake#HELLO-49
     pub fn append_metadata(&mut self, info: &DriverInfo) -> Result<(), Error> {
         if self.settings.metadata.append(info)? {
             let handshake = Arc::make_mut(&mut self.settings.handshake);

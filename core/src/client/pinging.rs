@@ -15,8 +15,11 @@ use crate::{
 };
 use std::time::Duration;
 
-/// `socketCheckIntervalMS`: how long a connection is idle before it is pinged (SEL-7, SEL-72). 5
-/// seconds; not an option.
+/// `socketCheckIntervalMS`: how long a connection is idle before it is pinged ([SEL-7], [SEL-72]).
+/// 5 seconds; not an option.
+///
+/// [SEL-7]: crate::requirements::server_selection#SEL-7
+/// [SEL-72]: crate::requirements::server_selection#SEL-72
 pub const SOCKET_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Client {

@@ -9,7 +9,9 @@ use crate::{
 use bson::oid::ObjectId;
 
 /// Facts from the hello reply of the connection itself. They limit what may be sent on the
-/// connection (SDAM-125).
+/// connection ([SDAM-125]).
+///
+/// [SDAM-125]: crate::requirements::discovery#SDAM-125
 #[derive(Clone, Debug)]
 pub struct ConnectionFacts {
     /// The client that made the connection. The other ids are valid for this client only.
@@ -39,7 +41,9 @@ pub struct ConnectionFacts {
     /// True if the server supports sessions.
     pub has_sessions: bool,
     /// True if the client has a credential, but this connection is not authenticated. Its server is
-    /// an arbiter, which has no users (AUTH-16).
+    /// an arbiter, which has no users ([AUTH-16]).
+    ///
+    /// [AUTH-16]: crate::requirements::authentication#AUTH-16
     pub is_unauthenticated: bool,
 }
 

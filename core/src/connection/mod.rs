@@ -68,7 +68,9 @@ impl ConnectionId {
     }
 
     /// Returns the number that events show: 1 for the first connection of the pool, and so on
-    /// (CMAP-21).
+    /// ([CMAP-21]).
+    ///
+    /// [CMAP-21]: crate::requirements::pool#CMAP-21
     #[must_use]
     pub const fn number(self) -> u64 {
         self.number

@@ -14,7 +14,9 @@ use std::{sync::Arc, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionPurpose {
     /// Checks of a server, or measurements of its round trip time. Such a connection never
-    /// authenticates (AUTH-13).
+    /// authenticates ([AUTH-13]).
+    ///
+    /// [AUTH-13]: crate::requirements::authentication#AUTH-13
     Monitor,
     /// Operations. An operation waits for the connection when it is begun.
     Operations,
@@ -31,10 +33,14 @@ pub struct HandshakeOptions {
     pub metadata: RawDocumentBuf,
     /// The credential to authenticate with; `None` for no authentication.
     pub credential: Option<Arc<Credential>>,
-    /// True if the handshake begins with the legacy hello (HELLO-4). False with a server API
+    /// True if the handshake begins with the legacy hello ([HELLO-4]). False with a server API
     /// version or behind a load balancer.
+    ///
+    /// [HELLO-4]: crate::requirements::handshake#HELLO-4
     pub legacy_hello: bool,
-    /// True behind a load balancer. The hello then carries `loadBalanced: true` (HELLO-11).
+    /// True behind a load balancer. The hello then carries `loadBalanced: true` ([HELLO-11]).
+    ///
+    /// [HELLO-11]: crate::requirements::handshake#HELLO-11
     pub load_balanced: bool,
     /// The declared API version, which every command carries.
     pub server_api: Option<ServerApi>,
@@ -52,7 +58,10 @@ pub struct HandshakeOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Connecting to a proxy, or the conversation with the proxy. An error in this phase is no sign
-    /// of an overloaded server (CMAP-46, SOCKS-19).
+    /// of an overloaded server ([CMAP-46], [SOCKS-19]).
+    ///
+    /// [CMAP-46]: crate::requirements::pool#CMAP-46
+    /// [SOCKS-19]: crate::requirements::proxies#SOCKS-19
     Proxy,
     /// Connecting, the TLS handshake, or the first hello of the connection.
     Hello,

@@ -27,7 +27,9 @@ pub const MAX_ERROR_REPLY_BYTES: usize = 1024 * 1024;
 const MAX_VERSION_BYTES: usize = 256;
 
 /// The process that sent a reply, and the number of its state changes so far: the field
-/// `topologyVersion` (SDAM-55).
+/// `topologyVersion` ([SDAM-55]).
+///
+/// [SDAM-55]: crate::requirements::discovery#SDAM-55
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopologyVersion {
     /// An id of the server process, which changes when the process restarts.
@@ -84,7 +86,9 @@ pub struct CommandError {
     /// The field `topologyVersion`, which state change errors have.
     pub topology_version: Option<TopologyVersion>,
     /// The field `baseBackoffMS`: the base of the backoff that an overloaded server asks for.
-    /// `None` if it is absent or not positive (BP-6).
+    /// `None` if it is absent or not positive ([BP-6]).
+    ///
+    /// [BP-6]: crate::requirements::retries#BP-6
     pub base_backoff: Option<Duration>,
     /// The whole reply, shared by all copies of the error. `None` if the reply exceeds
     /// [`MAX_ERROR_REPLY_BYTES`], in server descriptions, and in events of sensitive commands.
@@ -164,7 +168,9 @@ pub struct WriteError {
     /// The error code of the server, for example 11000 for a duplicate key.
     pub code: i32,
     /// The error message of the server. Empty if the reply would have been too large with it
-    /// (MSG-33).
+    /// ([MSG-33]).
+    ///
+    /// [MSG-33]: crate::requirements::messages#MSG-33
     pub message: String,
     /// The field `errInfo`; `None` if it is absent, or exceeds [`MAX_DETAILS_BYTES`] or
     /// [`MAX_DETAILS_DEPTH`].

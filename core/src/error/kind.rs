@@ -188,7 +188,9 @@ pub enum ErrorKind {
     /// A server supports no wire version that this driver supports.
     Incompatible {
         /// The server, its wire version and the supported versions, in the words of the
-        /// specification (SDAM-60).
+        /// specification ([SDAM-60]).
+        ///
+        /// [SDAM-60]: crate::requirements::discovery#SDAM-60
         message: String,
     },
     /// Server discovery rejected the reply of a server, or removed the server from the topology.
@@ -197,24 +199,32 @@ pub enum ErrorKind {
         message: String,
     },
     /// The pool was cleared while the operation waited for a connection. The operation can be
-    /// retried (CMAP-142).
+    /// retried ([CMAP-142]).
+    ///
+    /// [CMAP-142]: crate::requirements::pool#CMAP-142
     PoolCleared {
         /// The message that the specification defines, with the error that caused the clear.
         message: String,
     },
-    /// The pool was closed (CMAP-141).
+    /// The pool was closed ([CMAP-141]).
+    ///
+    /// [CMAP-141]: crate::requirements::pool#CMAP-141
     PoolClosed {
         /// The message that the specification defines.
         message: String,
     },
-    /// No connection became available within the time limit of the wait queue (CMAP-143).
+    /// No connection became available within the time limit of the wait queue ([CMAP-143]).
+    ///
+    /// [CMAP-143]: crate::requirements::pool#CMAP-143
     WaitQueueTimeout {
         /// The message that the specification defines.
         message: String,
     },
     /// The pool was cleared while the operation used a connection, because a check of the server
-    /// timed out. The connection was closed; the operation can be retried (CMAP-97).
+    /// timed out. The connection was closed; the operation can be retried ([CMAP-97]).
     /// [`is_pool_cleared`](Error::is_pool_cleared) is true for this kind and for `PoolCleared`.
+    ///
+    /// [CMAP-97]: crate::requirements::pool#CMAP-97
     Interrupted {
         /// The message that the specification defines.
         message: String,

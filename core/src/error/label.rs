@@ -7,15 +7,23 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Label {
-    /// The write can be sent once more with the same transaction number (RW-13).
+    /// The write can be sent once more with the same transaction number ([RW-13]).
+    ///
+    /// [RW-13]: crate::requirements::retries#RW-13
     RetryableWriteError,
     /// The command can be retried, also if it is neither a retryable read nor a retryable write
-    /// (BP-1).
+    /// ([BP-1]).
+    ///
+    /// [BP-1]: crate::requirements::retries#BP-1
     RetryableError,
     /// The server is overloaded. The error changes neither the server description nor the pool
-    /// (CMAP-44).
+    /// ([CMAP-44]).
+    ///
+    /// [CMAP-44]: crate::requirements::pool#CMAP-44
     SystemOverloadedError,
-    /// The failed attempt wrote nothing (RW-26).
+    /// The failed attempt wrote nothing ([RW-26]).
+    ///
+    /// [RW-26]: crate::requirements::retries#RW-26
     NoWritesPerformed,
     /// The whole transaction can be retried.
     TransientTransactionError,

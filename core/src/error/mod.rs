@@ -125,8 +125,10 @@ impl Error {
         self
     }
 
-    /// Returns this error with the address of the server where it occurred (RR-20). A server that
+    /// Returns this error with the address of the server where it occurred ([RR-20]). A server that
     /// was set before is kept.
+    ///
+    /// [RR-20]: crate::requirements::retries#RR-20
     #[must_use]
     pub fn with_server(mut self, server: &Address) -> Self {
         if self.0.server.is_none() {
@@ -177,8 +179,10 @@ impl Error {
     }
 
     /// Returns the documents that an `insert_many` had inserted when it failed with this error
-    /// (RW-29). `None` for every other operation. `None` also if a document could not be encoded,
+    /// ([RW-29]). `None` for every other operation. `None` also if a document could not be encoded,
     /// because then nothing was sent.
+    ///
+    /// [RW-29]: crate::requirements::retries#RW-29
     #[must_use]
     pub fn partial_insert(&self) -> Option<&PartialInsert> {
         self.0.partial_insert.as_deref()
@@ -188,8 +192,11 @@ impl Error {
     ///
     /// For a write, this is the code of the first failed statement, for example 11000 for a
     /// duplicate key. If no statement failed, it is the code of the write concern error. Server
-    /// discovery does not use this method: it examines write concern errors (SDAM-93) and ignores
-    /// write errors (SDAM-94).
+    /// discovery does not use this method: it examines write concern errors ([SDAM-93]) and ignores
+    /// write errors ([SDAM-94]).
+    ///
+    /// [SDAM-93]: crate::requirements::discovery#SDAM-93
+    /// [SDAM-94]: crate::requirements::discovery#SDAM-94
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self.kind() {
@@ -202,7 +209,9 @@ impl Error {
     }
 
     /// Returns the base of the backoff that an overloaded server chose: `baseBackoffMS` of its
-    /// reply (BP-6). `None` if the reply has none.
+    /// reply ([BP-6]). `None` if the reply has none.
+    ///
+    /// [BP-6]: crate::requirements::retries#BP-6
     #[must_use]
     pub fn base_backoff(&self) -> Option<Duration> {
         match self.kind() {
@@ -227,9 +236,12 @@ impl Error {
 
     /// True if the pool was cleared while the operation waited for a connection or used one.
     ///
-    /// This covers the `PoolClearedError` of the specifications (CMAP-142) and the error of an
-    /// interrupted operation (CMAP-97). A retry is safe if the operation itself can be repeated
+    /// This covers the `PoolClearedError` of the specifications ([CMAP-142]) and the error of an
+    /// interrupted operation ([CMAP-97]). A retry is safe if the operation itself can be repeated
     /// safely.
+    ///
+    /// [CMAP-142]: crate::requirements::pool#CMAP-142
+    /// [CMAP-97]: crate::requirements::pool#CMAP-97
     #[must_use]
     pub fn is_pool_cleared(&self) -> bool {
         matches!(

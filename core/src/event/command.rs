@@ -51,7 +51,9 @@ macro_rules! command {
 }
 
 events! {
-    /// Events of commands. The documents of sensitive commands are empty (AUTH-22).
+    /// Events of commands. The documents of sensitive commands are empty ([AUTH-22]).
+    ///
+    /// [AUTH-22]: crate::requirements::authentication#AUTH-22
     #[derive(Clone, Debug)]
     pub enum CommandEvent {
         /// A command is about to be sent.

@@ -5,7 +5,9 @@ use crate::{address::Address, error::Error};
 use bson::oid::ObjectId;
 use std::{fmt, time::Duration};
 
-/// The pool options that differ from their defaults (CMAP-113). The other fields are `None`.
+/// The pool options that differ from their defaults ([CMAP-113]). The other fields are `None`.
+///
+/// [CMAP-113]: crate::requirements::pool#CMAP-113
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedPoolOptions {
     /// The option `maxPoolSize`.
@@ -31,8 +33,11 @@ impl Fields for ReportedPoolOptions {
     }
 }
 
-/// The reason why a connection was closed (CMAP-119). Log messages have a text for each reason
-/// (CMAP-139).
+/// The reason why a connection was closed ([CMAP-119]). Log messages have a text for each reason
+/// ([CMAP-139]).
+///
+/// [CMAP-119]: crate::requirements::pool#CMAP-119
+/// [CMAP-139]: crate::requirements::pool#CMAP-139
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CloseReason {
     /// The pool was cleared after the connection was created.
@@ -60,8 +65,11 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// The reason why a check out failed (CMAP-121). Log messages have a text for each reason
-/// (CMAP-140).
+/// The reason why a check out failed ([CMAP-121]). Log messages have a text for each reason
+/// ([CMAP-140]).
+///
+/// [CMAP-121]: crate::requirements::pool#CMAP-121
+/// [CMAP-140]: crate::requirements::pool#CMAP-140
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckOutFailure {
     /// The pool was closed.
@@ -96,8 +104,11 @@ macro_rules! connection {
 }
 
 events! {
-    /// Events of connections and connection pools (CMAP-113 to CMAP-123). The field `connection` is
-    /// the number of the connection in its pool, from 1.
+    /// Events of connections and connection pools ([CMAP-113] to [CMAP-123]). The field
+    /// `connection` is the number of the connection in its pool, from 1.
+    ///
+    /// [CMAP-113]: crate::requirements::pool#CMAP-113
+    /// [CMAP-123]: crate::requirements::pool#CMAP-123
     #[derive(Clone, Debug, PartialEq)]
     pub enum PoolEvent {
         /// A pool was created. A new pool is paused.
@@ -239,7 +250,10 @@ fn scope(service: Option<&ObjectId>, interrupt_in_use: bool) -> String {
 }
 
 impl PoolEvent {
-    /// Returns the address of the pool's server, which every event has (CMAP-113 to CMAP-123).
+    /// Returns the address of the pool's server, which every event has ([CMAP-113] to [CMAP-123]).
+    ///
+    /// [CMAP-113]: crate::requirements::pool#CMAP-113
+    /// [CMAP-123]: crate::requirements::pool#CMAP-123
     #[must_use]
     pub const fn address(&self) -> &Address {
         match self {

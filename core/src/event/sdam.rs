@@ -11,7 +11,9 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf};
 use std::{fmt, sync::Arc, time::Duration};
 
-/// The reason why a topology has no servers. Such a topology never gets servers again (SDAM-65).
+/// The reason why a topology has no servers. Such a topology never gets servers again ([SDAM-65]).
+///
+/// [SDAM-65]: crate::requirements::discovery#SDAM-65
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoServersCause {
@@ -46,10 +48,15 @@ macro_rules! heartbeat {
 }
 
 events! {
-    /// Events of server discovery and monitoring (EVT-12 to EVT-20).
+    /// Events of server discovery and monitoring ([EVT-12] to [EVT-20]).
+    ///
+    /// [EVT-12]: crate::requirements::monitoring_events#EVT-12
+    /// [EVT-20]: crate::requirements::monitoring_events#EVT-20
     #[derive(Clone, Debug)]
     pub enum SdamEvent {
-        /// The topology was created. This is the first event (EVT-12).
+        /// The topology was created. This is the first event ([EVT-12]).
+        ///
+        /// [EVT-12]: crate::requirements::monitoring_events#EVT-12
         TopologyOpening {
             /// The id of the topology.
             topology: TopologyId => "topologyId",
@@ -58,9 +65,13 @@ events! {
         log "Starting topology monitoring",
             "Starting monitoring for topology with ID {topologyId}";
 
-        /// The topology description changed (EVT-15). The first such event starts from a
-        /// description of type `Unknown` without servers (EVT-10), and the last one ends with such
-        /// a description (EVT-11).
+        /// The topology description changed ([EVT-15]). The first such event starts from a
+        /// description of type `Unknown` without servers ([EVT-10]), and the last one ends with
+        /// such a description ([EVT-11]).
+        ///
+        /// [EVT-15]: crate::requirements::monitoring_events#EVT-15
+        /// [EVT-10]: crate::requirements::monitoring_events#EVT-10
+        /// [EVT-11]: crate::requirements::monitoring_events#EVT-11
         TopologyDescriptionChanged {
             /// The id of the topology.
             topology: TopologyId => "topologyId",
@@ -74,7 +85,9 @@ events! {
             "Description changed for topology with ID {topologyId}. Previous description: \
              {previousDescription}. New description: {newDescription}";
 
-        /// The client was closed. This is the last event (EVT-17).
+        /// The client was closed. This is the last event ([EVT-17]).
+        ///
+        /// [EVT-17]: crate::requirements::monitoring_events#EVT-17
         TopologyClosed {
             /// The id of the topology.
             topology: TopologyId => "topologyId",
@@ -83,7 +96,9 @@ events! {
         log "Stopped topology monitoring",
             "Stopped monitoring for topology with ID {topologyId}";
 
-        /// A server was added to the topology. Its monitor starts after this event (EVT-13).
+        /// A server was added to the topology. Its monitor starts after this event ([EVT-13]).
+        ///
+        /// [EVT-13]: crate::requirements::monitoring_events#EVT-13
         ServerOpening {
             /// The id of the topology.
             topology: TopologyId => "topologyId",
@@ -94,8 +109,11 @@ events! {
         log "Starting server monitoring",
             "Starting monitoring for server {server} in topology with ID {topologyId}";
 
-        /// A server description changed. A new round trip time alone is no change (EVT-14). The
-        /// previous description always exists; at first it is of type `Unknown` (EVT-9).
+        /// A server description changed. A new round trip time alone is no change ([EVT-14]). The
+        /// previous description always exists; at first it is of type `Unknown` ([EVT-9]).
+        ///
+        /// [EVT-14]: crate::requirements::monitoring_events#EVT-14
+        /// [EVT-9]: crate::requirements::monitoring_events#EVT-9
         ServerDescriptionChanged {
             /// The id of the topology.
             topology: TopologyId => "topologyId",
@@ -119,7 +137,10 @@ events! {
         log "Stopped server monitoring",
             "Stopped monitoring for server {server} in topology with ID {topologyId}";
 
-        /// The topology has no servers, and no way to discover any. Operations will fail (SDAM-65).
+        /// The topology has no servers, and no way to discover any. Operations will fail
+        /// ([SDAM-65]).
+        ///
+        /// [SDAM-65]: crate::requirements::discovery#SDAM-65
         NoServers {
             /// The id of the topology.
             topology: TopologyId => "topologyId",
@@ -131,7 +152,9 @@ events! {
             "No server is left to be monitored in topology with ID {topologyId}: {reason}";
 
         /// A check of a server starts. If the check needs a new socket, this event precedes the
-        /// socket (EVT-18).
+        /// socket ([EVT-18]).
+        ///
+        /// [EVT-18]: crate::requirements::monitoring_events#EVT-18
         HeartbeatStarted {
             /// The id of the topology.
             topology: TopologyId => "topologyId",
@@ -148,7 +171,9 @@ events! {
         log "Server heartbeat started",
             concat!("Heartbeat started", heartbeat!());
 
-        /// A check succeeded: the server replied with `ok: 1` (EVT-19).
+        /// A check succeeded: the server replied with `ok: 1` ([EVT-19]).
+        ///
+        /// [EVT-19]: crate::requirements::monitoring_events#EVT-19
         HeartbeatSucceeded {
             /// The id of the topology.
             topology: TopologyId => "topologyId",
@@ -170,7 +195,9 @@ events! {
         log "Server heartbeat succeeded",
             concat!("Heartbeat succeeded in {durationMS} ms", heartbeat!(), ". Reply: {reply}");
 
-        /// A check failed (EVT-20).
+        /// A check failed ([EVT-20]).
+        ///
+        /// [EVT-20]: crate::requirements::monitoring_events#EVT-20
         HeartbeatFailed {
             /// The id of the topology.
             topology: TopologyId => "topologyId",

@@ -4,7 +4,9 @@ use super::table::{Fields, Millis, Visit, events};
 use crate::{address::Address, description::TopologyDescription, error::Error};
 use std::{sync::Arc, time::Duration};
 
-/// The fields that all events of one server selection have in common (SEL-62).
+/// The fields that all events of one server selection have in common ([SEL-62]).
+///
+/// [SEL-62]: crate::requirements::server_selection#SEL-62
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "unstable-machines"), non_exhaustive)]
 pub struct SelectionFacts {
@@ -40,8 +42,11 @@ macro_rules! selection {
 }
 
 events! {
-    /// Events of server selection (SEL-61). Each attempt of an operation selects a server. A
-    /// command that runs on the server of its cursor does not (SEL-2).
+    /// Events of server selection ([SEL-61]). Each attempt of an operation selects a server. A
+    /// command that runs on the server of its cursor does not ([SEL-2]).
+    ///
+    /// [SEL-61]: crate::requirements::server_selection#SEL-61
+    /// [SEL-2]: crate::requirements::server_selection#SEL-2
     #[derive(Clone, Debug)]
     pub enum SelectionEvent {
         /// A server selection starts.

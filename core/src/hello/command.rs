@@ -35,7 +35,9 @@ impl<'a> From<&'a ServerApi> for ServerApiFields<'a> {
 }
 
 impl ServerApiFields<'_> {
-    /// Appends the fields to a command (RUN-22).
+    /// Appends the fields to a command ([RUN-22]).
+    ///
+    /// [RUN-22]: crate::requirements::messages#RUN-22
     pub fn write(&self, document: &mut DocumentWriter<'_>) {
         document.str("apiVersion", self.version);
         if let Some(strict) = self.strict {
@@ -50,7 +52,7 @@ impl ServerApiFields<'_> {
 /// One hello command: a handshake if `metadata` is set, else a later check of a monitor.
 ///
 /// A command without metadata has no handshake fields: only `legacy`, `awaitable` and `server_api`
-/// have an effect (HELLO-10).
+/// have an effect ([HELLO-10]).
 ///
 /// ```
 /// use onionskin_core::{bson::DocumentWriter, hello::HelloCommand};
@@ -62,22 +64,36 @@ impl ServerApiFields<'_> {
 /// let expected = bson::rawdoc! { "hello": 1, "$db": "admin" };
 /// assert_eq!(bytes, expected.as_bytes());
 /// ```
+///
+/// [HELLO-10]: crate::requirements::handshake#HELLO-10
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HelloCommand<'a> {
-    /// True to use the legacy name with `helloOk: true` (HELLO-4). Has no effect with an API
-    /// version or a load balancer, which require the modern name (HELLO-3).
+    /// True to use the legacy name with `helloOk: true` ([HELLO-4]). Has no effect with an API
+    /// version or a load balancer, which require the modern name ([HELLO-3]).
+    ///
+    /// [HELLO-4]: crate::requirements::handshake#HELLO-4
+    /// [HELLO-3]: crate::requirements::handshake#HELLO-3
     pub legacy: bool,
-    /// True if the client runs with `loadBalanced=true` (HELLO-11).
+    /// True if the client runs with `loadBalanced=true` ([HELLO-11]).
+    ///
+    /// [HELLO-11]: crate::requirements::handshake#HELLO-11
     pub load_balanced: bool,
     /// The `client` document, for handshakes only.
     pub metadata: Option<&'a RawDocument>,
-    /// The compressors that the handshake announces, in order of preference (HELLO-12). An empty
+    /// The compressors that the handshake announces, in order of preference ([HELLO-12]). An empty
     /// slice is sent as an empty list.
+    ///
+    /// [HELLO-12]: crate::requirements::handshake#HELLO-12
     pub compressors: &'a [&'a str],
-    /// The user whose mechanisms the server must list, as "database.user" (AUTH-24). The user name
-    /// is not prepared with SASLprep (AUTH-25).
+    /// The user whose mechanisms the server must list, as "database.user" ([AUTH-24]). The user
+    /// name is not prepared with SASLprep ([AUTH-25]).
+    ///
+    /// [AUTH-24]: crate::requirements::authentication#AUTH-24
+    /// [AUTH-25]: crate::requirements::authentication#AUTH-25
     pub sasl_supported_mechs: Option<&'a str>,
-    /// The first authentication command, for speculative authentication (HELLO-36).
+    /// The first authentication command, for speculative authentication ([HELLO-36]).
+    ///
+    /// [HELLO-36]: crate::requirements::handshake#HELLO-36
     pub speculative_authenticate: Option<&'a RawDocument>,
     /// Makes the check awaitable: the server replies when its topology version differs from this
     /// one, or after this time.
@@ -87,7 +103,11 @@ pub struct HelloCommand<'a> {
 }
 
 impl HelloCommand<'_> {
-    /// Returns the name of the command: `hello`, or `isMaster` in legacy form (HELLO-1, HELLO-3).
+    /// Returns the name of the command: `hello`, or `isMaster` in legacy form ([HELLO-1],
+    /// [HELLO-3]).
+    ///
+    /// [HELLO-1]: crate::requirements::handshake#HELLO-1
+    /// [HELLO-3]: crate::requirements::handshake#HELLO-3
     #[must_use]
     pub const fn name(&self) -> &'static str {
         if self.is_legacy() {

@@ -9,9 +9,13 @@ const MAX_OS_TYPE_BYTES: usize = 32;
 /// Facts about the operating system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsFacts {
-    /// The field `os.type`, as `uname -s` prints it. Empty if unknown (HELLO-18).
+    /// The field `os.type`, as `uname -s` prints it. Empty if unknown ([HELLO-18]).
+    ///
+    /// [HELLO-18]: crate::requirements::handshake#HELLO-18
     pub kind: String,
-    /// The field `os.name`, for example "Debian GNU/Linux 13" (HELLO-19).
+    /// The field `os.name`, for example "Debian GNU/Linux 13" ([HELLO-19]).
+    ///
+    /// [HELLO-19]: crate::requirements::handshake#HELLO-19
     pub name: Option<String>,
     /// The field `os.architecture`, as `uname -m` prints it.
     pub architecture: Option<String>,
@@ -106,9 +110,11 @@ pub struct Environment {
 
 impl Environment {
     /// Returns the facts that the environment variables in `lookup` give. `docker_env_file` is true
-    /// if the root directory has a file `.dockerenv` (HELLO-28).
+    /// if the root directory has a file `.dockerenv` ([HELLO-28]).
     ///
     /// An empty variable counts as unset.
+    ///
+    /// [HELLO-28]: crate::requirements::handshake#HELLO-28
     pub fn from_lookup(
         lookup: impl Fn(&str) -> Option<String>,
         docker_env_file: bool,

@@ -8,8 +8,10 @@ use crate::{
 };
 use bson::{RawDocument, RawDocumentBuf};
 
-/// The maximum size of the `client` document in bytes, all overhead of BSON included (HELLO-32).
+/// The maximum size of the `client` document in bytes, all overhead of BSON included ([HELLO-32]).
 /// Servers close connections that exceed it.
+///
+/// [HELLO-32]: crate::requirements::handshake#HELLO-32
 pub const MAX_METADATA_BYTES: usize = 512;
 
 /// The maximum number of wrapping libraries. The names of more libraries would not fit into
@@ -17,16 +19,21 @@ pub const MAX_METADATA_BYTES: usize = 512;
 pub const MAX_DRIVER_INFOS: usize = 64;
 
 /// The separator between the driver's name, version or platform and those of wrapping libraries
-/// (HELLO-44).
+/// ([HELLO-44]).
+///
+/// [HELLO-44]: crate::requirements::handshake#HELLO-44
 pub const SEPARATOR: char = '|';
 
 const DRIVER_NAME: &str = "onionskin";
 const DRIVER_VERSION: &str = env!("CARGO_PKG_VERSION");
 const PLATFORM: &str = "Rust";
 
-/// A library that wraps the driver and appears in the client metadata (HELLO-43).
+/// A library that wraps the driver and appears in the client metadata ([HELLO-43]).
 ///
-/// An empty version or platform counts as unset (HELLO-46).
+/// An empty version or platform counts as unset ([HELLO-46]).
+///
+/// [HELLO-43]: crate::requirements::handshake#HELLO-43
+/// [HELLO-46]: crate::requirements::handshake#HELLO-46
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DriverInfo {
     /// The name of the library. Must not be empty.
@@ -48,7 +55,9 @@ impl DriverInfo {
     }
 
     /// Checks that the name is not empty and that no field contains the separator, with which one
-    /// library would look like two (HELLO-45).
+    /// library would look like two ([HELLO-45]).
+    ///
+    /// [HELLO-45]: crate::requirements::handshake#HELLO-45
     pub fn validate(&self) -> Result<()> {
         if self.name.is_empty() {
             return Err(Error::argument("the driver info needs a name"));
@@ -64,7 +73,10 @@ impl DriverInfo {
         Ok(())
     }
 
-    /// True if both give the same metadata (HELLO-46). Unlike in `==`, an empty text equals `None`.
+    /// True if both give the same metadata ([HELLO-46]). Unlike in `==`, an empty text equals
+    /// `None`.
+    ///
+    /// [HELLO-46]: crate::requirements::handshake#HELLO-46
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         self.key() == other.key()
@@ -101,16 +113,20 @@ pub struct ClientMetadata {
 
 impl ClientMetadata {
     /// Returns the metadata of the application, the driver, the libraries in `infos` and the
-    /// environment. There is no default for the application name (HELLO-16). Duplicates in `infos`
-    /// are dropped (HELLO-49).
+    /// environment. There is no default for the application name ([HELLO-16]). Duplicates in
+    /// `infos` are dropped ([HELLO-49]).
     ///
-    /// If the document exceeds [`MAX_METADATA_BYTES`], these steps shorten it in order (HELLO-34):
-    /// drop all of `env` but its name, drop all of `os` but its type, drop `env`, truncate the
-    /// platform. If that is not enough, the versions and then the names of libraries are truncated.
-    /// The driver's own name and version are never truncated.
+    /// If the document exceeds [`MAX_METADATA_BYTES`], these steps shorten it in order
+    /// ([HELLO-34]): drop all of `env` but its name, drop all of `os` but its type, drop `env`,
+    /// truncate the platform. If that is not enough, the versions and then the names of libraries
+    /// are truncated. The driver's own name and version are never truncated.
     ///
     /// Fails if the application name is longer than [`MAX_APP_NAME_BYTES`], or if an info is
     /// invalid.
+    ///
+    /// [HELLO-16]: crate::requirements::handshake#HELLO-16
+    /// [HELLO-49]: crate::requirements::handshake#HELLO-49
+    /// [HELLO-34]: crate::requirements::handshake#HELLO-34
     pub fn new(
         app_name: Option<&str>,
         environment: &Environment,
@@ -140,11 +156,15 @@ impl ClientMetadata {
         Ok(metadata)
     }
 
-    /// Appends a library to those that were added before (HELLO-47, HELLO-50). Returns false,
+    /// Appends a library to those that were added before ([HELLO-47], [HELLO-50]). Returns false,
     /// without a change, for a library that was added before with the same version and platform
-    /// (HELLO-49). The same holds if there are [`MAX_DRIVER_INFOS`] already.
+    /// ([HELLO-49]). The same holds if there are [`MAX_DRIVER_INFOS`] already.
     ///
     /// Fails if the info is invalid.
+    ///
+    /// [HELLO-47]: crate::requirements::handshake#HELLO-47
+    /// [HELLO-50]: crate::requirements::handshake#HELLO-50
+    /// [HELLO-49]: crate::requirements::handshake#HELLO-49
     pub fn append(&mut self, info: &DriverInfo) -> Result<bool> {
         info.validate()?;
         if self.infos.len() >= MAX_DRIVER_INFOS || !self.add(info) {

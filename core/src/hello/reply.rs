@@ -67,7 +67,10 @@ const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
 pub struct HelloReply {
     /// True if the command succeeded.
     pub ok: bool,
-    /// The server type by table A.2.2 (SDAM-40). Unknown without `ok: 1` (SDAM-41).
+    /// The server type by table A.2.2 ([SDAM-40]). Unknown without `ok: 1` ([SDAM-41]).
+    ///
+    /// [SDAM-40]: crate::requirements::discovery#SDAM-40
+    /// [SDAM-41]: crate::requirements::discovery#SDAM-41
     pub server_type: ServerType,
     /// The name of the replica set (`setName`).
     pub set_name: Option<String>,
@@ -87,21 +90,34 @@ pub struct HelloReply {
     pub primary: Option<Address>,
     /// The tags of the server (`tags`).
     pub tags: Tags,
-    /// The time of the last write, by the server's clock (`lastWrite.lastWriteDate`; SDAM-50,
-    /// STALE-12).
+    /// The time of the last write, by the server's clock (`lastWrite.lastWriteDate`; [SDAM-50],
+    /// [STALE-12]).
+    ///
+    /// [SDAM-50]: crate::requirements::discovery#SDAM-50
+    /// [STALE-12]: crate::requirements::server_selection#STALE-12
     pub last_write_date: Option<WallTime>,
-    /// The position of the last write in the oplog (`lastWrite.opTime`; SDAM-50).
+    /// The position of the last write in the oplog (`lastWrite.opTime`; [SDAM-50]).
+    ///
+    /// [SDAM-50]: crate::requirements::discovery#SDAM-50
     pub op_time: Option<OpTime>,
     /// The lowest wire version that the server supports (`minWireVersion`). Zero if absent
-    /// (SDAM-58).
+    /// ([SDAM-58]).
+    ///
+    /// [SDAM-58]: crate::requirements::discovery#SDAM-58
     pub min_wire_version: i32,
     /// The highest wire version that the server supports (`maxWireVersion`). Zero if absent
-    /// (SDAM-58).
+    /// ([SDAM-58]).
+    ///
+    /// [SDAM-58]: crate::requirements::discovery#SDAM-58
     pub max_wire_version: i32,
-    /// The session timeout in minutes (`logicalSessionTimeoutMinutes`; SDAM-54). `None` if the
+    /// The session timeout in minutes (`logicalSessionTimeoutMinutes`; [SDAM-54]). `None` if the
     /// field is absent.
+    ///
+    /// [SDAM-54]: crate::requirements::discovery#SDAM-54
     pub logical_session_timeout_minutes: Option<i64>,
-    /// The topology version (`topologyVersion`; SDAM-55).
+    /// The topology version (`topologyVersion`; [SDAM-55]).
+    ///
+    /// [SDAM-55]: crate::requirements::discovery#SDAM-55
     pub topology_version: Option<TopologyVersion>,
     /// The maximum size of a document in bytes (`maxBsonObjectSize`). At most
     /// [`MAX_MESSAGE_BYTES`]; default 16 MiB.
@@ -120,9 +136,13 @@ pub struct HelloReply {
     pub sasl_supported_mechs: Option<Vec<String>>,
     /// The reply to speculative authentication (`speculativeAuthenticate`).
     pub speculative_authenticate: Option<RawDocumentBuf>,
-    /// The service that replied, behind a load balancer (`serviceId`; SDAM-57).
+    /// The service that replied, behind a load balancer (`serviceId`; [SDAM-57]).
+    ///
+    /// [SDAM-57]: crate::requirements::discovery#SDAM-57
     pub service_id: Option<ObjectId>,
-    /// True if the server supports the command name `hello` (`helloOk`; MON-7).
+    /// True if the server supports the command name `hello` (`helloOk`; [MON-7]).
+    ///
+    /// [MON-7]: crate::requirements::monitoring#MON-7
     pub hello_ok: bool,
     /// True if the server is mongocryptd (`iscryptd`).
     pub is_cryptd: bool,
@@ -177,7 +197,10 @@ impl HelloReply {
     }
 
     /// Returns the server description of the server at `address`. A reply without `ok: 1` gives an
-    /// unknown server (SDAM-41), which has no round trip times (SDAM-49).
+    /// unknown server ([SDAM-41]), which has no round trip times ([SDAM-49]).
+    ///
+    /// [SDAM-41]: crate::requirements::discovery#SDAM-41
+    /// [SDAM-49]: crate::requirements::discovery#SDAM-49
     #[must_use]
     pub fn into_description(
         self,

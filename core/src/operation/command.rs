@@ -11,27 +11,46 @@ use std::{fmt, sync::Arc, time::Duration};
 /// The kind of operation that a command belongs to. It decides how a server is selected and whether
 /// a failed attempt is retried.
 ///
-/// Commands of every kind are retried after overload errors (BP-2). The descriptions below leave
+/// Commands of every kind are retried after overload errors ([BP-2]). The descriptions below leave
 /// these retries out.
+///
+/// [BP-2]: crate::requirements::retries#BP-2
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
-    /// A read. The read preference selects the server. A failed attempt is retried (RR-5): once,
-    /// or, with a time limit, until the time is over (RR-18).
+    /// A read. The read preference selects the server. A failed attempt is retried ([RR-5]): once,
+    /// or, with a time limit, until the time is over ([RR-18]).
+    ///
+    /// [RR-5]: crate::requirements::retries#RR-5
+    /// [RR-18]: crate::requirements::retries#RR-18
     Read,
     /// A write whose statements each affect at most one document. It carries a transaction number
-    /// (RW-7, RW-8) and is retried like a read (RW-24).
+    /// ([RW-7], [RW-8]) and is retried like a read ([RW-24]).
+    ///
+    /// [RW-7]: crate::requirements::retries#RW-7
+    /// [RW-8]: crate::requirements::retries#RW-8
+    /// [RW-24]: crate::requirements::retries#RW-24
     RetryableWrite,
-    /// Any other write. Such a write is not retried (RW-10).
+    /// Any other write. Such a write is not retried ([RW-10]).
+    ///
+    /// [RW-10]: crate::requirements::retries#RW-10
     Write,
     /// A command of the application, which is not inspected. Its server is selected as for a read
-    /// (RUN-6), and it is not retried (RUN-21).
+    /// ([RUN-6]), and it is not retried ([RUN-21]).
+    ///
+    /// [RUN-6]: crate::requirements::messages#RUN-6
+    /// [RUN-21]: crate::requirements::messages#RUN-21
     Run,
     /// An aggregation with `$out` or `$merge`, which is not retried. Its read preference selects
     /// the server. If an available server is older than 5.0, the primary runs the aggregation
-    /// (SEL-34). A write concern error in the reply fails the operation.
+    /// ([SEL-34]). A write concern error in the reply fails the operation.
+    ///
+    /// [SEL-34]: crate::requirements::server_selection#SEL-34
     WritingAggregate,
-    /// A `getMore` or `killCursors`. It runs on the server of its cursor (SEL-2) and is not retried
-    /// (RR-7).
+    /// A `getMore` or `killCursors`. It runs on the server of its cursor ([SEL-2]) and is not
+    /// retried ([RR-7]).
+    ///
+    /// [SEL-2]: crate::requirements::server_selection#SEL-2
+    /// [RR-7]: crate::requirements::retries#RR-7
     CursorFollowUp,
 }
 
@@ -101,10 +120,14 @@ impl fmt::Debug for Command {
 #[derive(Debug, Default)]
 pub enum SessionUse {
     /// An implicit session, which ends with the operation. The command runs without a session if
-    /// the server does not support sessions (RUN-10).
+    /// the server does not support sessions ([RUN-10]).
+    ///
+    /// [RUN-10]: crate::requirements::messages#RUN-10
     #[default]
     Implicit,
-    /// A session that the caller keeps, such as that of an open cursor (RUN-28).
+    /// A session that the caller keeps, such as that of an open cursor ([RUN-28]).
+    ///
+    /// [RUN-28]: crate::requirements::messages#RUN-28
     Kept(SessionId),
     /// A session that the caller gives up. The session ends with the operation, also
     /// after an error.
@@ -115,7 +138,9 @@ pub enum SessionUse {
 
 impl Command {
     /// Returns a command with an empty body. The first element appended must be the command name
-    /// (MSG-13).
+    /// ([MSG-13]).
+    ///
+    /// [MSG-13]: crate::requirements::messages#MSG-13
     #[must_use]
     pub fn new(name: &'static str, database: impl Into<Arc<str>>, kind: CommandKind) -> Self {
         Self {
@@ -178,8 +203,11 @@ impl Command {
     }
 
     /// Sends `documents`, which are stored one after the other, as a document sequence for the
-    /// argument `identifier` (MSG-11, MSG-12). The command fails if they do not fit into one
+    /// argument `identifier` ([MSG-11], [MSG-12]). The command fails if they do not fit into one
     /// message.
+    ///
+    /// [MSG-11]: crate::requirements::messages#MSG-11
+    /// [MSG-12]: crate::requirements::messages#MSG-12
     pub fn set_sequence(&mut self, identifier: &'static str, documents: Vec<u8>) {
         self.sequence = Some(Sequence::whole(identifier, documents));
     }
@@ -200,8 +228,10 @@ impl Command {
         self.read_preference = Some(preference);
     }
 
-    /// Restricts the command to this server (SEL-2). While the server is unavailable, the command
+    /// Restricts the command to this server ([SEL-2]). While the server is unavailable, the command
     /// waits as in server selection.
+    ///
+    /// [SEL-2]: crate::requirements::server_selection#SEL-2
     pub fn set_target(&mut self, target: Address) {
         self.target = Some(Target {
             address: target,
@@ -217,13 +247,18 @@ impl Command {
         });
     }
 
-    /// Runs the command on this pinned connection, without server selection and check-out (LB-33).
+    /// Runs the command on this pinned connection, without server selection and check-out
+    /// ([LB-33]).
+    ///
+    /// [LB-33]: crate::requirements::load_balancers#LB-33
     pub fn set_pin(&mut self, pin: &Pin) {
         self.pin = Some(PinUse::Borrowed(pin.0.id));
     }
 
     /// Runs the command on this pinned connection and releases the pin afterwards, also
-    /// after an error (LB-35).
+    /// after an error ([LB-35]).
+    ///
+    /// [LB-35]: crate::requirements::load_balancers#LB-35
     pub fn set_last_use(&mut self, pin: Pin) {
         self.pin = Some(PinUse::Last(pin));
     }
@@ -253,8 +288,10 @@ impl Command {
         self.session = session;
     }
 
-    /// Marks the command as unacknowledged (`w: 0`): no reply follows (MSG-18), and no session is
+    /// Marks the command as unacknowledged (`w: 0`): no reply follows ([MSG-18]), and no session is
     /// used.
+    ///
+    /// [MSG-18]: crate::requirements::messages#MSG-18
     pub fn set_unacknowledged(&mut self) {
         self.acknowledged = false;
         self.session = SessionUse::None;

@@ -52,8 +52,10 @@ impl Exchange {
     }
 
     /// Ends the exchange, and queues its last event if command events are published. The event is
-    /// succeeded for a reply with `ok: 1` and for a request without a reply (MSG-18), and failed
+    /// succeeded for a reply with `ok: 1` and for a request without a reply ([MSG-18]), and failed
     /// otherwise. A second call changes nothing, so that each started command ends once.
+    ///
+    /// [MSG-18]: crate::requirements::messages#MSG-18
     pub fn end(&mut self, outcome: &Outcome) {
         let Some(observation) = &self.observation else {
             return;

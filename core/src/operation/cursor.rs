@@ -94,8 +94,12 @@ impl Cursor {
     }
 
     /// Opens a cursor from the reply that an exchange has received. While the cursor is open, it
-    /// keeps the session of the exchange and, behind a load balancer, its connection (LB-32). The
-    /// time limit of the operation continues as that of the cursor (RUN-25, RUN-39).
+    /// keeps the session of the exchange and, behind a load balancer, its connection ([LB-32]). The
+    /// time limit of the operation continues as that of the cursor ([RUN-25], [RUN-39]).
+    ///
+    /// [LB-32]: crate::requirements::load_balancers#LB-32
+    /// [RUN-25]: crate::requirements::messages#RUN-25
+    /// [RUN-39]: crate::requirements::messages#RUN-39
     pub fn from_exchange(exchange: &mut Exchange, database: Arc<str>) -> Result<Self, Error> {
         let server = exchange.facts().address.clone();
         let timeout = exchange.operation.command.timeout;
@@ -241,8 +245,10 @@ impl Cursor {
     }
 
     /// Ends the cursor. Returns the `killCursors` command to run, with the time limit
-    /// [`CLOSE_LIMIT`]; its result is ignored (RUN-38). If the server no longer has the cursor,
+    /// [`CLOSE_LIMIT`]; its result is ignored ([RUN-38]). If the server no longer has the cursor,
     /// returns the session and the pin to give back as `Err`.
+    ///
+    /// [RUN-38]: crate::requirements::messages#RUN-38
     pub fn end(&mut self) -> Result<Command, CursorResources> {
         if self.id == 0 {
             return Err(CursorResources {

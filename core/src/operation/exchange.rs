@@ -169,9 +169,11 @@ impl Exchange {
     /// Frames the request, and queues the started event if command events are published.
     ///
     /// A command with a deadline, except `getMore`, carries `maxTimeMS`: the remaining time minus
-    /// the minimum round trip time of the server (SEL-59). If nothing remains, the call fails and
+    /// the minimum round trip time of the server ([SEL-59]). If nothing remains, the call fails and
     /// nothing is sent. The reply would come too late, and the caller could not know whether a
     /// write took effect.
+    ///
+    /// [SEL-59]: crate::requirements::server_selection#SEL-59
     pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
         self.operation.limit_time(now)?;
         self.write_request()?;

@@ -58,12 +58,17 @@ impl PinUse {
 
 impl Exchange {
     /// Pins the connection for a cursor or a transaction, so that it stays checked out after the
-    /// exchange is given back (LB-31, LB-32). Returns `None` without a load balancer, because then
-    /// every connection of the pool leads to the same server.
+    /// exchange is given back ([LB-31], [LB-32]). Returns `None` without a load balancer, because
+    /// then every connection of the pool leads to the same server.
     ///
     /// A connection can have several pins, such as those of a transaction and of cursors that were
-    /// opened in it (LB-42). The connection is checked in when all pins are released. A command
-    /// whose connection is pinned is not retried on another connection (LB-39).
+    /// opened in it ([LB-42]). The connection is checked in when all pins are released. A command
+    /// whose connection is pinned is not retried on another connection ([LB-39]).
+    ///
+    /// [LB-31]: crate::requirements::load_balancers#LB-31
+    /// [LB-32]: crate::requirements::load_balancers#LB-32
+    /// [LB-42]: crate::requirements::load_balancers#LB-42
+    /// [LB-39]: crate::requirements::load_balancers#LB-39
     pub fn pin(&mut self, pinned_for: PinnedFor) -> Option<Pin> {
         let facts = &self.connection.facts;
         if facts.service.is_none() || self.is_preliminary() {
@@ -91,7 +96,7 @@ impl Exchange {
 }
 
 /// The pin of a session's transaction. The pin is released where a sharded transaction unpins its
-/// server (LB-39, LB-40).
+/// server ([LB-39], [LB-40]).
 ///
 /// ```
 /// use onionskin_core::operation::{TransactionPin, TransactionStep};
@@ -100,6 +105,9 @@ impl Exchange {
 /// // Without a load balancer, no connection is pinned.
 /// assert_eq!(pin.after(TransactionStep::Abort, Ok(())), None);
 /// ```
+///
+/// [LB-39]: crate::requirements::load_balancers#LB-39
+/// [LB-40]: crate::requirements::load_balancers#LB-40
 #[derive(Debug, Default)]
 pub struct TransactionPin(Option<Pin>);
 

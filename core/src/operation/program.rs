@@ -104,8 +104,10 @@ pub enum Abandoned {
 }
 
 /// The operation id and the time limit that all commands of a program share. Command events carry
-/// the operation id (RW-30). The first command sets both, in
+/// the operation id ([RW-30]). The first command sets both, in
 /// [`Client::start_in`](crate::client::Client::start_in).
+///
+/// [RW-30]: crate::requirements::retries#RW-30
 #[derive(Clone, Debug, Default)]
 pub struct Span(Option<Bounds>);
 

@@ -10,7 +10,9 @@ pub enum Monitoring {
     #[default]
     Background,
     /// Single-threaded: the client checks servers only while an operation needs it, one server
-    /// after the other (MON-24). Such a pass over all servers is a scan.
+    /// after the other ([MON-24]). Such a pass over all servers is a scan.
+    ///
+    /// [MON-24]: crate::requirements::monitoring#MON-24
     Scanning,
 }
 

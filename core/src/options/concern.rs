@@ -86,7 +86,9 @@ impl WriteConcern {
     }
 
     /// Checks that `w: 0` and `journal: true` are not combined, because an unacknowledged write
-    /// cannot wait for the journal (URI-23).
+    /// cannot wait for the journal ([URI-23]).
+    ///
+    /// [URI-23]: crate::requirements::connection_strings#URI-23
     pub fn validate(&self) -> Result<(), Error> {
         if self.w == Some(Acknowledgment::Members(0)) && self.journal == Some(true) {
             return Err(ErrorKind::InvalidOption {

@@ -3,8 +3,11 @@
 use super::Secret;
 use std::{collections::BTreeMap, fmt};
 
-/// An authentication mechanism (AUTH-44 to AUTH-50). This version can only use the SCRAM
+/// An authentication mechanism ([AUTH-44] to [AUTH-50]). This version can only use the SCRAM
 /// mechanisms; see [`is_available`](Self::is_available).
+///
+/// [AUTH-44]: crate::requirements::authentication#AUTH-44
+/// [AUTH-50]: crate::requirements::authentication#AUTH-50
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Mechanism {
@@ -77,12 +80,16 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// The user name, password, mechanism and other data with which a client authenticates (AUTH-1).
+/// The user name, password, mechanism and other data with which a client authenticates ([AUTH-1]).
 /// `Debug` shows only the source and the mechanism.
+///
+/// [AUTH-1]: crate::requirements::authentication#AUTH-1
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Credential {
-    /// The user name. It is not prepared with SASLprep (AUTH-52).
+    /// The user name. It is not prepared with SASLprep ([AUTH-52]).
+    ///
+    /// [AUTH-52]: crate::requirements::authentication#AUTH-52
     pub username: Option<String>,
     /// The password, as the application gave it.
     pub password: Option<Secret>,
@@ -122,7 +129,9 @@ impl Credential {
         }
     }
 
-    /// Returns the mechanism property with this name, without regard to letter case (AUTH-10).
+    /// Returns the mechanism property with this name, without regard to letter case ([AUTH-10]).
+    ///
+    /// [AUTH-10]: crate::requirements::authentication#AUTH-10
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&Secret> {
         self.properties

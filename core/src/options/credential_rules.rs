@@ -95,7 +95,7 @@ fn invalid(option: &'static str, message: impl Into<String>) -> Error {
 
 impl Credential {
     /// Checks that the credential has all fields that its mechanism requires, and none that it
-    /// refuses (AUTH-4).
+    /// refuses ([AUTH-4]).
     ///
     /// ```
     /// use onionskin_core::options::{Credential, Mechanism};
@@ -105,6 +105,8 @@ impl Credential {
     /// credential.mechanism = Some(Mechanism::MongoDbX509);
     /// assert!(credential.validate().is_err(), "a certificate needs no password");
     /// ```
+    ///
+    /// [AUTH-4]: crate::requirements::authentication#AUTH-4
     pub fn validate(&self) -> Result<(), Error> {
         self.check_from_uri(false)?;
         if self.mechanism.is_none() && self.password.is_none() {

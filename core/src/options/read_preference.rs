@@ -3,7 +3,9 @@
 use crate::{description::Tags, error::Error, error::ErrorKind};
 use std::{fmt, time::Duration};
 
-/// The mode of a read preference: which types of members may serve a read (SEL-12).
+/// The mode of a read preference: which types of members may serve a read ([SEL-12]).
+///
+/// [SEL-12]: crate::requirements::server_selection#SEL-12
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReadMode {
     /// Only the primary.
@@ -49,7 +51,7 @@ impl ReadMode {
 }
 
 /// A read preference: a mode with tag sets, a maximum staleness and a choice about hedged reads
-/// (SEL-11, STALE-1). The default is mode primary without a maximum staleness (STALE-2).
+/// ([SEL-11], [STALE-1]). The default is mode primary without a maximum staleness ([STALE-2]).
 ///
 /// ```
 /// use onionskin_core::options::{ReadMode, ReadPreference};
@@ -60,6 +62,10 @@ impl ReadMode {
 /// assert!(ReadPreference::default().with_tag_sets(tagged.tag_sets().to_vec()).is_err());
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
+///
+/// [SEL-11]: crate::requirements::server_selection#SEL-11
+/// [STALE-1]: crate::requirements::server_selection#STALE-1
+/// [STALE-2]: crate::requirements::server_selection#STALE-2
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadPreference {
     mode: ReadMode,
@@ -81,9 +87,12 @@ impl ReadPreference {
     }
 
     /// Limits the choice to members with certain tags. The first tag set that matches a candidate
-    /// decides, and an empty tag set matches every member (SEL-21).
+    /// decides, and an empty tag set matches every member ([SEL-21]).
     ///
-    /// Fails with mode primary if a tag set is not empty (SEL-14).
+    /// Fails with mode primary if a tag set is not empty ([SEL-14]).
+    ///
+    /// [SEL-21]: crate::requirements::server_selection#SEL-21
+    /// [SEL-14]: crate::requirements::server_selection#SEL-14
     pub fn with_tag_sets(mut self, tag_sets: Vec<Tags>) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary && tag_sets.iter().any(|set| !set.is_empty()) {
             return Err(ErrorKind::InvalidOption {
@@ -98,8 +107,11 @@ impl ReadPreference {
 
     /// Excludes secondaries whose estimated staleness is greater than this.
     ///
-    /// Fails with mode primary (SEL-15). The minimum, 90 s or more, depends on the deployment, so
-    /// that server selection checks it and this setter does not (STALE-5).
+    /// Fails with mode primary ([SEL-15]). The minimum, 90 s or more, depends on the deployment, so
+    /// that server selection checks it and this setter does not ([STALE-5]).
+    ///
+    /// [SEL-15]: crate::requirements::server_selection#SEL-15
+    /// [STALE-5]: crate::requirements::server_selection#STALE-5
     pub fn with_max_staleness(mut self, max_staleness: Duration) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary {
             return Err(ErrorKind::InvalidOption {
@@ -113,9 +125,12 @@ impl ReadPreference {
     }
 
     /// Sets whether mongos sends a read to two members and uses the first reply. Default: not set,
-    /// and then no `hedge` field is sent (SEL-17).
+    /// and then no `hedge` field is sent ([SEL-17]).
     ///
-    /// Fails with mode primary. Hedged reads are deprecated from server 8.0 on (SEL-18).
+    /// Fails with mode primary. Hedged reads are deprecated from server 8.0 on ([SEL-18]).
+    ///
+    /// [SEL-17]: crate::requirements::server_selection#SEL-17
+    /// [SEL-18]: crate::requirements::server_selection#SEL-18
     #[deprecated = "hedged reads are deprecated in MongoDB 8.0 and will be removed"]
     pub fn with_hedge(mut self, enabled: bool) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary {

@@ -6,7 +6,7 @@ use std::{fmt, sync::Arc};
 /// The callback: removes the servers that the application does not accept.
 type Callback = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 
-/// A callback that removes unwanted servers during server selection (SEL-10).
+/// A callback that removes unwanted servers during server selection ([SEL-10]).
 ///
 /// The callback runs in each server selection, with the servers that suit the operation. The
 /// latency window and the choice by load follow. Servers that the callback adds are ignored. If no
@@ -25,6 +25,8 @@ type Callback = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 /// options.set_server_selector(same_rack);
 /// assert!(options.server_selector().is_some());
 /// ```
+///
+/// [SEL-10]: crate::requirements::server_selection#SEL-10
 #[derive(Clone)]
 pub struct ServerSelector(Arc<Callback>);
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 /// by its peer while unused.
 ///
 /// Without this pause a server that refuses connections, but does not become `Unknown` for it
-/// (CMAP-44), would get connection attempts as fast as the network allows.
+/// ([CMAP-44]), would get connection attempts as fast as the network allows.
+///
+/// [CMAP-44]: crate::requirements::pool#CMAP-44
 pub const POPULATION_PAUSE: Duration = Duration::from_secs(1);
 
 /// The smallest step of time. A connection is idle only when it was unused for longer than the
@@ -17,8 +19,11 @@ const TICK: Duration = Duration::from_nanos(1);
 
 impl<C> Pool<C> {
     /// Does the work that is due: fails requests that waited too long, closes perished connections,
-    /// and creates a connection for `minPoolSize` (CMAP-107, CMAP-109). A call before the deadline
-    /// is harmless.
+    /// and creates a connection for `minPoolSize` ([CMAP-107], [CMAP-109]). A call before the
+    /// deadline is harmless.
+    ///
+    /// [CMAP-107]: crate::requirements::pool#CMAP-107
+    /// [CMAP-109]: crate::requirements::pool#CMAP-109
     pub fn handle_timeout(&mut self, now: Instant) {
         self.expire_requests(now);
         if self.state == PoolState::Closed {
@@ -44,7 +49,9 @@ impl<C> Pool<C> {
     }
 
     /// True if the pool is establishing this connection for `minPoolSize`, not for a request. Such
-    /// an establishment has time limits of its own (CMAP-154).
+    /// an establishment has time limits of its own ([CMAP-154]).
+    ///
+    /// [CMAP-154]: crate::requirements::pool#CMAP-154
     #[must_use]
     pub fn is_population(&self, connection: ConnectionId) -> bool {
         self.populating == Some(connection)

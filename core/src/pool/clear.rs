@@ -9,10 +9,14 @@ use crate::{
 
 impl<C> Pool<C> {
     /// Clears the pool because of `cause`, an error that makes the server unusable. All connections
-    /// become stale, waiting requests fail, and the pool is paused (CMAP-90 to CMAP-93).
+    /// become stale, waiting requests fail, and the pool is paused ([CMAP-90] to [CMAP-93]).
     ///
     /// With `interrupt`, pending connections are closed, and operations on connections in use are
-    /// interrupted (CMAP-94).
+    /// interrupted ([CMAP-94]).
+    ///
+    /// [CMAP-90]: crate::requirements::pool#CMAP-90
+    /// [CMAP-93]: crate::requirements::pool#CMAP-93
+    /// [CMAP-94]: crate::requirements::pool#CMAP-94
     pub fn handle_clear(&mut self, now: Instant, cause: &Error, interrupt: bool) {
         if self.state == PoolState::Closed {
             return;
@@ -42,7 +46,10 @@ impl<C> Pool<C> {
     }
 
     /// Closes the pool for good, because the client is closed or the server has left the topology
-    /// (CMAP-55). Connections in use are closed at check in (CMAP-56).
+    /// ([CMAP-55]). Connections in use are closed at check in ([CMAP-56]).
+    ///
+    /// [CMAP-55]: crate::requirements::pool#CMAP-55
+    /// [CMAP-56]: crate::requirements::pool#CMAP-56
     pub fn handle_close(&mut self, now: Instant) {
         if self.state == PoolState::Closed {
             return;

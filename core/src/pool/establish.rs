@@ -9,13 +9,15 @@ use crate::{
 };
 
 impl<C> Pool<C> {
-    /// Marks a pending connection as established and authenticated (CMAP-61).
+    /// Marks a pending connection as established and authenticated ([CMAP-61]).
     ///
     /// The connection is granted, with `content`, to the request that it was created for. If that
     /// request has ended, the connection becomes available and serves the head of the queue.
     ///
     /// A connection that has become stale is closed. Its request fails, or waits again behind a
     /// load balancer.
+    ///
+    /// [CMAP-61]: crate::requirements::pool#CMAP-61
     pub fn handle_established(&mut self, now: Instant, connection: ConnectionId, content: C) {
         let Some((slot, created, request)) = self.pending_connection(connection) else {
             return;
@@ -55,10 +57,13 @@ impl<C> Pool<C> {
     }
 
     /// Closes a pending connection whose establishment or authentication failed, and fails its
-    /// request (CMAP-62).
+    /// request ([CMAP-62]).
     ///
     /// The caller reports the error to the topology first. If the topology clears the pool, the
-    /// clear comes before the closed event of the connection (CMAP-151).
+    /// clear comes before the closed event of the connection ([CMAP-151]).
+    ///
+    /// [CMAP-62]: crate::requirements::pool#CMAP-62
+    /// [CMAP-151]: crate::requirements::pool#CMAP-151
     pub fn handle_establish_failed(
         &mut self,
         now: Instant,

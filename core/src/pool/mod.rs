@@ -16,6 +16,7 @@ mod types;
 mod views;
 mod waiters;
 
+pub use background::POPULATION_PAUSE;
 pub use types::{
     Action, CheckOut, CheckOutId, Condition, ConnectionId, Counts, NotCheckedOut, PinnedFor,
     PoolOptions, PoolState,
@@ -28,8 +29,6 @@ use crate::{
     event::{CheckOutFailure, CloseReason, PoolEvent},
     time::{Instant, earliest},
 };
-pub use background::POPULATION_PAUSE;
-
 use bson::oid::ObjectId;
 use services::Services;
 use std::{
@@ -39,12 +38,14 @@ use std::{
 
 /// The maximum number of requests that wait for a connection of one pool.
 ///
-/// The limit bounds the number of waiting operations (SEL-37), for example while a server does not
-/// answer. It is far above the number of operations that an application runs at once.
+/// The limit bounds the number of waiting operations ([SEL-37]), for example while a server does
+/// not answer. It is far above the number of operations that an application runs at once.
+///
+/// [SEL-37]: crate::requirements::server_selection#SEL-37
 pub const MAX_WAITERS: u32 = 1 << 20;
 
 /// The connection pool of one server. The pool owns all application connections of a client to that
-/// server (CMAP-35).
+/// server ([CMAP-35]).
 ///
 /// The caller keeps a value of type `C` for each connection, such as a socket. The pool stores this
 /// value while the connection is available, and returns it at check out.
@@ -66,6 +67,8 @@ pub const MAX_WAITERS: u32 = 1 << 20;
 /// assert_eq!(granted, CheckOut::Granted(connection, "a socket"));
 /// # Ok::<(), onionskin_core::pool::NotCheckedOut>(())
 /// ```
+///
+/// [CMAP-35]: crate::requirements::pool#CMAP-35
 #[derive(Clone, Debug)]
 pub struct Pool<C> {
     address: Address,
@@ -168,7 +171,9 @@ struct Request {
 
 impl<C> Pool<C> {
     /// Creates a paused pool of generation 0 without connections, and queues its created event
-    /// (CMAP-52).
+    /// ([CMAP-52]).
+    ///
+    /// [CMAP-52]: crate::requirements::pool#CMAP-52
     #[must_use]
     pub fn new(address: Address, options: PoolOptions, subscribed: bool) -> Self {
         let mut pool = Self {
@@ -199,8 +204,11 @@ impl<C> Pool<C> {
         pool
     }
 
-    /// Marks the pool as ready after a successful check of its server (CMAP-54). Does nothing if
-    /// the pool is ready already (CMAP-58) or closed.
+    /// Marks the pool as ready after a successful check of its server ([CMAP-54]). Does nothing if
+    /// the pool is ready already ([CMAP-58]) or closed.
+    ///
+    /// [CMAP-54]: crate::requirements::pool#CMAP-54
+    /// [CMAP-58]: crate::requirements::pool#CMAP-58
     pub fn handle_ready(&mut self, now: Instant) {
         if self.state != PoolState::Paused {
             return;
@@ -230,7 +238,9 @@ impl<C> Pool<C> {
 
     /// Requests a connection as `check_out` does, for an operation with a time limit of its own.
     /// `waitQueueTimeoutMS` does not apply to such an operation, even if its limit is infinite and
-    /// `deadline` is `None` (CMAP-153).
+    /// `deadline` is `None` ([CMAP-153]).
+    ///
+    /// [CMAP-153]: crate::requirements::pool#CMAP-153
     pub fn check_out_timed(
         &mut self,
         now: Instant,
@@ -266,10 +276,13 @@ impl<C> Pool<C> {
         CheckOut::Waiting
     }
 
-    /// Takes a connection back: closes it, makes it available or starts draining it (CMAP-88,
-    /// CMAP-89).
+    /// Takes a connection back: closes it, makes it available or starts draining it ([CMAP-88],
+    /// [CMAP-89]).
     ///
     /// Returns an error and changes nothing if the connection is not checked out of this pool.
+    ///
+    /// [CMAP-88]: crate::requirements::pool#CMAP-88
+    /// [CMAP-89]: crate::requirements::pool#CMAP-89
     pub fn check_in(
         &mut self,
         now: Instant,
@@ -403,11 +416,6 @@ impl<C> Pool<C> {
     /// Returns the slot of a connection, or `None` if the connection was closed.
     fn find(&self, id: ConnectionId) -> Option<Slot> {
         self.connections.find(id.number(), Slot(id.slot()))
-    }
-
-    /// Returns the slot of a request, or `None` if the request was answered or cancelled.
-    fn find_request(&self, id: CheckOutId) -> Option<Slot> {
-        self.request_slots.get(&id).copied()
     }
 
     fn make_available(&mut self, now: Instant, slot: Slot, content: C) {

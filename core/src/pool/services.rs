@@ -79,11 +79,14 @@ impl Services {
 
 impl<C> Pool<C> {
     /// Assigns a pending connection to the service that answered its hello, and returns the
-    /// generation of that service (CMAP-99, LB-49). From now on the connection is of that
+    /// generation of that service ([CMAP-99], [LB-49]). From now on the connection is of that
     /// generation.
     ///
     /// Returns `None` and changes nothing if the connection is not pending or has a service
     /// already.
+    ///
+    /// [CMAP-99]: crate::requirements::pool#CMAP-99
+    /// [LB-49]: crate::requirements::load_balancers#LB-49
     pub fn handle_hello_answered(
         &mut self,
         connection: ConnectionId,
@@ -102,7 +105,10 @@ impl<C> Pool<C> {
     }
 
     /// Clears one service behind the load balancer: its connections become stale. The pool stays
-    /// ready, and requests continue to wait (CMAP-101, CMAP-102).
+    /// ready, and requests continue to wait ([CMAP-101], [CMAP-102]).
+    ///
+    /// [CMAP-101]: crate::requirements::pool#CMAP-101
+    /// [CMAP-102]: crate::requirements::pool#CMAP-102
     pub fn handle_clear_service(&mut self, now: Instant, service: ObjectId) {
         if self.state == PoolState::Closed {
             return;

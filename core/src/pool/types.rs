@@ -13,7 +13,9 @@ use std::{fmt, time::Duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckOutId(pub u64);
 
-/// The options of a pool. All pools of a client have the same options (CMAP-5).
+/// The options of a pool. All pools of a client have the same options ([CMAP-5]).
+///
+/// [CMAP-5]: crate::requirements::pool#CMAP-5
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
     /// `maxPoolSize`: the maximum number of connections, pending ones included. 0 means no limit.
@@ -51,7 +53,10 @@ impl Default for PoolOptions {
     }
 }
 
-/// Whether a pool hands out connections (CMAP-49 to CMAP-51).
+/// Whether a pool hands out connections ([CMAP-49] to [CMAP-51]).
+///
+/// [CMAP-49]: crate::requirements::pool#CMAP-49
+/// [CMAP-51]: crate::requirements::pool#CMAP-51
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
     /// The pool hands out and creates no connections. This is the state of a new pool and after a
@@ -85,11 +90,15 @@ pub enum Condition<C> {
     /// hand it out.
     ReplyDue,
     /// The connection cannot be used again, for example after a network error or a timeout
-    /// (CMAP-27). The closed event reports the error.
+    /// ([CMAP-27]). The closed event reports the error.
+    ///
+    /// [CMAP-27]: crate::requirements::pool#CMAP-27
     Broken(Option<Error>),
 }
 
-/// The use of a checked-out connection. The pool counts connections in each class (LB-43).
+/// The use of a checked-out connection. The pool counts connections in each class ([LB-43]).
+///
+/// [LB-43]: crate::requirements::load_balancers#LB-43
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PinnedFor {
     /// One operation uses the connection.
@@ -97,11 +106,15 @@ pub enum PinnedFor {
     Operation,
     /// A cursor holds the connection until it is closed or exhausted.
     Cursor,
-    /// A transaction holds the connection, also for cursors that were opened in it (LB-44).
+    /// A transaction holds the connection, also for cursors that were opened in it ([LB-44]).
+    ///
+    /// [LB-44]: crate::requirements::load_balancers#LB-44
     Transaction,
 }
 
-/// The error of a check in of a connection that is not checked out of this pool (CMAP-87).
+/// The error of a check in of a connection that is not checked out of this pool ([CMAP-87]).
+///
+/// [CMAP-87]: crate::requirements::pool#CMAP-87
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotCheckedOut(pub ConnectionId);
 
@@ -142,7 +155,9 @@ pub enum Action<C> {
         error: Error,
     },
     /// Interrupt the operation that uses this connection. The connection is checked in afterwards
-    /// (CMAP-94).
+    /// ([CMAP-94]).
+    ///
+    /// [CMAP-94]: crate::requirements::pool#CMAP-94
     Interrupt {
         /// The connection that is in use.
         connection: ConnectionId,
@@ -165,6 +180,8 @@ pub struct Counts {
     /// Connections that were checked in while a reply was outstanding.
     pub draining: u32,
     /// Requests in the queue. A request leaves the queue when its connection is being established
-    /// (CMAP-82).
+    /// ([CMAP-82]).
+    ///
+    /// [CMAP-82]: crate::requirements::pool#CMAP-82
     pub waiting: u32,
 }

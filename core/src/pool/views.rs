@@ -29,7 +29,9 @@ impl<C> Pool<C> {
     }
 
     /// True if the connection is stale: its generation differs from that of its pool or, behind a
-    /// load balancer, of its service (CMAP-25). True as well if the connection was closed.
+    /// load balancer, of its service ([CMAP-25]). True as well if the connection was closed.
+    ///
+    /// [CMAP-25]: crate::requirements::pool#CMAP-25
     #[must_use]
     pub fn is_outdated(&self, connection: ConnectionId) -> bool {
         self.find(connection).is_none_or(|slot| self.is_stale(slot))

@@ -10,6 +10,11 @@ use crate::{
 use std::time::Duration;
 
 impl<C> Pool<C> {
+    /// Returns the slot of a request, or `None` if the request was answered or cancelled.
+    pub(super) fn find_request(&self, id: CheckOutId) -> Option<Slot> {
+        self.request_slots.get(&id).copied()
+    }
+
     /// Cancels a waiting request. A connection that is being established for it is kept for another
     /// request. If it were closed, requests with short time limits might never get a connection to
     /// a server that accepts connections slowly.

@@ -18,13 +18,19 @@ pub struct SdamOptions {
     /// The id of the topology in events.
     pub topology_id: TopologyId,
     /// The configured servers, in the user's order. With `direct_connection` or `load_balanced`
-    /// there is exactly one; the validation of the client options refuses several (SDAM-26,
-    /// SDAM-27, SDAM-29).
+    /// there is exactly one; the validation of the client options refuses several ([SDAM-26],
+    /// [SDAM-27], [SDAM-29]).
+    ///
+    /// [SDAM-26]: crate::requirements::discovery#SDAM-26
+    /// [SDAM-27]: crate::requirements::discovery#SDAM-27
+    /// [SDAM-29]: crate::requirements::discovery#SDAM-29
     pub seeds: Vec<Address>,
     /// `replicaSet`: the only set name that the client accepts. `None`, the default, accepts any.
     pub replica_set: Option<String>,
     /// `directConnection`: the client connects to its one seed of any server type and discovers no
-    /// other servers. False by default (SDAM-22).
+    /// other servers. False by default ([SDAM-22]).
+    ///
+    /// [SDAM-22]: crate::requirements::discovery#SDAM-22
     pub direct_connection: bool,
     /// `loadBalanced`: the one seed is a load balancer and is not monitored. False by default.
     pub load_balanced: bool,
@@ -32,24 +38,34 @@ pub struct SdamOptions {
     /// minimum is [`MIN_HEARTBEAT_FREQUENCY`](super::MIN_HEARTBEAT_FREQUENCY), the default
     /// [`DEFAULT_HEARTBEAT_FREQUENCY`].
     pub heartbeat_frequency: Duration,
-    /// `connectTimeoutMS`: the time limit of a check, connecting included (MON-10, MON-11). `None`
-    /// and zero mean no limit. 10 s by default.
+    /// `connectTimeoutMS`: the time limit of a check, connecting included ([MON-10], [MON-11]).
+    /// `None` and zero mean no limit. 10 s by default.
+    ///
+    /// [MON-10]: crate::requirements::monitoring#MON-10
+    /// [MON-11]: crate::requirements::monitoring#MON-11
     pub connect_timeout: Option<Duration>,
     /// Monitors use the streaming protocol with servers that support streaming. The value follows
-    /// from `serverMonitoringMode` and from the platform of the process (MON-1 to MON-5). True by
-    /// default.
+    /// from `serverMonitoringMode` and from the platform of the process ([MON-1] to [MON-5]). True
+    /// by default.
+    ///
+    /// [MON-1]: crate::requirements::monitoring#MON-1
+    /// [MON-5]: crate::requirements::monitoring#MON-5
     pub streaming: bool,
     /// A server that another member names as primary becomes `PossiblePrimary` instead of staying
-    /// Unknown (SDAM-12). With `scanning` this holds in any case, since the type decides the order
-    /// of checks. With background monitoring both types mean the same. False by default.
+    /// Unknown ([SDAM-12]). With `scanning` this holds in any case, since the type decides the
+    /// order of checks. With background monitoring both types mean the same. False by default.
+    ///
+    /// [SDAM-12]: crate::requirements::discovery#SDAM-12
     pub possible_primary: bool,
     /// The seed for the random choices of scans, in a client that checks servers on demand. Such a
     /// client does not stream, and `heartbeat_frequency` is the time between two scans. `None`, the
     /// default, means background monitoring.
     pub scanning: Option<Seed>,
     /// Handshakes use the legacy hello command, because the client declares no server API version
-    /// (MON-7). Checks on an open connection use it until a reply has `helloOk: true`. True by
+    /// ([MON-7]). Checks on an open connection use it until a reply has `helloOk: true`. True by
     /// default.
+    ///
+    /// [MON-7]: crate::requirements::monitoring#MON-7
     pub legacy_hello: bool,
     /// The machine emits events. Without subscribers no event is built. True by default.
     pub subscribed: bool,
@@ -80,7 +96,9 @@ impl SdamOptions {
 }
 
 /// The id of a connection that a monitor opens. Heartbeat events contain it as the driver's
-/// connection id, so the id is allotted before the socket exists (EVT-21).
+/// connection id, so the id is allotted before the socket exists ([EVT-21]).
+///
+/// [EVT-21]: crate::requirements::monitoring_events#EVT-21
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonitorConnectionId(pub u64);
 
@@ -90,7 +108,9 @@ pub enum MonitorTask {
     /// Checks the server.
     Check,
     /// Measures the round trip time while the connection that checks waits for streamed replies
-    /// (MON-45).
+    /// ([MON-45]).
+    ///
+    /// [MON-45]: crate::requirements::monitoring#MON-45
     Rtt,
 }
 
@@ -101,8 +121,11 @@ pub enum Action {
     /// Publish an event.
     Emit(SdamEvent),
     /// Connect and do the handshake, without authentication and without `saslSupportedMechs`
-    /// (MON-15). The reply of the handshake is the outcome of the check (MON-19). Report the end
-    /// with `handle_connected` or `handle_failed`.
+    /// ([MON-15]). The reply of the handshake is the outcome of the check ([MON-19]). Report the
+    /// end with `handle_connected` or `handle_failed`.
+    ///
+    /// [MON-15]: crate::requirements::monitoring#MON-15
+    /// [MON-19]: crate::requirements::monitoring#MON-19
     Open {
         /// The id of the new connection.
         connection: MonitorConnectionId,
@@ -115,14 +138,20 @@ pub enum Action {
     },
     /// Send `hello` on an open connection. Report each reply with `handle_reply`, and an error with
     /// `handle_failed`. The command contains `helloOk: true` and no other argument of the handshake
-    /// (MON-8, MON-9).
+    /// ([MON-8], [MON-9]).
+    ///
+    /// [MON-8]: crate::requirements::monitoring#MON-8
+    /// [MON-9]: crate::requirements::monitoring#MON-9
     SendHello {
         /// The connection to send on.
         connection: MonitorConnectionId,
         /// Use the legacy hello command.
         legacy: bool,
         /// The `topologyVersion` and `maxAwaitTimeMS` of an awaitable `hello`, whose message has
-        /// the flag `exhaustAllowed` (MON-34 to MON-36). `None` for a plain `hello`.
+        /// the flag `exhaustAllowed` ([MON-34] to [MON-36]). `None` for a plain `hello`.
+        ///
+        /// [MON-34]: crate::requirements::monitoring#MON-34
+        /// [MON-36]: crate::requirements::monitoring#MON-36
         awaitable: Option<(TopologyVersion, Duration)>,
     },
     /// Close a connection in any state. Later inputs about this connection change nothing.
@@ -152,7 +181,9 @@ pub enum Action {
         service: Option<ObjectId>,
         /// The error that the pool is cleared for.
         cause: Error,
-        /// Also interrupt connections in use (MON-63).
+        /// Also interrupt connections in use ([MON-63]).
+        ///
+        /// [MON-63]: crate::requirements::monitoring#MON-63
         interrupt: bool,
     },
     /// Close the pool of a server that left the topology, or of a client that closes.
@@ -164,21 +195,29 @@ pub enum Action {
     /// again. If an operation still waits then, [`Sdam::set_waiting`](super::Sdam::set_waiting)
     /// starts the next check.
     CheckEnded,
-    /// A scan ended. Let waiting operations select again (MON-26).
+    /// A scan ended. Let waiting operations select again ([MON-26]).
+    ///
+    /// [MON-26]: crate::requirements::monitoring#MON-26
     ScanEnded,
-    /// The topology description was replaced. Let waiting operations select again (MON-18).
+    /// The topology description was replaced. Let waiting operations select again ([MON-18]).
+    ///
+    /// [MON-18]: crate::requirements::monitoring#MON-18
     Publish,
 }
 
 /// An error of an operation or of a pool's connection, with the facts that decide its consequences.
 #[derive(Clone, Debug)]
 pub struct ApplicationError {
-    /// The error. The label `SystemOverloadedError` marks overload (SDAM-104).
+    /// The error. The label `SystemOverloadedError` marks overload ([SDAM-104]).
+    ///
+    /// [SDAM-104]: crate::requirements::discovery#SDAM-104
     pub error: Error,
     /// The phase of the connection in which the error occurred.
     pub phase: Phase,
     /// The generation of the connection is older than that of its pool or, behind a load balancer,
-    /// of its service. Only pools count generations (SDAM-10).
+    /// of its service. Only pools count generations ([SDAM-10]).
+    ///
+    /// [SDAM-10]: crate::requirements::discovery#SDAM-10
     pub is_stale: bool,
     /// The service of the connection behind a load balancer. `None` without a load balancer, and
     /// before the reply to `hello`.

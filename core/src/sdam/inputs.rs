@@ -87,9 +87,11 @@ impl Sdam {
     }
 
     /// Handles the reply to the `hello` of a pool's new connection: the reply updates the server
-    /// description as the reply to a check does (MON-22). An Unknown server stays Unknown until its
-    /// monitor gets a reply, since this reply can be older than the error that made the server
+    /// description as the reply to a check does ([MON-22]). An Unknown server stays Unknown until
+    /// its monitor gets a reply, since this reply can be older than the error that made the server
     /// Unknown.
+    ///
+    /// [MON-22]: crate::requirements::monitoring#MON-22
     pub fn handle_application_handshake(
         &mut self,
         now: Instant,
@@ -160,9 +162,12 @@ impl Sdam {
     }
 
     /// Sets whether operations wait for a suitable server. While they wait, all servers are checked
-    /// at once and then every 500 ms (SDAM-119). A client that checks servers on demand instead
+    /// at once and then every 500 ms ([SDAM-119]). A client that checks servers on demand instead
     /// begins or continues a scan if the topology is stale. A new scan begins 500 ms after the end
-    /// of the last one at the earliest (MON-26).
+    /// of the last one at the earliest ([MON-26]).
+    ///
+    /// [SDAM-119]: crate::requirements::discovery#SDAM-119
+    /// [MON-26]: crate::requirements::monitoring#MON-26
     pub fn set_waiting(&mut self, now: Instant, waiting: bool) {
         if self.phase != Life::Running {
             return;
@@ -185,8 +190,10 @@ impl Sdam {
     }
 
     /// Requests an immediate check of every server. A server whose check is running ignores the
-    /// request (MON-17). In a client that checks servers on demand, the topology becomes stale
+    /// request ([MON-17]). In a client that checks servers on demand, the topology becomes stale
     /// instead, so that a scan comes before the next server selection.
+    ///
+    /// [MON-17]: crate::requirements::monitoring#MON-17
     pub fn request_check(&mut self, now: Instant) {
         self.mark_stale(now);
         for server in self.servers.values_mut() {

@@ -44,7 +44,9 @@ use std::{
 };
 
 /// `cooldownMS`: the time for which scans skip a server whose check failed with a network error
-/// (MON-23). The value is not configurable.
+/// ([MON-23]). The value is not configurable.
+///
+/// [MON-23]: crate::requirements::monitoring#MON-23
 pub const COOLDOWN: Duration = Duration::from_secs(5);
 
 /// The state of scans: when the next one is due, and the progress of the one under way.
@@ -121,8 +123,10 @@ impl Sdam {
     }
 
     /// True if a scan has to come before the server selection of an operation that begins now
-    /// (MON-25). A scan is due `heartbeat_frequency` after the end of the last one, and when the
+    /// ([MON-25]). A scan is due `heartbeat_frequency` after the end of the last one, and when the
     /// topology has become stale.
+    ///
+    /// [MON-25]: crate::requirements::monitoring#MON-25
     pub fn wants_scan(&mut self, now: Instant) -> bool {
         let frequency = self.out.heartbeat_frequency;
         let Some(scan) = &mut self.scan else {
@@ -156,8 +160,11 @@ impl Sdam {
     }
 
     /// Marks the topology as stale, so that the next server selection waits for a scan. Callers do
-    /// this if no server suited after the last scan (MON-26), and after a state change error
-    /// (SDAM-97).
+    /// this if no server suited after the last scan ([MON-26]), and after a state change error
+    /// ([SDAM-97]).
+    ///
+    /// [MON-26]: crate::requirements::monitoring#MON-26
+    /// [SDAM-97]: crate::requirements::discovery#SDAM-97
     pub fn mark_stale(&mut self, now: Instant) {
         if let Some(scan) = &mut self.scan {
             scan.stale = true;
@@ -251,7 +258,9 @@ impl Sdam {
         Some(description)
     }
 
-    /// Returns the earliest start of the next scan, 500 ms after the last one (MON-26).
+    /// Returns the earliest start of the next scan, 500 ms after the last one ([MON-26]).
+    ///
+    /// [MON-26]: crate::requirements::monitoring#MON-26
     #[must_use]
     pub fn earliest_scan(&self) -> Instant {
         self.scan

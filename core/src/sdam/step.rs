@@ -38,7 +38,9 @@ pub(super) enum PoolOrder<'a> {
 
 impl Sdam {
     /// Starts the machine: adds the seeds and starts their monitors. A load balancer gets no
-    /// monitor (SDAM-111).
+    /// monitor ([SDAM-111]).
+    ///
+    /// [SDAM-111]: crate::requirements::discovery#SDAM-111
     pub fn start(&mut self, now: Instant) {
         if self.phase != Life::New {
             return;
@@ -70,7 +72,9 @@ impl Sdam {
     }
 
     /// Closes the machine: removes all servers, closes their connections and pools, and cancels all
-    /// timers (SDAM-36).
+    /// timers ([SDAM-36]).
+    ///
+    /// [SDAM-36]: crate::requirements::discovery#SDAM-36
     pub fn close(&mut self, now: Instant) {
         let life = std::mem::replace(&mut self.phase, Life::Closed);
         if life != Life::Running {

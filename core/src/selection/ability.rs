@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 impl TopologyDescription {
     /// True if a known server suits this read preference; without an argument, mode primary applies
-    /// (EVT-24, table B.2).
+    /// ([EVT-24], table B.2).
     ///
     /// The estimate of staleness needs `heartbeatFrequencyMS`, which a topology description does
     /// not contain; the default is used. No server suits a maximum staleness below the smallest one
@@ -27,6 +27,8 @@ impl TopologyDescription {
     /// let anywhere = ReadPreference::new(ReadMode::Nearest);
     /// assert!(!nothing_known.has_readable_server(Some(&anywhere)));
     /// ```
+    ///
+    /// [EVT-24]: crate::requirements::monitoring_events#EVT-24
     #[must_use]
     pub fn has_readable_server(&self, preference: Option<&ReadPreference>) -> bool {
         match (self.topology_type, preference) {
@@ -45,7 +47,9 @@ impl TopologyDescription {
         }
     }
 
-    /// True if a known server accepts writes (EVT-24, table B.2).
+    /// True if a known server accepts writes ([EVT-24], table B.2).
+    ///
+    /// [EVT-24]: crate::requirements::monitoring_events#EVT-24
     #[must_use]
     pub fn has_writable_server(&self) -> bool {
         match self.topology_type {

@@ -21,14 +21,18 @@ pub enum Criteria {
     /// The read preference allows the server.
     Readable(Arc<ReadPreference>),
     /// For an aggregation with `$out` or `$merge`: the read preference allows the server. While an
-    /// available server is older than 5.0, only the primary is suitable (SEL-34).
+    /// available server is older than 5.0, only the primary is suitable ([SEL-34]).
+    ///
+    /// [SEL-34]: crate::requirements::server_selection#SEL-34
     WritingAggregate(Arc<ReadPreference>),
 }
 
 impl Criteria {
     /// Returns the read preference that applies with this topology description, and that is sent to
-    /// the server (SEL-26). `None` for writes. For [`Self::WritingAggregate`] it can change between
-    /// two descriptions.
+    /// the server ([SEL-26]). `None` for writes. For [`Self::WritingAggregate`] it can change
+    /// between two descriptions.
+    ///
+    /// [SEL-26]: crate::requirements::server_selection#SEL-26
     #[must_use]
     pub fn read_preference(&self, description: &TopologyDescription) -> Option<&ReadPreference> {
         match self {

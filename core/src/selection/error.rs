@@ -10,9 +10,11 @@ use std::{fmt::Write, sync::Arc};
 /// The maximum number of servers that an error lists; of the others it gives only the number.
 const MAX_LISTED_SERVERS: usize = 10;
 
-/// Returns the error of a failed server selection (SEL-60). If a server is available, the text
+/// Returns the error of a failed server selection ([SEL-60]). If a server is available, the text
 /// lists all servers. Otherwise the text contains the error that all servers share, or the error of
 /// each server.
+///
+/// [SEL-60]: crate::requirements::server_selection#SEL-60
 #[must_use]
 pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -> Error {
     let servers = || description.servers.values();

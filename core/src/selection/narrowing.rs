@@ -13,11 +13,13 @@ use std::{
 };
 
 /// A server selector question: the suitable servers that the application's [`ServerSelector`]
-/// reduces to those it accepts (SEL-10).
+/// reduces to those it accepts ([SEL-10]).
 ///
 /// The selector is code of the application: it may take long, call the client or panic. So the
 /// client returns the question, and the task of the operation calls [`ask`](Self::ask) outside of
 /// the lock.
+///
+/// [SEL-10]: crate::requirements::server_selection#SEL-10
 #[must_use = "the operation goes on when the question is answered"]
 pub struct SelectorQuestion {
     /// The application's selector.

@@ -8,8 +8,10 @@ use crate::{
 
 static PRIMARY_PREFERRED: ReadPreference = ReadPreference::new(ReadMode::PrimaryPreferred);
 
-/// Returns the read preference to send as `$readPreference`, or `None` if none is sent (SEL-24).
+/// Returns the read preference to send as `$readPreference`, or `None` if none is sent ([SEL-24]).
 /// `preference` is `None` for operations without a read preference, such as writes.
+///
+/// [SEL-24]: crate::requirements::server_selection#SEL-24
 #[must_use]
 pub fn read_preference_to_send(
     topology_type: TopologyType,
@@ -33,7 +35,7 @@ pub fn read_preference_to_send(
     }
 }
 
-/// Appends `$readPreference` to a command (SEL-25, STALE-14).
+/// Appends `$readPreference` to a command ([SEL-25], [STALE-14]).
 ///
 /// ```
 /// use onionskin_core::bson::DocumentWriter;
@@ -47,6 +49,9 @@ pub fn read_preference_to_send(
 /// let expected = bson::rawdoc! { "$readPreference": { "mode": "nearest" } };
 /// assert_eq!(buffer, expected.as_bytes());
 /// ```
+///
+/// [SEL-25]: crate::requirements::server_selection#SEL-25
+/// [STALE-14]: crate::requirements::server_selection#STALE-14
 pub fn write_read_preference(command: &mut DocumentWriter<'_>, preference: &ReadPreference) {
     command.nested("$readPreference", |document| {
         document.str("mode", preference.mode().name());

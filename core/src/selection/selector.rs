@@ -21,10 +21,12 @@ use std::time::Duration;
 pub const MAX_CACHED_WINDOWS: usize = 16;
 
 /// Chooses servers for the operations of one client and counts the operations at each server
-/// (SEL-38).
+/// ([SEL-38]).
 ///
 /// The suitable servers for some criteria are computed once per version of the topology
 /// description. A choice from kept servers allocates nothing.
+///
+/// [SEL-38]: crate::requirements::server_selection#SEL-38
 #[derive(Debug)]
 pub struct Selector {
     /// `localThresholdMS`, the width of the latency window.
@@ -71,8 +73,10 @@ impl Selector {
         self.random = random;
     }
 
-    /// Sets the application's server selector (SEL-10). With one, each selection asks a
+    /// Sets the application's server selector ([SEL-10]). With one, each selection asks a
     /// [`question`](Self::question) and then calls [`select_narrowed`](Self::select_narrowed).
+    ///
+    /// [SEL-10]: crate::requirements::server_selection#SEL-10
     #[must_use]
     pub fn with_server_selector(mut self, custom: Option<ServerSelector>) -> Self {
         self.custom = custom;
@@ -80,7 +84,9 @@ impl Selector {
     }
 
     /// Sets whether the choice within the latency window is plainly random, without operation
-    /// counts. Single-threaded clients choose so (SEL-58).
+    /// counts. Single-threaded clients choose so ([SEL-58]).
+    ///
+    /// [SEL-58]: crate::requirements::server_selection#SEL-58
     #[must_use]
     pub const fn with_plain_choice(mut self, plain: bool) -> Self {
         self.plain = plain;
@@ -92,8 +98,11 @@ impl Selector {
     /// topology description.
     ///
     /// `version` is the version of the description ([`Sdam::version`](crate::sdam::Sdam::version)).
-    /// Fails if a server is incompatible (SEL-40) or if the maximum staleness is too small
-    /// (STALE-6).
+    /// Fails if a server is incompatible ([SEL-40]) or if the maximum staleness is too small
+    /// ([STALE-6]).
+    ///
+    /// [SEL-40]: crate::requirements::server_selection#SEL-40
+    /// [STALE-6]: crate::requirements::server_selection#STALE-6
     pub fn select(
         &mut self,
         version: u64,
@@ -130,8 +139,10 @@ impl Selector {
         Ok(self.choose(&window, |&id| id))
     }
 
-    /// Returns the question to the application's server selector (SEL-10). `None` without such a
+    /// Returns the question to the application's server selector ([SEL-10]). `None` without such a
     /// selector, or if no server is suitable.
+    ///
+    /// [SEL-10]: crate::requirements::server_selection#SEL-10
     pub fn question(
         &self,
         version: u64,
@@ -187,7 +198,9 @@ impl Selector {
         }
     }
 
-    /// True if the application has a server selector (SEL-10).
+    /// True if the application has a server selector ([SEL-10]).
+    ///
+    /// [SEL-10]: crate::requirements::server_selection#SEL-10
     #[must_use]
     pub const fn has_server_selector(&self) -> bool {
         self.custom.is_some()

@@ -8,10 +8,14 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 /// `idleWritePeriodMS`: the interval at which an idle primary writes to its log, so that
-/// secondaries have a recent last write (SEL-9).
+/// secondaries have a recent last write ([SEL-9]).
+///
+/// [SEL-9]: crate::requirements::server_selection#SEL-9
 pub const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
 
-/// `smallestMaxStalenessSeconds`: the smallest maximum staleness that is allowed (SEL-9).
+/// `smallestMaxStalenessSeconds`: the smallest maximum staleness that is allowed ([SEL-9]).
+///
+/// [SEL-9]: crate::requirements::server_selection#SEL-9
 pub const SMALLEST_MAX_STALENESS: Duration = Duration::from_secs(90);
 
 /// Fails if the maximum staleness is smaller than the estimate can resolve (STALE-6). The check

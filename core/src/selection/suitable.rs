@@ -11,10 +11,15 @@ use std::{sync::Arc, time::Duration};
 
 type Servers<'a> = Vec<&'a Arc<ServerDescription>>;
 
-/// Returns the suitable servers, sorted by address, before the latency window (SEL-39).
+/// Returns the suitable servers, sorted by address, before the latency window ([SEL-39]).
 ///
-/// Servers in `deprioritized` are left out unless no other server is suitable (SEL-41, SEL-42).
-/// Fails if the maximum staleness is too small (STALE-6).
+/// Servers in `deprioritized` are left out unless no other server is suitable ([SEL-41], [SEL-42]).
+/// Fails if the maximum staleness is too small ([STALE-6]).
+///
+/// [SEL-39]: crate::requirements::server_selection#SEL-39
+/// [SEL-41]: crate::requirements::server_selection#SEL-41
+/// [SEL-42]: crate::requirements::server_selection#SEL-42
+/// [STALE-6]: crate::requirements::server_selection#STALE-6
 pub fn suitable<'a>(
     description: &'a TopologyDescription,
     criteria: &Criteria,
@@ -41,7 +46,9 @@ pub fn suitable<'a>(
 }
 
 /// Keeps the servers in the latency window: those whose average round trip time is at most the
-/// smallest one plus `local_threshold` (SEL-57).
+/// smallest one plus `local_threshold` ([SEL-57]).
+///
+/// [SEL-57]: crate::requirements::server_selection#SEL-57
 pub fn in_window(servers: &mut Vec<&Arc<ServerDescription>>, local_threshold: Duration) {
     let Some(nearest) = servers.iter().map(|s| distance(s)).min() else {
         return;

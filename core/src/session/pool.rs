@@ -112,7 +112,9 @@ impl SessionPool {
     ///
     /// `timeout_minutes` is the topology's `logicalSessionTimeoutMinutes`; `None` means that
     /// sessions have no timeout. Behind a load balancer the timeout is ignored, so give `None`
-    /// (LB-22).
+    /// ([LB-22]).
+    ///
+    /// [LB-22]: crate::requirements::load_balancers#LB-22
     #[must_use = "a session that is not put back is lost"]
     pub fn take(
         &mut self,

@@ -68,7 +68,9 @@ impl Sessions {
     ///
     /// `timeout_minutes` is the topology's `logicalSessionTimeoutMinutes`; `None` means that
     /// sessions have no timeout. Behind a load balancer the timeout is ignored, so give `None`
-    /// (LB-22).
+    /// ([LB-22]).
+    ///
+    /// [LB-22]: crate::requirements::load_balancers#LB-22
     #[must_use = "a session that is not ended stays in use"]
     pub fn begin(&mut self, now: Instant, timeout_minutes: Option<i64>) -> SessionId {
         let session = self.pool.take(now, timeout_minutes, &mut self.random);

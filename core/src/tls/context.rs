@@ -22,7 +22,7 @@ use std::{
 /// The trusted authorities, the client's certificate and the time of day. Cloning is cheap, and
 /// clones share the time.
 ///
-/// The insecure options switch checks off (URI-21). `tlsAllowInvalidHostnames` switches off the
+/// The insecure options switch checks off ([URI-21]). `tlsAllowInvalidHostnames` switches off the
 /// check of the host name. `tlsAllowInvalidCertificates` and `tlsInsecure` switch off the checks of
 /// chain, validity, purpose and host name. The peer's proof that it holds the key of the
 /// certificate is always checked. Revocation is never checked, so that
@@ -48,6 +48,8 @@ use std::{
 /// assert!(session.poll_transmit(&mut ciphertext) && session.is_handshaking());
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
+///
+/// [URI-21]: crate::requirements::connection_strings#URI-21
 #[derive(Clone)]
 pub struct TlsContext {
     config: Arc<ClientConfig>,

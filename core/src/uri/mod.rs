@@ -94,7 +94,7 @@ pub fn parse(text: &str) -> Result<ParsedUri> {
 
 /// Parses a connection string for a client with this kind of monitoring. With
 /// [`Monitoring::Scanning`] the string may contain `serverSelectionTryOnce`, which is unknown
-/// otherwise (SEL-6), and the default of `heartbeatFrequencyMS` differs.
+/// otherwise ([SEL-6]), and the default of `heartbeatFrequencyMS` differs.
 ///
 /// ```
 /// use onionskin_core::{options::Monitoring, uri};
@@ -106,6 +106,8 @@ pub fn parse(text: &str) -> Result<ParsedUri> {
 /// assert_eq!(uri::parse(text)?.warnings.len(), 1);
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
+///
+/// [SEL-6]: crate::requirements::server_selection#SEL-6
 pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<ParsedUri> {
     let parts = split::split(text)?;
     let userinfo = parts.userinfo.map(authority::userinfo).transpose()?;

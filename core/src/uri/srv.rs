@@ -17,11 +17,11 @@ const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 ///
 /// `hosts` are the hosts of the SRV records and become the seeds; the caller has applied
 /// `srvMaxHosts`. `txt` has one element for each TXT record, whose strings are joined with nothing
-/// between them (DNS-28). The TXT record sets only options that neither the string nor code has set
-/// (DNS-32, DNS-37).
+/// between them ([DNS-28]). The TXT record sets only options that neither the string nor code has
+/// set ([DNS-32], [DNS-37]).
 ///
 /// Fails with more than one TXT record, or if a host lies outside of the domain of the string.
-/// Rules about several options are checked again, because the record may violate them (DNS-12).
+/// Rules about several options are checked again, because the record may violate them ([DNS-12]).
 ///
 /// ```
 /// use onionskin_core::{address::Address, uri};
@@ -34,6 +34,11 @@ const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 /// assert_eq!(options.replica_set(), Some("mine"));
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
+///
+/// [DNS-28]: crate::requirements::seed_lists#DNS-28
+/// [DNS-32]: crate::requirements::seed_lists#DNS-32
+/// [DNS-37]: crate::requirements::seed_lists#DNS-37
+/// [DNS-12]: crate::requirements::seed_lists#DNS-12
 pub fn resolve(
     options: &ClientOptions,
     hosts: Vec<Address>,
@@ -91,10 +96,11 @@ pub fn resolve(
 }
 
 /// True if `host`, which an SRV record names, lies under the domain name of `srv_host`. A host for
-/// which this is false must not be contacted (DNS-19).
+/// which this is false must not be contacted ([DNS-19]).
 ///
 /// The domain name is `srv_host` without its first label, or all of it if it has fewer than three
-/// labels (DNS-4, DNS-20). The comparison is at the boundary of a label and ignores letter case.
+/// labels ([DNS-4], [DNS-20]). The comparison is at the boundary of a label and ignores letter
+/// case.
 ///
 /// ```
 /// use onionskin_core::{address::Address, uri};
@@ -103,6 +109,10 @@ pub fn resolve(
 /// assert!(below("db1.mongodb.com"));
 /// assert!(!below("cluster.testmongodb.com") && !below("mongodb.com"));
 /// ```
+///
+/// [DNS-19]: crate::requirements::seed_lists#DNS-19
+/// [DNS-4]: crate::requirements::seed_lists#DNS-4
+/// [DNS-20]: crate::requirements::seed_lists#DNS-20
 #[must_use]
 pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
     let srv_host = srv_host.trim_end_matches('.').to_ascii_lowercase();

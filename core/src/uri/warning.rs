@@ -17,32 +17,43 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// The option is unknown and was ignored (CS-23).
+    /// The option is unknown and was ignored ([CS-23]).
+    ///
+    /// [CS-23]: crate::requirements::connection_strings#CS-23
     Unknown {
         /// The key, as the string gives it.
         key: String,
     },
-    /// The value is unusable, and all or a part of it was ignored (CS-32).
+    /// The value is unusable, and all or a part of it was ignored ([CS-32]).
+    ///
+    /// [CS-32]: crate::requirements::connection_strings#CS-32
     Ignored {
         /// The name of the option.
         option: &'static str,
         /// The reason, which states the accepted values.
         reason: String,
     },
-    /// The option occurs several times, and the last occurrence counts (CS-33).
+    /// The option occurs several times, and the last occurrence counts ([CS-33]).
+    ///
+    /// [CS-33]: crate::requirements::connection_strings#CS-33
     Repeated {
         /// The name of the option.
         option: &'static str,
     },
-    /// The option has a newer name (CS-34). If the newer name occurs too, the older one was ignored
-    /// (CS-35).
+    /// The option has a newer name ([CS-34]). If the newer name occurs too, the older one was
+    /// ignored ([CS-35]).
+    ///
+    /// [CS-34]: crate::requirements::connection_strings#CS-34
+    /// [CS-35]: crate::requirements::connection_strings#CS-35
     Renamed {
         /// The old name.
         option: &'static str,
         /// The new name.
         instead: &'static str,
     },
-    /// The boolean was written in an older spelling, such as `yes` (CS-28).
+    /// The boolean was written in an older spelling, such as `yes` ([CS-28]).
+    ///
+    /// [CS-28]: crate::requirements::connection_strings#CS-28
     LegacyBoolean {
         /// The name of the option.
         option: &'static str,

@@ -6,7 +6,9 @@ use super::{WireError, take};
 pub const HEADER_BYTES: usize = 16;
 
 /// The maximum size of a message before the handshake reply of a server sets its own limit. All
-/// server versions so far have this value as `maxMessageSizeBytes` (MSG-4).
+/// server versions so far have this value as `maxMessageSizeBytes` ([MSG-4]).
+///
+/// [MSG-4]: crate::requirements::messages#MSG-4
 pub const MAX_MESSAGE_BYTES: usize = 48_000_000;
 
 /// The operation code, which defines the format of a message.

@@ -8,20 +8,29 @@ use bson::RawDocument;
 const REQUIRED_BITS: u32 = 0xffff;
 
 /// The maximum number of document sequences in a message. No command has more than two, as
-/// `bulkWrite` has with `ops` and `nsInfo` (MSG-12), and replies have none. A message with more
+/// `bulkWrite` has with `ops` and `nsInfo` ([MSG-12]), and replies have none. A message with more
 /// than the maximum is refused.
+///
+/// [MSG-12]: crate::requirements::messages#MSG-12
 pub const MAX_SEQUENCES: usize = 8;
 
-/// The flags of an OP_MSG (MSG-14).
+/// The flags of an OP_MSG ([MSG-14]).
+///
+/// [MSG-14]: crate::requirements::messages#MSG-14
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u32);
 
 impl Flags {
     /// The message ends with a CRC-32C checksum of all bytes before it.
     pub const CHECKSUM_PRESENT: Self = Self(1);
-    /// In a request: no reply follows (MSG-18). In a reply: another reply follows (MSG-20).
+    /// In a request: no reply follows ([MSG-18]). In a reply: another reply follows ([MSG-20]).
+    ///
+    /// [MSG-18]: crate::requirements::messages#MSG-18
+    /// [MSG-20]: crate::requirements::messages#MSG-20
     pub const MORE_TO_COME: Self = Self(1 << 1);
-    /// In a request: the client accepts several replies (MSG-23).
+    /// In a request: the client accepts several replies ([MSG-23]).
+    ///
+    /// [MSG-23]: crate::requirements::messages#MSG-23
     pub const EXHAUST_ALLOWED: Self = Self(1 << 16);
 
     /// Creates flags from the bits of a message, without a check.
@@ -31,7 +40,9 @@ impl Flags {
     }
 
     /// Creates flags from the bits of a received message. Fails for an unknown required bit
-    /// (MSG-15).
+    /// ([MSG-15]).
+    ///
+    /// [MSG-15]: crate::requirements::messages#MSG-15
     #[inline]
     pub const fn decode(bits: u32) -> Result<Self, WireError> {
         let known = Self::CHECKSUM_PRESENT.0 | Self::MORE_TO_COME.0;
@@ -89,9 +100,11 @@ pub struct Message<'a> {
 impl<'a> Message<'a> {
     /// Decodes a whole message. The caller has decoded its header before.
     ///
-    /// The sections can have any order (MSG-9). Lengths, kinds and identifiers are checked here,
+    /// The sections can have any order ([MSG-9]). Lengths, kinds and identifiers are checked here,
     /// and a checksum is verified. A message with more than [`MAX_SEQUENCES`] document sequences is
     /// refused.
+    ///
+    /// [MSG-9]: crate::requirements::messages#MSG-9
     pub fn decode(frame: &'a [u8]) -> Result<Self, WireError> {
         let Some(mut bytes) = frame.get(HEADER_BYTES..) else {
             return Err(WireError::Truncated("the header"));
@@ -262,7 +275,10 @@ impl<'a> MessageWriter<'a> {
         self
     }
 
-    /// Appends a document sequence. `documents` contains the documents without separators (MSG-6).
+    /// Appends a document sequence. `documents` contains the documents without separators
+    /// ([MSG-6]).
+    ///
+    /// [MSG-6]: crate::requirements::messages#MSG-6
     pub fn sequence(self, identifier: &str, documents: &[u8]) -> Self {
         let size = 4 + identifier.len() + 1 + documents.len();
         let size = i32::try_from(size).expect("messages are bounded by 48 MB");

@@ -28,17 +28,25 @@ pub enum WireError {
     },
     /// An unknown operation code.
     UnknownOpCode(i32),
-    /// Unknown flag bits among the required ones (MSG-15).
+    /// Unknown flag bits among the required ones ([MSG-15]).
+    ///
+    /// [MSG-15]: crate::requirements::messages#MSG-15
     UnknownFlags(u32),
-    /// An unknown section kind (MSG-10).
+    /// An unknown section kind ([MSG-10]).
+    ///
+    /// [MSG-10]: crate::requirements::messages#MSG-10
     UnknownSectionKind(u8),
     /// The message ends in the middle of the named part.
     Truncated(&'static str),
-    /// The number of sections of kind 0, which must be exactly one (MSG-5).
+    /// The number of sections of kind 0, which must be exactly one ([MSG-5]).
+    ///
+    /// [MSG-5]: crate::requirements::messages#MSG-5
     BodySections(usize),
     /// More than [`MAX_SEQUENCES`] document sequences.
     TooManySequences,
-    /// Two document sequences of one message have the same identifier (MSG-7).
+    /// Two document sequences of one message have the same identifier ([MSG-7]).
+    ///
+    /// [MSG-7]: crate::requirements::messages#MSG-7
     DuplicateIdentifier,
     /// The checksum does not match the bytes.
     Checksum {

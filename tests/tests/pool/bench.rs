@@ -142,18 +142,14 @@ impl Bench {
                     true => Condition::Broken(Some(cause())),
                     false => Condition::Healthy(connection),
                 };
-                if pool
-                    .check_in(now, id_of(pool, connection), condition)
-                    .is_err()
-                {
+                let id = id_of(pool, connection);
+                if pool.check_in(now, id, condition).is_err() {
                     return Ok(Answer::NotCheckedOut);
                 }
             }
             Input::CheckInDue(id) => {
-                if pool
-                    .check_in(now, id_of(pool, id), Condition::ReplyDue)
-                    .is_err()
-                {
+                let id = id_of(pool, id);
+                if pool.check_in(now, id, Condition::ReplyDue).is_err() {
                     return Ok(Answer::NotCheckedOut);
                 }
             }

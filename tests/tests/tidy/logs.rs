@@ -43,8 +43,8 @@ pub(crate) fn lost_keys(table: &str, keys: &[String], trace: &str) -> Vec<String
 
 #[test]
 fn keys_are_found_and_lost_ones_reported() {
-    let table = "address: Address => \"server\", n: u64 => \"count\",\n e: Error =>\n (\"error\", e),\
-                 self.name.visit(\"name\", visit); other => \"two words\"";
+    let table = "address: Address => \"server\", n: u64 => \"count\",\n e: Error =>\n \
+                 (\"error\", e), self.name.visit(\"name\", visit); other => \"two words\"";
     let keys = keys(table);
     assert_eq!(keys, ["count", "error", "name"]);
     let lost = lost_keys("a.rs", &keys, "count errors name");

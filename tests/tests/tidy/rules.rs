@@ -66,22 +66,25 @@ pub(crate) fn astray(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Returns the numbers that the docs of public items cite without a link.
+/// Returns the numbers that the docs of public items cite without a link. The variants and fields
+/// of a public enum and the functions of a public trait are public items.
 pub(crate) fn unlinked(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
     let prefixes = prefixes(rules);
-    let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();
     let mut block = Vec::new();
-    for (number, line) in (1..).zip(&lines) {
+    // The indents of the public enums and traits around the line.
+    let mut open: Vec<usize> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
         let trimmed = line.trim_start();
-        if trimmed.starts_with("///") || trimmed.starts_with("//!") {
+        let indent = line.len() - trimmed.len();
+        if trimmed.starts_with("///") {
             block.push((number, trimmed));
             continue;
         }
         if trimmed.starts_with("#[") || trimmed.starts_with("// ") {
             continue;
         }
-        if is_public(trimmed) {
+        if is_public(trimmed) || !open.is_empty() {
             for (number, line) in &block {
                 let numbers = citations(line, &prefixes).into_iter();
                 let bare = numbers.filter(|cited| !line.contains(&format!("[{cited}]")));
@@ -90,6 +93,14 @@ pub(crate) fn unlinked(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
             }
         }
         block.clear();
+        let is_container = ["pub enum ", "pub trait "]
+            .iter()
+            .any(|p| trimmed.starts_with(p));
+        if is_container && trimmed.ends_with('{') {
+            open.push(indent);
+        } else if trimmed.starts_with('}') && open.last() == Some(&indent) {
+            open.pop();
+        }
     }
     found
 }
@@ -145,6 +156,8 @@ mod tests {
         assert_eq!(unlinked(&rules, "x.rs", &public).len(), 1);
         let private = format!("{doc}    fn pin() {{}}\n");
         assert!(unlinked(&rules, "x.rs", &private).is_empty());
+        let variant = "pub enum E {\n    /// Pins (LB-1).\n    A,\n}\n/// LB-1.\nfn f() {}\n";
+        assert_eq!(unlinked(&rules, "x.rs", variant).len(), 1);
         let linked = public.replace("(LB-1)", "([LB-1])");
         assert!(unlinked(&rules, "x.rs", &linked).is_empty());
     }

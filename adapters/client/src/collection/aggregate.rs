@@ -41,7 +41,9 @@ impl<'a, R: Runtime, T, U> Aggregate<'a, R, T, U> {
     }
 
     /// Sets the read preference. Default: that of the client. A pipeline that ends with `$out` or
-    /// `$merge` uses `primary` while some available server is older than 5.0 (SEL-34).
+    /// `$merge` uses `primary` while some available server is older than 5.0 ([SEL-34]).
+    ///
+    /// [SEL-34]: onionskin_core::requirements::server_selection#SEL-34
     pub fn read_preference(mut self, preference: ReadPreference) -> Self {
         self.options.read_preference = Some(Arc::new(preference));
         self
@@ -63,9 +65,11 @@ impl<'a, R: Runtime, T, U> Aggregate<'a, R, T, U> {
     /// selections, check outs, exchanges with the server, and retries.
     ///
     /// The time starts with the first poll of this call, and also counts while the cursor is not
-    /// read (`CURSOR_LIFETIME` of the specifications, RUN-25). After the limit, [`Cursor::next`]
+    /// read (`CURSOR_LIFETIME` of the specifications, [RUN-25]). After the limit, [`Cursor::next`]
     /// fails with a timeout error and sends nothing. Default: `timeoutMS` of the client; zero means
     /// no limit.
+    ///
+    /// [RUN-25]: onionskin_core::requirements::messages#RUN-25
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self

@@ -114,9 +114,11 @@ impl<R: Runtime, T> Find<'_, R, T> {
     /// selections, check outs, exchanges with the server, and retries.
     ///
     /// The time starts with the first poll of this call, and also counts while the cursor is not
-    /// read (`CURSOR_LIFETIME` of the specifications, RUN-25). After the limit, [`Cursor::next`]
+    /// read (`CURSOR_LIFETIME` of the specifications, [RUN-25]). After the limit, [`Cursor::next`]
     /// fails with a timeout error and sends nothing. Default: `timeoutMS` of the client; zero means
     /// no limit.
+    ///
+    /// [RUN-25]: onionskin_core::requirements::messages#RUN-25
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.options.timeout = Some(timeout);
         self

@@ -15,8 +15,11 @@ impl Connection {
     /// Sends a check. Ignored unless the connection is a monitor's and no check runs.
     ///
     /// With `awaitable`, the server may delay its reply until its topology version differs from the
-    /// given one, for the given time at most (MON-34). It may also send more replies without a
-    /// request (MON-36).
+    /// given one, for the given time at most ([MON-34]). It may also send more replies without a
+    /// request ([MON-36]).
+    ///
+    /// [MON-34]: crate::requirements::monitoring#MON-34
+    /// [MON-36]: crate::requirements::monitoring#MON-36
     pub fn check(
         &mut self,
         now: Instant,

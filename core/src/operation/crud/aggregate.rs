@@ -31,8 +31,10 @@ pub struct AggregateOptions {
 /// Returns the command that runs `pipeline` on a collection. Its reply has a cursor.
 ///
 /// The read preference selects the server. A pipeline that ends with `$out` or `$merge` runs on the
-/// primary instead if an available server is older than 5.0 (SEL-34). The cursor of such a pipeline
-/// is empty.
+/// primary instead if an available server is older than 5.0 ([SEL-34]). The cursor of such a
+/// pipeline is empty.
+///
+/// [SEL-34]: crate::requirements::server_selection#SEL-34
 #[must_use]
 pub fn aggregate(
     namespace: &Namespace,

@@ -24,17 +24,23 @@ const MAX_MERGED_BYTES: usize = MAX_MESSAGE_BYTES;
 const MAX_OTHER_LABELS: usize = 16;
 
 /// The program of `insert_many`. Each command sends as many documents as `maxWriteBatchSize` and
-/// `maxMessageSizeBytes` of its server allow (MSG-4, MSG-32). A document larger than
-/// `maxBsonObjectSize` is not sent (MSG-8).
+/// `maxMessageSizeBytes` of its server allow ([MSG-4], [MSG-32]). A document larger than
+/// `maxBsonObjectSize` is not sent ([MSG-8]).
 ///
 /// Each batch is a command with its own transaction number and its own retries, which send the same
-/// documents (RW-19). All batches share one operation id and one time limit.
+/// documents ([RW-19]). All batches share one operation id and one time limit.
 ///
 /// An ordered insert ends with the first document that fails. An unordered insert continues with
 /// the next batch. In the end it raises one error for all documents that failed, with their indexes
 /// in the caller's list. A write concern error alone does not end an insert. Any other error ends
 /// it, and so does a write error with the label `RetryableWriteError` after the retries of its
-/// batch (RW-29). Every error holds what was inserted ([`Error::partial_insert`]).
+/// batch ([RW-29]). Every error holds what was inserted ([`Error::partial_insert`]).
+///
+/// [MSG-4]: crate::requirements::messages#MSG-4
+/// [MSG-32]: crate::requirements::messages#MSG-32
+/// [MSG-8]: crate::requirements::messages#MSG-8
+/// [RW-19]: crate::requirements::retries#RW-19
+/// [RW-29]: crate::requirements::retries#RW-29
 #[derive(Debug)]
 pub struct InsertMany {
     namespace: Namespace,

@@ -147,8 +147,10 @@ pub fn ensure_id(
 }
 
 /// Returns the command that inserts `documents`, which are stored one after the other. They are
-/// sent as a document sequence, even if there is only one (MSG-11). The command fails if they
+/// sent as a document sequence, even if there is only one ([MSG-11]). The command fails if they
 /// exceed the limits of one command. [`InsertMany`](super::InsertMany) splits such a list.
+///
+/// [MSG-11]: crate::requirements::messages#MSG-11
 #[must_use]
 pub fn insert(namespace: &Namespace, documents: Vec<u8>, options: &WriteOptions) -> Command {
     let kind = CommandKind::RetryableWrite;

@@ -6,9 +6,12 @@ use super::{
 };
 
 impl ClientOptions {
-    /// Sets [`hosts`](Self::hosts), the seed list (SDAM-19). A few members of a replica set are
+    /// Sets [`hosts`](Self::hosts), the seed list ([SDAM-19]). A few members of a replica set are
     /// enough, because discovery finds the others. The client connects to every seed at the start,
-    /// so that a list of hundreds costs many connections and finds no more servers (SDAM-121).
+    /// so that a list of hundreds costs many connections and finds no more servers ([SDAM-121]).
+    ///
+    /// [SDAM-19]: crate::requirements::discovery#SDAM-19
+    /// [SDAM-121]: crate::requirements::discovery#SDAM-121
     pub fn set_hosts(&mut self, hosts: Vec<Address>) -> &mut Self {
         self.hosts = hosts;
         self
@@ -31,7 +34,9 @@ impl ClientOptions {
     }
 
     /// Sets [`srv_service_name`](Self::srv_service_name). Fails if the name is not a service name
-    /// of RFC 6335 with at most [`MAX_SRV_SERVICE_NAME_BYTES`] bytes (DNS-7).
+    /// of RFC 6335 with at most [`MAX_SRV_SERVICE_NAME_BYTES`] bytes ([DNS-7]).
+    ///
+    /// [DNS-7]: crate::requirements::seed_lists#DNS-7
     pub fn set_srv_service_name(&mut self, name: impl Into<String>) -> Result<&mut Self, Error> {
         let name = name.into();
         let letters = name.bytes().any(|b| b.is_ascii_alphabetic());
@@ -70,7 +75,9 @@ impl ClientOptions {
     }
 
     /// Sets [`credential`](Self::credential). Fails if the credential lacks a field that its
-    /// mechanism requires, or has one that its mechanism refuses (AUTH-4).
+    /// mechanism requires, or has one that its mechanism refuses ([AUTH-4]).
+    ///
+    /// [AUTH-4]: crate::requirements::authentication#AUTH-4
     pub fn set_credential(&mut self, credential: Credential) -> Result<&mut Self, Error> {
         credential.validate()?;
         self.credential = Some(credential);
@@ -218,7 +225,10 @@ impl ClientOptions {
     }
 
     /// Returns `loadBalanced`. With `true`, the one host is a load balancer. The option applies to
-    /// the whole client, not to single databases or operations. Default: `false` (LB-1, LB-2).
+    /// the whole client, not to single databases or operations. Default: `false` ([LB-1], [LB-2]).
+    ///
+    /// [LB-1]: crate::requirements::load_balancers#LB-1
+    /// [LB-2]: crate::requirements::load_balancers#LB-2
     #[must_use]
     pub fn load_balanced(&self) -> bool {
         self.load_balanced == Some(true)

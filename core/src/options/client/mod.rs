@@ -20,33 +20,50 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The default of [`ClientOptions::heartbeat_frequency`] with monitors in the background (SDAM-31).
+/// The default of [`ClientOptions::heartbeat_frequency`] with monitors in the background
+/// ([SDAM-31]).
+///
+/// [SDAM-31]: crate::requirements::discovery#SDAM-31
 pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
 /// The default of [`ClientOptions::heartbeat_frequency`] for a client that checks servers on
-/// demand, by scans (SDAM-31).
+/// demand, by scans ([SDAM-31]).
+///
+/// [SDAM-31]: crate::requirements::discovery#SDAM-31
 pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
 /// The shortest time between two checks of a server, and the smallest
 /// [`ClientOptions::heartbeat_frequency`]. The specification calls it `minHeartbeatFrequencyMS`;
-/// users cannot change it (SDAM-9).
+/// users cannot change it ([SDAM-9]).
+///
+/// [SDAM-9]: crate::requirements::discovery#SDAM-9
 pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
-/// The default of [`ClientOptions::local_threshold`] (SEL-3).
+/// The default of [`ClientOptions::local_threshold`] ([SEL-3]).
+///
+/// [SEL-3]: crate::requirements::server_selection#SEL-3
 pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
 /// The default of [`ClientOptions::server_selection_timeout`].
 pub const DEFAULT_SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The default of [`ClientOptions::connect_timeout`].
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The default of [`ClientOptions::max_pool_size`] (CMAP-8).
+/// The default of [`ClientOptions::max_pool_size`] ([CMAP-8]).
+///
+/// [CMAP-8]: crate::requirements::pool#CMAP-8
 pub const DEFAULT_MAX_POOL_SIZE: u32 = 100;
-/// The default of [`ClientOptions::max_connecting`] (CMAP-11).
+/// The default of [`ClientOptions::max_connecting`] ([CMAP-11]).
+///
+/// [CMAP-11]: crate::requirements::pool#CMAP-11
 pub const DEFAULT_MAX_CONNECTING: u32 = 2;
 /// The default of [`ClientOptions::max_adaptive_retries`].
 pub const DEFAULT_MAX_ADAPTIVE_RETRIES: u32 = 2;
 /// The default of [`ClientOptions::srv_service_name`].
 pub const DEFAULT_SRV_SERVICE_NAME: &str = "mongodb";
-/// The maximum length of [`ClientOptions::app_name`], in bytes of UTF-8 (HELLO-33).
+/// The maximum length of [`ClientOptions::app_name`], in bytes of UTF-8 ([HELLO-33]).
+///
+/// [HELLO-33]: crate::requirements::handshake#HELLO-33
 pub const MAX_APP_NAME_BYTES: usize = 128;
 /// The maximum length of [`ClientOptions::srv_service_name`], in bytes. The SRV query puts an
-/// underscore in front, and a DNS label has at most 63 bytes (DNS-7).
+/// underscore in front, and a DNS label has at most 63 bytes ([DNS-7]).
+///
+/// [DNS-7]: crate::requirements::seed_lists#DNS-7
 pub const MAX_SRV_SERVICE_NAME_BYTES: usize = 62;
 
 /// All options of a client. The default is a client of `localhost:27017` without TLS and
@@ -54,7 +71,7 @@ pub const MAX_SRV_SERVICE_NAME_BYTES: usize = 62;
 ///
 /// A setter checks its value at once. [`validate`](Self::validate) checks the rules that involve
 /// several options, and runs when a client is created. [`crate::uri::parse`] reads options from a
-/// connection string; a setter that is called afterwards overrides the string (CS-38).
+/// connection string; a setter that is called afterwards overrides the string ([CS-38]).
 ///
 /// ```
 /// use onionskin_core::options::ClientOptions;
@@ -72,6 +89,8 @@ pub const MAX_SRV_SERVICE_NAME_BYTES: usize = 62;
 /// assert!(options.validate().is_err(), "a direct connection goes to one host");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// [CS-38]: crate::requirements::connection_strings#CS-38
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientOptions {
     hosts: Vec<Address>,

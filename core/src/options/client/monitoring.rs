@@ -46,12 +46,15 @@ impl ClientOptions {
     /// [`server_selection_timeout`](Self::server_selection_timeout). Default: `true`.
     ///
     /// Only a client that checks servers on demand ([`Monitoring::Scanning`]) may set this option
-    /// (SEL-6); for another one [`validate`](Self::validate) fails.
+    /// ([SEL-6]); for another one [`validate`](Self::validate) fails.
     ///
     /// With `true`, server selection may take as long as a scan, even beyond the timeout. With
-    /// `false`, it may take the timeout plus one scan (SEL-73). A scan checks one server after the
-    /// other and waits for each at most [`connect_timeout`](Self::connect_timeout). The time limit
-    /// of the operation ends the selection in both cases.
+    /// `false`, it may take the timeout plus one scan ([SEL-73]). A scan checks one server after
+    /// the other and waits for each at most [`connect_timeout`](Self::connect_timeout). The time
+    /// limit of the operation ends the selection in both cases.
+    ///
+    /// [SEL-6]: crate::requirements::server_selection#SEL-6
+    /// [SEL-73]: crate::requirements::server_selection#SEL-73
     #[must_use]
     pub fn server_selection_try_once(&self) -> bool {
         self.server_selection_try_once.unwrap_or(true)

@@ -87,7 +87,9 @@ impl ClientOptions {
     /// Returns `connectTimeoutMS`, the time limit for connecting a socket, TLS included. The limit
     /// also applies to each check of a monitor, and to each command of a connection's handshake
     /// that has no other limit. `None` (0 in connection strings) means no limit. Default: 10 s
-    /// (CMAP-155).
+    /// ([CMAP-155]).
+    ///
+    /// [CMAP-155]: crate::requirements::pool#CMAP-155
     #[must_use]
     pub const fn connect_timeout(&self) -> Option<Duration> {
         self.connect_timeout
@@ -104,7 +106,9 @@ impl ClientOptions {
     /// Returns `timeoutMS`, the time limit for a whole operation, retries included. `Some(ZERO)`
     /// means no limit, but switches off the older time limits like any other value. A connection
     /// that is made in the background for `minPoolSize` has this limit for each command of its
-    /// handshake (CMAP-154). Default: `None`, with which the older time limits apply.
+    /// handshake ([CMAP-154]). Default: `None`, with which the older time limits apply.
+    ///
+    /// [CMAP-154]: crate::requirements::pool#CMAP-154
     #[must_use]
     pub const fn timeout(&self) -> Option<Duration> {
         self.timeout
@@ -133,7 +137,9 @@ impl ClientOptions {
 
     /// Returns `serverSelectionTimeoutMS`, the time limit for the selection of a server. The limit
     /// is greater than zero: the setter refuses zero, and a connection string with zero gets a
-    /// warning (SEL-5). Default: 30 s.
+    /// warning ([SEL-5]). Default: 30 s.
+    ///
+    /// [SEL-5]: crate::requirements::server_selection#SEL-5
     #[must_use]
     pub const fn server_selection_timeout(&self) -> Duration {
         self.server_selection_timeout

@@ -16,7 +16,9 @@ impl ClientOptions {
     }
 
     /// Sets [`write_concern`](Self::write_concern). Fails if `w: 0` and `journal: true` are
-    /// combined (URI-23).
+    /// combined ([URI-23]).
+    ///
+    /// [URI-23]: crate::requirements::connection_strings#URI-23
     pub fn set_write_concern(
         &mut self,
         concern: impl Into<Option<WriteConcern>>,
@@ -73,63 +75,88 @@ impl ClientOptions {
         self.write_concern.as_ref()
     }
 
-    /// Returns `retryReads`: whether a read is retried after an error that may be temporary (RR-1).
-    /// Default: `true`.
+    /// Returns `retryReads`: whether a read is retried after an error that may be temporary
+    /// ([RR-1]). Default: `true`.
     ///
     /// `find`, `find_one`, `count_documents` and `aggregate` without a stage that writes are
     /// retried. Commands of `Database::run_command` and later batches of a cursor are not, unless
-    /// the server is overloaded (RR-7, RR-24). With a time limit ([`timeout`](Self::timeout) or
-    /// that of the call), retries go on until it expires; otherwise there is one (RR-18). After
+    /// the server is overloaded ([RR-7], [RR-24]). With a time limit ([`timeout`](Self::timeout) or
+    /// that of the call), retries go on until it expires; otherwise there is one ([RR-18]). After
     /// overload [`max_adaptive_retries`](Self::max_adaptive_retries) applies. If the application
     /// repeats failed operations itself, its number of attempts is multiplied by these.
+    ///
+    /// [RR-1]: crate::requirements::retries#RR-1
+    /// [RR-7]: crate::requirements::retries#RR-7
+    /// [RR-24]: crate::requirements::retries#RR-24
+    /// [RR-18]: crate::requirements::retries#RR-18
     #[must_use]
     pub const fn retry_reads(&self) -> bool {
         self.retry_reads
     }
 
     /// Returns `retryWrites`: whether a write is retried after an error that may be temporary, if
-    /// the write cannot take effect twice (RW-1). Default: `true`.
+    /// the write cannot take effect twice ([RW-1]). Default: `true`.
     ///
     /// Inserts are retried, and updates, replacements and deletes of one document. This holds for
     /// replica sets, sharded clusters and load balancers; writes to a standalone server are not
     /// retried. `update_many`, `delete_many`, unacknowledged writes and commands of
-    /// `Database::run_command` are not retried, unless the server is overloaded (RW-8, RW-9, RW-20,
-    /// RW-32). The number of retries is that of [`retry_reads`](Self::retry_reads) (RW-24).
+    /// `Database::run_command` are not retried, unless the server is overloaded ([RW-8], [RW-9],
+    /// [RW-20], [RW-32]). The number of retries is that of [`retry_reads`](Self::retry_reads)
+    /// ([RW-24]).
+    ///
+    /// [RW-1]: crate::requirements::retries#RW-1
+    /// [RW-8]: crate::requirements::retries#RW-8
+    /// [RW-9]: crate::requirements::retries#RW-9
+    /// [RW-20]: crate::requirements::retries#RW-20
+    /// [RW-32]: crate::requirements::retries#RW-32
+    /// [RW-24]: crate::requirements::retries#RW-24
     #[must_use]
     pub const fn retry_writes(&self) -> bool {
         self.retry_writes
     }
 
     /// Returns `maxAdaptiveRetries`, the maximum number of retries of an operation that met an
-    /// overloaded server. All attempts of the operation count, with or without a time limit (BP-4,
-    /// BP-8). Zero means no retry. Default: 2.
+    /// overloaded server. All attempts of the operation count, with or without a time limit
+    /// ([BP-4], [BP-8]). Zero means no retry. Default: 2.
     ///
     /// After overload all commands are retried, also those that are not retried otherwise:
     /// `update_many`, `delete_many`, later batches of a cursor, and commands of
-    /// `Database::run_command` (BP-2, BP-16). Reads need [`retry_reads`](Self::retry_reads), writes
-    /// [`retry_writes`](Self::retry_writes), and `run_command` both (BP-3).
+    /// `Database::run_command` ([BP-2], [BP-16]). Reads need [`retry_reads`](Self::retry_reads),
+    /// writes [`retry_writes`](Self::retry_writes), and `run_command` both ([BP-3]).
     ///
     /// Before each of these retries the operation waits without a connection, for a random part of
-    /// 200 ms, then of 400 ms, and so on up to 10 s (BP-5). The server may set another base than
-    /// the 100 ms of this series (BP-6). An operation whose time limit would expire during the wait
-    /// fails at once (BP-12).
+    /// 200 ms, then of 400 ms, and so on up to 10 s ([BP-5]). The server may set another base than
+    /// the 100 ms of this series ([BP-6]). An operation whose time limit would expire during the
+    /// wait fails at once ([BP-12]).
     ///
     /// A server is overloaded if its error has the label `SystemOverloadedError`, or if it closes a
     /// new connection before the handshake is complete. If the application repeats failed
     /// operations itself, its number of attempts is multiplied by these, which increases the
     /// overload. Such an application should stop at errors with this label, or set this option to
     /// zero.
+    ///
+    /// [BP-4]: crate::requirements::retries#BP-4
+    /// [BP-8]: crate::requirements::retries#BP-8
+    /// [BP-2]: crate::requirements::retries#BP-2
+    /// [BP-16]: crate::requirements::retries#BP-16
+    /// [BP-3]: crate::requirements::retries#BP-3
+    /// [BP-5]: crate::requirements::retries#BP-5
+    /// [BP-6]: crate::requirements::retries#BP-6
+    /// [BP-12]: crate::requirements::retries#BP-12
     #[must_use]
     pub const fn max_adaptive_retries(&self) -> u32 {
         self.max_adaptive_retries
     }
 
     /// Returns `enableOverloadRetargeting`: whether a retry after overload avoids the overloaded
-    /// server if another server suits the operation (BP-9). Default: `false`.
+    /// server if another server suits the operation ([BP-9]). Default: `false`.
     ///
     /// On a sharded cluster every retry avoids the mongos that failed, also without this option
-    /// (RR-14). On a replica set this option may move reads from the primary to secondaries, if the
-    /// read preference permits that.
+    /// ([RR-14]). On a replica set this option may move reads from the primary to secondaries, if
+    /// the read preference permits that.
+    ///
+    /// [BP-9]: crate::requirements::retries#BP-9
+    /// [RR-14]: crate::requirements::retries#RR-14
     #[must_use]
     pub const fn enable_overload_retargeting(&self) -> bool {
         self.enable_overload_retargeting

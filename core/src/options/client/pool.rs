@@ -43,28 +43,36 @@ impl ClientOptions {
     }
 
     /// Returns `maxPoolSize`, the maximum number of connections of a pool, pending and in-use
-    /// connections included. Zero means no limit. Default: 100 (CMAP-8).
+    /// connections included. Zero means no limit. Default: 100 ([CMAP-8]).
+    ///
+    /// [CMAP-8]: crate::requirements::pool#CMAP-8
     #[must_use]
     pub const fn max_pool_size(&self) -> u32 {
         self.max_pool_size
     }
 
     /// Returns `minPoolSize`, the least number of connections that a ready pool keeps. It must not
-    /// exceed [`max_pool_size`](Self::max_pool_size), unless that is 0. Default: 0 (CMAP-9).
+    /// exceed [`max_pool_size`](Self::max_pool_size), unless that is 0. Default: 0 ([CMAP-9]).
+    ///
+    /// [CMAP-9]: crate::requirements::pool#CMAP-9
     #[must_use]
     pub const fn min_pool_size(&self) -> u32 {
         self.min_pool_size
     }
 
     /// Returns `maxIdleTimeMS`, how long a connection may stay available before it is closed.
-    /// `None` (0 in connection strings) means no limit. Default: none (CMAP-10).
+    /// `None` (0 in connection strings) means no limit. Default: none ([CMAP-10]).
+    ///
+    /// [CMAP-10]: crate::requirements::pool#CMAP-10
     #[must_use]
     pub const fn max_idle_time(&self) -> Option<Duration> {
         self.max_idle_time
     }
 
     /// Returns `maxConnecting`, the maximum number of connections that a pool establishes at once.
-    /// Minimum: 1. Default: 2 (CMAP-11).
+    /// Minimum: 1. Default: 2 ([CMAP-11]).
+    ///
+    /// [CMAP-11]: crate::requirements::pool#CMAP-11
     #[must_use]
     pub const fn max_connecting(&self) -> u32 {
         self.max_connecting
@@ -72,14 +80,19 @@ impl ClientOptions {
 
     /// Returns `waitQueueTimeoutMS`, the time limit for an operation in the wait queue of a pool.
     /// [`timeout`](Self::timeout) replaces this limit. `None` (0 in connection strings) means no
-    /// limit. Default: none (CMAP-12, CMAP-13).
+    /// limit. Default: none ([CMAP-12], [CMAP-13]).
+    ///
+    /// [CMAP-12]: crate::requirements::pool#CMAP-12
+    /// [CMAP-13]: crate::requirements::pool#CMAP-13
     #[must_use]
     pub const fn wait_queue_timeout(&self) -> Option<Duration> {
         self.wait_queue_timeout
     }
 
     /// Returns the pool options that differ from their defaults, as the event of a pool's creation
-    /// reports them (CMAP-113).
+    /// reports them ([CMAP-113]).
+    ///
+    /// [CMAP-113]: crate::requirements::pool#CMAP-113
     #[must_use]
     pub fn reported_pool_options(&self) -> ReportedPoolOptions {
         let unless = |value: u32, default: u32| (value != default).then_some(value);
