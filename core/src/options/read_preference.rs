@@ -88,7 +88,8 @@ impl ReadPreference {
         if self.mode == ReadMode::Primary && tag_sets.iter().any(|set| !set.is_empty()) {
             return Err(ErrorKind::InvalidOption {
                 option: "readPreferenceTags",
-                message: "tags choose among members, and mode primary leaves no choice".to_owned(),
+                message: "mode primary takes no tag sets; choose another mode or remove them"
+                    .to_owned(),
             }
             .into());
         }
@@ -104,7 +105,9 @@ impl ReadPreference {
         if self.mode == ReadMode::Primary {
             return Err(ErrorKind::InvalidOption {
                 option: "maxStalenessSeconds",
-                message: "the primary is never stale; choose another mode".to_owned(),
+                message: "mode primary takes no maximum staleness; choose another mode or remove \
+                          it"
+                .to_owned(),
             }
             .into());
         }
@@ -121,7 +124,7 @@ impl ReadPreference {
         if self.mode == ReadMode::Primary {
             return Err(ErrorKind::InvalidOption {
                 option: "hedge",
-                message: "the primary is only one; choose another mode".to_owned(),
+                message: "mode primary takes no hedge; choose another mode or remove it".to_owned(),
             }
             .into());
         }
