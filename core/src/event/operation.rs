@@ -44,8 +44,5 @@ events! {
 
 /// Returns how an operation ended, for traces.
 fn result(failure: Option<&Error>) -> String {
-    match failure {
-        None => "ends".to_owned(),
-        Some(error) => format!("fails: {error}"),
-    }
+    failure.map_or_else(|| "ends".to_owned(), |error| format!("fails: {error}"))
 }

@@ -5,6 +5,7 @@ mod calls;
 mod constants;
 mod fences;
 mod lengths;
+mod logs;
 mod messages;
 mod modules;
 mod order;
@@ -379,4 +380,19 @@ fn numbers_in_public_docs_lead_to_their_rules() {
             rules::unlinked(&rules, path, text)
         });
     }
+}
+
+#[test]
+fn each_key_of_log_messages_reaches_tracing() {
+    let trace = read(logs::TRACE);
+    let (mut count, mut found) = (0, Vec::new());
+    // The macro in `table.rs` has examples.
+    let tables = rust_under(logs::TABLES).into_iter();
+    for path in tables.filter(|path| !path.ends_with("/table.rs")) {
+        let keys = logs::keys(&read(&path));
+        count += keys.len();
+        found.extend(logs::lost_keys(&path, &keys, &trace));
+    }
+    assert!(count > 30, "{count} keys");
+    report(found);
 }

@@ -1,0 +1,53 @@
+//! Keys of log messages: the shell hands each of them to `tracing`.
+
+use crate::words::contains_word;
+
+/// The folder of the tables of events, and the file that hands log messages to `tracing`.
+pub(crate) const TABLES: &str = "core/src/event/";
+pub(crate) const TRACE: &str = "adapters/client/src/trace.rs";
+
+/// Keys of the tables that stand for several fields with keys of their own.
+const GROUPS: [&str; 3] = ["facts", "options", "server"];
+
+/// The texts that come before a key in a table.
+const MARKS: [&str; 3] = ["=> \"", "=> (\"", ".visit(\""];
+
+/// Returns the log keys of a table of events.
+pub(crate) fn keys(table: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    // A long row has its key in the line after the arrow.
+    let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    for mark in MARKS {
+        for (at, _) in table.match_indices(mark) {
+            let key = table[at + mark.len()..]
+                .split('"')
+                .next()
+                .unwrap_or_default();
+            let is_key = !key.is_empty() && key.chars().all(char::is_alphanumeric);
+            if is_key && !GROUPS.contains(&key) {
+                found.push(key.to_owned());
+            }
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Returns the keys that the shell does not hand to `tracing`.
+pub(crate) fn lost_keys(table: &str, keys: &[String], trace: &str) -> Vec<String> {
+    let lost = keys.iter().filter(|key| !contains_word(trace, key));
+    lost.map(|key| format!("{TRACE}: the key `{key}` of {table} is missing"))
+        .collect()
+}
+
+#[test]
+fn keys_are_found_and_lost_ones_reported() {
+    let table = "address: Address => \"server\", n: u64 => \"count\",\n e: Error =>\n (\"error\", e),\
+                 self.name.visit(\"name\", visit); other => \"two words\"";
+    let keys = keys(table);
+    assert_eq!(keys, ["count", "error", "name"]);
+    let lost = lost_keys("a.rs", &keys, "count errors name");
+    assert_eq!(lost.len(), 1);
+    assert!(lost[0].contains("`error`"), "{lost:?}");
+}
