@@ -263,11 +263,8 @@ impl Watcher {
                 Ok(())
             }
             Output::CheckedIn(id) => {
-                let state = self.connections.get(id);
-                let returned = matches!(
-                    state,
-                    Some(ConnectionState::Returned | ConnectionState::Left)
-                );
+                use ConnectionState::{Left, Returned};
+                let returned = matches!(self.connections.get(id), Some(Returned | Left));
                 want(returned, || "it was not checked in".into())
             }
             Output::Grant(request, id) => self.grant(*request, *id),
