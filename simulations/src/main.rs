@@ -95,9 +95,9 @@ struct Serve {
 /// Parses a number of tasks or members, which must not be 0.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("give 1 or more".to_owned()),
+        Ok(0) => Err("must be 1 or more".to_owned()),
         Ok(number) => Ok(number),
-        Err(_) => Err("it takes a whole number".to_owned()),
+        Err(_) => Err("must be a whole number".to_owned()),
     }
 }
 

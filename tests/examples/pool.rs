@@ -8,7 +8,10 @@ use onionskin_tests::loads::pool::Warm;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let count: u64 = arguments.next().ok_or("how many?")?.parse()?;
+    let count: u64 = arguments
+        .next()
+        .ok_or("usage: pool COUNT [listener]")?
+        .parse()?;
     let mut warm = Warm::new(100, None, arguments.next().is_some());
     for _ in 0..count {
         warm.operation();

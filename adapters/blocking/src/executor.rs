@@ -122,7 +122,8 @@ impl Executor {
     pub(crate) fn block_on<F: Future>(self: &Arc<Self>, future: F) -> F::Output {
         assert!(
             !self.is_busy_here(),
-            "a blocking call was made from within another one, such as by an event listener"
+            "a blocking call was made within another blocking call, for example by an event \
+             listener"
         );
         let mut busy = self.busy();
         let output = self.poll_to_end(&mut busy, future);

@@ -169,7 +169,7 @@ impl<R: Runtime> ClientBuilder<R> {
             None => {
                 let mut bytes = [0; 32];
                 runtime.entropy(&mut bytes).map_err(|error| {
-                    Error::argument(format!("the system gives no randomness: {error}"))
+                    Error::argument(format!("cannot read random bytes from the system: {error}"))
                 })?;
                 Seed::new(bytes)
             }

@@ -86,7 +86,8 @@ impl<R: Runtime> Batches<R> {
                 return Poll::Ready(Ok(!cursor.is_batch_empty()));
             }
             if self.leave_to_parent() {
-                let message = "the cursor was opened by the process that this one was forked from";
+                let message = "the cursor belongs to the parent process; open a new cursor after \
+                               a fork";
                 return Poll::Ready(Err(Error::argument(message)));
             }
             self.fetch.restart();

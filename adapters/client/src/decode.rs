@@ -38,7 +38,7 @@ impl<T: DeserializeOwned> Decode for FirstDocument<T> {
     fn decode(&mut self, exchange: &mut Exchange) -> Result<Option<T>, Error> {
         let reply = exchange
             .reply()
-            .ok_or_else(|| Error::protocol("no reply came"))?;
+            .ok_or_else(|| Error::protocol("the command has no reply"))?;
         first_document(reply)?.map(decode).transpose()
     }
 }
@@ -84,7 +84,7 @@ impl Decode for Counted {
         crud::count_from_reply(
             exchange
                 .reply()
-                .ok_or_else(|| Error::protocol("no reply came"))?,
+                .ok_or_else(|| Error::protocol("the command has no reply"))?,
         )
     }
 }

@@ -226,7 +226,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
 
 /// The error of a command that ended without a result or an error.
 fn abandoned_error() -> Error {
-    Error::argument("the operation was left")
+    Error::argument("the operation was abandoned before it had a result")
 }
 
 /// Delivers the events of an exchange.
@@ -269,7 +269,7 @@ impl<R: Runtime, P: Program> Future for Execution<R, P> {
                     this.finish(outcome)
                 }
                 State::Over => {
-                    let message = "the operation was polled after it had ended";
+                    let message = "the future of the operation was polled after it had completed";
                     return Poll::Ready(Err(Error::argument(message)));
                 }
             };

@@ -374,7 +374,9 @@ impl<S> Inner<S> {
             progress = match self.core.check_in(now, exchange, Outcome::Failed(error)) {
                 AfterExchange::Again(progress) => progress,
                 AfterExchange::Done(Ok(())) => {
-                    return Progress::Failed(Error::argument("lost its socket"));
+                    let message =
+                        "the socket of the connection was closed before the command was sent";
+                    return Progress::Failed(Error::argument(message));
                 }
                 AfterExchange::Done(Err(error)) => return Progress::Failed(error),
             };

@@ -166,7 +166,7 @@ fn lookup_error(error: &io::Error, address: &Address) -> Error {
     } else {
         NetworkFault::NotResolved
     };
-    let message = format!("{} was not resolved: {error}", address.host());
+    let message = format!("cannot resolve the host name {}: {error}", address.host());
     Error::network(fault, message).with_server(address)
 }
 

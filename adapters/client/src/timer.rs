@@ -45,8 +45,7 @@ impl<R: Runtime> Drop for Watch<R> {
             return;
         }
         let message = if std::thread::panicking() {
-            "the task that keeps the client's time limits has panicked; the message of the panic \
-             says why"
+            "the timer task of the client has panicked; see the panic message for the reason"
         } else {
             "the runtime on which the client was made has ended; make a client in the runtime that \
              uses it"

@@ -211,7 +211,7 @@ impl Conversation {
             return self.on_success(reply, keys);
         }
         let fault = CommandError::from_reply(reply);
-        let error = self.error("the server refused", Some(Box::new(fault)));
+        let error = self.error("the server refused authentication", Some(Box::new(fault)));
         // The label `SystemOverloadedError` decides whether the pool is cleared (AUTH-19).
         Step::Failed(error.with_labels(&Labels::from_reply(reply)))
     }

@@ -167,7 +167,10 @@ impl Scram {
                 }
                 Ok(ScramStep::Done)
             }
-            State::Deriving { .. } => Err("the server spoke out of turn".to_owned()),
+            State::Deriving { .. } => Err(
+                "the server sent a second message before the client replied to the first"
+                    .to_owned(),
+            ),
             State::Over => Err("the conversation is over".to_owned()),
         }
     }
@@ -178,7 +181,7 @@ impl Scram {
             State::Deriving { name, challenge } if name == derived.name() => {
                 Ok(self.prove(name, derived.keys().clone(), challenge))
             }
-            _ => Err("these keys were not asked for".to_owned()),
+            _ => Err("the keys belong to another derivation".to_owned()),
         }
     }
 
@@ -191,7 +194,10 @@ impl Scram {
         let first = ServerFirst::parse(text, &self.nonce)?;
         if reply.done {
             // The server has not proved yet that it knows the password (AUTH-61).
-            return Err("the server ended the conversation before proving itself".to_owned());
+            return Err(
+                "the server ended the conversation without a proof that it knows the password"
+                    .to_owned(),
+            );
         }
         let password = self.prepared_password()?;
         let challenge = Challenge {
@@ -335,7 +341,7 @@ fn message(payload: &[u8]) -> Result<&str, Failure> {
     let text = std::str::from_utf8(payload).map_err(|_| "the server's message is not UTF-8")?;
     match text.strip_prefix("e=") {
         Some(error) => Err(format!(
-            "the server reports {:?}",
+            "the server reports the error {:?}",
             error.split(',').next().unwrap_or(error)
         )),
         None => Ok(text),

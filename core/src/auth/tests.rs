@@ -256,7 +256,7 @@ fn done_before_the_server_proved_itself_fails() {
     sent(conversation.handle_hello(None, None, &mut keys));
     let early = reply(&VECTORS[1].server_first(), true);
     let (message, _) = failed(answer(&mut conversation, &early, &mut keys));
-    assert!(message.contains("before proving itself"), "{message}");
+    assert!(message.contains("without a proof"), "{message}");
 }
 
 #[test]

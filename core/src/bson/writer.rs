@@ -187,7 +187,7 @@ impl<'a> DocumentWriter<'a> {
 
     fn node(&mut self, key: &str, value: &Bson, depth: usize) -> Result<(), Error> {
         if key.contains('\0') {
-            let message = format!("the key {key:?} holds a NUL byte");
+            let message = format!("the key {key:?} contains a NUL byte");
             return Err(ErrorKind::Bson { message }.into());
         }
         if depth > MAX_DEPTH {

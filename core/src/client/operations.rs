@@ -164,7 +164,7 @@ impl Operations {
             return Ok(());
         }
         Err(Error::new(ErrorKind::Limit {
-            what: "operations that wait for a server",
+            what: "the number of operations that wait for a server",
             limit: limit as u64,
             actual: limit as u64 + 1,
         }))

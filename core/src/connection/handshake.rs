@@ -155,7 +155,7 @@ impl Connection {
                 Some(format!("in the {} handshake; {hint}", layer.name()))
             }),
             State::AwaitingHello { .. } if !self.options.layers.encrypt() => {
-                Some("before hello was answered; does the server ask for TLS?".to_owned())
+                Some("before hello was answered; does the server require TLS?".to_owned())
             }
             State::Dialling
             | State::AwaitingHello { .. }

@@ -77,7 +77,7 @@ pub trait Layer: fmt::Debug + Send + Sync {
     }
 
     /// Returns a question about the likely cause if the connection is lost during the opening
-    /// conversation, such as "does the server speak TLS?".
+    /// conversation, such as "does the server support TLS?".
     fn loss_hint(&self) -> Option<&'static str> {
         None
     }

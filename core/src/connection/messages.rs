@@ -84,21 +84,21 @@ impl Awaited {
         };
         if header.op_code != OpCode::Msg {
             return Err(Error::protocol(format!(
-                "the server sent a message of kind {:?} where the reply to request {request_id} \
-                 was due",
+                "the server sent a message of kind {:?} instead of the reply to request \
+                 {request_id}",
                 header.op_code
             )));
         }
         if header.response_to != request_id {
             return Err(Error::protocol(format!(
-                "the server sent a reply to request {} where the reply to request {request_id} \
-                 was due",
+                "the server sent a reply to request {} instead of the reply to request \
+                 {request_id}",
                 header.response_to
             )));
         }
         if flags.contains(Flags::MORE_TO_COME) && !matches!(self, Self::Stream(_)) {
             return Err(Error::protocol(
-                "the server announced more replies than were asked for",
+                "the server announced another reply, which the request does not permit",
             ));
         }
         Ok(())
@@ -176,7 +176,7 @@ fn rest(decoder: &FrameDecoder, end: Option<&Error>) -> Result<Arrival<'static>,
     }
     if !decoder.is_empty() {
         return Err(Error::protocol(
-            "the server sent more than the one reply that was due",
+            "the server sent more bytes after the only expected reply",
         ));
     }
     Ok(Arrival::Dropped)

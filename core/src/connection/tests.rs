@@ -118,8 +118,8 @@ fn error_of_early_close(tls: Option<TlsContext>) -> Error {
 fn a_peer_that_hangs_up_early_is_suspected_of_wanting_tls_or_not_knowing_it() {
     let context = TlsContext::new(&TlsOptions::default()).expect("a context");
     for (tls, hint) in [
-        (None, "does the server ask for TLS?"),
-        (Some(context), "does the server speak TLS?"),
+        (None, "does the server require TLS?"),
+        (Some(context), "does the server support TLS?"),
     ] {
         let error = error_of_early_close(tls);
         assert!(error.to_string().contains(hint), "{error}");

@@ -296,11 +296,13 @@ impl fmt::Display for ErrorKind {
                 write!(f, "invalid option {option}: {message}")
             }
             Self::InvalidArgument { message } => write!(f, "invalid argument: {message}"),
-            Self::Bson { message } => write!(f, "BSON: {message}"),
+            Self::Bson { message } => write!(f, "BSON error: {message}"),
             Self::Network { message, .. } => write!(f, "network error: {message}"),
             Self::Timeout { message, .. } => write!(f, "timed out: {message}"),
             Self::Tls { message, .. } => write!(f, "TLS: {message}"),
-            Self::Protocol { message } => write!(f, "the server broke the protocol: {message}"),
+            Self::Protocol { message } => {
+                write!(f, "the server violated the wire protocol: {message}",)
+            }
             Self::Authentication {
                 mechanism,
                 message,
@@ -329,10 +331,7 @@ impl fmt::Display for ErrorKind {
                 limit,
                 actual,
             } => {
-                write!(
-                    f,
-                    "{what} is limited to {limit}, but {actual} were asked for"
-                )
+                write!(f, "{what} is {actual}, but the limit is {limit}")
             }
             Self::ClientClosed => f.write_str("the client is closed"),
             Self::Abandoned => f.write_str("the operation was dropped before its end"),

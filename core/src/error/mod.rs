@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(error.server(), Some(&a));
         assert_eq!(
             error.to_string(),
-            "the server broke the protocol: nonsense (server a:1)"
+            "the server violated the wire protocol: nonsense (server a:1)"
         );
     }
 

@@ -135,7 +135,7 @@ impl ClientMetadata {
         let app_name = app_name.filter(|name| !name.is_empty());
         if let Some(name) = app_name.filter(|name| name.len() > MAX_APP_NAME_BYTES) {
             return Err(Error::new(ErrorKind::InvalidOption {
-                option: "appname",
+                option: "appName",
                 message: format!(
                     "it has {} bytes, but at most {MAX_APP_NAME_BYTES} are allowed",
                     name.len()

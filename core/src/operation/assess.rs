@@ -29,7 +29,7 @@ impl Assessment {
         let mut newest = None;
         for element in reply {
             let Ok((key, value)) = element else {
-                return Self::malformed("its reply is not BSON");
+                return Self::malformed("the reply is not valid BSON");
             };
             match (key.as_str(), value) {
                 ("ok", value) => ok = integer(value) == Some(1) || value.as_bool() == Some(true),

@@ -65,7 +65,7 @@ impl Batch {
 
 /// Returns the range of the document in the array element that `bytes` begins with.
 fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
-    let fail = || Error::protocol("a cursor's batch holds something else than documents");
+    let fail = || Error::protocol("an element of the cursor's batch is not a document");
     if kind != 3 {
         return Err(fail());
     }

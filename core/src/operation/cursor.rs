@@ -105,7 +105,8 @@ impl Cursor {
         let timeout = exchange.operation.command.timeout;
         let deadline = exchange.operation.deadline;
         let Some(reply) = exchange.take_reply() else {
-            return Err(Error::protocol("no reply came"));
+            let message = "the command has no reply, so it opens no cursor";
+            return Err(Error::protocol(message));
         };
         let session = exchange.operation.session;
         match Self::open(reply, database, server, session) {
@@ -210,7 +211,7 @@ impl Cursor {
     /// its session and its pin back with the exchange.
     fn take_batch(&mut self, exchange: &mut Exchange) -> Result<(), Error> {
         let reply = exchange.take_reply();
-        let reply = reply.ok_or_else(|| Error::protocol("no reply came"))?;
+        let reply = reply.ok_or_else(|| Error::protocol("getMore has no reply"))?;
         let Parsed { id, rest, .. } = parse(&reply, "nextBatch")?;
         self.id = id;
         self.batch = Batch::new(reply, rest);

@@ -186,7 +186,9 @@ fn document_bytes(documents: &[u8]) -> Result<usize, Error> {
     let length = length.and_then(|length| usize::try_from(length).ok());
     let length = length.filter(|length| (5..=documents.len()).contains(length));
     length.ok_or_else(|| {
-        let message = "the documents of the command do not stand back to back".to_owned();
+        let message = "the documents of the command are not valid BSON documents, one after the \
+                       other"
+            .to_owned();
         ErrorKind::Bson { message }.into()
     })
 }
@@ -204,7 +206,8 @@ pub(super) fn limit_exceeded(what: &'static str, limit: usize, actual: usize) ->
 fn reworded_for_retry(error: Error) -> Error {
     match *error.kind() {
         ErrorKind::Limit { limit, actual, .. } => Error::new(ErrorKind::Limit {
-            what: "a batch that must be repeated as it was sent to another server",
+            what: "the size or number of documents of a retry, which must equal that of the first \
+                   attempt,",
             limit,
             actual,
         }),

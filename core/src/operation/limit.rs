@@ -40,9 +40,14 @@ impl Operation {
         let trip = self.min_round_trip;
         if left <= trip {
             let message = if left.is_zero() {
-                "no time was left to send the command".to_owned()
+                "the time limit of the operation passed before the command was sent; choose a \
+                 longer one"
+                    .to_owned()
             } else {
-                format!("{left:?} were left, but a round trip to the server takes {trip:?}")
+                format!(
+                    "the remaining time of {left:?} is shorter than a round trip to the server, \
+                     {trip:?}; choose a longer time limit",
+                )
             };
             return Err(Error::timeout(Wait::CheckOut, message));
         }

@@ -332,7 +332,7 @@ impl<D: Decode> Program for Single<D> {
             Some(Ok(command)) => Step::Run(command),
             Some(Err(error)) => Step::Done(Err(error)),
             None => {
-                let message = "an operation of one command runs only once";
+                let message = "the operation was started already; build a new one";
                 Step::Done(Err(Error::argument(message)))
             }
         }

@@ -93,8 +93,8 @@ impl WriteConcern {
         if self.w == Some(Acknowledgment::Members(0)) && self.journal == Some(true) {
             return Err(ErrorKind::InvalidOption {
                 option: "journal",
-                message: "w=0 asks for no reply, so the journal cannot be waited for; leave one \
-                          of them out"
+                message: "it conflicts with w=0, with which no acknowledgment comes; remove one \
+                          of them"
                     .to_owned(),
             }
             .into());

@@ -207,9 +207,13 @@ impl Credential {
             (None, false, false) => {
                 return refuse("MONGODB-OIDC needs ENVIRONMENT (azure, gcp, k8s) or a callback");
             }
-            (_, true, true) => return refuse("give one callback, for machines or for humans"),
+            (_, true, true) => {
+                return refuse(
+                    "OIDC_CALLBACK and OIDC_HUMAN_CALLBACK conflict; remove one of them",
+                );
+            }
             (Some(_), true, _) | (Some(_), _, true) => {
-                return refuse("give either ENVIRONMENT or a callback");
+                return refuse("ENVIRONMENT conflicts with a callback; remove one of them");
             }
             _ => {}
         }
@@ -220,7 +224,9 @@ impl Credential {
         };
         match self.property("TOKEN_RESOURCE").is_some() {
             false if resource => return refuse("this ENVIRONMENT needs TOKEN_RESOURCE"),
-            true if !resource => return refuse("TOKEN_RESOURCE goes with azure and gcp only"),
+            true if !resource => {
+                return refuse("only ENVIRONMENT azure and gcp take TOKEN_RESOURCE; remove it");
+            }
             _ => {}
         }
         if environment == Some("test") && self.username.is_some() {

@@ -97,7 +97,8 @@ impl ReadPreference {
         if self.mode == ReadMode::Primary && tag_sets.iter().any(|set| !set.is_empty()) {
             return Err(ErrorKind::InvalidOption {
                 option: "readPreferenceTags",
-                message: "tags choose among members, and mode primary leaves no choice".to_owned(),
+                message: "mode primary takes no tag sets; choose another mode or remove them"
+                    .to_owned(),
             }
             .into());
         }
@@ -116,7 +117,9 @@ impl ReadPreference {
         if self.mode == ReadMode::Primary {
             return Err(ErrorKind::InvalidOption {
                 option: "maxStalenessSeconds",
-                message: "the primary is never stale; choose another mode".to_owned(),
+                message: "mode primary takes no maximum staleness; choose another mode or remove \
+                          it"
+                .to_owned(),
             }
             .into());
         }
@@ -136,7 +139,7 @@ impl ReadPreference {
         if self.mode == ReadMode::Primary {
             return Err(ErrorKind::InvalidOption {
                 option: "hedge",
-                message: "the primary is only one; choose another mode".to_owned(),
+                message: "mode primary takes no hedge; choose another mode or remove it".to_owned(),
             }
             .into());
         }

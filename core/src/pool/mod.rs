@@ -258,7 +258,9 @@ impl<C> Pool<C> {
         queue_limit: Option<Duration>,
     ) -> CheckOut<C> {
         if !self.request_slots.is_empty() && self.request_slots.contains_key(&request) {
-            return CheckOut::Failed(Error::argument("this request waits already"));
+            return CheckOut::Failed(Error::argument(
+                "a check out with this id is already waiting for a connection",
+            ));
         }
         self.emit(|address| PoolEvent::CheckOutStarted { address });
         if let Some((reason, error)) = self.refusal() {
@@ -358,7 +360,7 @@ impl<C> Pool<C> {
             PoolState::Paused => Some((CheckOutFailure::ConnectionError, self.cleared_error())),
             PoolState::Ready if self.queue.len() >= MAX_WAITERS => {
                 let error = Error::new(ErrorKind::Limit {
-                    what: "requests that wait for a connection",
+                    what: "the number of requests that wait for a connection",
                     limit: MAX_WAITERS.into(),
                     actual: u64::from(MAX_WAITERS) + 1,
                 });

@@ -235,7 +235,10 @@ impl Sdam {
             return;
         }
         if more_to_come && !monitor.is_streaming() {
-            let error = Error::protocol("the server goes on replying without having been asked to");
+            let error = Error::protocol(
+                "the server announced further replies (moreToCome) to a command that did not \
+                 allow them",
+            );
             self.on_check_failed(now, id, &error);
             return;
         }
@@ -265,7 +268,7 @@ impl Sdam {
             (Wait::Handshake, monitor.is_streaming())
         };
         let limit = self.out.check_limit(awaited).unwrap_or_default();
-        let message = format!("no answer to a check within {} ms", limit.as_millis());
+        let message = format!("no reply to a check within {} ms", limit.as_millis());
         let error = Error::timeout(wait, message).with_server(&address);
         self.on_check_failed(now, id, &error);
     }

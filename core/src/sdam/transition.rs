@@ -180,7 +180,8 @@ impl Step<'_> {
         if self.new.set_name != *demanded {
             let text = |name: &Option<String>| name.clone().unwrap_or_else(|| "none".to_owned());
             let message = format!(
-                "the replica set's name is {}, but the client asks for {}",
+                "the server's replica set is {}, but replicaSet is {}; correct replicaSet or \
+                 leave it out",
                 text(&self.new.set_name),
                 text(demanded),
             );

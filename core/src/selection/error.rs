@@ -24,8 +24,8 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
         match &description.set_name {
             // Discovery removes servers of another replica set and servers that belong to none.
             Some(name) => format!(
-                "no server is known: of the hosts of the connection string none belongs to the \
-                 replica set \"{name}\""
+                "no server is known: no host of the connection string belongs to replica set \
+                 \"{name}\"; check the hosts and replicaSet"
             ),
             None => "no server is known; check the hosts of the connection string".to_owned(),
         }
@@ -43,7 +43,7 @@ pub fn selection_error(description: &TopologyDescription, criteria: &Criteria) -
         match errors.next() {
             None => {
                 let all = listed(description, |_| Some(String::new()));
-                format!("no server has answered yet; the topology is {kind}: {all}")
+                format!("no server has replied to a check yet; the topology is {kind}: {all}")
             }
             Some(first) if errors.all(|e| e.kind() == first.kind()) => {
                 let all = listed(description, |s| s.error.as_ref().map(|_| String::new()));

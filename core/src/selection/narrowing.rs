@@ -53,7 +53,7 @@ impl SelectorQuestion {
                     std::mem::forget(again);
                 }
                 Err(Error::argument(
-                    "the server selector of the options panicked",
+                    "the application's server selector panicked",
                 ))
             }
         };

@@ -36,8 +36,7 @@ pub(super) fn validate(
     Err(Error::new(ErrorKind::InvalidOption {
         option: "maxStalenessSeconds",
         message: format!(
-            "{} s cannot be told apart from none; with a heartbeat every {} ms it has to be at \
-             least {} ms",
+            "{} s is too small; with heartbeatFrequencyMS {} the minimum is {} ms",
             limit.as_secs(),
             heartbeat_frequency.as_millis(),
             smallest.as_millis()

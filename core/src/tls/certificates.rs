@@ -11,7 +11,9 @@ use rustls::{
 pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
     let Some(pem) = &options.ca_pem else {
         if options.ca_file.is_some() {
-            return Err(configuration("the content of tlsCAFile was not given"));
+            return Err(configuration(
+                "the content of tlsCAFile was not loaded; set TlsOptions::ca_pem",
+            ));
         }
         return Ok(RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
@@ -35,7 +37,8 @@ pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
     let Some(pem) = &options.certificate_key_pem else {
         if options.certificate_key_file.is_some() {
             return Err(configuration(
-                "the content of tlsCertificateKeyFile was not given",
+                "the content of tlsCertificateKeyFile was not loaded; set \
+                 TlsOptions::certificate_key_pem",
             ));
         }
         return Ok(None);

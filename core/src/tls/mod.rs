@@ -33,7 +33,10 @@ fn configuration(message: impl Into<String>) -> Error {
 /// Converts an error of `rustls` on an established connection.
 fn broken(error: &rustls::Error) -> Error {
     let message = shortened(error);
-    fault(TlsFault::Broken, format!("the connection broke: {message}"))
+    fault(
+        TlsFault::Broken,
+        format!("the TLS connection failed: {message}"),
+    )
 }
 
 /// Converts an error of `rustls` during a handshake. The kind of the result tells users what to
@@ -47,7 +50,10 @@ fn from_library(error: &rustls::Error) -> Error {
             TlsFault::Certificate
         }
         rustls::Error::FailedToGetCurrentTime => {
-            return configuration("the time of day, which certificates need, was not given");
+            return configuration(
+                "the time of day was not set, which the check of certificates needs; call \
+                 TlsContext::set_wall_time first",
+            );
         }
         _ => TlsFault::Handshake,
     };

@@ -219,7 +219,7 @@ impl TlsSession {
         if self.without_data <= max || self.peer_closed {
             return Ok(());
         }
-        let message = "the server sends messages of TLS without end, and no data";
+        let message = "the server sent too many TLS messages without data";
         Err(fault(TlsFault::Broken, message))
     }
 

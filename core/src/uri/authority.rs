@@ -70,7 +70,7 @@ fn address(text: &str) -> Result<Address, String> {
     if let Address::Tcp { host, .. } = &address {
         let literal = host.split('%').next().unwrap_or_default();
         if decoded.starts_with('[') && literal.parse::<Ipv6Addr>().is_err() {
-            return Err("what stands in brackets is no IPv6 address".to_owned());
+            return Err("the text in brackets is not an IPv6 address".to_owned());
         }
         if host.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err("a host name has no spaces".to_owned());

@@ -114,7 +114,7 @@ impl Draft {
         self.write_concern.w = Some(match w {
             Ok(members) => match i32::try_from(members).map(u32::try_from) {
                 Ok(Ok(members)) => Acknowledgment::Members(members),
-                _ => return Refusal::fatal("a number of members is 0 or more, in 31 bits"),
+                _ => return Refusal::fatal("it must be a number from 0 to 2147483647, or a name"),
             },
             Err(mode) => Acknowledgment::Mode(mode),
         });

@@ -93,7 +93,7 @@ impl OptionsParser {
         for name in ["srvMaxHosts", "srvServiceName"] {
             if !srv && present(name) {
                 // These two options are errors without `mongodb+srv`, with any value (URI-16).
-                let message = format!("{name} goes with mongodb+srv:// only; leave it out");
+                let message = format!("{name} requires mongodb+srv://; remove it");
                 return Err(invalid(UriPart::Options, message));
             }
         }
@@ -119,7 +119,8 @@ impl OptionsParser {
         self.warnings
             .extend(unused.map(|option| Warning::WithoutEffect {
                 option,
-                consequence: "there is neither a user name nor a mechanism, so nobody logs in",
+                consequence: "there is neither a user name nor a mechanism, so connections do not \
+                              authenticate",
             }));
     }
 

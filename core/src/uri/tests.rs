@@ -238,13 +238,13 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
 }
 
 #[test]
-fn parts_of_a_login_without_a_user_and_a_mechanism_are_warned_of() {
+fn unused_options_of_a_credential_cause_warnings() {
     // These options alone do not require authentication (AUTH-5 to AUTH-7). The user may expect
     // that they do, so that each has a warning.
     let idle = |option: &str| {
         format!(
             "option {option} has no effect: there is neither a user name nor a mechanism, so \
-             nobody logs in"
+             connections do not authenticate"
         )
     };
     let renamed = "option gssapiServiceName is now called authMechanismProperties; use that alone";

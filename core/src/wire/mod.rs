@@ -62,7 +62,9 @@ pub enum WireError {
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LengthTooSmall(n) => write!(f, "a message of {n} bytes cannot exist"),
+            Self::LengthTooSmall(n) => {
+                write!(f, "the message length {n} is smaller than the header",)
+            }
             Self::LengthTooLarge { length, limit } => {
                 write!(
                     f,
@@ -73,14 +75,16 @@ impl fmt::Display for WireError {
             Self::UnknownFlags(bits) => write!(f, "unknown required flag bits {bits:#x}"),
             Self::UnknownSectionKind(kind) => write!(f, "unknown section kind {kind}"),
             Self::Truncated(what) => write!(f, "the message ends within {what}"),
-            Self::BodySections(n) => write!(f, "{n} body sections where one belongs"),
+            Self::BodySections(n) => write!(f, "the message has {n} body sections instead of one"),
             Self::TooManySequences => {
                 write!(
                     f,
                     "a message of more than {MAX_SEQUENCES} document sequences"
                 )
             }
-            Self::DuplicateIdentifier => f.write_str("two document sequences of one name"),
+            Self::DuplicateIdentifier => {
+                f.write_str("two document sequences have the same identifier")
+            }
             Self::Checksum { expected, actual } => {
                 write!(
                     f,

@@ -81,16 +81,16 @@ impl DeploymentOptions {
             Shape::Sharded => self.addresses.len(),
             Shape::LoadBalanced { balancer } => {
                 if self.addresses.contains(balancer) {
-                    return fail("a load balancer has an address of its own");
+                    return fail("the load balancer's address is the address of a member");
                 }
                 self.addresses.len()
             }
             Shape::ReplicaSet(set) => {
                 if set.name.is_empty() || set.name.contains('\0') {
-                    return fail("a replica set has a name");
+                    return fail("the name of the replica set is empty or has a zero byte");
                 }
                 if set.members.iter().filter(|m| m.votes).count() > MAX_VOTING_MEMBERS {
-                    return fail("at most 7 members vote");
+                    return fail("more than 7 members have a vote");
                 }
                 if !set.members.iter().any(MemberOptions::can_lead) {
                     return fail("no member can become primary");
@@ -98,22 +98,24 @@ impl DeploymentOptions {
                 if let Some(first) = set.initial_primary
                     && !set.members.get(first).is_some_and(MemberOptions::can_lead)
                 {
-                    return fail("the initial primary cannot be primary");
+                    return fail("initial_primary is not a member that can become primary");
                 }
                 if set.heartbeat_interval.is_zero() || set.election_timeout.is_zero() {
-                    return fail("heartbeats and elections take time");
+                    return fail(
+                        "heartbeat_interval and election_timeout must be longer than zero",
+                    );
                 }
                 set.members.len()
             }
         };
         if members == 0 || members > MAX_MEMBERS {
-            return fail("a deployment has between 1 and 50 members");
+            return fail("the number of members must be between 1 and 50");
         }
         if members != self.addresses.len() {
-            return fail("each member has one address");
+            return fail("the number of addresses differs from the number of members");
         }
         if self.limits.max_message_bytes > onionskin_core::wire::MAX_MESSAGE_BYTES {
-            return fail("messages are at most 48000000 bytes long");
+            return fail("max_message_bytes must not exceed 48000000");
         }
         Ok(())
     }

@@ -370,7 +370,9 @@ async fn bind(base: Option<u16>, place: usize) -> io::Result<TcpListener> {
         None => Some(0),
         Some(base) => u16::try_from(place).ok().and_then(|p| base.checked_add(p)),
     };
-    let port = port.ok_or_else(|| io::Error::other("the ports run past 65535"))?;
+    let port = port.ok_or_else(|| {
+        io::Error::other("the base port is too high: a member's port would exceed 65535")
+    })?;
     TcpListener::bind(("127.0.0.1", port)).await
 }
 

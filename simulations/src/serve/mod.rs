@@ -102,9 +102,9 @@ impl Embedded {
         let thread = thread::Builder::new()
             .name("onionskin-serve".to_owned())
             .spawn(work)?;
-        let facts = started
-            .recv()
-            .map_err(|_| io::Error::other("the event loop ended before it began"))?;
+        let facts = started.recv().map_err(|_| {
+            io::Error::other("the thread of the event loop ended before its sockets were bound")
+        })?;
         let (uri, addresses, tls_directory) = facts?;
         Ok(Self {
             uri,

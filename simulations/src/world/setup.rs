@@ -92,6 +92,6 @@ pub(super) fn impossible(error: &dyn fmt::Display) -> Failure {
     Failure::new(
         FailureKind::Crash,
         Instant::ZERO,
-        format!("no such world: {error}"),
+        format!("the world cannot be created: {error}"),
     )
 }

@@ -14,7 +14,10 @@ flock 9
 version=$(sed -n 's/^require .*FerretDB \(v[0-9.]*\)$/\1/p' go.mod)
 binary=$PWD/target/ferretdb-$version
 if [[ ! -x $binary ]]; then
-    command -v go >/dev/null || { echo "go is not installed" >&2; exit 1; }
+    if ! command -v go >/dev/null; then
+        echo "go is not installed, and without it FerretDB cannot be built" >&2
+        exit 1
+    fi
     source=$(timeout 300 go mod download -json github.com/FerretDB/FerretDB |
         sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
     rm -rf target/source

@@ -82,7 +82,11 @@ if [[ ! -x $program ]]; then
             dpkg-deb -x "$archive" "$root"
         done
     done
-    [[ -z $(missing) ]] || { echo "haproxy lacks $(missing | tr '\n' ' ')" >&2; exit 1; }
+    if [[ -n $(missing) ]]; then
+        echo "haproxy lacks the libraries $(missing | tr '\n' ' ')" >&2
+        echo "install haproxy, or make these packages available to apt-get" >&2
+        exit 1
+    fi
     cd ../..
     rm -rf target/packages
     printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH=%q exec %q "$@"\n' \

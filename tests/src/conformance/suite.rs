@@ -91,15 +91,18 @@ macro_rules! conformance_suite {
             dialing::a_server_that_starts_late_is_found:
                 "it waits for checks that no operation asks for; scans have a check of their own",
             hostile::a_flood_of_streamed_hellos_leaves_time_for_others:
-                "clients that scan never ask a server to push its changes",
+                "a client that checks servers on demand does not stream",
             leaving::timeouts_against_a_slow_server_churn_no_connections:
-                "clients that scan do nothing between operations, and drain no replies",
+                "a client that checks servers on demand does nothing between operations and \
+                 drains no replies",
             leaving::callers_that_leave_churn_no_connections:
-                "clients that scan do nothing between operations, and drain no replies",
+                "a client that checks servers on demand does nothing between operations and \
+                 drains no replies",
             leaving::a_reply_that_never_comes_costs_its_connection_alone:
-                "clients that scan close its connection at once",
+                "a client that checks servers on demand closes the connection at once",
             leaving::what_happens_to_a_connection_at_rest_costs_no_operation:
-                "clients that scan ask by ping, after a longer rest",
+                "a client that checks servers on demand pings a connection that was idle for five \
+                 seconds",
             removal::a_server_that_is_removed_takes_its_connections_along:
                 "the removal shows in a check that no operation asks for",
             endings::shutdown_does_not_wait_for_a_lost_server:
@@ -157,7 +160,8 @@ macro_rules! conformance_suite {
             leaving::what_is_left_behind_tls_reaches_nobody:
                 "the TLS server is a thread that blocks on a socket of the system",
             crowd::ten_thousand_operations_share_a_hundred_connections:
-                "it is about the system's sockets; storms in virtual time have tests of their own",
+                "the test is about sockets of the system; many operations in virtual time have \
+                 tests of their own",
             faults::a_reset_in_any_phase_is_told:
                 "a proxy with threads breaks connections of the system",
             faults::a_stall_in_any_phase_costs_its_limit:
@@ -165,9 +169,9 @@ macro_rules! conformance_suite {
             faults::a_full_backlog_costs_the_connect_timeout:
                 "the virtual network has no backlog",
             exhaustion::descriptors_that_run_out_are_told_and_missed_no_longer:
-                "it is the system that has no more of them",
+                "file descriptors are those of the operating system",
             endings::any_thread_may_use_and_drop_a_client:
-                "a world has one thread; a second one would make it depend on the system's order",
+                "a world has one thread; a second one would make its order depend on the system",
         }
     };
     (@with_monitors_on_a_system $host:ty) => {
@@ -175,7 +179,8 @@ macro_rules! conformance_suite {
             monitoring::a_listener_that_blocks_holds_up_no_operation:
                 "a runtime of one thread calls listeners in the thread of the operation",
             faults::a_peer_that_vanishes_is_noticed:
-                "clients that scan have no check that would notice, only socketTimeoutMS",
+                "a client that checks servers on demand has no background check, only \
+                 socketTimeoutMS",
         }
     };
     (@each $host:ty; $($module:ident::$check:ident $(: $reason:literal)?,)*) => {$(

@@ -212,6 +212,6 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, theirs: &T, ours: &T) -> Res
         return Ok(());
     }
     Err(format!(
-        "{what}: the machine says {theirs:?}, the model {ours:?}"
+        "{what}: the machine has {theirs:?}, the model has {ours:?}"
     ))
 }

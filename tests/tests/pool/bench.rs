@@ -123,18 +123,7 @@ impl Bench {
                     true => pool.check_out_timed(now, request, deadline),
                     false => pool.check_out(now, request, deadline),
                 };
-                return Ok(match answer {
-                    CheckOut::Granted(connection, content) if connection.number() == content => {
-                        Answer::Granted(content)
-                    }
-                    CheckOut::Granted(connection, content) => {
-                        return Err(format!("{connection} comes with what belongs to {content}"));
-                    }
-                    CheckOut::Waiting => Answer::Waiting,
-                    CheckOut::Failed(error) => {
-                        Answer::Failed(FailureReason::of(&error, &address())?)
-                    }
-                });
+                return answer_of(answer);
             }
             Input::Cancel(request) => pool.cancel(now, CheckOutId(request)),
             Input::CheckIn { connection, broken } => {
@@ -270,11 +259,25 @@ pub(crate) fn id_of(pool: &Pool<u64>, number: u64) -> ConnectionId {
     known.unwrap_or_else(|| ConnectionId::new(number, 0))
 }
 
+/// Returns the result of a check out. Fails if the pool grants the content of another connection.
+fn answer_of(check_out: CheckOut<u64>) -> Result<Answer, String> {
+    Ok(match check_out {
+        CheckOut::Granted(connection, content) if connection.number() == content => {
+            Answer::Granted(content)
+        }
+        CheckOut::Granted(connection, content) => {
+            return Err(format!("{connection} comes with what belongs to {content}"));
+        }
+        CheckOut::Waiting => Answer::Waiting,
+        CheckOut::Failed(error) => Answer::Failed(FailureReason::of(&error, &address())?),
+    })
+}
+
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, theirs: &T, ours: &T) -> Found {
     if theirs == ours {
         return Ok(());
     }
     Err(format!(
-        "{what}: the machine says {theirs:?}, the model {ours:?}"
+        "{what}: the machine has {theirs:?}, the model has {ours:?}"
     ))
 }

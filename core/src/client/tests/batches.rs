@@ -167,8 +167,8 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
     let AfterExchange::Done(Err(error)) = world.check_in(*again, outcome) else {
         panic!("it is not split anew");
     };
-    let expected = "a batch that must be repeated as it was sent to another server is limited to \
-                    2, but 3 were asked for (server a:27017)";
+    let expected = "the size or number of documents of a retry, which must equal that of the first \
+                    attempt, is 3, but the limit is 2 (server a:27017)";
     assert_eq!(error.to_string(), expected);
     let source = error
         .source()

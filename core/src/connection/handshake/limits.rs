@@ -61,7 +61,7 @@ impl Connection {
                 let layer = self.transport.opening().map_or("layers'", |l| l.name());
                 (Wait::Connect, format!("the {layer} handshake"))
             }
-            State::AwaitingHello { .. } => (Wait::Handshake, "the answer to hello".to_owned()),
+            State::AwaitingHello { .. } => (Wait::Handshake, "the reply to hello".to_owned()),
             State::Authenticating { .. } | State::DerivingKeys { .. } => {
                 (Wait::Handshake, "authentication".to_owned())
             }

@@ -60,6 +60,6 @@ impl Layer for TlsSession {
     }
 
     fn loss_hint(&self) -> Option<&'static str> {
-        Some("does the server speak TLS?")
+        Some("does the server support TLS?")
     }
 }

@@ -77,7 +77,7 @@ pub fn check_name(what: &str, name: &str) -> Result<(), Error> {
     }
     if name.contains('\0') {
         return Err(Error::argument(format!(
-            "the name of a {what} holds a NUL byte"
+            "the name of a {what} contains a NUL byte"
         )));
     }
     Ok(())

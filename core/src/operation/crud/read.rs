@@ -79,7 +79,7 @@ pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error
         None => Ok(None),
         Some(Ok(RawBsonRef::Document(document))) => Ok(Some(document)),
         Some(_) => Err(Error::protocol(
-            "a cursor's batch holds something else than documents",
+            "an element of the cursor's batch is not a document",
         )),
     }
 }
@@ -91,7 +91,7 @@ pub fn count_from_reply(reply: &RawDocument) -> Result<u64, Error> {
     };
     integer_field(document, "n")
         .and_then(|n| u64::try_from(n).ok())
-        .ok_or_else(|| Error::protocol("a count without its number"))
+        .ok_or_else(|| Error::protocol("the reply to the count has no valid number in field n"))
 }
 
 /// Options of counting. All are unset by default, so that the defaults of the server apply.

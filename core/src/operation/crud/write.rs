@@ -141,7 +141,7 @@ pub fn ensure_id(
     element[5..].copy_from_slice(&id.bytes());
     documents.splice(start + 4..start + 4, element);
     let length = i32::try_from(documents.len() - start)
-        .map_err(|_| Error::argument("a document of more than 2 GiB"))?;
+        .map_err(|_| Error::argument("the document is larger than 2 GiB"))?;
     documents[start..start + 4].copy_from_slice(&length.to_le_bytes());
     Ok(Bson::ObjectId(id))
 }

@@ -25,7 +25,7 @@ impl ClientOptions {
             return Err(invalid(
                 "heartbeatFrequencyMS",
                 format!(
-                    "checks are at least {} ms apart",
+                    "it must be at least {} ms",
                     MIN_HEARTBEAT_FREQUENCY.as_millis()
                 ),
             ));
@@ -78,7 +78,8 @@ impl ClientOptions {
         if self.monitoring == Monitoring::Background && self.server_selection_try_once.is_some() {
             return Err(invalid(
                 "serverSelectionTryOnce",
-                "it goes with a client that scans its servers between operations; leave it out",
+                "only a client that checks servers on demand (Monitoring::Scanning) has this \
+                 option; remove it",
             ));
         }
         Ok(())

@@ -51,7 +51,7 @@ impl ClientOptions {
         if timeout.is_zero() {
             return Err(invalid(
                 "serverSelectionTimeoutMS",
-                "it must be greater than zero; the first check of a server takes time",
+                "it must be greater than zero",
             ));
         }
         self.server_selection_timeout = timeout;
@@ -72,7 +72,7 @@ impl ClientOptions {
     /// Sets [`zlib_compression_level`](Self::zlib_compression_level). Fails outside of -1 to 9.
     pub fn set_zlib_compression_level(&mut self, level: i32) -> Result<&mut Self, Error> {
         if !(-1..=9).contains(&level) {
-            return Err(invalid("zlibCompressionLevel", "levels go from -1 to 9"));
+            return Err(invalid("zlibCompressionLevel", "it must be from -1 to 9"));
         }
         self.zlib_compression_level = level;
         Ok(self)

@@ -57,7 +57,8 @@ impl ClientOptions {
             if self.srv_host.is_some() {
                 return Err(invalid(
                     "directConnection",
-                    "a mongodb+srv host may stand for several servers; use mongodb:// and a host",
+                    "it conflicts with mongodb+srv, which may name several servers; use \
+                     mongodb:// with one host",
                 ));
             }
         }

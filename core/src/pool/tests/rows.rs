@@ -137,7 +137,7 @@ fn the_queue_is_bounded() {
         panic!("there is no room");
     };
     let text = error.kind().to_string();
-    let numbers = format!("limited to {MAX_WAITERS}, but {}", MAX_WAITERS + 1);
+    let numbers = format!("is {}, but the limit is {MAX_WAITERS}", MAX_WAITERS + 1);
     assert!(text.contains(&numbers), "{text}");
     pool.cancel(at(0), CheckOutId(7));
     let answer = pool.check_out(at(0), CheckOutId(u64::MAX), None);

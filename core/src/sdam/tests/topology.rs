@@ -97,7 +97,10 @@ fn a_set_of_the_wrong_name_stays_unknown_and_says_why() {
     let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
     assert_eq!(
         server.error.as_ref().map(ToString::to_string).as_deref(),
-        Some("the replica set's name is rs, but the client asks for other")
+        Some(
+            "the server's replica set is rs, but replicaSet is other; correct replicaSet or leave \
+             it out"
+        )
     );
     assert!(!bench.actions().iter().any(|order| order.contains("pool")));
 }

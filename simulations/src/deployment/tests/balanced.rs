@@ -253,5 +253,5 @@ fn a_balancer_cannot_be_one_of_its_services() {
     let balancer = Address::tcp("a", 1);
     let options = DeploymentOptions::load_balanced(balancer.clone(), vec![balancer]);
     let built = crate::deployment::Deployment::new(options, &Seed::new([1; 32]));
-    assert!(built.is_err_and(|error| error.to_string().contains("of its own")));
+    assert!(built.is_err_and(|error| error.to_string().contains("the address of a member")));
 }

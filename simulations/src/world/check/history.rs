@@ -71,8 +71,9 @@ pub fn check_history(
                 // Each batch of a cursor has its own share of the time limit.
                 let is_whole = entry.step.kind != OperationKind::Browse;
                 if is_timeout && is_whole && *at < entry.began + entry.step.timeout {
-                    let message =
-                        format!("an operation was told too early that its time is up: {entry:?}");
+                    let message = format!(
+                        "an operation failed with a timeout before its time limit: {entry:?}"
+                    );
                     return fail(FailureKind::Correctness, message);
                 }
                 let broken = broken.entry(entry.client).or_default();
@@ -170,7 +171,10 @@ pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> R
         let there = by_id.remove(id).unwrap_or_default();
         let is_inserted = is_acknowledged(OperationKind::Insert);
         if there.len() > 1 || (is_inserted && there.is_empty()) {
-            let message = format!("document {id} is there {} times: {entries:?}", there.len());
+            let message = format!(
+                "document {id} was stored {} times: {entries:?}",
+                there.len()
+            );
             return fail(FailureKind::Correctness, message);
         }
         let Some(document) = there.first() else {

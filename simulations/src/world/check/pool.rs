@@ -109,7 +109,9 @@ impl Pool {
             PoolEvent::Ready { .. } => {
                 let was_ready = std::mem::replace(&mut self.is_ready, true);
                 let is_news = !was_ready && !self.is_closed;
-                ensure(is_news, || "became ready where it cannot".to_owned())?;
+                ensure(is_news, || {
+                    "became ready although it was ready or closed".to_owned()
+                })?;
             }
             PoolEvent::Cleared { service, .. } => self.clear(service.is_some())?,
             PoolEvent::Closed { .. } => {
@@ -197,7 +199,7 @@ impl Pool {
         self.asking = self
             .asking
             .checked_sub(1)
-            .ok_or("answered a check-out that nobody asked for")?;
+            .ok_or("ended a check out that did not start")?;
         Ok(())
     }
 

@@ -37,7 +37,8 @@ impl CoreWorld {
             side.actions.push_back(action);
         }
         if side.core.poll_action().is_some() || side.core.poll_event().is_some() {
-            let message = format!("client {client} has more to say after it said nothing");
+            let message =
+                format!("client {client} gives further actions or events after it gave none");
             self.fail(FailureKind::Crash, message);
         }
     }
@@ -238,7 +239,8 @@ impl CoreWorld {
         }
         self.drain(client);
         if socket_use == SocketUse::Closed && self.sides[client].sockets.contains_key(&id) {
-            let message = format!("client {client} let {id:?} go without closing it");
+            let message =
+                format!("client {client} returned Closed for {id:?} without an order to close it");
             self.fail(FailureKind::Crash, message);
         }
     }
@@ -268,7 +270,8 @@ impl CoreWorld {
                 .iter()
                 .any(|socket_use| *socket_use != SocketUse::Closed)
         {
-            let message = format!("client {client} minds what {id:?} says: {uses:?}");
+            let message =
+                format!("client {client} reacts to inputs about the closed {id:?}: {uses:?}");
             self.fail(FailureKind::Crash, message);
         }
     }

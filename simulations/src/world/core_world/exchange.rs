@@ -210,7 +210,7 @@ fn read(kind: OperationKind, exchange: &Exchange) -> Result<Ending, Error> {
         OperationKind::Find | OperationKind::FindNearby | OperationKind::Browse => {
             let reply = exchange
                 .reply()
-                .ok_or_else(|| Error::protocol("no reply came"))?;
+                .ok_or_else(|| Error::protocol("the command has no reply"))?;
             Ok(Ending::Found(found(first_document(reply)?)?))
         }
     }

@@ -217,10 +217,10 @@ impl CoreWorld {
             self.steps += 1;
             let next = self.next();
             if self.steps > self.options.max_steps {
-                let message = format!("{} steps, and no end", self.steps);
+                let message = format!("the run has not ended after {} steps", self.steps);
                 self.fail(FailureKind::Crash, message);
             } else if next.is_none_or(|next| next > limit) {
-                let message = format!("waited in vain for {wanted}: {}", self.state());
+                let message = format!("timed out waiting for {wanted}: {}", self.state());
                 self.fail(FailureKind::Liveness, message);
             } else {
                 self.now = self.now.max(next.unwrap_or(self.now));

@@ -293,7 +293,9 @@ impl CoreWorld {
         );
         let is_closed = matches!(&ending, Ending::Failed(e) if is_client_closed(e));
         if is_closed && !self.sides[client].is_closed {
-            let message = format!("client {client} says that it is closed, and it is not");
+            let message = format!(
+                "client {client} failed an operation with ClientClosed before it was closed"
+            );
             self.fail(FailureKind::Correctness, message);
         }
         self.history.end(place, now, ending);

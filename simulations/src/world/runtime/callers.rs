@@ -279,7 +279,10 @@ impl Caller {
             );
             if is_closed {
                 if self.closes.is_none_or(|at| at > now) {
-                    let message = format!("client {} says that it is closed", self.number);
+                    let message = format!(
+                        "client {} failed an operation with ClientClosed before it was closed",
+                        self.number
+                    );
                     state.fail(FailureKind::Correctness, message);
                 }
                 state.history.end(place, now, Ending::Abandoned);

@@ -374,7 +374,7 @@ impl Executor {
             return Err(failure);
         }
         if state.steps > state.max_steps {
-            let message = format!("{} steps, and no end", state.steps);
+            let message = format!("the run has not ended after {} steps", state.steps);
             return Err(Failure::new(FailureKind::Crash, state.now, message));
         }
         Ok(())

@@ -231,7 +231,7 @@ impl Outputs {
                     let missing = stage.iter().zip(&matched).filter(|(_, matched)| !**matched);
                     let missing: Vec<_> = missing.map(|(group, _)| &group.outputs).collect();
                     return Err(format!(
-                        "the machine says {outputs:?}, the model {missing:?}"
+                        "the machine gave {outputs:?}, the model expects {missing:?} next"
                     ));
                 };
                 matched[next] = true;
@@ -242,7 +242,7 @@ impl Outputs {
             return Ok(());
         }
         Err(format!(
-            "the machine says {outputs:?}, of which the model knows nothing"
+            "the machine gave {outputs:?}, which the model does not expect"
         ))
     }
 }

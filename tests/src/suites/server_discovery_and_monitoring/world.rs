@@ -106,7 +106,11 @@ impl World {
         let open = self.connections.values().any(|c| c.1 != Waits::Nothing);
         let closed = matches!(self.events.last(), Some(SdamEvent::TopologyClosed { .. }));
         if open || !closed || self.sdam.deadline().is_some() {
-            return Err("the closed machine still does something".to_owned());
+            return Err(
+                "after the close the machine still has an open connection or a deadline, or \
+                 topology closed is not the last event"
+                    .to_owned(),
+            );
         }
         Ok(())
     }
