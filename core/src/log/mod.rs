@@ -128,20 +128,15 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
 ///
 /// ```
 /// use onionskin_core::{
-///     description::TopologyId,
-///     event::{Event, EventKind, SdamEvent},
+///     event::{Event, EventKind},
 ///     log,
 ///     time::Instant,
 /// };
 ///
-/// let topology = TopologyId(bson::oid::ObjectId::from_bytes([1; 12]));
-/// let kind = EventKind::Sdam(SdamEvent::TopologyOpening { topology });
-/// let record = log::record(&Event { at: Instant::ZERO, kind }, 1000).expect("it has a message");
-/// assert_eq!(record.message(), "Starting topology monitoring");
-/// assert_eq!(
-///     record.to_string(),
-///     "Starting monitoring for topology with ID 010101010101010101010101"
-/// );
+/// let event = Event::new(Instant::ZERO, EventKind::Dropped { count: 3 });
+/// let record = log::record(&event, 1000).expect("the event has a log message");
+/// assert_eq!(record.message(), "Events dropped");
+/// assert_eq!(record.fields().len(), 1);
 /// ```
 #[must_use]
 pub fn record(event: &Event, max_document_length_bytes: usize) -> Option<Record> {
