@@ -1,7 +1,7 @@
 //! Deliberate errors of the model of pools, each of which a driver could make.
 
-/// A wrong reading of a rule. Each variant says what the model does wrong and which rule that
-/// violates; most are traps of CMAP section 1.3.
+/// A wrong reading of a rule. Each variant says what the model does wrong and which numbered rule
+/// that violates, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// The check out fails before its connection is closed (CMAP trap 1, CMAP-151).
@@ -139,11 +139,13 @@ pub enum Mistake {
     ServiceSetTwice,
     /// A stale connection stays available while an older one is not stale (CMAP-107).
     StaleBetweenFreshStays,
-    /// A request fails if a clear makes its connection stale while it is established (CMAP-102).
+    /// A request fails if a clear makes its connection stale during the establishment (CMAP-102).
     StaleEstablishmentFails,
-    /// Such a request moves to the end of the queue (CMAP-31).
+    /// A request whose connection became stale during the establishment moves to the end of the
+    /// queue (CMAP-31).
     RequeuedGoesLast,
-    /// The duration of such a request starts again (CMAP-122).
+    /// The duration of a request starts again when its connection becomes stale during the
+    /// establishment (CMAP-122).
     RequeuedStartsAnew,
     /// After its check in a connection still counts as in use by a cursor or a transaction (LB-43).
     PinNotReleased,
@@ -162,7 +164,7 @@ pub enum Mistake {
 }
 
 impl Mistake {
-    /// The mistakes that the traps of CMAP section 1.3 name.
+    /// Mistakes about the subjects of the traps of CMAP section 1.3.
     pub const TRAPS: [Self; 26] = [
         Self::FailureBeforeClosed,
         Self::DoubleDecrement,
