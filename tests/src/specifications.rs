@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The environment variable with the folder that holds `source/<suite>/tests`. Default: a folder
-/// beside the workspace.
+/// The environment variable with the folder that holds `source/<suite>/tests`. Default:
+/// `../shared/specifications`, relative to the workspace.
 pub const ROOT_VARIABLE: &str = "MONGODB_SPECIFICATIONS";
 
 /// One JSON file of a suite.

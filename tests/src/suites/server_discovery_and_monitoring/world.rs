@@ -1,4 +1,4 @@
-//! The simulated servers of a test file.
+//! The discovery machine of a test file, and the answers of the file's servers to its checks.
 
 use bson::{Bson, Document, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
@@ -100,7 +100,8 @@ impl World {
         &self.sdam
     }
 
-    /// Closes the machine at the end of a file, and checks that it does nothing any more.
+    /// Closes the machine at the end of a file. Fails if a checked connection stays open, if
+    /// topology closed is not the last event, or if the machine still has a deadline.
     pub(super) fn close(mut self) -> Result<(), String> {
         self.feed(|sdam, now| sdam.close(now));
         let open = self.connections.values().any(|c| c.1 != Waits::Nothing);
