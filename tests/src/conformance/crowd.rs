@@ -13,7 +13,7 @@ use std::{
     task::Poll,
 };
 
-/// The number of operations that run at once.
+/// The number of operations that run at once in the test with few connections.
 const TASKS: i32 = 2_000;
 
 /// The number of connections in the test with ten thousand operations.

@@ -191,7 +191,7 @@ pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
 /// `socketTimeoutMS` and `timeoutMS` of the connection string limit operations without a limit of
 /// their own.
 pub async fn limits_of_the_connection_string_hold<H: Host>() {
-    // `timeoutMS` also limits the establishment of connections, so it leaves time for that.
+    // `timeoutMS` also limits the establishment of connections, so its value leaves time for that.
     for option in ["socketTimeoutMS=100", "timeoutMS=600"] {
         let gate = Gate::new();
         let server = Server::scripted::<H>(holding(&gate));

@@ -227,7 +227,7 @@ pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
 }
 
 /// If the future of `Cursor::close` is dropped, the cursor is still ended on the server. The future
-/// may be waiting for a connection, or be dropped before its request or before its reply.
+/// is dropped before its request, before its reply, or while it waits for a connection.
 pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();

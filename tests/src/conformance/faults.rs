@@ -27,7 +27,7 @@ use std::{
 /// The size in bytes of a large request or reply.
 const LARGE: usize = 300_000;
 
-/// Counts the pool events of a client.
+/// Counts the cleared events and the connection ready events of a client.
 #[derive(Clone, Default)]
 struct PoolEventCounts(Arc<Mutex<Counts>>);
 
@@ -67,7 +67,8 @@ enum Phase {
 }
 
 /// A deployment that requires TLS and authentication, a proxy for it, and a client. The client's
-/// pool has one connection, which is replaced before each exchange because of `maxIdleTimeMS`.
+/// pool has one connection, which is replaced before each call of `exchange` because of
+/// `maxIdleTimeMS`.
 struct Secured<R: Runtime> {
     _deployment: Embedded,
     proxy: Proxy,
@@ -191,8 +192,8 @@ pub async fn a_reset_in_any_phase_is_told<H: Host>() {
     within::<H, _>(SLACK, "shutdown", secured.client.shutdown()).await;
 }
 
-/// A connection stalls in one of these phases. Until it is established, `connectTimeoutMS` ends the
-/// wait, and after that `socketTimeoutMS`.
+/// A connection stalls during TLS, `hello` or authentication, or within a request or a reply. Until
+/// it is established, `connectTimeoutMS` ends the wait, and after that `socketTimeoutMS`.
 pub async fn a_stall_in_any_phase_costs_its_limit<H: Host>() {
     let mut secured = Secured::new::<H>().await;
     let faults: [fn(usize) -> Fault; 2] = [Fault::StallUp, Fault::StallDown];

@@ -94,8 +94,8 @@ pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Operations whose callers drop them close no connection either, even if the late reply is long
-/// and comes in many pieces.
+/// Operations that their callers drop close no connection, even if the late reply is long and comes
+/// in many pieces.
 pub async fn callers_that_leave_churn_no_connections<H: Host>() {
     let gates = Gates::default();
     let late = gates.script();
@@ -158,8 +158,8 @@ pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + 
     })
 }
 
-/// An idle connection that the server closes, resets or writes to is found out before the next
-/// operation is sent on it. The operation is not retryable here, and succeeds.
+/// The client notices an idle connection that the server closed, reset or wrote to before it sends
+/// the next operation there. The operation succeeds, although retries are switched off.
 pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() {
     for ending in ways_to_end() {
         let gate = Gate::new();
@@ -168,7 +168,8 @@ pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() 
     }
 }
 
-/// The same as the test above holds for connections with TLS.
+/// With TLS, too, the client notices an idle connection that the server closed, reset or wrote to
+/// before it sends the next operation there.
 pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
     if !H::R::RUNS_IN_BACKGROUND {
         // A single-threaded client tests idle connections only by a ping, and only after five
@@ -251,8 +252,8 @@ pub async fn a_connection_that_rested_is_used_again<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// With TLS, too, a late reply reaches no other operation, and TLS messages on an idle connection
-/// do no harm.
+/// With TLS, too, a late reply reaches no other operation, and a connection that was idle is used
+/// again.
 pub async fn what_is_left_behind_tls_reaches_nobody<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = secure_server("127.0.0.1", &scratch);

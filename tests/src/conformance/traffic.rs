@@ -135,7 +135,7 @@ pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// If the server closes an idle connection, the next read succeeds by a retry.
+/// If the server closes an idle connection, the next read succeeds on another connection.
 pub async fn a_connection_closed_while_idle_is_replaced<H: Host>() {
     for last in [Step::Close, Step::HalfClose] {
         let ending = last.clone();

@@ -17,13 +17,13 @@ const PIECE: usize = 16 * 1024;
 /// A failure that the proxy causes on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Resets the connection after so many bytes to the server.
+    /// Resets the connection after this number of bytes to the server.
     ResetUp(usize),
-    /// Resets the connection after so many bytes to the client.
+    /// Resets the connection after this number of bytes to the client.
     ResetDown(usize),
-    /// Forwards only so many bytes to the server. The connection stays open.
+    /// Forwards only this number of bytes to the server. The connection stays open.
     StallUp(usize),
-    /// Forwards only so many bytes to the client. The connection stays open.
+    /// Forwards only this number of bytes to the client. The connection stays open.
     StallDown(usize),
 }
 
