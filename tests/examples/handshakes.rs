@@ -1,7 +1,7 @@
 //! Measures what TLS handshakes cost a client, with honest servers and with hostile ones.
 //!
 //! For each kind of handshake the program prints two times: that of all the work of the client, and
-//! that of the longest single input. Inputs have about 4 KiB and are handled under the client's
+//! that of the longest single input. Inputs have at most 4 KiB and are handled under the client's
 //! lock, so the longest input bounds how long other operations wait. `docs/performance.md` has the
 //! figures.
 //!
@@ -33,7 +33,7 @@ use std::{
 /// 2030-01-01, a date within the validity of all certificates of this file.
 const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
 
-/// Bytes of one input, as many as the adapters read at once.
+/// The most bytes of one input, as many as the adapters read at once.
 const READ_BYTES: usize = 4096;
 
 /// The number of handshakes of each kind, unless they take longer than `LONG`.
@@ -199,7 +199,8 @@ fn many_names(authority: &Authority, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Runs the handshake up to `TIMES` times, and prints the median of its cost.
+/// Runs the handshake `TIMES` times, or for `LONG` if that is shorter, and prints the median of its
+/// cost.
 fn measure(
     name: &str,
     options: &TlsOptions,
