@@ -105,7 +105,7 @@ pub(crate) fn unlinked(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// True for the first line of an item that its users see, as far as one line tells.
+/// True for the first line of a public item, as far as one line shows.
 fn is_public(line: &str) -> bool {
     line.starts_with("pub ") && !line.starts_with("pub use ")
 }

@@ -335,8 +335,8 @@ impl<'a> Body<'a> {
         match self.constructed(path) {
             _ if !found.is_empty() => kind,
             Some(kind) => kind,
-            // The result of a foreign function, such as `Box::new(x)`, `Some(x)` or `mem::take(x)`,
-            // may contain its arguments.
+            // The result of a function that the modules do not define, such as `Box::new(x)`,
+            // `Some(x)` or `mem::take(x)`, may contain its arguments.
             None => arguments.loose(),
         }
     }

@@ -1,4 +1,4 @@
-//! Kinds: the knowledge about the types of values.
+//! Kinds: what is known about the types of values.
 
 use std::collections::BTreeSet;
 
@@ -193,7 +193,8 @@ impl Names<'_> {
             .iter()
             .filter_map(|owner| self.fields.get(&key(owner)));
         let Some(first) = found.next() else {
-            // The value is a tuple, or it has a foreign type that contains types of the modules.
+            // The value is a tuple, or it has a type of another crate that contains types of the
+            // modules.
             return of.loose();
         };
         found.fold(first.clone(), |kind, next| kind.or(next.clone()))
