@@ -1,5 +1,6 @@
 //! The official tests of connection pools (`cmap-format`), which run the operations of a pool
-//! (CMAP-2) in virtual time. A file can set the interval of background runs (CMAP-110).
+//! (CMAP-2) in virtual time. A file with `backgroundThreadIntervalMS: -1` switches off background
+//! runs (CMAP-110).
 
 use onionskin_core::{
     address::Address,
