@@ -143,12 +143,12 @@ fn is_name(word: &str, name: &str) -> bool {
     }
 }
 
-/// The files that cite each rule, tests apart from the rest.
+/// The files that cite each rule. Citations in tests are kept apart.
 #[derive(Debug, Default)]
 pub struct Citations {
     /// Files that cite the rule outside of tests.
     pub code: BTreeMap<String, BTreeSet<String>>,
-    /// Tests that cite the rule: files and modules of tests.
+    /// Files whose tests cite the rule: test files, and files that end with a module of tests.
     pub tests: BTreeMap<String, BTreeSet<String>>,
 }
 

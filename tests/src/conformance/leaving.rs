@@ -82,7 +82,7 @@ pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     for n in 0..5 {
         miss::<H>(&client).await;
         assert_eq!(client.counts().in_use, 0);
-        // The server may read the request after its operation has timed out.
+        // The server can read the request after its operation has timed out.
         until::<H>("the request", || gates.count() > n).await;
         gates.open_all();
         let n = i32::try_from(n).expect("small");
@@ -158,8 +158,9 @@ pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + 
     })
 }
 
-/// The client notices an idle connection that the server closed, reset or wrote to before it sends
-/// the next operation there. The operation succeeds, although retries are switched off.
+/// Before sending an operation on an idle connection, the client notices that the server closed,
+/// half-closed or reset the connection, or wrote to it. The operation succeeds on another
+/// connection, although retries are switched off.
 pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() {
     for ending in ways_to_end() {
         let gate = Gate::new();
@@ -168,8 +169,9 @@ pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() 
     }
 }
 
-/// With TLS, too, the client notices an idle connection that the server closed, reset or wrote to
-/// before it sends the next operation there.
+/// With TLS, too, the client notices that the server ended an idle connection or wrote to it,
+/// before sending an operation there. The server closes, half-closes or resets the socket, or sends
+/// bytes, an alert or an invalid record.
 pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
     if !H::R::RUNS_IN_BACKGROUND {
         // A single-threaded client tests idle connections only by a ping, and only after five
@@ -239,7 +241,7 @@ async fn assert_idle_loss_is_harmless<H: Host>(
     end::<H>(client, &server).await;
 }
 
-/// An idle connection that works is used again after a probe.
+/// A connection that was idle for `PROBE_AFTER` is used again if it still works.
 pub async fn a_connection_that_rested_is_used_again<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=1"));

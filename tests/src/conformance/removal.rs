@@ -37,8 +37,8 @@ impl Set {
 }
 
 /// A primary and a secondary. The secondary holds back replies to finds with a negative `n` until
-/// the gate is opened. While `is_slow` is set, it also holds back replies to `hello` on new
-/// connections.
+/// the gate is opened. While `is_slow` is set, the secondary also holds back replies to `hello` on
+/// new connections.
 struct Members {
     set: Set,
     primary: Server,

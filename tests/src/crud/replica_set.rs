@@ -1,6 +1,7 @@
 //! Tests of a client of a replica set: retries, cluster times, and reads from secondaries.
 //!
-//! The deployment is simulated, because the tests make it step down and close connections.
+//! The deployment is simulated, because the tests make its primary step down and its servers close
+//! connections.
 
 use super::{Bench, DATABASE, SOON, in_turn, report, within};
 use bson::{Bson, Document, doc};
@@ -192,7 +193,7 @@ where
     let error = error.expect_err("the answer is held back");
     assert!(error.is_timeout(), "{error:?}");
     let took = runtime.now().saturating_sub(start);
-    // `maxTimeMS` is the limit less the smallest round trip time, so the server may end the command
+    // `maxTimeMS` is the limit less the smallest round trip time, so the server can end the command
     // before the deadline (SEL-59).
     assert!(
         took >= Duration::from_millis(50) && took < HELD_BACK,

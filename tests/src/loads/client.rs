@@ -81,7 +81,7 @@ impl Idle {
         self.exchange(exchange);
     }
 
-    /// Handles a timeout at a time at which nothing is due.
+    /// Calls `handle_timeout` and `deadline` of the client while nothing is due.
     pub fn tick(&mut self) {
         self.client.handle_timeout(self.now);
         std::hint::black_box(self.client.deadline());

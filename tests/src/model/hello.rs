@@ -105,7 +105,7 @@ pub(super) fn version(reply: &RawDocument) -> Option<TopologyVersion> {
     })
 }
 
-/// Returns a whole number, which BSON may encode as an int32, an int64 or a double.
+/// Returns a whole number, which BSON can encode as an int32, an int64 or a double.
 pub(super) fn number(from: &RawDocument, key: &str) -> Option<i64> {
     match from.get(key).ok()?? {
         RawBsonRef::Int32(n) => Some(i64::from(n)),

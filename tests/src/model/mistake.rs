@@ -49,7 +49,7 @@ pub enum Mistake {
     CheckAfterNetworkError,
     /// A network error of an operation does not cancel the check under way (SDAM-109).
     NetworkErrorDoesNotCancel,
-    /// A successful check does not mark the pool as ready (SDAM-84).
+    /// A successful check neither creates the pool nor marks it as ready (SDAM-84).
     CheckDoesNotReady,
     /// The pool of a replaced primary is cleared (SDAM-75).
     OldPrimaryCleared,
@@ -84,7 +84,8 @@ pub enum Mistake {
     TimeoutDoesNotInterrupt,
     /// A failed check is never repeated at once (MON-66).
     NoRetryOfCheck,
-    /// A failed check is repeated at once although the server was `Unknown` (MON-66).
+    /// Every failed check is repeated at once, even if the server was `Unknown` or replied without
+    /// `ok: 1` (MON-66).
     AlwaysRetryOfCheck,
     /// A request for a check during a check is not ignored: the running check times out 500 ms
     /// later (MON-17).

@@ -7,9 +7,9 @@ use std::time::Duration;
 /// `minHeartbeatFrequencyMS`, the shortest time between two checks of a server (SDAM-9).
 const FLOOR: Duration = Duration::from_millis(500);
 
-/// The number of awaited replies within [`FLOOR`] that a server can send in succession before the
-/// next check waits. The specification has no such limit. It protects the driver against servers
-/// that answer awaited checks at once.
+/// The number of awaited replies that a server can send in succession, each in less than [`FLOOR`],
+/// before the next check waits. The specification has no such limit. It protects the driver against
+/// servers that answer awaited checks at once.
 const EARLY: u32 = 10;
 
 /// The number of servers that can be checked without a wait because another server named them. The
@@ -36,7 +36,8 @@ pub(super) enum Monitor {
         began: Instant,
         limit: Option<Instant>,
     },
-    /// The last check ended at `ended`. The next one starts at `due`, and is `awaited` or not.
+    /// The last check ended at `ended`. The next one starts at `due`, and is awaitable if `awaited`
+    /// is true.
     Idle {
         ended: Instant,
         due: Instant,
@@ -54,7 +55,7 @@ pub(super) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Returns the budget for early replies of a server.
+    /// Returns the budget of a server for awaited replies that take less than [`FLOOR`].
     pub(super) fn of_server(now: Instant) -> Self {
         Self::full(EARLY, now)
     }

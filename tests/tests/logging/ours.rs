@@ -1,4 +1,5 @@
-//! Tests of log messages beyond the official files: no message is lost, and none contains too much.
+//! Tests of log messages and of the order of events beyond the official files. For example, no
+//! message is lost, and none contains a secret or a long document.
 
 use crate::collector::Collector;
 use bson::{Document, doc};

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// The longest time to wait for an event.
+/// The longest time to wait for an event, or for a fail point to be switched off.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The entities of one test.

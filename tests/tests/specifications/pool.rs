@@ -209,7 +209,7 @@ impl World {
         Ok(Ok(()))
     }
 
-    /// Advances virtual time until the condition holds.
+    /// Advances virtual time until the condition holds. Fails if that takes longer than `limit`.
     fn run_until(&mut self, limit: Duration, holds: impl Fn(&Self) -> bool) -> Result<(), String> {
         let end = self.now + limit;
         loop {

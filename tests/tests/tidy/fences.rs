@@ -1,5 +1,5 @@
-//! Rules about the parts of the repository. The core performs no I/O, and adapters make no decision
-//! of the protocol.
+//! Rules about the crates of the repository. For example, the core performs no I/O, and adapters
+//! make no decision of the protocol.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Cited rules: each is defined in `docs/requirements`, once, and public docs lead there.
+//! Checks that each cited rule is defined once in `docs/requirements`, and that public docs link to
+//! it.
 
 use onionskin_tests::requirements::{FOLDER, LATER, Rule, citations, prefixes, rules};
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,8 +8,8 @@ use std::process::Command;
 /// them.
 const FOREIGN_DIRECTORIES: [&str; 4] = [".git", "node_modules", "target", "venv"];
 
-/// The character that replaces the content of strings. A blank would make lines of a string not
-/// count as code.
+/// The character that replaces the content of strings. With blanks instead, lines within a string
+/// would not count as code.
 const MASK: char = '_';
 
 pub(crate) fn root() -> &'static Path {

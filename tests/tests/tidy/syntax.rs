@@ -277,7 +277,7 @@ impl<'ast> Visit<'ast> for Named {
         }
     }
 
-    // Skips attributes, such as doc comments, which may name modules that are declared below.
+    // Skips attributes, such as doc comments, which can name modules that are declared below.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }
 

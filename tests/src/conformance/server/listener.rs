@@ -17,7 +17,7 @@ pub trait Listener: Send {
     /// Returns the address at which clients reach the listener.
     fn address(&self) -> SocketAddr;
 
-    /// Answers the requests of all clients until the returned [`Stop`] is called.
+    /// Accepts connections and answers their requests. The returned [`Stop`] ends the accepting.
     fn serve(self: Box<Self>, responder: Responder) -> Stop;
 }
 

@@ -31,7 +31,7 @@ pub struct Victim {
     now: Instant,
     /// The sockets that wait for a reply to `hello`, and the ids of those requests.
     asked: BTreeMap<SocketId, i32>,
-    /// Exchanges of operations that had to wait for their connection.
+    /// Exchanges that began and that [`operation`](Self::operation) has not returned yet.
     granted: Vec<Exchange>,
 }
 

@@ -72,7 +72,7 @@ pub enum Mistake {
     ReadyIsToldAgain,
     /// A closed pool can become ready (CMAP-51).
     ReadyReopens,
-    /// The pool closed event comes before those of the pool's connections (CMAP-55).
+    /// The pool closed event comes before the closed events of the pool's connections (CMAP-55).
     PoolClosedFirst,
     /// Closing the pool does not fail waiting requests (CMAP-39).
     CloseKeepsQueue,
@@ -90,7 +90,7 @@ pub enum Mistake {
     PopulationIgnoresRateLimit,
     /// Population exceeds `maxPoolSize` (CMAP-42).
     PopulationIgnoresMaxSize,
-    /// A request times out only at the next change in the pool (CMAP-32).
+    /// A request never times out (CMAP-32).
     TimeoutsWait,
     /// `waitQueueTimeoutMS` also limits the establishment of a connection (CMAP-12, CMAP-153).
     QueueLimitBoundsEstablishment,
@@ -124,7 +124,7 @@ pub enum Mistake {
     ServiceClearClosesPending,
     /// A clear of a service without connections emits an event.
     UnknownClearIsTold,
-    /// A clear of a service without connections makes an entry, which is never removed.
+    /// A clear of a service without connections makes an entry with the generation 1.
     ClearMakesService,
     /// The entry of a service stays after its last connection was closed (CMAP-100).
     ServiceNotForgotten,
@@ -153,9 +153,9 @@ pub enum Mistake {
     UnusedIsPinned,
     /// A cursor in a transaction counts in both classes (LB-44).
     CursorInTransactionCountsTwice,
-    /// Pending and draining connections count as in use by other operations (LB-46).
+    /// Connections that are not in use count as in use by other operations (LB-46).
     UnusedCountAsOthers,
-    /// Behind a load balancer, a timeout of a full pool has the short message (LB-46).
+    /// Behind a load balancer, a timeout of a full pool has the message of other pools (LB-46).
     FullIsNotTold,
     /// A request that `maxConnecting` held up gets the message of a full pool (LB-45).
     AnyWaitIsToldOfUsers,

@@ -84,16 +84,16 @@ pub enum Input {
     Timeout,
     /// A service replied to the `hello` on a connection that is being established.
     HelloAnswered {
-        /// The connection.
+        /// The id of the connection.
         connection: u64,
-        /// The service.
+        /// The number of the service, from which [`service`] makes its id.
         service: u8,
     },
     /// The connections of a service are cleared.
     ClearService(u8),
     /// A checked-out connection is pinned.
     PinFor {
-        /// The connection.
+        /// The id of the connection.
         connection: u64,
         /// The purpose of the pin.
         pinned_for: PinnedFor,

@@ -265,8 +265,8 @@ impl Model {
         } else if let Some(owner) = owner {
             self.grant(now, &owner, id);
         } else {
-            // The connection leaves pending and becomes available in one step. Otherwise the first
-            // request would open another one (CMAP-72).
+            // The pending count falls and the connection becomes available in one step. Otherwise
+            // the first waiting request would open another connection (CMAP-72).
             self.pending -= 1;
             if self.makes(Mistake::SlotFirst) {
                 self.pump(now);

@@ -51,8 +51,8 @@ impl World {
         Ok(world)
     }
 
-    /// Answers the check of a server, or fails it if the reply is empty. A check is requested
-    /// first, in case none is under way. A removed server may still answer.
+    /// Answers the check of a server, or fails the check if the reply is empty. A check is
+    /// requested first, in case none is under way. A removed server can still answer.
     pub(super) fn answer(&mut self, address: &str, reply: &Value) -> Result<(), String> {
         let address: Address = address.parse().map_err(|e| format!("{address}: {e}"))?;
         self.now = self.now + MIN_HEARTBEAT_FREQUENCY;
@@ -163,7 +163,7 @@ fn options_from_uri(uri: &str) -> Result<SdamOptions, String> {
     })
 }
 
-/// Parses a document of a test file, which may be extended JSON.
+/// Parses a document of a test file, which can be extended JSON.
 pub(super) fn document(value: &Value) -> Result<Document, String> {
     match Bson::try_from(value.clone()) {
         Ok(Bson::Document(document)) => Ok(document),

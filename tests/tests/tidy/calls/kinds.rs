@@ -7,7 +7,7 @@ use syn::{FnArg, GenericArgument, PathArguments, ReturnType, Type, TypeParamBoun
 use super::names::{Function, Names, TypeName};
 use crate::syntax::{Module, segments};
 
-/// The types that have the kind of the type within them.
+/// Wrappers, which have the kind of the type within them.
 const TRANSPARENT: [&str; 4] = ["Box", "Arc", "Rc", "RefMut"];
 
 /// The knowledge about the type of a value. Only types that the modules define count.
@@ -166,7 +166,7 @@ impl Names<'_> {
         self.returned(module, owner.as_deref(), &signature.output)
     }
 
-    /// Returns the kind of values that a function may pass to closures.
+    /// Returns the kind of values that a function can pass to closures.
     pub(super) fn inputs(&self, function: usize) -> Kind {
         let Function {
             module,

@@ -234,7 +234,7 @@ impl<'a> Names<'a> {
         Some(self.follow([found.as_slice(), rest].concat()))
     }
 
-    /// Returns the meaning of a name in a module, which may be imported.
+    /// Returns the meaning of a name in a module, which can be an import.
     fn find(&self, module: &[String], name: &str, depth: usize) -> Option<Segments> {
         let scope = self.scopes.get(module).filter(|_| depth < 8)?;
         if scope.declared.contains(name) {
