@@ -3,7 +3,8 @@
 //!
 //! `cargo requirements` prints the figures of all specifications. `cargo requirements CMAP LB` also
 //! lists the rules of these two that no test shows. A rule that `docs/requirements/later.md` cites
-//! is not implemented, and is not reported as a rule without a test.
+//! is not implemented or asks nothing of this driver. Such a rule is not reported as a rule without
+//! a test.
 
 use onionskin_tests::requirements::{
     Citations, FOLDER, LATER, Rule, citations, has_official_test, prefixes, rules,

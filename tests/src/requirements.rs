@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The folder that defines the rules, one file for each specification.
 pub const FOLDER: &str = "docs/requirements/";
 
-/// The file that lists the rules that are not implemented, each with the reason.
+/// The file about rules that are not implemented yet, and about rules that ask nothing of this
+/// driver.
 pub const LATER: &str = "docs/requirements/later.md";
 
 /// The first line of a table of rules.

@@ -20,8 +20,8 @@ pub struct TestFile {
     pub content: Result<Value, String>,
 }
 
-/// Returns all JSON files of `source/<path>`, sorted by path. If there is no such folder, returns
-/// `None` after a message, or panics with `CI=true`.
+/// Returns all JSON files of `source/<path>`, sorted by path. If there is no such folder, prints a
+/// message that begins with `NOT RUN:` and returns `None`; with `CI=true` it panics.
 #[must_use]
 pub fn files(path: &str) -> Option<Vec<TestFile>> {
     let folder = folder(path);

@@ -47,7 +47,7 @@ async fn missed<H: Host>(client: &Client<H::R>, n: i32) -> Error {
     error
 }
 
-/// A script that answers a find with `n: 1` only after the gate was opened.
+/// Returns a script that answers a find with `n: 1` only after the gate was opened.
 fn holding(gate: &Arc<Gate>) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
     let gate = gate.clone();
     move |request: &Request| match request.n() {

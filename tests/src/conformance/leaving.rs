@@ -195,14 +195,14 @@ pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
     }
 }
 
-/// The ways in which a server can end an idle connection or write to it.
+/// Returns the steps with which a server can end an idle connection or write to it.
 fn ways_to_end() -> [Step; 4] {
     let speak = Step::Send(vec![0; 40]);
     [Step::Close, Step::HalfClose, Step::Reset, speak]
 }
 
-/// A script that answers the find with `n: 1`, waits for the gate, and then performs `ending` on
-/// its connection.
+/// Returns a script that answers the find with `n: 1`, waits for the gate, and then performs
+/// `ending` on its connection.
 fn answer_then(
     gate: &Arc<Gate>,
     ending: &Step,

@@ -394,9 +394,9 @@ impl Model {
 enum Failure {
     /// A reply without `ok: 1`.
     NotOk,
-    /// A network error.
+    /// The connection failed or could not be established.
     Network,
-    /// A timeout.
+    /// The connection or the reply did not come within the time limit.
     Timeout,
 }
 

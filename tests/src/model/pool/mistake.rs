@@ -8,8 +8,8 @@ pub enum Mistake {
     FailureBeforeClosed,
     /// A connection whose establishment failed is subtracted from the counts twice (CMAP trap 2).
     DoubleDecrement,
-    /// Errors have the specification's text, with an upper case letter (CMAP trap 3, CMAP-141,
-    /// CMAP-143).
+    /// Errors have the text `a Connection` of the specification, not `a connection` of the official
+    /// tests (CMAP trap 3, CMAP-141, CMAP-143).
     CapitalConnection,
     /// A clear of a paused pool does not raise the generation (CMAP trap 4, CMAP-92).
     PausedClearDoesNotCount,
@@ -28,11 +28,14 @@ pub enum Mistake {
     /// A populated connection is subtracted from the pending count before it is available (CMAP
     /// trap 7, CMAP-72).
     SlotFirst,
-    /// The reason `stale` comes before `error` (CMAP trap 8).
+    /// A connection that is both broken and stale is closed with the reason `stale`, not `error`
+    /// (CMAP trap 8).
     StaleBeforeError,
-    /// The reason `error` comes before `poolClosed` (CMAP trap 8).
+    /// In a closed pool, a broken connection is closed with the reason `error`, not `poolClosed`
+    /// (CMAP trap 8).
     ErrorBeforePoolClosed,
-    /// The reason `stale` comes before `poolClosed` (CMAP trap 8).
+    /// In a closed pool, a stale connection is closed with the reason `stale`, not `poolClosed`
+    /// (CMAP trap 8).
     StaleBeforePoolClosed,
     /// A clear that interrupts leaves pending connections alone (CMAP trap 9, CMAP-98).
     InterruptSparesPending,
@@ -114,7 +117,7 @@ pub enum Mistake {
     ServiceClearPauses,
     /// A clear of a service fails waiting requests (CMAP-102).
     ServiceClearFailsQueue,
-    /// A clear of a service affects all services (LB-52).
+    /// A clear of a service makes the connections of all services stale (LB-52).
     ServiceClearHitsAll,
     /// A clear of a service raises the generation of the pool (CMAP-99).
     ServiceClearCountsForPool,

@@ -1,4 +1,4 @@
-//! The outputs of a pool after an input, and the orders of them that the rules permit.
+//! The outputs of a pool after an input, and the sequences in which the rules permit them.
 
 use super::service;
 use bson::oid::ObjectId;
@@ -184,7 +184,7 @@ struct OutputGroup {
 }
 
 /// All outputs after one input, in stages that come one after the other. The groups of a stage may
-/// come in any order, except for `after`.
+/// come in every order in which each group comes after those that its `after` names.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs(Vec<Vec<OutputGroup>>);
 
