@@ -1,7 +1,9 @@
 //! A shell over sockets of the standard library, which `docs/core.md` explains. To run a `ping`:
 //! `cargo run -p onionskin-core --example shell -- mongodb://localhost:27017`
 //!
-//! One thread owns the client. Each read and each exchange has a thread that reports to the owner.
+//! One thread owns the client and writes the bytes of [`Action::Transmit`]. All other work that
+//! blocks has a thread of its own, which reports to the owner: each dial, read, exchange and
+//! derivation of keys.
 
 #![expect(clippy::disallowed_methods, clippy::disallowed_types)] // The core itself does no I/O.
 
@@ -16,7 +18,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::time::SystemTime;
 
-/// The result of a thread, as the change that the owner of the client makes.
+/// The result of a thread: a function that the thread which owns the client calls.
 type Report = Box<dyn FnOnce(&mut Shell, Instant) + Send>;
 
 struct Shell {
@@ -25,7 +27,7 @@ struct Shell {
     reports: (mpsc::Sender<Report>, mpsc::Receiver<Report>),
     /// The open sockets. A socket that no thread reads is parked.
     sockets: BTreeMap<SocketId, Arc<TcpStream>>,
-    /// The exchange that ended last.
+    /// The exchange that has ended, until `run` takes it.
     ended: Option<(Exchange, Outcome)>,
 }
 
@@ -74,8 +76,8 @@ impl Shell {
         }
     }
 
-    /// Carries out the actions of the core. The match names all of them, so that the compiler finds
-    /// this place when there is a new one.
+    /// Carries out the actions of the core. The match names all actions, so that it does not
+    /// compile without code for a new one.
     fn act(&mut self) {
         while let Some(action) = self.client.poll_action() {
             match action {
@@ -96,13 +98,15 @@ impl Shell {
                     let answer = Answer::Keys(keys.derive());
                     Box::new(move |shell, now| shell.client.handle_answer(now, id, answer))
                 }),
-                // There is one operation, and `run` resumes it after each step.
+                // `run` resumes the only operation after each step, so `Wake` needs no code. A
+                // withdrawn derivation continues, and the core ignores its keys.
                 Action::Withdraw { .. } | Action::Wake { .. } => {}
             }
         }
     }
 
-    /// Waits for a report or for the deadline, and tells the core.
+    /// Carries out the actions of the core, waits for a report or for the deadline, and gives it to
+    /// the core.
     fn step(&mut self) {
         self.act();
         let wait = self.client.deadline().unwrap_or(Instant::MAX) - self.now();

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p onionskin-simulations --example world -- core 0 1000`
 //!
-//! The arguments are the way (`core` or `runtime`), the first seed and the number of seeds. With a
-//! last argument `crowded`, many callers share one connection, servers hang, and callers poll their
-//! operations late.
+//! The arguments are the way in which clients are driven (`core` or `runtime`), the first seed and
+//! the number of seeds. With a last argument `crowded`, many callers share one connection to each
+//! server, connections stall or lose bytes, and callers poll their operations late.
 
 use onionskin_simulations::world::{Way, WorldOptions, run_seed};
 use std::{

@@ -1,6 +1,6 @@
-//! The messages OP_QUERY and OP_REPLY, with which other drivers send their first hello.
+//! The messages OP_QUERY and OP_REPLY, with which some other drivers send their first hello.
 //!
-//! The core sends its first hello as OP_MSG (HELLO-4), so that only simulated servers need these
+//! The core sends its first hello as OP_MSG (HELLO-4). Only simulated servers and tests need these
 //! messages.
 
 use bson::RawDocument;
@@ -119,7 +119,7 @@ fn take<const N: usize>(bytes: &mut &[u8], what: &'static str) -> Result<[u8; N]
     Ok(*head)
 }
 
-/// Returns the document at the start. The document's own length decides where it ends.
+/// Returns the document at the start of `bytes`. The document's own length decides where it ends.
 fn document<'a>(bytes: &'a [u8], what: &'static str) -> Result<&'a RawDocument, WireError> {
     let length = bytes.first_chunk().ok_or(WireError::Truncated(what))?;
     let length = usize::try_from(i32::from_le_bytes(*length))

@@ -74,7 +74,7 @@ struct Serve {
     #[arg(value_parser = at_least_one)]
     #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "sharded"])]
     load_balanced: Option<usize>,
-    /// The first port, which is that of the load balancer or of the first member. The others
+    /// The first port, which is that of the load balancer or of the first member. The other ports
     /// follow. By default, free ports are used.
     #[arg(long, value_name = "BASE")]
     port: Option<u16>,
@@ -92,7 +92,7 @@ struct Serve {
     seed: u64,
 }
 
-/// Parses a number of tasks or members, which must not be 0.
+/// Parses a number, for example of tasks or members, which must not be 0.
 fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("must be 1 or more".to_owned()),
@@ -153,7 +153,7 @@ fn serve_options(serve: &Serve) -> io::Result<ServeOptions> {
         (None, None) if serve.standalone => ServeOptions::standalone(),
         (None, None) => ServeOptions::replica_set(&serve.replica_set, serve.members),
     };
-    // At most seven members may vote. The other members have no vote.
+    // At most seven members may vote, so the eighth and all later members get no vote.
     for member in options.members.iter_mut().skip(MAX_VOTING_MEMBERS) {
         member.votes = false;
         member.priority = 0;

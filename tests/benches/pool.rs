@@ -48,8 +48,9 @@ fn operations(criterion: &mut Criterion) {
 }
 
 /// Measures operations of several threads on one pool. Each check out and each check in takes a
-/// lock, as in a client. The measured time is that of one operation of all threads together:
-/// without contention it would be the same for one thread and for two.
+/// lock, as in a client. The measured time is the total time divided by the operations of all
+/// threads together. Without contention, two threads on two processors would need half the time of
+/// one thread.
 fn threads(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("100 connections behind a lock");
     for count in [1, 2] {

@@ -1,9 +1,9 @@
 //! Measures the cost of idle connections: `connections [COUNT]...`.
 //!
 //! One client has COUNT connections, in virtual time and without sockets. The program prints the
-//! bytes that the core holds for each connection. Then the program prints the times of a timer with
-//! nothing due, of an operation, of one virtual hour, and of the closing of all connections.
-//! `docs/performance.md` has the figures.
+//! bytes that the core holds for each connection. Then the program prints how long these take: a
+//! call of `handle_timeout` with nothing due, an operation, one virtual hour, and the close of all
+//! connections. `docs/performance.md` has the figures.
 
 use onionskin_tests::loads::client::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

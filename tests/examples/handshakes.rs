@@ -1,7 +1,7 @@
 //! Measures what TLS handshakes cost a client, with honest servers and with hostile ones.
 //!
 //! For each kind of handshake the program prints two times: that of all the work of the client, and
-//! that of the longest single input. Inputs have about 4 KiB and are handled under the client's
+//! that of the longest single input. Inputs have at most 4 KiB and are handled under the client's
 //! lock, so the longest input bounds how long other operations wait. `docs/performance.md` has the
 //! figures.
 //!
@@ -33,7 +33,7 @@ use std::{
 /// 2030-01-01, a date within the validity of all certificates of this file.
 const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
 
-/// Bytes of one input, as many as the adapters read at once.
+/// The most bytes of one input, as many as the adapters read at once.
 const READ_BYTES: usize = 4096;
 
 /// The number of handshakes of each kind, unless they take longer than `LONG`.
@@ -79,8 +79,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Measures a chain of a trusted authority, an intermediate authority, and a certificate for the
-/// host.
+/// Measures handshakes with an honest server: its chain leads from a certificate for the host over
+/// an intermediate authority to a trusted authority.
 fn honest(name: &str, key: &KeyPair) -> Result<()> {
     let authority = Authority::new()?;
     let between = ca("between");
@@ -95,8 +95,8 @@ fn honest(name: &str, key: &KeyPair) -> Result<()> {
     Ok(())
 }
 
-/// Measures chains of `count` certificates that lead to no trusted authority. Each certificate is
-/// issued by the next one; with `same`, all authorities have the same name.
+/// Measures handshakes with a chain of `count` certificates that leads to no trusted authority.
+/// Each certificate is issued by the next one; with `same`, all authorities have the same name.
 fn chain_of_strangers(how: &str, trusted: &Authority, count: usize, same: bool) -> Result<()> {
     let name = |n: usize| {
         if same {
@@ -125,8 +125,8 @@ fn chain_of_strangers(how: &str, trusted: &Authority, count: usize, same: bool) 
     Ok(())
 }
 
-/// Measures chains of `count` certificates that name the trusted authority as their issuer,
-/// although the authority did not sign them.
+/// Measures handshakes with `count` certificates that name the trusted authority as their issuer.
+/// Their signatures are wrong.
 fn claims(count: usize, bits: usize) -> Result<()> {
     let root = Fake::new(bits, 65537);
     let authority = ca("root").self_signed(&root)?;
@@ -142,9 +142,9 @@ fn claims(count: usize, bits: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures the chain with the most paths and signatures that the client's limits permit. The chain
-/// has two certificates named `a`, issued by `b`, and two named `b`, issued by `a`, so that each
-/// has two possible issuers. The trusted authority is named `a`, too.
+/// Measures handshakes with the chain that has the most paths and signatures within the client's
+/// limits. The chain has two certificates named `a`, issued by `b`, and two named `b`, issued by
+/// `a`, so that each has two possible issuers. The trusted authority is named `a`, too.
 fn maze(bits: usize) -> Result<()> {
     let root = Fake::new(bits, 65537);
     let authority = ca("a").self_signed(&root)?;
@@ -181,7 +181,8 @@ fn maze(bits: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures a valid certificate with `count` host names, none of which is the host's.
+/// Measures handshakes with a valid certificate for `count` host names, none of which is the
+/// host's.
 fn many_names(authority: &Authority, count: usize) -> Result<()> {
     let names: Vec<String> = (0..count).map(|n| format!("host{n}.example.org")).collect();
     let mut own = CertificateParams::new(names)?;
@@ -199,7 +200,8 @@ fn many_names(authority: &Authority, count: usize) -> Result<()> {
     Ok(())
 }
 
-/// Runs the handshake up to `TIMES` times, and prints the median of its cost.
+/// Runs the handshake `TIMES` times, or for `LONG` if that is shorter, and prints the median of its
+/// cost.
 fn measure(
     name: &str,
     options: &TlsOptions,

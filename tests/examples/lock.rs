@@ -1,7 +1,8 @@
 //! Measures how long the client's lock is held, for each place in the code that takes the lock.
 //!
-//! The client is connected to a replica set of fifty members and has a listener. Its operations run
-//! while members fail over, die and break connections, and while operations wait.
+//! The client is connected to a replica set of fifty members and has a listener. Operations run
+//! while the primary steps down, while members close all connections, and while members are killed
+//! and restarted. Some operations have a short time limit, and some wait for a connection.
 //!
 //! `cargo run --release -p onionskin-tests --features lock-times --example lock [SECONDS]`
 //!

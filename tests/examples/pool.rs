@@ -1,4 +1,5 @@
-//! Runs COUNT operations on a warm pool of 100 connections: `pool COUNT [listener]`.
+//! Runs COUNT operations on a warm pool of 100 connections: `pool COUNT [listener]`. With a second
+//! argument the pool emits events.
 //!
 //! Run it under `valgrind --tool=callgrind` with two values of COUNT: the difference between the
 //! two counts is the cost of the operations alone, in instructions. `docs/performance.md` has the

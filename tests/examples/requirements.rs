@@ -1,9 +1,10 @@
 //! Reports which rules of `docs/requirements` no test shows: neither one of ours that cites the
 //! rule, nor an official test file that a runner reads.
 //!
-//! `cargo requirements` prints the figures of all specifications, `cargo requirements CMAP LB` the
-//! rules of these specifications that no test shows as well. Rules that are not implemented are in
-//! `docs/requirements/later.md`, and left out.
+//! `cargo requirements` prints the figures of all specifications. `cargo requirements CMAP LB` also
+//! lists the rules of these two that no test shows. A rule that `docs/requirements/later.md` cites
+//! is not implemented or asks nothing of this driver. Such a rule is not reported as a rule without
+//! a test.
 
 use onionskin_tests::requirements::{
     Citations, FOLDER, LATER, Rule, citations, has_official_test, prefixes, rules,
@@ -74,7 +75,8 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// The folders of official tests that a runner reads, by the paths in its text.
+/// Returns the folders of official tests that a runner reads: the strings in its text that contain
+/// `/tests`.
 fn official_folders(text: &str) -> impl Iterator<Item = String> {
     let strings = text.split('"').skip(1).step_by(2);
     strings
@@ -82,7 +84,8 @@ fn official_folders(text: &str) -> impl Iterator<Item = String> {
         .map(str::to_owned)
 }
 
-/// The Rust and Markdown files below a folder, with their paths from the root.
+/// Returns the paths, relative to the root, and the texts of the Rust and Markdown files below a
+/// folder.
 fn texts(root: &Path, folder: &Path) -> Result<Vec<(String, String)>, String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

@@ -94,7 +94,7 @@ fn discover(reply: &RawDocumentBuf, change: impl FnOnce(&mut SdamOptions)) {
 }
 
 /// Handles `rest`, a message without its header, as the reply to a `hello` and as the reply to an
-/// operation. The latter may be the reply to a write or may open a cursor.
+/// operation. The reply to the operation can report write errors or open a cursor.
 pub fn message(rest: &[u8]) {
     let length = HEADER_BYTES + rest.len();
     let mut frame = Vec::with_capacity(length);

@@ -1,10 +1,12 @@
 //! Tests of several crates together: official specification files, real sockets, real servers and
 //! other drivers.
 //!
-//! Each official suite has a file in [`suites`]. All suites report their results with [`report`]
-//! and read the JSON files of [`specifications`]. [`peers`] starts and stops real servers and
-//! drivers, and [`crud`] runs operations on them. [`conformance`] tests the runtimes, and [`model`]
-//! compares discovery and pools with slow, obvious implementations.
+//! [`specifications`] reads the JSON files of the official suites, and [`report`] counts and prints
+//! the results. [`suites`] has the runner of one suite; the other runners are in `tests/tests`.
+//! [`peers`] starts and stops real servers and drivers, and [`crud`] runs operations on them.
+//! [`conformance`] tests the runtimes, and [`model`] compares discovery and pools with slow,
+//! obvious implementations. [`loads`] has the workloads of benchmarks, [`fuzzing`] the bodies of
+//! the fuzz targets, and [`requirements`] reads the rules of `docs/requirements`.
 
 #![forbid(unsafe_code)]
 

@@ -21,7 +21,7 @@ pub struct Skip {
 /// The results of a suite while it runs.
 ///
 /// A skipped case is run, too. If it passes, its entry is out of date and the suite fails. The
-/// suite also fails if the file of an entry has no such case.
+/// suite also fails if the file of an entry was run and has no such case.
 ///
 /// ```
 /// use onionskin_tests::report::Suite;
@@ -113,7 +113,7 @@ impl Suite {
         assert!(self.passed > 0, "{} ran no case", self.name);
     }
 
-    /// Prints the report of a suite that could not run.
+    /// Prints the report of a suite that could not run, without checks.
     pub fn report(self) {
         let _ = stdout().write_all(self.text().as_bytes());
     }

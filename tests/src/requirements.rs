@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The folder that defines the rules, one file for each specification.
 pub const FOLDER: &str = "docs/requirements/";
 
-/// The file that lists the rules that are not implemented, each with the reason.
+/// The file about rules that are not implemented yet, and about rules that ask nothing of this
+/// driver.
 pub const LATER: &str = "docs/requirements/later.md";
 
 /// The first line of a table of rules.
 const RULES_HEADER: &str = "| number | rule | official tests |";
 
-/// The names of other entries begin with one of these words: "table A.8", "scenario 28".
+/// The first words of the names without a prefix that count as citations: "table A.8", "timer T-3",
+/// "scenario 28".
 const NAMED: [&str; 3] = ["table", "timer", "scenario"];
 
 /// A rule, or another entry that code may cite by its name.
@@ -25,7 +27,8 @@ pub struct Rule {
     pub text: String,
     /// Paths of the official test files and folders that show the rule, below `source/`.
     pub official: Vec<String>,
-    /// True for a rule of a specification, false for a table, a timer, a scenario or a trap.
+    /// True for a rule of a specification, false for any other entry, such as a table, a timer, a
+    /// scenario or a trap.
     pub is_numbered: bool,
 }
 
@@ -33,7 +36,8 @@ pub struct Rule {
 ///
 /// # Errors
 ///
-/// A row of a table that is not made of an anchor, a text and, for a rule, official tests.
+/// If a row with an anchor lacks its text or, for a rule, the matching number or the official
+/// tests.
 pub fn rules(file: &str, text: &str) -> Result<Vec<Rule>, String> {
     let mut found = Vec::new();
     let mut is_numbered = false;
@@ -106,7 +110,8 @@ pub fn citations(line: &str, prefixes: &BTreeSet<String>) -> Vec<String> {
     found
 }
 
-/// The number of a rule at the start of a text: digits, or for a prose test `P3` or `P6.1`.
+/// Returns the number of a rule at the start of a text: digits, or for a prose test `P3` or `P6.1`.
+/// Returns an empty text if there is no number.
 fn number(text: &str) -> &str {
     let rest = text.strip_prefix('P').unwrap_or(text);
     let mut end = text.len() - rest.len();
@@ -139,12 +144,12 @@ fn is_name(word: &str, name: &str) -> bool {
     }
 }
 
-/// The files that cite each rule, tests apart from the rest.
+/// The files that cite each rule. Citations in tests are kept apart.
 #[derive(Debug, Default)]
 pub struct Citations {
     /// Files that cite the rule outside of tests.
     pub code: BTreeMap<String, BTreeSet<String>>,
-    /// Tests that cite the rule: files and modules of tests.
+    /// Files whose tests cite the rule: test files, and files that end with a module of tests.
     pub tests: BTreeMap<String, BTreeSet<String>>,
 }
 

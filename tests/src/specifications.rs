@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The environment variable with the folder that holds `source/<suite>/tests`. Default: a folder
-/// beside the workspace.
+/// The environment variable with the folder that holds `source/<suite>/tests`. Default:
+/// `../shared/specifications`, relative to the workspace.
 pub const ROOT_VARIABLE: &str = "MONGODB_SPECIFICATIONS";
 
 /// One JSON file of a suite.
@@ -20,8 +20,8 @@ pub struct TestFile {
     pub content: Result<Value, String>,
 }
 
-/// Returns all JSON files of `source/<path>`, sorted by path. If there is no such folder, returns
-/// `None` after a message, or panics with `CI=true`.
+/// Returns all JSON files of `source/<path>`, sorted by path. If there is no such folder, prints a
+/// message that begins with `NOT RUN:` and returns `None`; with `CI=true` it panics.
 #[must_use]
 pub fn files(path: &str) -> Option<Vec<TestFile>> {
     let folder = folder(path);

@@ -232,7 +232,8 @@ fn a_thread_whose_server_hangs_holds_up_no_other() -> Result<(), Error> {
     let first = people(&client);
     let first = thread::spawn(move || first.find_one(doc! { "n": -1 }).run());
     until("the first thread", || server.seen("find").len() == 2);
-    // This thread opens a new connection, so that it gets a reply, and its time limit works.
+    // The other thread uses the only connection. This thread opens a new one and gets its reply,
+    // and its time limits work.
     let found = people(&client).find_one(doc! { "n": 2 }).run()?;
     assert_eq!(found, Some(doc! { "n": 2 }));
     assert!(!first.is_finished(), "the call waited for the other thread");
@@ -245,7 +246,8 @@ fn a_thread_whose_server_hangs_holds_up_no_other() -> Result<(), Error> {
         !first.is_finished(),
         "the time limit waited for the other thread"
     );
-    // When the thread that drives the runtime gets its reply, another thread that waits drives it.
+    // When the thread that drives the runtime gets its reply, another waiting thread drives the
+    // runtime.
     let other = people(&client);
     let other = thread::spawn(move || other.find_one(doc! { "n": -3 }).run());
     until("the other thread", || server.seen("find").len() == 5);
@@ -312,8 +314,9 @@ fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(),
 
 #[test]
 fn a_cursor_keeps_the_only_connection_to_a_load_balancer_until_it_is_over() -> Result<(), Error> {
-    // A cursor pins a connection (LB-31), and its close checks the connection in (LB-35). The
-    // timeout in the wait queue counts the connections in use by cursors (LB-46).
+    // A cursor checks out one connection for all its commands (LB-31), and its close checks the
+    // connection in (LB-35). The timeout in the wait queue counts the connections in use by cursors
+    // (LB-46).
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
     let uri = format!("{}&maxPoolSize=1&waitQueueTimeoutMS=50", deployment.uri());
     let client = Client::with_uri_str(&uri)?;

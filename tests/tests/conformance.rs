@@ -47,7 +47,8 @@ host!(async_std, AsyncStdRuntime, ::async_std::task::block_on);
 
 host!(smol, SmolRuntime, ::smol::block_on);
 
-/// The blocking runtime has one thread and no background work: servers are checked on demand.
+/// The blocking runtime runs on the calling thread and does nothing in the background, so its
+/// clients check servers on demand.
 mod blocking {
     use super::Host;
     use onionskin_blocking::BlockingRuntime;

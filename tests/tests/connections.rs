@@ -1,4 +1,5 @@
-//! The memory of idle connections is limited.
+//! Tests of idle connections: their memory is limited, and connections that were idle for too long
+//! are closed.
 
 use onionskin_tests::loads::client::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

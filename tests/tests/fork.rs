@@ -1,6 +1,6 @@
-//! A process that forks while it has a client. The child clears its pools and closes its
-//! connections (CMAP-37, CMAP-103) by itself (CMAP-105), as the documentation says (CMAP-104). The
-//! child gets its own sessions and ids, and the parent is not affected.
+//! A process that forks while it has a client. The driver in the child notices the fork (CMAP-105),
+//! clears its pools and closes its connections (CMAP-37, CMAP-103), as the documentation says
+//! (CMAP-104). The child uses sessions and ObjectIds of its own, and the parent is not affected.
 //!
 //! The test has its own `main`, because the usual harness has threads, which a child would not
 //! have. For the same reason the server runs in another process: this program starts itself a

@@ -24,12 +24,12 @@ fn cost(attack: &Attack, bytes: usize) -> (usize, usize) {
 }
 
 /// The allocations, and their bytes, that an attack may cause in addition to those for its own
-/// bytes. A hello may name as many servers as a topology can have, each with a monitor, a
-/// connection and events.
+/// bytes. A reply to `hello` can name as many servers as a topology can have. Each server gets a
+/// monitor, a connection and events.
 const BASE: (usize, usize) = (12_000, 6 << 20);
 
 fn assert_linear(attack: &Attack) {
-    // A debug build needs about a second for a tenth of the bound of operations.
+    // A debug build needs about a second for a tenth of the longest reply to an operation.
     let parts = match attack.target {
         Target::Operation => [1000, 100, 10],
         Target::Hello(_) | Target::Pushes(..) => [100, 10, 1],
@@ -107,7 +107,8 @@ fn assert_frames() {
             for piece in [1, 7, 4096, stream.len()] {
                 for copied in [true, false] {
                     let moved = moved(&stream, piece, copied);
-                    // Each small frame may find an empty decoder, which makes room for one read.
+                    // Each small frame can find an empty decoder, which then makes room for one
+                    // read.
                     let room = 1024 * (stream.len() / small.len()) as u64;
                     let bound = 8 * stream.len() as u64 + room;
                     assert!(moved <= bound, "{moved} for {} in {piece}", stream.len());

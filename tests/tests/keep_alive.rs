@@ -11,7 +11,8 @@ use onionskin_tokio::{TokioRuntime, TokioStream};
 use rustix::{fd::AsFd, net::sockopt};
 use std::net::{SocketAddr, TcpListener};
 
-/// Asserts the options of a connected socket.
+/// Asserts that a connected socket has `TCP_NODELAY` and keep-alive, with times no longer and
+/// probes no more than those of the driver.
 #[track_caller]
 fn check(socket: impl AsFd) {
     assert_eq!(sockopt::socket_keepalive(&socket), Ok(true));

@@ -1,5 +1,5 @@
-//! Tests of the code that starts peers: each peer starts, and each other driver works with
-//! FerretDB.
+//! Tests of the code that starts peers: FerretDB starts with each of its options, and each of the
+//! other drivers works with it.
 
 use std::process::Command;
 use std::time::Duration;

@@ -98,7 +98,7 @@ fn with_authority(uri: &str, authority: &Path) -> String {
         .to_owned()
 }
 
-/// Returns the options of a replica set that elects a primary soon.
+/// Returns the options of a replica set that elects a primary within a second.
 fn replica_set() -> ServeOptions {
     let mut options = ServeOptions::replica_set("rs0", 3);
     options.election_timeout = Duration::from_millis(200);

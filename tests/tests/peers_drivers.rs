@@ -1,8 +1,9 @@
-//! Other drivers against `onionskin serve`. Each driver writes while the primary steps down, and
-//! then reads every acknowledged document.
+//! Tests of `onionskin serve` with other drivers: they show that the simulated deployment behaves
+//! like a server for drivers that other people wrote.
 //!
-//! The programs in `tests/peers` check the results, and these tests start them. So the simulated
-//! deployment behaves like a server for drivers that other people wrote.
+//! The tests start the programs in `tests/peers`, which check the results. A driver writes while
+//! the primary steps down, and then reads every acknowledged document. Other tests are about
+//! authentication, TLS and load balancers.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -44,8 +45,8 @@ fn follow_step_downs(driver: impl Fn(&str) -> Command, satisfied: impl Fn(&Outpu
     }
 }
 
-/// Checks the report of the official and of the Node.js driver: all inserts of three phases were
-/// found.
+/// Checks the report of the official and of the Node.js driver: all inserts before, during and
+/// after the step-down were found.
 fn all_were_found(output: &Output) {
     assert!(
         output.stdout.contains("\"stepped_down\":true"),

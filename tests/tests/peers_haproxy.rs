@@ -13,7 +13,7 @@ use onionskin_tests::{
     peers::{self, ProxyProtocol, Scratch},
 };
 
-/// Runs all operations, with this connection string.
+/// Runs the tests of [`crud`] and of [`crud::load_balanced`] with this connection string.
 fn run<A: Adapter>(balancer: &str, uri: &str, deployment: &Embedded) {
     let name = format!("{balancer}, {}", A::NAME);
     A::block_on(crud::run::<A::R>(&name, uri));

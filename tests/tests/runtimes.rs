@@ -1,5 +1,5 @@
-//! Clients and the tokio runtimes that they were made on. Operations run on other executors,
-//! without a tokio runtime, and after the runtime has ended.
+//! Tests of clients whose operations do not run on the tokio runtime that the client was made on.
+//! The operations run on other executors, without a tokio runtime, or after the runtime has ended.
 
 use bson::{Document, doc};
 use onionskin::Runtime;
@@ -142,7 +142,7 @@ fn operations_under_way_end_where_the_runtime_of_their_client_ends() {
         for task in tasks {
             let ended = soon(&other, "an operation", task).expect("no panic");
             let error = ended.expect_err("the runtime has ended");
-            // The client may shut down before the runtime ends. Then the error is `ClientClosed`.
+            // If the client shuts down before the runtime ends, the error is `ClientClosed`.
             let kind = error.kind();
             let is_told = matches!(kind, ErrorKind::Runtime { .. } | ErrorKind::ClientClosed);
             assert!(is_told, "{error:?}");
@@ -263,7 +263,8 @@ fn a_client_is_not_made_without_a_runtime() {
         "{error:?}"
     );
     assert!(error.to_string().contains("no tokio runtime"), "{error}");
-    // The runtime in which the client is built is used, and not the one of `default`.
+    // A client uses the tokio runtime in which it is built. The `TokioRuntime` here was made
+    // outside of any runtime.
     let outside = TokioRuntime::default();
     let server = Server::plain::<OnTokio>();
     let runtime = multi_thread();

@@ -19,9 +19,9 @@ use std::{fmt, ops::Deref};
 /// They wait no longer than `serverSelectionTimeoutMS` or half of their own time limit.
 ///
 /// Threads can share a client or have clones of it. One of the threads in a call waits for sockets
-/// and timers on behalf of all. It delays the others while it runs an event listener, resolves a
-/// host name or derives a key (see [`Run`](crate::Run)). A thread that must not be delayed needs
-/// its own client.
+/// and timers on behalf of all. That thread delays the others while it runs an event listener,
+/// resolves a host name or derives a key (see [`Run`](crate::Run)). A thread that must not be
+/// delayed needs its own client.
 ///
 /// # Awaiting operations
 ///
@@ -78,7 +78,8 @@ impl Client {
         onionskin::Client::builder(BlockingRuntime::default(), options)
     }
 
-    /// Ends the sessions on the servers, closes the client, and waits until its sockets are closed.
+    /// Ends the sessions on the servers, closes the client, and waits until its sockets are closed,
+    /// with the time limits of [`onionskin::Client::shutdown`].
     ///
     /// # Panics
     ///

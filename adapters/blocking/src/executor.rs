@@ -63,7 +63,7 @@ impl Wake for Task {
     }
 }
 
-/// The state of the right to drive.
+/// The right of one thread to drive, and the threads that may take it.
 #[derive(Debug, Default)]
 struct Turn {
     is_taken: bool,
@@ -88,7 +88,8 @@ impl Wake for Caller {
     }
 }
 
-/// The entry of a thread in `block_on` or `run_ready`, until it is dropped.
+/// The entry of a thread in `Turn::busy`, for one call of `block_on` or `run_ready`. Dropping the
+/// value removes the entry.
 struct Busy<'a> {
     executor: &'a Executor,
     drives: bool,

@@ -5,17 +5,17 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that several threads raise and one thread lowers.
+/// A flag that several threads raise and lower.
 ///
 /// Each access is a read-modify-write operation, also [`is_raised`](Self::is_raised). So the
 /// accesses to one flag have a total order, and each access sees everything that happened before
 /// the preceding ones.
 ///
 /// Two flags are enough for a thread that goes to sleep. The thread raises "waiting" and then reads
-/// "woken". Another thread raises "woken" and then reads "waiting". If the first thread reads too
-/// early, the other thread's access follows, and it sees "waiting". With a plain load or store in
-/// one of the four places, both threads can miss each other, because a store can be delayed beyond
-/// a later load.
+/// "woken". Another thread raises "woken" and then reads "waiting". If the first thread does not
+/// see "woken", its read came before the other thread raised that flag. The other thread reads
+/// "waiting" after that, and sees it. With a plain load or store in one of the four places, both
+/// threads can miss each other, because a store can be delayed beyond a later load.
 #[derive(Debug)]
 pub(crate) struct Flag(AtomicBool);
 
@@ -75,7 +75,8 @@ mod tests {
         }
     }
 
-    /// The waker of a caller, against `Reactor::wait`. A lost wake-up is a deadlock of the model.
+    /// One thread does what `Reactor::wait` does, and another one what the waker of a caller does.
+    /// A lost wake-up would be a deadlock.
     #[test]
     fn a_thread_that_goes_to_sleep_misses_no_wake_up() {
         model(|| {
@@ -102,8 +103,8 @@ mod tests {
         });
     }
 
-    /// The waker of a task, against `Executor::poll_tasks`. Either the task is queued again, or its
-    /// poll sees the reason of the wake-up.
+    /// One thread does what `Executor::poll_tasks` does, and another one what the waker of a task
+    /// does. Either the task is queued again, or its poll sees the reason of the wake-up.
     #[test]
     fn a_task_that_is_polled_sees_why_it_was_woken() {
         model(|| {

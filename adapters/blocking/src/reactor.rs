@@ -131,8 +131,8 @@ impl Reactor {
         lock(&self.timers).wakers.remove(&(until, id));
     }
 
-    /// Ends the wait of another thread, because a task or socket needs attention. Does nothing if
-    /// no thread waits.
+    /// Ends the wait of another thread, for example because a task was woken or a timer was set.
+    /// Does nothing if no thread waits.
     pub(crate) fn notify(&self) {
         if self.is_waiting.take()
             && let Some(wake_pipe) = &*lock(&self.wake_pipe)

@@ -27,9 +27,9 @@ pub trait Run {
     /// Runs the operation and returns its result.
     ///
     /// The time limit of an operation includes the time for which the thread waits for calls of
-    /// other threads. If the limit passes during name resolution or key derivation, it takes effect
-    /// afterwards. The server chooses the number of iterations of a key derivation. The maximum is
-    /// 2,000,000, which took 0.2 s in a release build.
+    /// other threads. If the limit passes during name resolution, key derivation or an event
+    /// listener, it takes effect afterwards. The server chooses the number of iterations of a key
+    /// derivation. The maximum is 2,000,000, which took 0.2 s in a release build.
     ///
     /// # Panics
     ///

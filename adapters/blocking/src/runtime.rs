@@ -44,12 +44,14 @@ impl BlockingRuntime {
     ///
     /// # Panics
     ///
-    /// Panics if it is called within another call of itself, for example by an event listener.
+    /// Panics if the thread is already in this method or in [`run_ready`](Runtime::run_ready), for
+    /// example if an event listener calls it.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.executor.block_on(future)
     }
 
-    /// True if the current thread is within [`block_on`](Self::block_on).
+    /// True if the current thread is in [`block_on`](Self::block_on) or in
+    /// [`run_ready`](Runtime::run_ready).
     pub(crate) fn is_busy_here(&self) -> bool {
         self.executor.is_busy_here()
     }

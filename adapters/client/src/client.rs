@@ -142,9 +142,9 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Creates the client and starts it. Does not wait for a server: an operation returns the error
     /// if no server can be reached ([SDAM-33]).
     ///
-    /// Fails for invalid options. Fails with
-    /// [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there is no runtime that can run
-    /// the client.
+    /// Fails for invalid options, if a certificate file cannot be read, and if the system gives no
+    /// random numbers. Fails with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there
+    /// is no runtime that can run the client.
     ///
     /// [SDAM-33]: onionskin_core::requirements::discovery#SDAM-33
     pub fn build(self) -> Result<Client<R>, Error> {
@@ -208,7 +208,9 @@ impl<R: Runtime> ClientBuilder<R> {
 }
 
 impl<R: Runtime> Client<R> {
-    /// Creates a builder for a client with these options on this runtime.
+    /// Creates a builder for a client with these options on this runtime. If tasks of the runtime
+    /// do not run in the background ([`Runtime::RUNS_IN_BACKGROUND`]), the client checks its
+    /// servers on demand.
     pub fn builder(runtime: R, mut options: ClientOptions) -> ClientBuilder<R> {
         if !R::RUNS_IN_BACKGROUND {
             options.set_monitoring(Monitoring::Scanning);
@@ -260,14 +262,20 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Appends the name of a library that wraps the driver to the client metadata, after those that
-    /// were added before (HELLO-47).
+    /// were added before ([HELLO-47]).
     ///
     /// The change applies to connections that are created later. Nothing is sent on open
-    /// connections, and no connection is opened or closed (HELLO-48). An info with the same name,
-    /// version and platform as an earlier one is not appended again (HELLO-49). The metadata is
-    /// limited to 512 bytes: fields that do not fit are omitted or cut (HELLO-34).
+    /// connections, and no connection is opened or closed ([HELLO-48]). An info with the same name,
+    /// version and platform as an earlier one is not appended again ([HELLO-49]). The metadata is
+    /// limited to 512 bytes: fields that do not fit are omitted or cut ([HELLO-34]).
     ///
-    /// Fails if the name is empty, or if a text contains the separator `|` (HELLO-45).
+    /// Fails if the name is empty, or if a text contains the separator `|` ([HELLO-45]).
+    ///
+    /// [HELLO-47]: onionskin_core::requirements::handshake#HELLO-47
+    /// [HELLO-48]: onionskin_core::requirements::handshake#HELLO-48
+    /// [HELLO-49]: onionskin_core::requirements::handshake#HELLO-49
+    /// [HELLO-34]: onionskin_core::requirements::handshake#HELLO-34
+    /// [HELLO-45]: onionskin_core::requirements::handshake#HELLO-45
     #[expect(
         clippy::needless_pass_by_value,
         reason = "as in `ClientBuilder::driver_info`"
@@ -342,20 +350,21 @@ impl<R: Runtime> Client<R> {
         self.shared().delivery.dropped()
     }
 
-    /// Returns the numbers of sockets, exchanges and waiting operations.
+    /// Returns the numbers of sockets, checked-out connections and waiting operations.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.shared().lock().core.counts()
     }
 
     /// Ends the sessions on the servers, closes the client, and waits until its tasks have ended
-    /// and its sockets are closed.
+    /// and its sockets are closed, for ten seconds at most.
     ///
     /// Operations that wait for a server or a connection fail. Operations on a connection run to
     /// their end, and their servers are monitored meanwhile, so that the loss of a server is
-    /// noticed. An operation whose future is kept but not polled, such as the next batch of a
-    /// cursor, delays the shutdown by ten seconds at most. After that, event listeners get up to
-    /// two seconds for the remaining events.
+    /// noticed. The limit of ten seconds matters, for example, for an operation whose future is
+    /// kept but not polled, such as the next batch of a cursor. After that, event listeners get up
+    /// to two seconds for the remaining events. Each command that ends sessions has a time limit of
+    /// two seconds.
     ///
     /// If the future is dropped, the command that ends the sessions continues in the background,
     /// and the client closes when its last handle is dropped.
@@ -453,7 +462,7 @@ impl<R: Runtime> Drop for EndCommand<R> {
     }
 }
 
-/// The time limit for ending the sessions of a client.
+/// The time limit of each command that ends sessions of a client.
 const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A decoder that ignores the reply.

@@ -96,7 +96,8 @@ impl<R: Runtime> Batches<R> {
     }
 
     /// True if the process was forked after the cursor was opened. The parent process still uses
-    /// the cursor, so the child neither reads from it nor closes it.
+    /// the cursor, so the child neither reads from it nor closes it: the cursor is replaced by an
+    /// exhausted one.
     fn leave_to_parent(&mut self) -> bool {
         let is_left = self.fetch.runtime().process_id() != self.process;
         if is_left {
@@ -120,7 +121,7 @@ impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
     }
 
     /// Returns the next document; `None` at the end. Fails with a timeout error if no time is left
-    /// to fetch another batch. The cursor is closed then.
+    /// to fetch another batch. After an error of a batch, the cursor returns no more documents.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_document(context)).await
     }

@@ -56,8 +56,8 @@ impl<R: Runtime> Database<R> {
     /// The read preference is `primary` by default. Read concern and write concern are neither
     /// added nor examined ([RUN-2], [RUN-17]). The command is retried only if the server is
     /// overloaded ([RUN-21]), and only if both `retryReads` and `retryWrites` are on ([BP-3]). The
-    /// command must not contain fields that the driver adds: `$db`, `lsid`, `$clusterTime` and
-    /// `$readPreference`.
+    /// command must not contain fields that the driver adds: `$db`, `lsid`, `$clusterTime`,
+    /// `$readPreference`, and those of the Stable API.
     ///
     /// [RUN-2]: onionskin_core::requirements::messages#RUN-2
     /// [RUN-17]: onionskin_core::requirements::messages#RUN-17

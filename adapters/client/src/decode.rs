@@ -104,7 +104,7 @@ impl Decode for WholeReply {
     }
 }
 
-/// Decodes a document as `T`. Fails if the document is nested too deeply.
+/// Decodes a document as `T`. Fails if the document is nested too deeply, or is not a valid `T`.
 pub(crate) fn decode<T: DeserializeOwned>(document: &bson::RawDocument) -> Result<T, Error> {
     check_depth(document)?;
     bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {

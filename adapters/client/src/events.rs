@@ -22,14 +22,14 @@ use std::{
 ///
 /// The client calls listeners on a thread for blocking work
 /// ([`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking)), never in the task of an
-/// operation. So a slow listener delays only events, with one exception: a new socket waits up to
-/// [`MAX_EVENT_DELAY`] for the delivery of the events before it.
+/// operation. So a slow listener delays events and not operations. A new socket, however, waits up
+/// to [`MAX_EVENT_DELAY`] for the delivery of the events before it.
 ///
 /// An event can reach a listener after the call that caused the event returned.
 /// [`Client::flush_events`](crate::Client::flush_events) and
 /// [`Client::shutdown`](crate::Client::shutdown) wait for the delivery. If listeners are too slow,
-/// at most [`MAX_QUEUED_EVENTS`] events wait for them. Then events are dropped, and
-/// [`EventKind::Dropped`] is delivered in their place.
+/// at most [`MAX_QUEUED_EVENTS`] events with at most [`MAX_QUEUED_EVENT_BYTES`] wait for them.
+/// Further events are dropped, and [`EventKind::Dropped`] is delivered in their place.
 ///
 /// Key derivation for authentication uses the same threads. If listeners occupy all of them, new
 /// connections wait. A runtime without other threads (`onionskin-blocking`) calls the listener in
@@ -83,8 +83,8 @@ struct Queue {
 impl Queue {
     fn push(&mut self, event: Event) {
         let bytes = event.document_bytes();
-        // After a first drop, events are dropped until half of the queue is delivered. One long gap
-        // is more useful than many short ones.
+        // After a first dropped event, events are dropped until the queue is half empty. One long
+        // gap is more useful than many short ones.
         let (events, limit) = match self.missing {
             None => (MAX_QUEUED_EVENTS, MAX_QUEUED_EVENT_BYTES),
             Some(_) => (MAX_QUEUED_EVENTS / 2, MAX_QUEUED_EVENT_BYTES / 2),

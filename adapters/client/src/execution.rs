@@ -1,4 +1,4 @@
-//! The future of an operation. Its loop runs all programs.
+//! The future of an operation, which runs the program of the operation.
 
 use crate::{
     Client, Runtime,
@@ -20,8 +20,8 @@ use std::{
 /// The future of a running operation.
 ///
 /// The future keeps its client open. It can be dropped at any await point: the client then takes
-/// back its connection or its place in the wait queue. So a connection is always checked out for a
-/// scope and cannot be forgotten ([CMAP-112]).
+/// back the connection of the operation, or its place in the wait queue. So a connection cannot
+/// stay checked out by mistake ([CMAP-112]).
 ///
 /// [CMAP-112]: onionskin_core::requirements::pool#CMAP-112
 #[must_use = "an operation does nothing unless it is awaited"]
@@ -118,7 +118,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
-    /// Runs the steps of the program until an event must be awaited (`None`) or the operation is
+    /// Runs the steps of the program until the operation has to be polled again (`None`) or is
     /// over.
     fn follow(&mut self, mut step: Step<P::Output>) -> Option<Result<P::Output, Error>> {
         loop {
@@ -133,7 +133,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
-    /// Continues a command until an event must be awaited (`None`) or the command has failed.
+    /// Continues a command until the operation has to be polled again (`None`) or the command has
+    /// failed.
     fn on_progress(&mut self, mut progress: Started<R::Stream>) -> Option<Error> {
         loop {
             match progress {
@@ -145,8 +146,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     operation: id,
                     question,
                 } => {
-                    // The selector is code of the application and can panic. The state is set
-                    // first, so that the operation is cancelled then.
+                    // The state is set before code of the application runs, so that the operation
+                    // is cancelled even if that code unwinds out of this function.
                     self.state = State::Waiting(id);
                     let answer = question.ask();
                     progress = self.client.shared().answer_selector(id, answer);
@@ -154,8 +155,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     continue;
                 }
                 Progress::Failed(error) => return Some(error),
-                // Stored before the stream is used, so that a panic of the stream does not lose the
-                // exchange.
+                // The exchange is stored before its stream is used, so that a panic of the stream
+                // does not lose the exchange.
                 Progress::Exchange(active) => self.state = State::Exchanging(active),
             }
             let State::Exchanging(active) = &mut self.state else {
@@ -199,7 +200,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
     }
 
     /// Ends the exchange: the program reads the reply, and the exchange is checked in. Returns
-    /// `None` if an event must be awaited.
+    /// `None` if the operation continues and has to be polled again.
     fn finish(&mut self, outcome: Outcome) -> Option<Result<P::Output, Error>> {
         // The exchange stays in `state` while code of the caller runs, in listeners and decoders.
         // So a panic there still checks it in.
@@ -224,7 +225,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
     }
 }
 
-/// The error of a command that ended without a result or an error.
+/// Returns the error of a command that ended without a result or an error.
 fn abandoned_error() -> Error {
     Error::argument("the operation was abandoned before it had a result")
 }

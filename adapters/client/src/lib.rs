@@ -1,12 +1,13 @@
 //! An asynchronous MongoDB driver that is independent of the async runtime.
 //!
 //! This crate contains the client, generic over a [`Runtime`]. Applications depend on the crate for
-//! their runtime (`onionskin-tokio`, `onionskin-async-std`, `onionskin-smol`), which defines a
-//! `Client` type for it.
+//! their runtime (`onionskin-tokio`, `onionskin-async-std` or `onionskin-smol`;
+//! `onionskin-blocking` for programs without one). Each of these crates defines a `Client` type.
 //!
 //! [`onionskin_core`] makes every decision. The futures of this crate move bytes and wait. Every
-//! call can be given a time limit with `.timeout(..)`, and every future can be dropped at any await
-//! point: the core then releases the connection and the session of the operation.
+//! operation of [`Collection`] and [`Database`] can be given a time limit with `.timeout(..)`, and
+//! every future can be dropped at any await point: the core then releases the connection and the
+//! session of the operation.
 //!
 //! # Forking
 //!

@@ -21,7 +21,8 @@ type Place = (&'static str, u32);
 /// The measured times of one place.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// The number of times below two to the power of the index, in nanoseconds.
+    /// The number of times by their length. Index `n` counts the times whose number of nanoseconds
+    /// has `n` bits. The last index counts longer times, too.
     pub counts: [u64; BUCKETS],
     /// The longest time in nanoseconds.
     pub longest: u64,
@@ -45,7 +46,8 @@ impl Times {
         self.counts.iter().sum()
     }
 
-    /// Returns a time in nanoseconds below which `of_ten_thousand` of 10,000 measurements are.
+    /// Returns a time in nanoseconds that at least `of_ten_thousand` of 10,000 measurements do not
+    /// exceed.
     #[must_use]
     pub fn quantile(&self, of_ten_thousand: u64) -> u64 {
         let wanted = self.total() * of_ten_thousand / 10_000;

@@ -454,8 +454,8 @@ impl<S> Inner<S> {
         }
         deferred.streams.append(&mut self.abandoned_streams);
         if self.is_idle() {
-            // Otherwise the end of the last task wakes them, but the tasks of a runtime that has
-            // ended are gone.
+            // The end of the last task wakes the shutdowns as well. But if the runtime has ended,
+            // the last socket can be removed after that, and no task is left that would wake them.
             deferred.wakers.extend(self.idle.reached(0));
         }
         Some(deferred)

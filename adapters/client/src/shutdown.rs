@@ -3,13 +3,15 @@
 use crate::{Runtime, events::FLUSH_LIMIT, shared::Shared, timer::Limit};
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
-/// The time for which a shutdown waits for operations that use a connection. Not configurable.
+/// The maximum time for which a shutdown waits for tasks and sockets, such as those of operations
+/// that use a connection. Not configurable.
 pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
 
 impl<R: Runtime> Shared<R> {
     /// Waits until all tasks have ended and all sockets are closed, for [`SHUTDOWN_LIMIT`] at most.
-    /// After the limit, monitors and pools are closed. An operation whose future is kept but not
-    /// polled ends only then.
+    /// After the limit, monitors and pools are closed. A connection that is still in use, for
+    /// example by an operation whose future is kept but not polled, is closed when its operation
+    /// ends.
     pub(crate) async fn end(self: &Arc<Self>) {
         if !self.idle(Limit::begin(self.clone(), SHUTDOWN_LIMIT)).await {
             self.with(|inner, now| inner.core.close_now(now));
@@ -28,7 +30,8 @@ impl<R: Runtime> Shared<R> {
         let mut limit = pin!(limit);
         let mut place = Place(self, None);
         poll_fn(|context| {
-            // Cloning or dropping a waker can run foreign code, so it happens outside of the lock.
+            // Cloning or dropping a waker can run code of the application's executor, so it happens
+            // outside of the lock.
             let waker = context.waker().clone();
             let mut guard = self.lock();
             if guard.is_idle() {

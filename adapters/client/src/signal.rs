@@ -11,8 +11,8 @@ use std::{
     task::Waker,
 };
 
-/// The commands for one socket, and the waker of the task that has its stream. It lives as long as
-/// the socket.
+/// The commands for one socket, and the waker of the task that has its stream. A signal lives as
+/// long as its socket.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     /// True if there are new commands. Read without the lock.

@@ -24,13 +24,13 @@ use std::{
     time::Duration,
 };
 
-/// The size of the read buffer in bytes. Replies to monitors and handshakes are smaller.
+/// The size of the read buffer in bytes. Replies to monitors and handshakes are usually smaller.
 const READ_BYTES: usize = 4096;
 
 /// The maximum number of reads in one poll, so that other tasks run however fast the peer sends.
 const READS_PER_TURN: usize = 16;
 
-/// Dials, then transfers bytes until the socket is closed or parked.
+/// Dials the socket, then transfers bytes until the socket is closed or parked.
 pub(crate) async fn run<R: Runtime>(
     shared: Arc<Shared<R>>,
     id: SocketId,
@@ -121,8 +121,8 @@ async fn dial<R: Runtime>(
             Ok(stream) => return Ok(stream),
             Err(error) => {
                 let error = error.with_server(address);
-                // The answer of another address says more than a shortage of sockets in this
-                // process.
+                // The error of another address tells more about the server than a shortage of
+                // sockets in this process.
                 if failure.is_none() || !is_out_of_sockets(&error) {
                     failure = Some(error);
                 }
@@ -217,7 +217,7 @@ struct Pump<'a, R: Runtime> {
     /// The stream; `None` after it was parked or closed.
     stream: Option<R::Stream>,
     commands: SocketCommands,
-    /// The number of bytes of the commands that were written.
+    /// The number of bytes of `commands.bytes` that were written.
     written: usize,
 }
 

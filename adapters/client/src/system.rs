@@ -19,8 +19,8 @@ pub const KEEP_ALIVE_PROBES: u32 = 9;
 /// Enables TCP keep-alive probes. Without them, an operation without a time limit would not end if
 /// the path to its server is lost. A runtime calls this for each socket that it connects.
 ///
-/// Values of the system that are shorter than these stay unchanged. An option that the system does
-/// not support is ignored.
+/// Settings of the system that are already below these constants stay unchanged. An option that the
+/// system does not support is ignored.
 pub fn keep_alive(socket: impl AsFd) {
     let _ = sockopt::set_socket_keepalive(&socket, true);
     if sockopt::tcp_keepidle(&socket).is_ok_and(|idle| idle > KEEP_ALIVE_IDLE) {
@@ -56,7 +56,7 @@ pub(crate) fn is_lack(code: i32) -> bool {
         .any(|errno| errno.raw_os_error() == code)
 }
 
-/// True if a socket can be created now.
+/// False if no socket can be created now, for lack of descriptors or memory.
 pub(crate) fn has_descriptor() -> bool {
     !socket(AddressFamily::INET, SocketType::DGRAM, None)
         .is_err_and(|errno| is_lack(errno.raw_os_error()))

@@ -76,8 +76,8 @@ fn poll<R: Runtime>(
             return Poll::Pending;
         };
         let now = shared.now();
-        // Compared with the clock and not with the timer: timers can fire early, and the process
-        // can have been frozen.
+        // The deadline is compared with the clock and not with the timer: timers can fire early,
+        // and the process can have been frozen.
         if now >= deadline {
             *sleep = None;
             let wall = shared.wall_time();

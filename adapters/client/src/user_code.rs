@@ -1,4 +1,4 @@
-//! Calls of foreign code, such as listeners and wakers.
+//! Calls of code that is not the driver's, such as listeners and wakers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

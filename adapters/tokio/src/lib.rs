@@ -16,9 +16,9 @@
 //! that runtime, and its operations can be awaited and dropped anywhere. Outside of a runtime,
 //! creating a client fails with [`ErrorKind::Runtime`](error::ErrorKind::Runtime).
 //!
-//! When the runtime of a client ends, its operations fail with the same kind. So tests with a
-//! runtime of their own (`#[tokio::test]`) need a client of their own. A runtime of the current
-//! thread runs tasks only within `block_on`, so time limits have no effect at other times.
+//! When the runtime of a client ends, its operations fail with the same kind of error. So tests
+//! with a runtime of their own (`#[tokio::test]`) need a client of their own. A runtime of the
+//! current thread runs tasks only within `block_on`, so time limits have no effect at other times.
 //!
 //! In programs that fork, create clients after the fork: see [Forking](onionskin#forking).
 

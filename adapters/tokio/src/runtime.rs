@@ -14,11 +14,14 @@ use tokio::{net::lookup_host, runtime::Handle};
 
 const NO_RUNTIME: &str = "there is no tokio runtime: make the client within one";
 
-/// The tokio runtime on which a client runs: the one in which the client was created.
+/// The tokio runtime on which a client runs: the one in which this value was created, or else the
+/// one in which the client was built.
 #[derive(Clone, Debug)]
 pub struct TokioRuntime {
     start: Instant,
-    /// The handle of the runtime. Operations can be awaited and dropped in threads of any executor.
+    /// The handle of the runtime; `None` if this value was created outside of a runtime and no
+    /// client was built with it. Operations can be awaited and dropped in threads of any executor,
+    /// so tasks and timers are started through the handle.
     handle: Option<Handle>,
 }
 

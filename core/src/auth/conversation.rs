@@ -51,7 +51,7 @@ impl fmt::Debug for Step {
     }
 }
 
-/// The state machine of the mechanism in use. Each mechanism has a file of its own.
+/// The state machine of the mechanism in use. `scram.rs` has that of both SCRAM mechanisms.
 enum Machine {
     Scram(Scram),
 }
@@ -71,7 +71,7 @@ impl Machine {
     }
 
     /// Returns the first command with a field `db`, for speculative authentication. `None` for a
-    /// mechanism that has none (AUTH-33).
+    /// mechanism without speculative authentication (AUTH-33).
     fn speculative(&self, database: &str) -> Option<RawDocumentBuf> {
         match self {
             Self::Scram(scram) => {
@@ -102,7 +102,8 @@ impl Machine {
 /// The authentication conversation of one connection.
 ///
 /// The handshake can carry the first command ([`speculative`](Self::speculative)). After the reply
-/// to hello, call [`handle_hello`](Self::handle_hello), and then pass on each reply.
+/// to hello, call [`handle_hello`](Self::handle_hello). Then pass each reply to
+/// [`handle_reply`](Self::handle_reply), and derived keys to [`handle_keys`](Self::handle_keys).
 ///
 /// ```
 /// use onionskin_core::auth::{Conversation, KeyCache, Step};
@@ -121,7 +122,8 @@ impl Machine {
 /// ```
 pub struct Conversation {
     database: String,
-    /// The value of `saslSupportedMechs` ("database.user"), if the mechanism depends on the reply.
+    /// The value of `saslSupportedMechs` in the hello ("database.user"); `None` if the credential
+    /// names a mechanism.
     sasl_supported_mechs: Option<String>,
     machine: Machine,
     /// The mechanism that is used if the server does not support `machine`. It has a nonce of its
@@ -132,8 +134,9 @@ pub struct Conversation {
 impl Conversation {
     /// Returns a conversation for `credential`, with nonces from `random`.
     ///
-    /// Fails if the credential lacks a field that its mechanism requires ([AUTH-9]), or if this
-    /// driver does not have the mechanism.
+    /// Fails if the credential lacks a field that its mechanism requires ([AUTH-9]), if this driver
+    /// does not have the mechanism, or if `SCRAM-SHA-256` is named and the password cannot be
+    /// prepared with SASLprep.
     ///
     /// [AUTH-9]: crate::requirements::authentication#AUTH-9
     pub fn new(credential: &Credential, random: &mut Random) -> Result<Self> {
@@ -205,7 +208,7 @@ impl Conversation {
         }
     }
 
-    /// Handles the reply to the command of the last [`Step::Send`], successful or not.
+    /// Handles the reply to the command of the last [`Step::Send`], with `ok: 1` or without.
     pub fn handle_reply(&mut self, reply: &RawDocument, keys: &mut KeyCache) -> Step {
         if is_ok(reply) {
             return self.on_success(reply, keys);

@@ -57,9 +57,9 @@ impl KeyName {
 
 /// A derivation of keys from a password, which has not run yet.
 ///
-/// The server chooses the iteration count, and so the duration, up to
-/// `MAX_ITERATIONS`. The core therefore gives the derivation to the shell,
-/// which runs it where it delays nothing else and passes the keys back.
+/// The server chooses the iteration count, and so the duration, up to `MAX_ITERATIONS`. The core
+/// therefore gives the derivation to the shell, which runs it where it delays nothing else and
+/// passes the keys back.
 pub struct KeyDerivation {
     name: KeyName,
     hash: Hash,
@@ -180,8 +180,8 @@ impl KeyCache {
         self.unproven.clear();
     }
 
-    /// Adds the keys for a server that has not proved yet that it knows the password. If the server
-    /// never proves it, the next connection needs no second derivation.
+    /// Adds the keys for a server that has not proved yet that it knows the password. Even if the
+    /// proof never comes, the next connection to the server needs no second derivation.
     pub fn keep_unproven(&mut self, derived: &DerivedKeys) {
         let name = derived.name;
         self.unproven.retain(|(kept, _)| *kept != name);

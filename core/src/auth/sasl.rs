@@ -21,7 +21,7 @@ pub(super) fn start(mechanism: &str, payload: &[u8]) -> RawDocumentBuf {
     }
 }
 
-/// Returns `saslContinue`, each later command of a conversation.
+/// Returns `saslContinue`, the command of each later step of a conversation.
 pub(super) fn next(conversation: &RawBson, payload: &[u8]) -> RawDocumentBuf {
     let mut command = rawdoc! { "saslContinue": 1 };
     command.append(cstr!("conversationId"), conversation.clone());

@@ -16,22 +16,22 @@ use bson::{RawBson, RawDocumentBuf, cstr, rawdoc};
 use md5::{Digest, Md5};
 use zeroize::Zeroizing;
 
-/// The minimum iteration count. A server that asks for fewer iterations is refused, because an
-/// attacker could guess the password from the proof ([AUTH-56]).
+/// The minimum iteration count. A server that asks for fewer iterations is refused ([AUTH-56]),
+/// because an attacker who sees the proof could guess the password fast.
 ///
 /// [AUTH-56]: crate::requirements::authentication#AUTH-56
 pub const MIN_ITERATIONS: u32 = 4096;
 
 /// The maximum iteration count. A server that asks for more iterations is refused, because the
 /// derivation occupies a processor. This count takes about 0.2 s on a processor with SHA
-/// instructions, and several times as long on others. Servers ask for 15,000 by default; the
-/// highest common recommendation is 1,300,000.
+/// instructions, and several times as long on others. Servers ask by default for 10,000 with
+/// SCRAM-SHA-1 and 15,000 with SCRAM-SHA-256. The highest common recommendation is 1,300,000.
 pub const MAX_ITERATIONS: u32 = 2_000_000;
 
 /// The maximum length of a salt in bytes. Servers use 16 or 28.
 const MAX_SALT_BYTES: usize = 1024;
 
-/// The number of random bytes in a nonce (AUTH-55).
+/// The number of bytes in a nonce, which come from a cryptographically strong generator (AUTH-55).
 const NONCE_BYTES: usize = 24;
 
 /// The gs2 header of RFC 5802: no channel binding (AUTH-57) and no authorization identity. The
@@ -336,7 +336,8 @@ impl<'a> ServerFirst<'a> {
     }
 }
 
-/// Returns the text of a server's message. Fails if the text reports an error (`e=`).
+/// Returns the text of a server's message. Fails if the message is not UTF-8 or reports an error
+/// (`e=`).
 fn message(payload: &[u8]) -> Result<&str, Failure> {
     let text = std::str::from_utf8(payload).map_err(|_| "the server's message is not UTF-8")?;
     match text.strip_prefix("e=") {

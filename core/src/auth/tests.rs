@@ -434,8 +434,8 @@ fn a_password_that_cannot_be_prepared_fails_early() {
 
 #[test]
 fn a_nonce_is_fresh_per_conversation_and_follows_from_the_seed() {
-    // A nonce has 24 random bytes in base64. Here they come from a generator with a fixed seed
-    // (AUTH-55).
+    // Two conversations have different nonces. A nonce is 24 bytes in base64 from a
+    // cryptographically strong generator (AUTH-55), which has a fixed seed here.
     let credential = Credential::password("user", "pencil");
     let mut random = random();
     let mut draw = || {

@@ -14,10 +14,10 @@ use crate::{
 #[derive(Debug)]
 #[must_use = "the shell must carry out each action"]
 pub enum Action {
-    /// Connect a socket to this address. Report
+    /// Connect a socket to this address. Report the result by
     /// [`handle_connected`](super::Client::handle_connected) or
-    /// [`handle_failed`](super::Client::handle_failed), and then everything that the socket
-    /// receives.
+    /// [`handle_failed`](super::Client::handle_failed), and after a success everything that the
+    /// socket receives.
     Dial {
         /// The id of the new socket.
         socket: SocketId,
@@ -55,7 +55,7 @@ pub enum Action {
     /// Find the answer to this question where the work delays nothing else, and report it by
     /// [`handle_answer`](super::Client::handle_answer).
     Ask {
-        /// The id of the question, which its answer needs.
+        /// The id of the question, to report the answer with.
         id: QuestionId,
         /// The question to answer.
         question: Question,
@@ -79,7 +79,7 @@ pub enum Progress<E = Exchange> {
     /// The operation has a connection. Perform the exchange and check it in.
     Exchange(E),
     /// The application's server selector has to narrow the list of suitable servers.
-    /// [Ask](SelectorQuestion::ask) it while no lock is held. Then give the answer to
+    /// [Ask](SelectorQuestion::ask) the question while no lock is held. Then give the answer to
     /// [`handle_selector_answer`](super::Client::handle_selector_answer), or cancel the operation.
     Asking {
         /// The operation, which waits for the answer.

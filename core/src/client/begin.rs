@@ -1,5 +1,5 @@
-//! The first step of an attempt: select a server and check out a connection from its pool.
-//! `begin_exchange.rs` begins the exchange on that connection.
+//! The first step of an attempt: select a server and check out a connection from its pool, or take
+//! a pinned connection. `begin_exchange.rs` begins the exchange on that connection.
 
 use super::{
     Client, Progress, Timer,
@@ -20,7 +20,7 @@ use crate::{
     time::{Instant, earliest},
 };
 
-/// How far an attempt came when it was begun.
+/// The state of an attempt after its first step.
 pub(super) enum Attempt {
     /// The attempt has a connection.
     Granted(Box<Operation>, Box<Established>),
@@ -38,7 +38,7 @@ enum AttemptPath {
     Pin(PinId),
     /// The attempt begins at this later time.
     Pause(Instant),
-    /// The client scans: it checks servers on demand.
+    /// A server is selected by these rules, because the client scans: it checks servers on demand.
     Scan(ScanRules),
 }
 
@@ -79,7 +79,8 @@ impl Client {
         start
     }
 
-    /// Continues an operation that was woken.
+    /// Continues an operation that was woken. Returns [`Progress::Waiting`] if the operation still
+    /// waits.
     pub fn resume(&mut self, now: Instant, id: OperationId) -> Progress {
         let may_go_on = |waiting: &Waiting| {
             matches!(
@@ -126,7 +127,8 @@ impl Client {
         }
     }
 
-    /// Runs attempts of an operation until it has an exchange, waits, or is over.
+    /// Continues an operation from `attempt`, with further attempts if necessary. Returns when the
+    /// operation has an exchange, waits, asks the server selector, or has failed.
     pub(super) fn advance(
         &mut self,
         now: Instant,
@@ -175,7 +177,8 @@ impl Client {
         }
     }
 
-    /// Begins an attempt: selects a server and checks out a connection from its pool.
+    /// Begins an attempt: selects a server and checks out a connection from its pool. An operation
+    /// that has a pin takes its pinned connection instead, and one that has to pause waits.
     pub(super) fn attempt(&mut self, now: Instant, mut operation: Box<Operation>) -> Attempt {
         let selected = match self.path_of(now, &operation) {
             None => {
@@ -220,7 +223,8 @@ impl Client {
     #[inline]
     fn begin_selection(&mut self, now: Instant, operation: &mut Operation) {
         operation.paused_until = None;
-        // An operation that selects again after a wait keeps the start time of its first selection.
+        // An operation that selects again after a wait keeps the time at which the selection of
+        // this attempt began.
         operation.selection_began.get_or_insert(now);
         self.choice
             .emit_started(now, &self.topology, operation, &mut self.out);
@@ -300,7 +304,8 @@ impl Client {
         if let Err(error) = self.operations.check_room() {
             return Attempt::Ended(operation, End::Stopped(error));
         }
-        // The answer of the server selector was for the present topology description only.
+        // The next selection asks the server selector again, because the servers can have changed
+        // by then.
         operation.selector_answer = None;
         operation.attempts_without_wait = 0;
         let limit = match self.settings.scanning {
@@ -342,8 +347,8 @@ impl Client {
         Attempt::Waiting
     }
 
-    /// Takes the pinned connection of an operation, or lets the operation wait until the connection
-    /// is free.
+    /// Takes the pinned connection of an operation, or lets the operation wait until the late reply
+    /// on that connection was read. Ends the attempt if the connection cannot be used.
     fn attempt_pinned(&mut self, mut operation: Box<Operation>, pin: PinId) -> Attempt {
         operation.paused_until = None;
         operation.attempts += 1;
@@ -363,7 +368,8 @@ impl Client {
     }
 }
 
-/// Returns the error of an operation that ended before it had a connection.
+/// Returns the error of an operation that ended while an attempt was begun. Such an end is never
+/// `Ok`.
 fn error_of_end(result: Result<(), Error>) -> Error {
     match result {
         Err(error) => error,

@@ -12,8 +12,9 @@ use crate::{
 };
 
 impl Client {
-    /// Begins an exchange of this operation on this connection. If the operation cannot run there,
-    /// gives the connection back to its pin or its pool.
+    /// Makes an exchange of this operation and this connection. The exchange is a preliminary ping
+    /// if the connection has to be pinged first. If the operation cannot run on the connection,
+    /// gives the connection back to its pin or its pool, and fails.
     pub(super) fn begin_exchange(
         &mut self,
         now: Instant,
@@ -67,8 +68,7 @@ impl Client {
         Exchange::new(connection, operation, context)
     }
 
-    /// Gives a connection that was granted to an operation and not used back to its pin or its
-    /// pool.
+    /// Gives a granted but unused connection back to its pin or its pool.
     pub(super) fn return_unused(
         &mut self,
         now: Instant,
@@ -123,8 +123,8 @@ impl Client {
     }
 
     /// Returns the error of an operation on a connection that was not authenticated because its
-    /// server claims to be an arbiter. Any server can claim this, so nothing of the application is
-    /// sent to it.
+    /// server claims to be an arbiter. Any server can claim this, so no command that needs
+    /// authentication is sent to it.
     fn not_authenticated(&self, operation: &Operation, facts: &ConnectionFacts) -> Error {
         let credential = self.settings.handshake.credential.as_ref();
         let mechanism = credential.and_then(|credential| credential.mechanism);
@@ -141,14 +141,16 @@ impl Client {
         Error::new(kind).with_server(&facts.address)
     }
 
-    /// Gives the operation a session, if the server supports sessions, and a transaction number, if
-    /// the write is retryable. Retries use the same session (RR-25) and the same number (RW-19).
+    /// Gives the operation its implicit session, if it has one and the server supports sessions.
+    /// Gives a retryable write a transaction number, if `retryWrites` is true and the server
+    /// accepts one. Retries use the same session (RR-25) and the same number (RW-19).
     #[inline]
     fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
         if let Some(session) = operation.session
             && !self.sessions.is_used(session)
         {
-            // The session belongs to the parent process, which continues to use it after a fork.
+            // After a fork, the sessions from before belong to the parent process, which still uses
+            // them.
             operation.session = None;
             operation.txn_number = None;
         }

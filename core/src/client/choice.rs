@@ -157,9 +157,9 @@ impl Choice {
         Ok(question.map_or(Selected::NoServer, Selected::Ask))
     }
 
-    /// Stores facts about the selected server in the operation. For an operation with a deadline,
-    /// the fact is the server's shortest round trip time (SEL-59). For an aggregation that writes,
-    /// it is whether the read preference `primary` selected the server (SEL-34).
+    /// Stores two facts in the operation. If it has a deadline: the minimum round trip time of the
+    /// selected server (SEL-59). If it is an aggregation that writes: whether the selection used
+    /// the read preference `primary` (SEL-34).
     #[inline]
     pub(super) fn note_selected(
         &self,
@@ -261,7 +261,7 @@ impl Choice {
         emit(now, SelectionEvent::Waiting { facts, remaining }, out);
     }
 
-    /// Emits the event that a server was selected.
+    /// Emits the event that a server was selected, if the start of the selection was announced.
     #[inline]
     pub(super) fn emit_succeeded(
         &self,
@@ -282,7 +282,7 @@ impl Choice {
         emit(now, SelectionEvent::Succeeded { facts, address }, out);
     }
 
-    /// Emits the event that server selection failed, if its start was announced.
+    /// Emits the event that server selection failed, if the start of the selection was announced.
     pub(super) fn emit_failed(
         &self,
         now: Instant,
@@ -348,8 +348,8 @@ fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
 }
 
 /// Returns the criteria by which the operation selects a server. Writes need a writable server
-/// (SEL-28). `runCommand` uses the primary unless it has a read preference of its own (SEL-29). No
-/// operation reuses the server of an earlier one (SEL-50).
+/// (SEL-28). `runCommand` uses the primary unless it has a read preference of its own (SEL-29). The
+/// criteria never name the server of an earlier operation (SEL-50).
 fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
     let command = &operation.command;
     match command.kind {

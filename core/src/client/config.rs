@@ -32,9 +32,10 @@ impl ClientConfig {
     /// Returns the configuration of a client with these options and this seed, in an unknown
     /// environment and without event subscriptions.
     ///
-    /// Fails if options contradict each other or if certificates cannot be used. Also fails for an
-    /// option that this version does not implement and that cannot be ignored without harm.
-    /// [`ineffective_options`](crate::uri::ineffective_options) lists the options that are ignored.
+    /// Fails if options are invalid or contradict each other, or if certificates cannot be used.
+    /// Also fails for an option that this version does not implement and that cannot be ignored
+    /// without harm. [`ineffective_options`](crate::uri::ineffective_options) lists the options
+    /// that are ignored.
     pub fn new(options: ClientOptions, seed: Seed) -> Result<Self, Error> {
         Self::with_environment(options, seed, &Environment::default(), &[])
     }
@@ -80,8 +81,8 @@ impl ClientConfig {
     }
 }
 
-/// Refuses options that are parsed but not implemented. If `proxyHost` were ignored, for example,
-/// traffic would not go through the proxy that the user demands.
+/// Refuses options that are not implemented and cannot be ignored without harm. If `proxyHost` were
+/// ignored, for example, traffic would not go through the proxy that the user demands.
 fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
     let refuse = |option, message: &str| {
         let message = format!("{message} is not supported by this version");
@@ -116,8 +117,8 @@ pub struct Counts {
     pub waiting: usize,
 }
 
-/// The options that operations and new connections use. They do not change, except for the
-/// metadata.
+/// The options that operations and new connections use. They do not change, except for the metadata
+/// and the calendar time.
 #[derive(Debug)]
 pub(super) struct Settings {
     /// `serverSelectionTimeoutMS`.
@@ -127,8 +128,8 @@ pub(super) struct Settings {
     /// `timeoutMS`; `None` if operations have no time limit by default.
     pub(super) timeout: Option<Duration>,
     pub(super) retry: RetryPolicy,
-    /// The highest number of operations that wait for a server at once (SEL-37). The wait queue of
-    /// each pool has the same limit.
+    /// The highest number of operations that wait for a server, or pause, at once (SEL-37). The
+    /// wait queue of each pool has the same limit.
     pub(super) without_server: usize,
     /// The rules of server selection by scans; `None` if servers are monitored in the background.
     pub(super) scanning: Option<ScanRules>,

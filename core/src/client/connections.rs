@@ -1,8 +1,9 @@
 //! The connections part: one record per connection, of monitors and of pools.
 //!
-//! The state of a record names the owner of the connection. While the core drives a connection
-//! (dialling, handshake, checks), its record holds the machine. Later its owner holds the
-//! established connection: its pool, an operation, an exchange or a pin.
+//! The state of a record names the owner of the connection. The record itself holds the connection
+//! while the core drives it (dialling, handshake, checks) and while it drains. At other times, the
+//! established connection is held by its pool, by the operation that it was granted to, by an
+//! exchange, or by a pin.
 
 use super::Action;
 use crate::{
@@ -75,13 +76,15 @@ pub(super) enum Order {
     /// Notify the pool that its connection was not established. The topology was notified before,
     /// so that a clear precedes the end of the connection (CMAP-151).
     Lost(ServerId, ConnectionId, Error),
-    /// Give this connection to its owner: its late reply was read and dropped.
+    /// Give this connection back to its pin or its pool: its late reply was read and dropped.
     Drained(Box<Established>),
-    /// Close this connection: its late reply will not arrive.
+    /// Close this connection, or mark it as broken if it is pinned: its drain failed with this
+    /// error.
     NotDrained(Box<Established>, Error),
     /// Set the limit of the next step of a connection that is driven; `None` for no limit.
     Limit(SocketId, Option<Instant>),
-    /// Forget the questions of a connection that is no longer driven.
+    /// Remove this connection, which was closed while it was driven, from the questions that it
+    /// waits for.
     NotDriven(SocketId),
 }
 
@@ -93,7 +96,7 @@ pub(super) struct Connections {
     last_number: u64,
     /// The cache of keys that were derived from passwords.
     keys: KeyCache,
-    /// Draws the nonces of authentication.
+    /// The source of random numbers for the nonces of authentication.
     nonces: Random,
     orders: VecDeque<Order>,
 }
@@ -197,7 +200,7 @@ impl Connections {
         }
     }
 
-    /// Handles the limit of a connection's next step.
+    /// Handles the end of the time limit of a connection's current step.
     pub(super) fn handle_limit(&mut self, now: Instant, id: SocketId) {
         if let Some(connection) = self.driven(id) {
             connection.handle_timeout(now);
@@ -205,7 +208,8 @@ impl Connections {
         }
     }
 
-    /// Gives derived keys to the connections that wait for them.
+    /// Gives derived keys to the connections that wait for them, and keeps them for later
+    /// connections.
     pub(super) fn handle_keys(&mut self, now: Instant, waiting: &[SocketId], keys: &DerivedKeys) {
         self.keys.keep_unproven(keys);
         for &id in waiting {
@@ -292,7 +296,7 @@ impl Connections {
         self.orders.push_back(Order::ReadLateReply(id));
     }
 
-    /// Ends a drain whose late reply will not arrive.
+    /// Ends a drain that failed, for example because the late reply did not arrive in time.
     pub(super) fn give_up_drain(&mut self, id: SocketId, error: Error) {
         if let Some(connection) = self.take_draining(id) {
             let error = error.with_server(&connection.facts.address);
@@ -382,7 +386,7 @@ impl Connections {
     }
 
     /// Returns the address of the server of a connection whose socket the shell reads; `None` for a
-    /// parked socket.
+    /// parked or closed socket.
     pub(super) fn address_of(&self, id: SocketId) -> Option<&Address> {
         match self.state(id)? {
             State::Driven(connection) => Some(connection.address()),

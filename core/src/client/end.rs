@@ -19,7 +19,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// How long the client waits for a late reply before it closes the connection: 3 seconds. Not an
+/// How long the client waits for a late reply before it gives up the connection: 3 seconds. Not an
 /// option. The size of the reply is bounded by `maxMessageSizeBytes`, as for all messages.
 pub const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 
@@ -28,17 +28,17 @@ pub const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 pub(super) enum End {
     /// The reply is no error, or no reply was due.
     Answered,
-    /// The attempt failed, and the operation may be retried. The facts are those of the connection;
-    /// `None` if the attempt had no connection.
+    /// The attempt failed. The retry policy decides whether the operation is retried. The facts are
+    /// those of the connection; `None` if the attempt had no connection.
     Failed(Error, Option<Box<ConnectionFacts>>),
     /// The operation is not retried. For example, no server was found, or the operation's time
     /// limit has passed. An error that was kept from an earlier attempt may be raised instead.
     Stopped(Error),
     /// The operation ends with this error, whatever errors its earlier attempts had. The client is
-    /// closed, or the process was forked.
+    /// closed, or the cursor of the operation belongs to the parent process of a fork.
     Final(Error),
-    /// Nothing was sent, because the connection was lost or withdrawn before. Such an attempt does
-    /// not count.
+    /// Nothing of the operation was sent, for example because the connection was lost or withdrawn
+    /// before. Such an attempt does not count.
     NotBegun,
     /// The caller abandoned the operation.
     Left,
@@ -57,7 +57,8 @@ impl Client {
     /// Ends an exchange: checks its connection in, and continues or ends its operation.
     ///
     /// The socket must be parked before this call. If the connection cannot be used again, an
-    /// action to close the socket follows.
+    /// action to close the socket follows. For a pinned connection, it follows once the pins are
+    /// released.
     pub fn check_in(
         &mut self,
         now: Instant,
@@ -73,8 +74,9 @@ impl Client {
         verdict
     }
 
-    /// True for an exchange whose end needs no special care. Its reply is no error and changes
-    /// nothing in the topology, and its connection is neither pinned nor broken.
+    /// True for an exchange that [`end`](Self::end) can end. The exchange is complete, and its
+    /// reply, if one is due, is no error and reports no state change. Its connection is not pinned.
+    /// The exchange is no preliminary ping, and of this client.
     #[inline]
     fn is_ordinary(&self, exchange: &Exchange, outcome: &Outcome) -> bool {
         let is_good = match &exchange.assessment {
@@ -122,7 +124,7 @@ impl Client {
         }
     }
 
-    /// Ends any other exchange, such as one that failed or was abandoned.
+    /// Ends an exchange that is not ordinary, for example one that failed or was abandoned.
     fn end_otherwise(
         &mut self,
         now: Instant,
@@ -180,7 +182,7 @@ impl Client {
         }
         if let Condition::ReplyDue = condition {
             let mut reply = LateReply::new(context.request_id);
-            // A part of the reply may be in the buffer already.
+            // The reply, or a part of it, may be in the buffer already.
             condition = match reply.discard(&mut connection.transport) {
                 Ok(true) => Condition::Healthy(()),
                 Ok(false) => {
@@ -199,9 +201,9 @@ impl Client {
         self.pools.interruption_of(facts.server, facts.pooled)
     }
 
-    /// Returns the result of an exchange for its operation. Errors that change the state of the
-    /// server are reported to the topology before the connection is checked in, so that a clear
-    /// precedes the check in (CMAP-150).
+    /// Returns the result of an exchange for its operation. Errors that can change the server
+    /// description are reported to the topology before the connection is checked in, so that a
+    /// clear precedes the check in (CMAP-150).
     fn judge(
         &mut self,
         now: Instant,
@@ -281,7 +283,7 @@ impl Client {
         }
     }
 
-    /// Gives a connection to its next owner: to its pins, or else to its pool.
+    /// Gives a connection to its next owner: to its pins if it has any, otherwise to its pool.
     pub(super) fn return_connection(
         &mut self,
         now: Instant,
@@ -292,8 +294,8 @@ impl Client {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
         if self.pins.has_entry(socket) && self.pins.keep_or_remove(socket) {
-            // An interruption may have come too late for this exchange. Then the next command fails
-            // with it.
+            // If the interruption came too late for this exchange, the next command on the
+            // connection fails with it.
             let interruption = self.pools.interruption_of(server, pooled);
             let broken = match (interruption, condition) {
                 (Some(error), _) => Some(error),
@@ -312,8 +314,8 @@ impl Client {
         self.pools.check_in(now, server, pooled, condition);
     }
 
-    /// Drains a connection: reads and drops its late reply. A connection that is not pinned is
-    /// checked in at once, with [`Condition::ReplyDue`].
+    /// Begins to drain a connection, whose late reply is dropped as it arrives. A connection that
+    /// is not pinned is checked in at once, with [`Condition::ReplyDue`].
     fn drain(&mut self, now: Instant, connection: Box<Established>, reply: LateReply) {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
@@ -391,8 +393,8 @@ impl Client {
         Next::Over(result)
     }
 
-    /// Ends an operation: gives back its implicit session, and releases a pin that this operation
-    /// was the last to use.
+    /// Ends an operation. Gives back its session if the session ends with the operation, and
+    /// releases a pin that this operation was the last to use.
     #[inline]
     fn finish(&mut self, now: Instant, mut operation: Box<Operation>) {
         if let Some(PinUse::Last(pin)) = operation.command.pin.take() {
@@ -418,7 +420,7 @@ impl Client {
     }
 
     /// Reports an error of an operation to the topology, if errors of this kind can change the
-    /// server description (table A.8).
+    /// server description or clear the pool (table A.8).
     pub(super) fn report_to_topology(
         &mut self,
         now: Instant,

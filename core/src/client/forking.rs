@@ -3,7 +3,9 @@
 //! After a fork, the parent and the child share sockets, server sessions and the state of random
 //! numbers, and the parent continues to use them. So the child gives up all connections and
 //! sessions without sending a byte, and begins anew (CMAP-37, CMAP-103). Operations that wait are
-//! copies of operations that the parent continues. In the child they begin another attempt.
+//! copies of operations that the parent continues. The child continues most of them too. Operations
+//! on cursors or pinned connections of the parent fail. Without a load balancer, the pools are
+//! cleared, so an operation that waits for a connection fails unless it can be retried.
 
 use super::{Client, end::End, operations::Waiting};
 use crate::{
@@ -16,7 +18,8 @@ use crate::{
 
 impl Client {
     /// Resets the client in a child process. Call this in the child before any other input. `seed`
-    /// must be new: with the parent's seed, the child would draw the same numbers as its parent.
+    /// must differ from that of the parent: otherwise the child would draw the same random numbers
+    /// as its parent.
     pub fn handle_forked(&mut self, now: Instant, seed: &Seed) {
         self.connections.reseed(seed.split("nonces").random());
         self.pauses = seed.split("pauses").random();

@@ -1,10 +1,11 @@
 //! Probes: reads that find out whether an idle connection was closed before an operation uses it.
 //!
 //! Servers, firewalls and load balancers close idle connections. The client does not read from the
-//! socket of an idle connection. So the next operation on it would meet the error, and an operation
-//! that cannot be retried would raise it. A probe costs one system call. It is skipped if the
-//! connection was used in the last second ([`PROBE_AFTER`]). If the connection is closed after the
-//! probe, the operation still meets the error.
+//! socket of an idle connection. So the next operation on this connection would meet the error, and
+//! an operation that cannot be retried would raise the error. A probe usually costs one system
+//! call. Pinned connections are not probed, and neither are connections that were used in the last
+//! second ([`PROBE_AFTER`]). If the connection is closed after the probe, the operation still meets
+//! the error.
 //!
 //! A client that scans sends a ping instead
 //! ([`SOCKET_CHECK_INTERVAL`](super::SOCKET_CHECK_INTERVAL)).
@@ -20,18 +21,18 @@ use crate::{
 use std::time::Duration;
 
 /// How long a connection is idle before it is probed: 1 second. Not an option. Connections that are
-/// used all the time are never probed.
+/// used more often are never probed.
 pub const PROBE_AFTER: Duration = Duration::from_secs(1);
 
-/// The highest number of bytes that a probe may read: 16 KiB. A connection that received more while
-/// it was idle is closed. The bytes are messages of TLS itself, such as session tickets of some
-/// hundred bytes each.
+/// The highest number of bytes that a probe may read with TLS: 16 KiB. Such bytes are messages of
+/// TLS itself, such as session tickets of some hundred bytes each. A connection that received more,
+/// or other bytes, while it was idle is closed.
 pub const MAX_PROBED_BYTES: usize = 16 * 1024;
 
 impl Exchange {
     /// True while the connection has to be probed, before [`begin`](Self::begin). Read from its
     /// socket without waiting, and report the result by [`handle_probe`](Self::handle_probe), until
-    /// this is false.
+    /// this method returns false.
     #[must_use]
     pub fn wants_probe(&self) -> bool {
         self.needs_probe
@@ -69,7 +70,8 @@ impl Exchange {
 }
 
 impl Client {
-    /// True for a connection that was idle for so long that it has to be probed.
+    /// True if the connection has to be probed: it was idle for [`PROBE_AFTER`] and is not pinned,
+    /// and the client does not scan.
     #[inline]
     pub(super) fn wants_probe(
         &self,
@@ -96,7 +98,8 @@ impl Client {
     ///
     /// The connection is closed. The topology is not notified, because servers may close idle
     /// connections at any time. The operation selects a server again, and the attempt does not
-    /// count.
+    /// count. If the exchange has pinned the connection, the connection is closed when its pins are
+    /// released, and the operation fails.
     pub fn refuse(&mut self, now: Instant, exchange: Exchange, error: Error) -> Progress {
         if let Err(error) = self.check_owner(&exchange) {
             return Progress::Failed(error);

@@ -5,7 +5,8 @@ use crate::{address::Address, connection::SocketId, error::Error, time::Instant}
 use std::time::Duration;
 
 impl Client {
-    /// Handles a socket that was connected.
+    /// Handles the success of an [`Action::Dial`](super::Action::Dial). Returns how the shell
+    /// treats the socket from now on.
     #[must_use = "the shell reads, parks or closes the socket accordingly"]
     pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> SocketUse {
         self.connections.handle_connected(now, id);
@@ -29,8 +30,8 @@ impl Client {
         self.socket_use(id)
     }
 
-    /// Handles the answer to an [`Action::Ask`](super::Action::Ask). No connection waits for an
-    /// answer that comes late or a second time.
+    /// Handles the answer to an [`Action::Ask`](super::Action::Ask). An answer that comes late or a
+    /// second time reaches no waiting connection, but later connections can use its keys.
     pub fn handle_answer(&mut self, now: Instant, id: QuestionId, answer: Answer) {
         let waiting = self.questions.handle_answer(now, id);
         match answer {
@@ -48,8 +49,8 @@ impl Client {
     }
 
     /// Returns how long an attempt to connect a socket may take. The attempt begins now, and
-    /// `addresses` addresses of the host are left to try, its own included. `None` means that the
-    /// attempt may last until the socket is [closed](super::Action::Close).
+    /// `addresses` addresses of the host are left to try, including the one of this attempt. `None`
+    /// means that the attempt may last until the socket is [closed](super::Action::Close).
     #[must_use]
     pub fn attempt_limit(&self, now: Instant, id: SocketId, addresses: usize) -> Option<Duration> {
         self.connections.attempt_limit(now, id, addresses)

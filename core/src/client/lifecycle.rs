@@ -44,7 +44,8 @@ impl Life {
         self.lost.clone()
     }
 
-    /// Returns the error of operations on a closed client.
+    /// Returns the error of operations on a closed client: the reason why the shell stopped, if it
+    /// did.
     pub(super) fn error(&self) -> Error {
         self.lost()
             .unwrap_or_else(|| ErrorKind::ClientClosed.into())
@@ -85,7 +86,7 @@ impl Client {
     /// ended, or a task has panicked. Operations that wait fail with `why`, exchanges are
     /// interrupted with it, and operations that start later fail with it.
     ///
-    /// Changes nothing if the client is over already.
+    /// Changes nothing if the client is terminated or was abandoned already.
     pub fn abandon(&mut self, now: Instant, why: &Error) {
         if self.is_terminated() || self.life.lost.is_some() {
             return;

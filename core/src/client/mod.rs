@@ -1,8 +1,8 @@
 //! The client of the core: its parts, and the loop that carries orders between them.
 //!
 //! The client consists of six parts, which do not use each other. The client gives each input to
-//! the part that it concerns. A part answers with orders, and a loop in `routing.rs` carries the
-//! orders out until there are none.
+//! the part that it concerns. All parts except operations answer with orders, and a loop in
+//! `routing.rs` carries the orders out until there are none.
 //!
 //! | part | type | file |
 //! |---|---|---|
@@ -18,9 +18,10 @@
 //! reads the topology and the pools, and starts scans.
 //!
 //! An attempt of an operation has three steps. `begin.rs` selects a server and checks out a
-//! connection. `begin_exchange.rs` makes an [`Exchange`](crate::operation::Exchange) of the
-//! connection and the operation. `end.rs` decides about the outcome and checks the connection in.
-//! The bytes of the request and the reply move in the exchange, outside of the client.
+//! connection, or takes a pinned one. `begin_exchange.rs` makes an
+//! [`Exchange`](crate::operation::Exchange) of the connection and the operation. `end.rs` decides
+//! about the outcome and checks the connection in. The shell moves the bytes of the request and the
+//! reply through the exchange, without the client.
 
 mod action;
 mod begin;
@@ -132,7 +133,7 @@ pub struct Client {
     questions: Questions,
     timers: Timers<Timer>,
     choice: Choice,
-    /// Draws the jitter of the pauses between attempts.
+    /// The source of random numbers for the jitter of the pauses between attempts.
     pauses: Random,
     /// The newest cluster time of all replies.
     cluster_time: Option<Arc<ClusterTime>>,
@@ -198,9 +199,9 @@ impl Client {
     /// Appends a library that wraps the driver to the client metadata of handshakes ([HELLO-47]).
     ///
     /// Only connections that are dialled from now on send the new metadata. Nothing is sent on
-    /// existing connections, and no connection is opened or closed ([HELLO-48]). An info whose
-    /// name, version and platform were all given before is not appended again ([HELLO-49]). Fails
-    /// if the info is not valid ([`DriverInfo::validate`]).
+    /// existing connections, and no connection is opened or closed ([HELLO-48]). An info that has
+    /// the same name, version and platform as an earlier one is not appended again ([HELLO-49]).
+    /// Fails if the info is not valid ([`DriverInfo::validate`]).
     ///
     /// [HELLO-47]: crate::requirements::handshake#HELLO-47
     /// [HELLO-48]: crate::requirements::handshake#HELLO-48

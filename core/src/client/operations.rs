@@ -20,8 +20,9 @@ pub(super) enum Waiting {
     ForServer(Box<Operation>),
     /// The operation waits until its next attempt may begin.
     Paused(Box<Operation>),
-    /// The operation waits for the answer of the application's server selector. The operation's
-    /// task asks the selector when it resumes the operation.
+    /// The operation waits for the answer of the application's server selector. If the client began
+    /// the attempt in the background, the task of the operation resumes the operation first, and
+    /// then asks.
     Asking(Box<Operation>),
     /// The operation waits for a connection from the pool of this server.
     ForConnection(Box<Operation>, ServerId),

@@ -7,7 +7,7 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// Actions and events in the order in which they are to be taken.
+/// The actions and the events that were not polled yet, both in the order of their creation.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pub(super) actions: VecDeque<Action>,

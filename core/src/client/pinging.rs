@@ -37,7 +37,8 @@ impl Client {
             && operation.command.pin.is_none()
     }
 
-    /// Begins an exchange for a ping. The ping holds the operation until the ping's exchange ends.
+    /// Makes the exchange of a preliminary ping. The ping is an operation of its own, which holds
+    /// `operation` until the exchange ends.
     pub(super) fn ping_first(
         &mut self,
         now: Instant,
@@ -58,8 +59,10 @@ impl Client {
         self.new_exchange(connection, ping, deadline)
     }
 
-    /// Ends the exchange of a ping. If the ping succeeded, the operation uses the connection;
-    /// otherwise the operation selects a server again (SEL-72).
+    /// Ends the exchange of a ping. If the ping succeeded and the pool was not cleared or closed
+    /// meanwhile, the operation uses the connection. If the caller left or the time limit of the
+    /// operation passed, the operation ends. Otherwise the operation selects a server again
+    /// (SEL-72).
     pub(super) fn end_ping(
         &mut self,
         now: Instant,

@@ -14,7 +14,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// A pinned connection.
+/// The entry of a connection that has a pin, or whose pin was released early.
 #[derive(Debug)]
 struct Pinned {
     server: ServerId,
@@ -64,7 +64,7 @@ pub(super) enum Order {
         pooled: ConnectionId,
         condition: Condition<Box<Established>>,
     },
-    /// Tell the pool for what the connection is kept.
+    /// Tell the pool the use of the connection: by a cursor, by a transaction, or by one operation.
     PinFor(ServerId, ConnectionId, PinnedFor),
     /// Continue the operation that waited for the connection.
     Resume(OperationId),
@@ -135,7 +135,7 @@ impl Pins {
     }
 
     /// Releases a pin. The connection is checked in when its last pin is released. `in_use` returns
-    /// the server and the connection id of a socket that is in use.
+    /// the server and the connection id of a socket whose connection is in use or granted.
     pub(super) fn release(
         &mut self,
         pin: Pin,
@@ -175,7 +175,8 @@ impl Pins {
         }
     }
 
-    /// Adds pin holders to the connection of an exchange that ended.
+    /// Adds pin holders to the connection of an exchange that ended, without those whose pins were
+    /// released early.
     pub(super) fn keep(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
         let new = || Pinned::new(facts.server, facts.pooled);
         let entry = self.pinned.entry(facts.socket).or_insert_with(new);
@@ -188,7 +189,8 @@ impl Pins {
         self.orders.push_back(order);
     }
 
-    /// Removes the entry of a connection that no pin holder keeps. Returns true if one keeps it.
+    /// Returns true if a pin holder keeps the connection. Otherwise removes the entry of the
+    /// connection.
     pub(super) fn keep_or_remove(&mut self, socket: SocketId) -> bool {
         let is_kept = |pinned: &Pinned| !pinned.holders.is_empty();
         if self.pinned.get(&socket).is_some_and(is_kept) {
@@ -204,7 +206,8 @@ impl Pins {
     }
 
     /// Takes back a connection whose exchange or drain has ended. An operation that waits for the
-    /// connection continues.
+    /// connection continues. If `broken` is given, later commands on the connection fail with that
+    /// error.
     pub(super) fn take_back(&mut self, connection: Box<Established>, broken: Option<Error>) {
         let Some(pinned) = self.pinned.get_mut(&connection.facts.socket) else {
             return;
@@ -230,7 +233,8 @@ impl Pins {
     }
 
     /// Gives a pinned connection to an operation of its pin holder. If a late reply is outstanding,
-    /// the operation waits for the end of that reply.
+    /// the operation waits for the end of that reply. The request is refused if the connection is
+    /// in use, broken, or not pinned by this holder.
     pub(super) fn check_out(&mut self, id: PinId, operation: OperationId) -> PinCheckOut {
         let is_own = id.client == self.client;
         let pinned = self.pinned.get_mut(&id.socket);
@@ -329,7 +333,7 @@ impl Pins {
     }
 }
 
-/// Returns the error of the next commands on a pinned connection that broke.
+/// Returns the error with which later commands on a broken pinned connection fail.
 pub(super) fn broken(error: Option<Error>) -> Error {
     error.unwrap_or_else(|| {
         let message = "unexpected bytes or an incomplete request are left on the pinned connection";
@@ -337,7 +341,7 @@ pub(super) fn broken(error: Option<Error>) -> Error {
     })
 }
 
-/// Returns the error of an operation whose pin was released.
+/// Returns the error of an operation whose pin was released or belongs to another client.
 pub(super) fn released_pin_error() -> Error {
     let message = "the pin of the cursor or transaction was released, or belongs to another client";
     Error::argument(message)

@@ -25,7 +25,7 @@ pub(super) type Order = pool::Action<Content>;
 pub(super) struct Pools {
     pools: BTreeMap<ServerId, Pool<Content>>,
     options: PoolOptions,
-    /// True if a listener subscribed to pool events.
+    /// True if the client emits pool events.
     subscribed: bool,
     orders: VecDeque<(ServerId, Order)>,
     /// The earliest deadline of the pools that had an input since the last
@@ -272,7 +272,7 @@ impl Pools {
     }
 
     /// Gives an input to the pool of a server and takes over its orders. `None` if the server has
-    /// no pool.
+    /// no pool. Removes the pool if it is closed and has no connections left.
     #[inline]
     fn with<T>(
         &mut self,

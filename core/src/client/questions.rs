@@ -7,9 +7,9 @@
 //! [`QUESTION_LIMIT`] is withdrawn. No connection waits for an answer that comes later.
 //!
 //! The only questions so far are derivations of keys from passwords. The server chooses how many
-//! iterations a derivation has. A key is derived once at a time, however many connections wait for
-//! it. The keys of one server are derived one after the other, and at most [`MAX_DERIVATIONS`]
-//! derivations run at once.
+//! iterations a derivation has. Connections that need the same keys share one derivation. The keys
+//! of one server are derived one after the other, and at most [`MAX_DERIVATIONS`] derivations run
+//! at once.
 
 use super::Action;
 use crate::{
@@ -117,7 +117,7 @@ impl Questions {
     }
 
     /// Handles an answer. Returns the connections that wait for it; none if the question was
-    /// withdrawn.
+    /// withdrawn or answered before.
     pub(super) fn handle_answer(&mut self, now: Instant, id: QuestionId) -> Vec<SocketId> {
         let Some(running) = self.running.remove(&id) else {
             return Vec::new();
@@ -132,7 +132,7 @@ impl Questions {
     }
 
     /// Withdraws a question whose limit has passed. Returns the connections that wait for its
-    /// answer, which may have no limits of their own.
+    /// answer. Some of them may have no time limit of their own.
     pub(super) fn handle_limit(&mut self, now: Instant, id: QuestionId) -> Vec<SocketId> {
         let Some(running) = self.running.remove(&id) else {
             return Vec::new();

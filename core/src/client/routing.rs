@@ -1,8 +1,8 @@
 //! The loop that carries orders from part to part.
 //!
 //! An order becomes an input of another part, an action for the shell, or an event. No function
-//! here calls itself, not even indirectly: an order that leads to another one leaves it in the
-//! queue of its part. Orders of pools come first, then those of pins, of the topology, of
+//! here calls itself, not even indirectly: if an order leads to another order, that one is left in
+//! the queue of its part. Orders of pools come first, then those of pins, of the topology, of
 //! connections and of questions. So a clear takes effect before anything that was decided after it.
 
 use super::{
@@ -127,7 +127,7 @@ impl Client {
                     Some(Waiting::ForConnection(operation, _)) => {
                         self.grant(now, operation, content);
                     }
-                    // The operation left before this order was carried out.
+                    // The operation was cancelled or ended before this order was carried out.
                     _ => {
                         let healthy = Condition::Healthy(content);
                         self.pools.check_in(now, server, connection, healthy);
@@ -144,8 +144,9 @@ impl Client {
         }
     }
 
-    /// Interrupts the use of a checked-out connection. If an exchange uses it, the shell interrupts
-    /// the exchange; otherwise the owner of the connection handles the error.
+    /// Interrupts the use of a checked-out connection. The shell interrupts an exchange. Without an
+    /// exchange, the client ends the grant or the drain of the connection, or marks the pinned
+    /// connection as broken.
     fn interrupt(&mut self, now: Instant, role: Role, error: Error) {
         let Some(socket) = self.connections.socket(role) else {
             return;
@@ -244,8 +245,8 @@ impl Client {
             .dial(Role::Pooled(server, pooled), connection);
     }
 
-    /// Handles an output of a connection that is driven. Ignores the output if the connection was
-    /// closed meanwhile.
+    /// Handles an output of a connection that is driven. Ignores the output if the connection is no
+    /// longer driven, for example because it was closed meanwhile.
     fn on_report(&mut self, now: Instant, id: SocketId, role: Role, output: Output) {
         if !matches!(self.connections.state(id), Some(State::Driven(_))) {
             return;
@@ -323,8 +324,8 @@ impl Client {
             pooled,
             service,
             server_connection_id: hello.connection_id,
-            // Commands to a service behind a load balancer are built as for the load balancer
-            // (LB-24).
+            // Commands to a service behind a load balancer are built as for the server type
+            // `LoadBalancer` (LB-24).
             server_type: service.map_or(hello.server_type, |_| ServerType::LoadBalancer),
             max_wire_version: hello.max_wire_version,
             max_bson_object_size: hello.max_bson_object_size,
@@ -365,9 +366,9 @@ impl Client {
     }
 }
 
-/// Adds the labels of overload to a network error before the first hello reply, because the server
-/// may be overloaded and not gone (CMAP-44 to CMAP-47). An error of name resolution gets no labels,
-/// and neither does a lack of local sockets.
+/// Adds the labels of overload to a network error before the first hello reply, because such an
+/// error can mean that the server is overloaded (CMAP-44 to CMAP-47). An error of name resolution
+/// gets no labels, and neither does a lack of local sockets.
 fn label_overload(error: Error, phase: Phase) -> Error {
     let may_be_overload = phase == Phase::Hello
         && error.is_network()

@@ -10,10 +10,11 @@
 //! * The operation needs the primary of a replica set, and the primary was checked in this scan.
 //! * The operation has waited for `serverSelectionTimeoutMS`, or for half of its own time limit.
 //!   The other half is left for its attempts.
-//! * An earlier operation has already waited for the servers that are left.
+//! * An earlier operation has already waited for this scan for `serverSelectionTimeoutMS`.
+//! * The last check of each server that is left was cancelled, or ended less than 500 ms ago.
 //!
-//! Other operations of a sharded cluster wait for the whole scan. Otherwise all of them would go to
-//! the first mongos that replied (SEL-58).
+//! All other operations wait for the whole scan. Otherwise all operations on a sharded cluster
+//! would go to the first mongos that replied (SEL-58).
 
 use super::{
     choice::{Choice, Selected, View},
@@ -189,8 +190,8 @@ impl ScanRules {
     }
 
     /// Returns the time until which an operation waits for the end of a scan even if a server
-    /// suits. The wait lasts for `serverSelectionTimeoutMS`, but at most for half of the
-    /// operation's time limit.
+    /// suits. The wait lasts for `serverSelectionTimeoutMS`, but at most for half of the time that
+    /// the operation had left when the selection began.
     fn scan_limit(&self, operation: &Operation) -> Option<Instant> {
         let began = operation.selection_began?;
         let half = operation.deadline.and_then(|deadline| {

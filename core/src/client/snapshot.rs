@@ -16,7 +16,8 @@ use crate::{
     time::Instant,
 };
 
-/// Everything that a client keeps, at one moment.
+/// The connections, pools, operations, pins, sessions, questions and timers of a client at one
+/// moment.
 ///
 /// ```
 /// # use onionskin_core::{client::{Client, ClientConfig}, random::Seed, time::Instant, uri};
@@ -34,17 +35,19 @@ pub struct Snapshot {
     pub connections: Vec<(SocketId, ConnectionState)>,
     /// The pools, including closed pools that still have connections in use.
     pub pools: Vec<PoolSnapshot>,
-    /// The operations that hold no exchange and were not resumed, oldest first.
+    /// The operations that hold no exchange, oldest first.
     pub operations: Vec<WaitingOperation>,
     /// The pinned connections.
     pub pins: Vec<PinnedState>,
-    /// The number of sessions that operations and cursors use.
+    /// The number of sessions that are not in the session pool, because operations, cursors or
+    /// callers hold them.
     pub sessions_in_use: usize,
     /// The number of sessions in the session pool.
     pub idle_sessions: usize,
     /// The questions that were asked and not answered.
     pub questions: Vec<QuestionId>,
-    /// The number of connections that wait for an answer.
+    /// The number of connections that wait for an answer, including those whose question was not
+    /// asked yet.
     pub waiting_for_answers: usize,
     /// The armed timers of the client by deadline, without those of the topology and the pools.
     pub timers: Vec<(Instant, Timer)>,
@@ -54,7 +57,7 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// The connection belongs to this monitor.
+    /// The connection belongs to a monitor, under this id.
     Monitoring(MonitorConnectionId),
     /// The connection is being established for a pool.
     Establishing(ServerId, ConnectionId),
@@ -80,7 +83,7 @@ pub struct PoolSnapshot {
     pub address: Address,
     /// The state of the pool: paused, ready or closed.
     pub state: PoolState,
-    /// The generation of the pool: how often it was cleared.
+    /// The generation of the pool: the number of its clears, without clears of one service.
     pub generation: u64,
     /// The numbers of connections and requests of the pool.
     pub counts: pool::Counts,
@@ -135,7 +138,7 @@ pub struct PinnedState {
 }
 
 impl Client {
-    /// Returns a copy of everything that the client keeps. Takes time in proportion to its size.
+    /// Returns a snapshot of the client. Takes time in proportion to the size of the snapshot.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let connections = self.connections.iter();

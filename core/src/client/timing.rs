@@ -21,9 +21,9 @@ pub enum Timer {
     Wait(OperationId),
     /// The deadline of the exchange on this socket.
     Exchange(SocketId),
-    /// The limit of the late reply on this socket.
+    /// The end of the wait for the late reply on this socket.
     Drain(SocketId),
-    /// The limit of the answer to this question.
+    /// The end of the wait for the answer to this question.
     Question(QuestionId),
 }
 

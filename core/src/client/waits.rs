@@ -15,12 +15,13 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How long a connection stays granted to an operation that does not resume while other operations
-/// wait for a connection: 1 second. Not an option.
+/// The time after which a grant to an operation that does not resume ends, if other operations wait
+/// for a connection of the same pool: 1 second. If none waits then, the grant lasts for another
+/// second. Not an option.
 pub const GRANT_LIMIT: Duration = Duration::from_secs(1);
 
-/// Returns the limit of a grant. The grant of a pinned connection lasts until the operation's
-/// deadline, because no other operation can use the connection.
+/// Returns the time at which a grant ends or is examined again. The grant of a pinned connection
+/// lasts until the operation's deadline, because no other operation can use the connection.
 fn grant_limit(now: Instant, operation: &Operation) -> Option<Instant> {
     let moment = match operation.command.pin {
         Some(_) => None,
@@ -31,25 +32,26 @@ fn grant_limit(now: Instant, operation: &Operation) -> Option<Instant> {
 
 /// The consequence when the [`Timer::Wait`] of an operation expires.
 enum WaitOver {
-    /// The grant continues, because no other operation waits for a connection.
+    /// The grant continues, because no other operation waits for a connection of this pool.
     GrantStays,
-    /// The grant ends, because another operation waits for a connection.
+    /// The grant ends, because another operation waits for a connection of this pool.
     GrantEnds,
     /// The next attempt begins. The pause is over, or the operation no longer waits for the rest of
     /// a scan.
     NextAttempt,
     /// The operation fails with this error, because its time limit has passed.
     Stop(Error),
-    /// The operation fails, because no server was found in time.
+    /// The operation fails, because no server was found in time, or because its time limit passed
+    /// during a pause.
     NoServer,
 }
 
 impl Client {
     /// Grants a connection to an operation and wakes its task.
     ///
-    /// The task may resume late, or may itself wait for another operation. A grant ends at the
-    /// operation's deadline, or when the connection is interrupted. It also ends after
-    /// [`GRANT_LIMIT`] if other operations wait for a connection.
+    /// It is possible that the task resumes late, or waits for another operation. So a grant can
+    /// end before the task resumes: for example, at the operation's deadline, when the connection
+    /// is interrupted, and after [`GRANT_LIMIT`] if other operations wait for a connection.
     pub(super) fn grant(
         &mut self,
         now: Instant,
@@ -88,7 +90,8 @@ impl Client {
         self.store_progress(id, next);
     }
 
-    /// Begins another attempt of an operation whose pinned connection is free now.
+    /// Queues the next attempt of an operation that waited for its pinned connection. The attempt
+    /// that waited does not count.
     pub(super) fn on_pin_free(&mut self, id: OperationId) {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForPin(..));
         if let Some(Waiting::ForPin(mut operation, _)) = self.operations.take_if(id, waits) {
@@ -99,7 +102,7 @@ impl Client {
     }
 
     /// Selects again for the operations that wait for a server, oldest first. Called when the
-    /// topology has changed or a check of a scan has ended.
+    /// topology description was replaced, and when a scan or one of its checks has ended.
     pub(super) fn select_again(&mut self, now: Instant) {
         let Some(last) = self.operations.last_without_server() else {
             return;
@@ -191,7 +194,9 @@ impl Client {
         self.settle(now);
     }
 
-    /// Removes an operation from all queues and returns it; `None` if the operation is over.
+    /// Removes an operation that waits, and what it waits for or was granted: its request to a
+    /// pool, its connection, or its place at a pin. Returns the operation; `None` if it has failed
+    /// or is unknown.
     pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Box<Operation>> {
         let waiting = self.operations.take(id)?;
         self.timers.cancel(Timer::Wait(id));
@@ -256,7 +261,7 @@ impl Client {
         self.out.act(Action::Wake { operation });
     }
 
-    /// Fails all operations that wait.
+    /// Fails all operations that wait, because the client is closed.
     pub(super) fn fail_all_waiting(&mut self, now: Instant) {
         // An operation that has failed already keeps its error.
         let is_alive = |waiting: &Waiting| !matches!(waiting, Waiting::Failed(_));

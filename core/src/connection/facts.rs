@@ -8,13 +8,14 @@ use crate::{
 };
 use bson::oid::ObjectId;
 
-/// Facts from the hello reply of the connection itself. They limit what may be sent on the
-/// connection ([SDAM-125]).
+/// The ids of an established connection, and the facts that its own hello reply states. The limits
+/// of that reply apply to everything that is sent on the connection ([SDAM-125]).
 ///
 /// [SDAM-125]: crate::requirements::discovery#SDAM-125
 #[derive(Clone, Debug)]
 pub struct ConnectionFacts {
-    /// The client that made the connection. The other ids are valid for this client only.
+    /// The id of the client that made the connection. `server`, `socket` and `pooled` are ids of
+    /// this client only.
     pub client: TopologyId,
     /// The address of the server.
     pub address: Address,
@@ -32,16 +33,16 @@ pub struct ConnectionFacts {
     pub server_type: ServerType,
     /// `maxWireVersion` of the hello reply.
     pub max_wire_version: i32,
-    /// `maxBsonObjectSize` in bytes.
+    /// `maxBsonObjectSize`: the largest size of a document, in bytes.
     pub max_bson_object_size: usize,
-    /// `maxMessageSizeBytes`, in bytes.
+    /// `maxMessageSizeBytes`: the largest size of a message, in bytes.
     pub max_message_size: usize,
     /// `maxWriteBatchSize`: the largest number of statements in a write command.
     pub max_write_batch_size: usize,
-    /// True if the server supports sessions.
+    /// True if the server supports sessions. Always true behind a load balancer.
     pub has_sessions: bool,
-    /// True if the client has a credential, but this connection is not authenticated. Its server is
-    /// an arbiter, which has no users ([AUTH-16]).
+    /// True if the client has a credential, but this connection is not authenticated, because its
+    /// hello reply is that of an arbiter ([AUTH-16]). Arbiters have no users.
     ///
     /// [AUTH-16]: crate::requirements::authentication#AUTH-16
     pub is_unauthenticated: bool,
@@ -52,6 +53,7 @@ pub struct ConnectionFacts {
 pub struct Established {
     pub(crate) transport: Transport,
     pub(crate) facts: ConnectionFacts,
-    /// The time of the last check-in, or of the last answer to a preliminary ping.
+    /// The time at which the last exchange or drain on the connection ended; before the first one,
+    /// the time at which the connection was established.
     pub(crate) used: Instant,
 }

@@ -1,4 +1,5 @@
-//! The machine of one connection, from dialling to ready. For monitors also the checks that follow.
+//! The machine that drives one connection from dialling until the connection is ready. For a
+//! monitor, the machine also runs the checks that follow.
 //!
 //! ```text
 //! Dialling ──────► OpeningLayers          the socket, then layers such as TLS
@@ -38,13 +39,16 @@ use bson::RawDocumentBuf;
 use state::State;
 use std::{collections::VecDeque, sync::Arc};
 
-/// The request ids of handshakes and checks begin here, far from those of operations. A late second
-/// reply to a handshake request is thus not taken for the reply to an operation.
+/// The request ids of handshakes and checks begin after this number, and those of operations begin
+/// at 1. So a second reply to a request of the handshake is not taken for the reply to an
+/// operation.
 const FIRST_REQUEST_ID: i32 = 1 << 30;
 
-/// The machine of one connection, until the connection is ready for operations.
+/// The machine that drives one connection until the connection is ready for operations or, for a
+/// monitor, until its end.
 ///
-/// Inputs are changes of the socket and bytes from it. Outputs are bytes to transmit and reports.
+/// Inputs are changes of the socket, bytes from the socket, derived keys, checks to send, and the
+/// time. Outputs are bytes to transmit and reports.
 #[derive(Debug)]
 pub struct Connection {
     address: Address,
@@ -91,7 +95,8 @@ impl Connection {
         connection
     }
 
-    /// Handles that the socket is connected. Opens the layers, then sends the hello.
+    /// Handles that the socket was connected. Starts the opening conversations of the layers, or
+    /// sends the hello if no layer has one. Ignored unless the socket is being dialled.
     pub fn handle_connected(&mut self, now: Instant, random: &mut Random) {
         if !matches!(self.state, State::Dialling) {
             return;
@@ -107,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// Processes bytes from the socket.
+    /// Processes bytes from the socket. Ignored before the socket is connected and after the end.
     pub fn handle_received(
         &mut self,
         now: Instant,
@@ -134,8 +139,8 @@ impl Connection {
         self.free_if_monitor();
     }
 
-    /// Takes the keys that authentication waits for. Ignored in other states. Keys of another
-    /// derivation fail the connection.
+    /// Takes the keys that authentication waits for. Ignored while authentication waits for no
+    /// keys. Keys of another derivation fail the connection.
     pub fn handle_keys(&mut self, now: Instant, keys: &DerivedKeys) {
         let State::DerivingKeys { rounds } = self.state else {
             return;
@@ -146,7 +151,9 @@ impl Connection {
         }
     }
 
-    /// Handles that the socket could not be connected, failed, or was closed by the peer.
+    /// Fails the connection with `error`. The socket could not be connected, failed or was closed
+    /// by the peer, or the keys were not derived. The error of a connection that was closed before
+    /// the reply to hello can get a hint about TLS or another layer.
     pub fn handle_failed(&mut self, error: Error) {
         let hint = match self.state {
             State::Over => return,
@@ -183,7 +190,8 @@ impl Connection {
         true
     }
 
-    /// Takes the bytes by which layers report to the peer why the client gives up the connection.
+    /// Takes the output that is left when the client gives up the connection, such as a TLS alert
+    /// that states the reason. Empty without layers.
     pub(crate) fn take_closing_output(&mut self) -> Vec<u8> {
         self.transport.take_closing_output()
     }
@@ -221,8 +229,8 @@ impl Connection {
         self.hello.map(|hello| (self.transport, hello))
     }
 
-    /// Frees the buffers of a monitor's connection. There are two for each server, and they are
-    /// idle most of the time.
+    /// Frees the empty buffers of the connection if it is a monitor's. A client has up to two such
+    /// connections for each server, and they are idle most of the time.
     fn free_if_monitor(&mut self) {
         if self.purpose == ConnectionPurpose::Monitor {
             self.transport.free();
@@ -272,7 +280,8 @@ impl Connection {
             State::Checking { sent, .. } => {
                 self.on_check_reply(now, reply, now - sent, more_to_come);
             }
-            // `Awaited::Nothing` refuses any message in these states.
+            // Not reached: a connection in these states expects `Awaited::Nothing`, so that
+            // `next_message` has refused the message.
             State::Dialling
             | State::OpeningLayers
             | State::DerivingKeys { .. }

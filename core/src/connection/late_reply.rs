@@ -3,8 +3,8 @@
 use super::{Arrival, Awaited, Transport};
 use crate::error::Error;
 
-/// A late reply, which is dropped as it arrives. It is recognized by the id of its request. A late
-/// reply may have the size of any message, and is never in memory as a whole.
+/// A late reply, which is recognized by the id of its request and dropped as it arrives. So a large
+/// late reply is never in memory as a whole.
 #[derive(Debug)]
 pub(crate) struct LateReply {
     awaited: Awaited,
@@ -19,7 +19,7 @@ impl LateReply {
     }
 
     /// Drops the bytes that have arrived. Returns true once the whole reply was dropped. Fails if
-    /// the bytes are not the late reply, or if more bytes follow it.
+    /// the bytes are not the late reply, if more bytes follow it, or if a layer has ended.
     pub(crate) fn discard(&mut self, transport: &mut Transport) -> Result<bool, Error> {
         let arrival = transport.next(&mut self.awaited)?;
         Ok(matches!(arrival, Arrival::Dropped))

@@ -5,8 +5,8 @@
 //! layers, too.
 //!
 //! [`Layers`] lists the layers that each connection of a client has, from the socket upwards.
-//! `Stack` runs the layers of one connection. A connection without layers has no stack: it reads
-//! from the socket into the buffer of its messages.
+//! `Stack` runs the layers of one connection. A connection without layers has no stack: bytes from
+//! the socket go directly into the buffer of its messages.
 //!
 //! A new layer needs an implementation of [`Layer`], one of [`LayerPlan`], and a place in
 //! [`Layers`]. No other code of connections changes.
@@ -94,7 +94,8 @@ pub trait LayerPlan: fmt::Debug + Send + Sync {
     }
 
     /// True if the layer encrypts the bytes that pass. A server that requires TLS closes a
-    /// connection without encryption, and the error of such a connection mentions TLS.
+    /// connection without encryption. If no layer encrypts, the error of a connection that is
+    /// closed before the reply to hello therefore mentions TLS.
     fn encrypts(&self) -> bool {
         false
     }

@@ -9,7 +9,8 @@
 //! - The message answers the expected request.
 //! - The message announces another reply only where one may follow.
 //!
-//! The checks use the first 20 bytes of a message, before a buffer for the rest is allocated.
+//! The checks need only the first 20 bytes of a message, so that a wrong message is refused before
+//! the rest of it arrives.
 
 use crate::{
     error::Error,
@@ -32,7 +33,7 @@ pub(crate) enum Awaited {
     /// this id (MSG-20, MSG-21).
     Stream(i32),
     /// The only reply to the request with this id, which is not read. Its bytes are dropped as they
-    /// arrive, so that the reply is never in memory as a whole.
+    /// arrive, so that a large reply is never in memory as a whole.
     Discarded(i32),
     /// The rest of a reply that is dropped. Its first bytes passed the checks.
     Rest,
@@ -109,9 +110,9 @@ impl Awaited {
 /// message is not valid, or if the message is not complete and `end` has the reason why no more
 /// bytes will come.
 ///
-/// A complete message that came before the end is returned, also repeatedly until it is consumed. A
-/// message that is dropped fails after the end even if it is complete, because its connection
-/// cannot be used any more.
+/// A complete message that came before the end is returned, also repeatedly until it is consumed.
+/// For a reply that is to be dropped, the call fails if `end` is given, even if the reply is
+/// complete, because its connection cannot be used any more.
 #[inline]
 pub(super) fn next<'a>(
     decoder: &'a mut FrameDecoder,
@@ -160,8 +161,8 @@ fn head(decoder: &FrameDecoder) -> Result<Option<(Header, Flags)>, WireError> {
     let Some(bits) = bytes.and_then(|bytes| bytes.first_chunk::<4>()) else {
         return Ok(None);
     };
-    // Other kinds of messages have no flags in this place. `Awaited::check` refuses them by their
-    // kind.
+    // In other kinds of messages, these four bytes are not the flags of OP_MSG. `Awaited::check`
+    // refuses such messages.
     let flags = match header.op_code {
         OpCode::Msg => Flags::decode(u32::from_le_bytes(*bits))?,
         OpCode::Reply | OpCode::Query | OpCode::Compressed => Flags::default(),
@@ -169,7 +170,8 @@ fn head(decoder: &FrameDecoder) -> Result<Option<(Header, Flags)>, WireError> {
     Ok(Some((header, flags)))
 }
 
-/// Returns whether a reply that is dropped has arrived completely. Fails if more bytes follow it.
+/// Returns whether a reply that is dropped has arrived completely. Fails if more bytes follow the
+/// reply, and with the error `end` if it is given.
 fn rest(decoder: &FrameDecoder, end: Option<&Error>) -> Result<Arrival<'static>, Error> {
     if end.is_some() || decoder.is_skipping() {
         return pending(end);

@@ -60,8 +60,8 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// Returns the id of a connection with this number in this slot. Pools make their ids
-    /// themselves. This function is for records of ids and for tests.
+    /// Returns the id of a connection with this number in this slot. A pool makes the ids of its
+    /// connections itself. Other callers are tests and benchmarks.
     #[must_use]
     pub const fn new(number: u64, slot: u32) -> Self {
         Self { number, slot }

@@ -3,7 +3,8 @@
 use super::{Layer, LayerProgress, closed_by_peer};
 use crate::{error::Error, wire::FrameDecoder};
 
-/// The size of the buffer for one read from the socket, in bytes: a full TLS record and its header.
+/// The size of the buffer for one read from the socket, in bytes. A full TLS record with its header
+/// fits.
 const INPUT_BYTES: usize = 16 * 1024 + 512;
 
 /// The smallest and the largest buffer for one read from a layer below the highest one, in bytes.
@@ -17,18 +18,19 @@ const MAX_IDLE_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Stack {
     layers: Vec<Box<dyn Layer>>,
-    /// The bytes of the current read from the socket; empty while idle.
+    /// The buffer for reads from the socket; empty while the connection is idle.
     input: Vec<u8>,
-    /// The message that the highest layer takes next; empty while idle.
+    /// The buffer for the message that the highest layer takes next; empty while the connection is
+    /// idle.
     message: Vec<u8>,
-    /// The error after which no more bytes come from the peer; `None` while more can come. It is
-    /// returned once all messages before it were taken.
+    /// The error after which no more bytes come from the peer; `None` while more can come. The
+    /// error is returned once all messages that came before it were taken.
     end: Option<Error>,
 }
 
 impl Stack {
-    /// Returns the stack of these layers, the lowest first; `None` if there are none. Appends the
-    /// first bytes that the layers send to `output`.
+    /// Returns the stack of these layers, the lowest first; `None` if there are none. Appends to
+    /// `output` the first bytes that the layers send.
     pub(super) fn new(layers: Vec<Box<dyn Layer>>, output: &mut Vec<u8>) -> Option<Box<Self>> {
         if layers.is_empty() {
             return None;
@@ -66,8 +68,8 @@ impl Stack {
     /// Passes bytes from the socket upwards through the layers. Bytes from the highest layer go to
     /// `decoder`. Bytes that the layers send are appended to `output`.
     ///
-    /// An error of a layer becomes the [`end`](Self::end) of the stack. An error that is returned
-    /// is that of the decoder.
+    /// An error of a layer becomes the [`end`](Self::end) of the stack. The function returns only
+    /// errors of the decoder.
     pub(super) fn receive(
         &mut self,
         bytes: &[u8],
@@ -112,8 +114,8 @@ impl Stack {
         self.message = Vec::new();
     }
 
-    /// Returns the error after which no more bytes come from the peer: a layer failed, or the peer
-    /// announced its end.
+    /// Returns the error after which no more bytes come from the peer, because a layer failed or
+    /// the peer announced that it sends no more. `None` while more bytes can come.
     pub(super) fn end(&self) -> Option<&Error> {
         self.end.as_ref()
     }
@@ -168,8 +170,8 @@ impl Stack {
         }
     }
 
-    /// Passes the bytes that the layers send downwards and appends them to `output`. A layer that
-    /// is not open holds back all layers above it.
+    /// Passes the bytes that the layers send down to the socket: appends them to `output`. A layer
+    /// that is not open holds back the bytes of all layers above it.
     fn flush(&mut self, output: &mut Vec<u8>) {
         let mut layers = self.layers.iter();
         let held_back = layers.position(|layer| layer.progress() != LayerProgress::Open);

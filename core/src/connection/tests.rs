@@ -1,4 +1,4 @@
-//! The time limits of a connection's steps, and the reports and errors of connections.
+//! Tests of the time limits of a connection's steps, and of the reports and errors of connections.
 
 mod layers;
 mod replies;
@@ -73,7 +73,7 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
             // The last address has no share: the deadline of the connection ends its attempt.
             (8, 1, None),
             (0, 0, None),
-            // The share of an address is 250 ms at least, the time for a TCP handshake.
+            // The share of an address is 250 ms at least, about the time of a long TCP handshake.
             (0, 1000, Some(Duration::from_millis(250))),
             (13, 2, Some(Duration::from_millis(250))),
         ] {
@@ -164,8 +164,8 @@ fn a_hello_is_reported_with_the_fields_that_were_read_in_it() {
 
 #[test]
 fn a_connection_waits_a_little_longer_after_a_freeze() {
-    // After a freeze of the process, the connection waits a little longer for data that has arrived
-    // already (scenario 14).
+    // If a deadline is handled a second late or more, the process was frozen (scenario 14). The
+    // connection then waits 500 ms more, because data may have arrived during the freeze.
     let timed_out = |connection: &mut Connection| {
         let failed = connection.poll_output();
         matches!(failed, Some(Output::Failed { error, .. }) if error.is_timeout())

@@ -32,7 +32,8 @@ pub struct Transport {
     sent: usize,
 }
 
-/// Shows only sizes, because the buffers may hold secrets.
+/// Shows the names of the layers and the size of the output, not the content of buffers, which may
+/// hold secrets.
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.stack.as_ref().map(|stack| stack.names());
@@ -91,8 +92,9 @@ impl Transport {
         }
     }
 
-    /// Withdraws the queued output if none of it was written. Returns false if this is not
-    /// possible. Output of a layer must be sent, because a TLS peer counts records.
+    /// Withdraws the queued output if none of it was written. Returns false if part of it was
+    /// written, if there is no output, or if there are layers. The output of layers must be sent,
+    /// because a TLS peer counts records.
     pub fn retract_request(&mut self) -> bool {
         if self.stack.is_some() || self.sent > 0 || self.output.is_empty() {
             return false;
@@ -152,7 +154,8 @@ impl Transport {
         self.decoder.take_frame(length)
     }
 
-    /// Takes the bytes by which layers report to the peer why the client gives up the connection.
+    /// Takes the output that is left when the client gives up the connection, such as a TLS alert
+    /// that states the reason. Empty without layers.
     pub(crate) fn take_closing_output(&mut self) -> Vec<u8> {
         if self.stack.is_none() {
             return Vec::new();
@@ -162,7 +165,7 @@ impl Transport {
         bytes
     }
 
-    /// Frees the buffers that an idle connection does not need.
+    /// Frees the buffers of the layers, which an idle connection does not need.
     pub fn free_idle_buffers(&mut self) {
         if let Some(stack) = &mut self.stack {
             stack.free_idle_buffers();

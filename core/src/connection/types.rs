@@ -18,13 +18,15 @@ pub enum ConnectionPurpose {
     ///
     /// [AUTH-13]: crate::requirements::authentication#AUTH-13
     Monitor,
-    /// Operations. An operation waits for the connection when it is begun.
+    /// Operations. When the pool begins to make the connection, an operation waits for it.
     Operations,
-    /// Operations, in the background. The connection is made for `minPoolSize`.
+    /// Operations. No operation waits for the connection: the pool makes it in the background to
+    /// reach `minPoolSize`.
     Population,
 }
 
-/// The options that all connections of a client share.
+/// The options that all connections of a client share. The three time limits do not apply to the
+/// connections of monitors, because each monitor limits its checks itself.
 #[derive(Clone, Debug)]
 pub struct HandshakeOptions {
     /// The layers between the socket and the messages, such as TLS.
@@ -42,7 +44,7 @@ pub struct HandshakeOptions {
     ///
     /// [HELLO-11]: crate::requirements::handshake#HELLO-11
     pub load_balanced: bool,
-    /// The declared API version, which every command carries.
+    /// The declared API version, which every command carries; `None` if the client declares none.
     pub server_api: Option<ServerApi>,
     /// `connectTimeoutMS`: limits connecting and the layers' handshakes together. It also limits
     /// each further command that neither `socket_timeout` nor `timeout` limits.
@@ -50,11 +52,11 @@ pub struct HandshakeOptions {
     /// `socketTimeoutMS`: limits each command, unless `timeout` is set.
     pub socket_timeout: Option<Duration>,
     /// `timeoutMS` of the client: limits each command on a connection that is made in the
-    /// background.
+    /// background. Zero means that `connect_timeout` limits these commands.
     pub timeout: Option<Duration>,
 }
 
-/// The phase of an application's connection in which an error occurred.
+/// The phase of a pool's connection in which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Connecting to a proxy, or the conversation with the proxy. An error in this phase is no sign
@@ -65,13 +67,13 @@ pub enum Phase {
     Proxy,
     /// Connecting, the TLS handshake, or the first hello of the connection.
     Hello,
-    /// Authentication.
+    /// The commands of authentication after the first hello, and the derivation of keys.
     Authentication,
     /// A command of an operation.
     Operation,
 }
 
-/// The reports of a connection, in order.
+/// A report of a connection, from [`Connection::poll_output`](super::Connection::poll_output).
 #[derive(Debug)]
 pub enum Output {
     /// The hello of the handshake was answered with `ok: 1`.
@@ -88,7 +90,7 @@ pub enum Output {
     /// The connection waits for these keys, whose derivation may take long.
     /// [`Connection::handle_keys`](super::Connection::handle_keys) takes them.
     KeysNeeded(KeyDerivation),
-    /// The connection is ready for operations.
+    /// The connection is ready for operations. No further report follows.
     Established,
     /// A check was answered.
     Checked {
@@ -104,7 +106,7 @@ pub enum Output {
     Failed {
         /// The error that ended the connection.
         error: Error,
-        /// The phase in which the error occurred.
+        /// The phase in which the error occurred. Without meaning for the connection of a monitor.
         phase: Phase,
     },
 }
@@ -116,8 +118,8 @@ pub fn closed_by_peer() -> Error {
 }
 
 /// Adds a hint to the error of a connection that was lost during its handshake. The hint states
-/// when the connection was lost and a likely cause. A server that requires TLS, or does not
-/// support it, closes the connection without a reason. Other errors are returned unchanged.
+/// when the connection was lost and a likely cause. A server that requires TLS, or does not support
+/// it, closes the connection without a reason. Errors of other kinds are returned unchanged.
 pub(super) fn lost_early(error: Error, hint: &str) -> Error {
     match error.kind() {
         ErrorKind::Network {

@@ -49,10 +49,11 @@ impl ServerApiFields<'_> {
     }
 }
 
-/// One hello command: a handshake if `metadata` is set, else a later check of a monitor.
+/// One hello command: the first command of a handshake if `metadata` is set, else a later check of
+/// a monitor.
 ///
-/// A command without metadata has no handshake fields: only `legacy`, `awaitable` and `server_api`
-/// have an effect ([HELLO-10]).
+/// A command without metadata has no handshake fields ([HELLO-10]): only `legacy`, `awaitable` and
+/// `server_api` have an effect, and `load_balanced` only excludes the legacy name.
 ///
 /// ```
 /// use onionskin_core::{bson::DocumentWriter, hello::HelloCommand};

@@ -24,7 +24,7 @@ pub struct OsFacts {
 }
 
 impl OsFacts {
-    /// Returns what is known at compile time. Pass the constants `OS` and `ARCH` of
+    /// Returns the facts that are known at compile time. Pass the constants `OS` and `ARCH` of
     /// `std::env::consts`.
     ///
     /// ```

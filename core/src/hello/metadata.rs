@@ -9,13 +9,13 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf};
 
 /// The maximum size of the `client` document in bytes, all overhead of BSON included ([HELLO-32]).
-/// Servers close connections that exceed it.
+/// Servers refuse a handshake with a larger document.
 ///
 /// [HELLO-32]: crate::requirements::handshake#HELLO-32
 pub const MAX_METADATA_BYTES: usize = 512;
 
-/// The maximum number of wrapping libraries. The names of more libraries would not fit into
-/// [`MAX_METADATA_BYTES`].
+/// The number of wrapping libraries to which [`ClientMetadata::append`] adds no further one. The
+/// names of so many libraries hardly fit into [`MAX_METADATA_BYTES`].
 pub const MAX_DRIVER_INFOS: usize = 64;
 
 /// The separator between the driver's name, version or platform and those of wrapping libraries
@@ -156,9 +156,9 @@ impl ClientMetadata {
         Ok(metadata)
     }
 
-    /// Appends a library to those that were added before ([HELLO-47], [HELLO-50]). Returns false,
-    /// without a change, for a library that was added before with the same version and platform
-    /// ([HELLO-49]). The same holds if there are [`MAX_DRIVER_INFOS`] already.
+    /// Appends a library to those that were added before ([HELLO-47], [HELLO-50]). Returns false
+    /// and changes nothing if the library was added before with the same version and platform
+    /// ([HELLO-49]), or if there are [`MAX_DRIVER_INFOS`] libraries already.
     ///
     /// Fails if the info is invalid.
     ///

@@ -1,4 +1,5 @@
-//! Reads a reply once, from front to back, for everything that the driver needs to know.
+//! The assessment of a reply: its errors and its cluster time. One pass over the reply finds both,
+//! and only an error is then parsed further.
 
 use super::{ClusterTime, CommandKind};
 use crate::{
@@ -7,14 +8,16 @@ use crate::{
 };
 use bson::{RawBsonRef, RawDocument};
 
-/// The facts that the driver reads in a reply.
+/// The result of a command, an error for the topology, and a new cluster time, as the reply states
+/// them.
 #[derive(Debug)]
 pub(crate) struct Assessment {
-    /// The error of the operation, if the reply is an error.
+    /// `Ok` if the command succeeded. Otherwise the error that the reply reports, or a protocol
+    /// error if the reply is not BSON.
     pub(crate) result: Result<(), Error>,
     /// An error to report to the topology although the operation succeeded (SDAM-93).
     pub(crate) for_topology: Option<Error>,
-    /// The cluster time of the reply, if it is later than the known one.
+    /// The cluster time of the reply; `None` unless it is later than the known one.
     pub(crate) cluster_time: Option<ClusterTime>,
 }
 
@@ -24,7 +27,7 @@ impl Assessment {
         let mut ok = false;
         let mut has_write_errors = false;
         let mut has_concern_error = false;
-        // If a key is repeated, its last value counts. Values are copied after the loop only.
+        // The loop keeps references only, so that repeated keys in a reply cause no further copies.
         let mut label_names = None;
         let mut newest = None;
         for element in reply {

@@ -8,21 +8,21 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The base of the backoff if the error has no `baseBackoffMS` (BP-5, BP-6).
+/// The base of the backoff (BP-5) if the error has no positive `baseBackoffMS` (BP-6).
 const BASE_BACKOFF: Duration = Duration::from_millis(100);
 
 /// The longest backoff (BP-5), also if the server sends a large `baseBackoffMS`.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// The number of attempts of an operation with a time limit between which there is no pause.
+/// The number of attempts that an operation with a time limit makes before its first pause.
 const UNPAUSED_ATTEMPTS: u32 = 2;
 
 /// The longest pause before the third attempt of an operation with a time limit. The pause doubles
 /// with each further attempt, up to [`LONGEST_PAUSE`]. The second attempt begins at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// The longest pause of an operation without overload errors. Servers are checked at this interval
-/// while an operation waits for a server, so that the next attempt uses the result of a check.
+/// The longest pause of an operation without overload errors. It equals the interval at which
+/// servers are checked while an operation waits for a server.
 const LONGEST_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
 
 /// Returns how long the operation pauses after an attempt that failed with `error`; zero for no
@@ -45,7 +45,7 @@ pub(super) fn pause_after(operation: &Operation, error: &Error, random: &mut Ran
 /// Returns the backoff for a jitter of 1: `base * 2^retry`, and [`MAX_BACKOFF`] at most. `retry` is
 /// 1 for the first retry (BP-5).
 fn longest_backoff(base: Duration, retry: u32) -> Duration {
-    // Even a base of 1 ms exceeds the maximum from 2^14 on.
+    // Even a base of 1 ms exceeds the maximum from the factor 2^14 on, so 2^16 is large enough.
     base.saturating_mul(1 << retry.min(16)).min(MAX_BACKOFF)
 }
 
@@ -57,11 +57,13 @@ fn share(longest: Duration, jitter: u64) -> Duration {
 }
 
 /// Returns the pause of an operation without overload errors. With a time limit, the operation
-/// pauses from its third attempt on, each time longer; half of a pause is random.
+/// pauses before its third and each further attempt. A pause is random, between half of its longest
+/// duration and all of it. The longest duration is [`FIRST_PAUSE`] at first, and doubles with each
+/// pause up to [`LONGEST_PAUSE`].
 ///
 /// A server that answers each command at once with a retryable error stays selectable. Without
-/// pauses, an operation with a time limit would send commands to the server without end. An
-/// operation without a time limit has a single retry, which needs no pause.
+/// pauses, an operation with a time limit would send commands to the server without a break until
+/// its time is over. An operation without a time limit has a single retry, which needs no pause.
 fn pause_of_timed(operation: &Operation, random: &mut Random) -> Duration {
     let pauses_before = operation.attempts.checked_sub(UNPAUSED_ATTEMPTS);
     let (Some(_), Some(pauses_before)) = (operation.command.timeout, pauses_before) else {

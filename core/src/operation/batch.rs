@@ -80,8 +80,9 @@ fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
     Ok(start..end)
 }
 
-/// The maximum size of a cursor's namespace, in bytes. Each further command of the cursor sends its
-/// namespace. Servers allow 255 bytes for a database and its collection.
+/// The maximum size of a cursor's namespace, in bytes. The limit bounds the further commands of the
+/// cursor, which send the name of the collection. Servers allow 255 bytes for a database and its
+/// collection.
 pub(super) const MAX_NAMESPACE_BYTES: usize = 1024;
 
 /// The fields of a reply that describe its cursor.

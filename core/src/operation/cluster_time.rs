@@ -1,4 +1,5 @@
-//! `$clusterTime`: the newest cluster time that the client has received. Each command sends it.
+//! `$clusterTime`: the newest cluster time that the client has received. Each command sends this
+//! time, except to a standalone server.
 
 use bson::{RawDocument, RawDocumentBuf, Timestamp};
 
@@ -30,8 +31,8 @@ impl ClusterTime {
         &self.document
     }
 
-    /// True if `document` holds a later time than `known`. Allocates nothing, because most replies
-    /// have no later time.
+    /// True if `document` has a valid time that is later than `known`, or any valid time if `known`
+    /// is `None`. Allocates nothing, because most replies have no later time.
     #[must_use]
     pub fn is_newer(document: &RawDocument, known: Option<&Self>) -> bool {
         match (read(document), known) {

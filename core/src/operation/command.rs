@@ -8,23 +8,24 @@ use crate::{
 use bson::Document;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// The kind of operation that a command belongs to. It decides how a server is selected and whether
-/// a failed attempt is retried.
+/// The kind of operation that a command belongs to. The kind decides how a server is selected,
+/// whether a failed attempt is retried, and whether write errors in a reply fail the operation.
 ///
-/// Commands of every kind are retried after overload errors ([BP-2]). The descriptions below leave
-/// these retries out.
+/// Commands of every kind are retried after retryable overload errors ([BP-2]). The descriptions
+/// below are about other errors.
 ///
 /// [BP-2]: crate::requirements::retries#BP-2
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandKind {
-    /// A read. The read preference selects the server. A failed attempt is retried ([RR-5]): once,
-    /// or, with a time limit, until the time is over ([RR-18]).
+    /// A read. The read preference selects the server. With `retryReads`, the read is retried after
+    /// a retryable error ([RR-5]): once or, with a time limit, until the time is over ([RR-18]).
     ///
     /// [RR-5]: crate::requirements::retries#RR-5
     /// [RR-18]: crate::requirements::retries#RR-18
     Read,
-    /// A write whose statements each affect at most one document. It carries a transaction number
-    /// ([RW-7], [RW-8]) and is retried like a read ([RW-24]).
+    /// A write whose statements each affect at most one document. With `retryWrites`, an
+    /// acknowledged write of this kind carries a transaction number ([RW-7], [RW-8]) and is retried
+    /// as often as a read ([RW-24]), if the server supports this.
     ///
     /// [RW-7]: crate::requirements::retries#RW-7
     /// [RW-8]: crate::requirements::retries#RW-8
@@ -34,8 +35,8 @@ pub enum CommandKind {
     ///
     /// [RW-10]: crate::requirements::retries#RW-10
     Write,
-    /// A command of the application, which is not inspected. Its server is selected as for a read
-    /// ([RUN-6]), and it is not retried ([RUN-21]).
+    /// A command of the application, which the driver does not inspect. Its server is selected as
+    /// for a read ([RUN-6]), and it is not retried ([RUN-21]).
     ///
     /// [RUN-6]: crate::requirements::messages#RUN-6
     /// [RUN-21]: crate::requirements::messages#RUN-21
@@ -68,8 +69,8 @@ impl CommandKind {
     }
 }
 
-/// A command without the fields that depend on the server, the connection or the attempt: `$db`,
-/// `lsid`, `$clusterTime`, `$readPreference` and `txnNumber`.
+/// A command without the fields that each attempt adds: `maxTimeMS`, `$db`, `lsid`, `txnNumber`,
+/// the fields of the declared API version, `$clusterTime` and `$readPreference`.
 ///
 /// ```
 /// use onionskin_core::operation::{Command, CommandKind};
@@ -104,7 +105,8 @@ pub(crate) struct Target {
     pub(crate) is_awaited: bool,
 }
 
-/// Shows only the size of the body, which may hold secrets, as that of `createUser` does.
+/// Shows the size of the body instead of its content, which can be secret, such as a password in
+/// `createUser`.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
@@ -129,8 +131,8 @@ pub enum SessionUse {
     ///
     /// [RUN-28]: crate::requirements::messages#RUN-28
     Kept(SessionId),
-    /// A session that the caller gives up. The session ends with the operation, also
-    /// after an error.
+    /// A session that the caller gives up. The session ends with the operation, also after an
+    /// error.
     Last(SessionId),
     /// No session.
     None,
@@ -160,7 +162,8 @@ impl Command {
     }
 
     /// Returns a command of the kind [`CommandKind::Run`] with the elements of `document`. Fails if
-    /// `document` is empty, because the command then has no name.
+    /// `document` is empty, because the command then has no name. Also fails if a key has a zero
+    /// byte, or if `document` is nested deeper than any server accepts.
     pub fn from_document(
         document: &Document,
         database: impl Into<Arc<str>>,
@@ -175,8 +178,8 @@ impl Command {
         Ok(command)
     }
 
-    /// True for commands that servers answer before authentication and that carry no data of the
-    /// application.
+    /// True for five commands that servers answer before authentication, if the command has no
+    /// document sequence. The five commands carry no data of the application.
     pub(crate) fn is_allowed_unauthenticated(&self) -> bool {
         let name = self.name();
         let all = ["hello", "isMaster", "ping", "buildInfo", "connectionStatus"];
@@ -203,8 +206,8 @@ impl Command {
     }
 
     /// Sends `documents`, which are stored one after the other, as a document sequence for the
-    /// argument `identifier` ([MSG-11], [MSG-12]). The command fails if they do not fit into one
-    /// message.
+    /// argument `identifier` ([MSG-11], [MSG-12]). The command fails if the documents exceed the
+    /// limits that the server has for one command.
     ///
     /// [MSG-11]: crate::requirements::messages#MSG-11
     /// [MSG-12]: crate::requirements::messages#MSG-12
@@ -255,8 +258,8 @@ impl Command {
         self.pin = Some(PinUse::Borrowed(pin.0.id));
     }
 
-    /// Runs the command on this pinned connection and releases the pin afterwards, also
-    /// after an error ([LB-35]).
+    /// Runs the command on this pinned connection and releases the pin afterwards, also after an
+    /// error ([LB-35]).
     ///
     /// [LB-35]: crate::requirements::load_balancers#LB-35
     pub fn set_last_use(&mut self, pin: Pin) {
@@ -278,7 +281,7 @@ impl Command {
         }
     }
 
-    /// Returns the id of the pinned connection to run on.
+    /// Returns the id of the pin whose connection runs the command; `None` without a pin.
     pub(crate) fn pinned(&self) -> Option<PinId> {
         self.pin.as_ref().map(PinUse::id)
     }
@@ -298,8 +301,9 @@ impl Command {
     }
 
     /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-    /// retries together. Each attempt sends the remaining time as `maxTimeMS`, so the body must not
-    /// have that field.
+    /// retries together. Zero means no limit, and `None` means `timeoutMS` of the client. With a
+    /// limit, each attempt of a command other than `getMore` sends the remaining time, minus the
+    /// minimum round trip time, as `maxTimeMS`. The body must not have that field then.
     ///
     /// In a [program](super::Program) the time limit of the first command counts for all commands.
     /// Time limits of later commands are ignored.

@@ -27,7 +27,7 @@ pub(super) struct Observation {
 }
 
 impl Exchange {
-    /// True if [`poll_event`](Self::poll_event) has an event. If it is false, the shell need not
+    /// True if [`poll_event`](Self::poll_event) has an event. If there is none, the shell need not
     /// read its clock.
     #[must_use]
     pub fn has_events(&self) -> bool {
@@ -36,8 +36,8 @@ impl Exchange {
     }
 
     /// Takes the next command event of the attempt, the oldest first; `None` if there is none. Call
-    /// this after each call that begins or ends the exchange, because `now` counts as the end of
-    /// the attempt.
+    /// this directly after each call that begins or ends the exchange, because the last event takes
+    /// `now` as the end of the attempt.
     #[must_use]
     pub fn poll_event(&mut self, now: Instant) -> Option<CommandEvent> {
         let observation = self.observation.as_mut()?;
@@ -51,9 +51,10 @@ impl Exchange {
         Some(event)
     }
 
-    /// Ends the exchange, and queues its last event if command events are published. The event is
-    /// succeeded for a reply with `ok: 1` and for a request without a reply ([MSG-18]), and failed
-    /// otherwise. A second call changes nothing, so that each started command ends once.
+    /// Ends the exchange, and queues its last event if command events are published. The event is a
+    /// succeeded event if the exchange is completed, and its reply has `ok: 1` or none was expected
+    /// ([MSG-18]). Otherwise it is a failed event. A second call changes nothing, so that each
+    /// started command ends once.
     ///
     /// [MSG-18]: crate::requirements::messages#MSG-18
     pub fn end(&mut self, outcome: &Outcome) {
@@ -99,7 +100,8 @@ impl Exchange {
         let reply = match self.reply() {
             _ if is_sensitive => RawDocumentBuf::new(),
             Some(reply) => reply.to_owned(),
-            // A request without a reply succeeds once it was written (MSG-18).
+            // No reply follows a request with `moreToCome` (MSG-18). The command succeeds once its
+            // request was written.
             None => rawdoc! { "ok": 1 },
         };
         CommandEvent::Succeeded {

@@ -14,11 +14,12 @@ use crate::{
 use bson::RawDocument;
 use std::{sync::Arc, time::Duration};
 
-/// The time limit of `killCursors` for a cursor that is closed by its owner. Not an option.
+/// The time limit of `killCursors` for a cursor that is closed by its owner: 2 seconds. Not an
+/// option.
 pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 
-/// The time limit of `killCursors` for a cursor that was dropped. The command runs in the
-/// background.
+/// The time limit of `killCursors` for a cursor that was dropped: 5 seconds. The command runs in
+/// the background.
 ///
 /// The limit is longer than [`DRAIN_LIMIT`](crate::client::DRAIN_LIMIT), because a late reply may
 /// have to be drained from a pinned connection first. Without a limit, a server that hangs would
@@ -40,14 +41,15 @@ pub struct Cursor {
     collection: String,
     server: Address,
     session: Option<SessionId>,
-    /// The pin of the connection that reaches the server's cursor; `None` without a load balancer.
+    /// The pin of the connection that reaches the server's cursor; `None` without a load balancer,
+    /// and once the cursor is exhausted or ended.
     pin: Option<Pin>,
     /// True after an error of a `getMore`: no further batch is fetched.
     is_failed: bool,
     batch: Batch,
     batch_size: Option<i32>,
     max_await_time: Option<Duration>,
-    /// The time limit of the command that opened the cursor; zero means no limit.
+    /// The time limit of the command that opened the cursor; zero or `None` means no limit.
     timeout: Option<Duration>,
     /// The time by which all batches must have been fetched. The limit begins with the command that
     /// opened the cursor and covers every `getMore` (`timeoutMode` is `CURSOR_LIFETIME`).
@@ -57,7 +59,8 @@ pub struct Cursor {
 impl Cursor {
     /// Opens a cursor from the reply to the command that created it on `server`.
     ///
-    /// Fails if the reply has no `cursor` field (RUN-26).
+    /// Fails if the reply has no `cursor` field (RUN-26), if that field has no `id` or no batch, or
+    /// if its namespace is longer than [`MAX_NAMESPACE_BYTES`](super::batch::MAX_NAMESPACE_BYTES).
     pub(crate) fn open(
         reply: Reply,
         database: Arc<str>,
@@ -94,8 +97,9 @@ impl Cursor {
     }
 
     /// Opens a cursor from the reply that an exchange has received. While the cursor is open, it
-    /// keeps the session of the exchange and, behind a load balancer, its connection ([LB-32]). The
-    /// time limit of the operation continues as that of the cursor ([RUN-25], [RUN-39]).
+    /// keeps the session and, behind a load balancer, the connection of the exchange ([LB-32]). The
+    /// time limit of the operation continues as that of the cursor ([RUN-25], [RUN-39]). Fails if
+    /// there is no reply, or if the reply has no valid cursor.
     ///
     /// [LB-32]: crate::requirements::load_balancers#LB-32
     /// [RUN-25]: crate::requirements::messages#RUN-25
@@ -144,8 +148,8 @@ impl Cursor {
         }
     }
 
-    /// Sets the number of documents per batch for all further batches. `None` leaves the number to
-    /// the server.
+    /// Sets the number of documents per batch for all further batches. `None`, zero and negative
+    /// numbers leave the choice to the server.
     pub fn set_batch_size(&mut self, batch_size: Option<i32>) {
         self.batch_size = batch_size;
     }
@@ -225,8 +229,8 @@ impl Cursor {
     }
 
     /// Handles the error of a `getMore`: the cursor returns no more documents. [`end`](Self::end)
-    /// still sends `killCursors`, unless the error is a network error or shows that the server has
-    /// closed the cursor.
+    /// still sends `killCursors`, unless the error is one of the network or of TLS, or shows that
+    /// the server has closed the cursor.
     ///
     /// Behind a load balancer the cursor keeps its pin until its end, even if the connection is
     /// broken (LB-36, LB-37).
@@ -246,8 +250,9 @@ impl Cursor {
     }
 
     /// Ends the cursor. Returns the `killCursors` command to run, with the time limit
-    /// [`CLOSE_LIMIT`]; its result is ignored ([RUN-38]). If the server no longer has the cursor,
-    /// returns the session and the pin to give back as `Err`.
+    /// [`CLOSE_LIMIT`]; its result is ignored ([RUN-38]). If no command is needed, because the
+    /// cursor is exhausted, lost or ended already, returns the session and the pin to give back as
+    /// `Err`.
     ///
     /// [RUN-38]: crate::requirements::messages#RUN-38
     pub fn end(&mut self) -> Result<Command, CursorResources> {
@@ -362,8 +367,8 @@ mod tests {
 
     #[test]
     fn documents_are_read_in_place_batch_by_batch() {
-        // A cursor id other than zero means that there are more documents, and a `getMore` fetches
-        // them (MSG-22).
+        // A cursor id other than zero means that the server may have more documents. The client
+        // continues such a cursor with a `getMore` (MSG-22).
         let first = rawdoc! {
             "cursor": { "firstBatch": [{ "a": 1 }, { "a": 2 }], "id": 7_i64, "ns": "db.c.d" },
             "ok": 1,
@@ -387,7 +392,8 @@ mod tests {
 
     #[test]
     fn a_reply_without_cursor_is_an_error() {
-        // A reply without a `cursor` field is an error (RUN-26).
+        // A reply without a `cursor` field is an error (RUN-26), and so is a cursor without a
+        // batch.
         assert!(open(&rawdoc! { "ok": 1 }).is_err());
         assert!(open(&rawdoc! { "cursor": { "id": 0 }, "ok": 1 }).is_err());
     }

@@ -10,8 +10,8 @@ use std::{fmt, sync::Arc};
 /// statement of an update or a delete, because both contain documents of the application.
 pub(super) const COMMAND_OVERHEAD_BYTES: usize = 16 * 1024;
 
-/// The argument of `insert`. Its documents are stored unchanged, so each has at most
-/// `maxBsonObjectSize` bytes (MSG-8).
+/// The argument of `insert` with the documents to insert. The server stores them unchanged, so each
+/// has at most `maxBsonObjectSize` bytes (MSG-8).
 const STORED: &str = "documents";
 
 /// Documents, stored one after the other, of which each of several commands sends a part. Clones
@@ -105,7 +105,7 @@ impl Sequence {
 
     /// Chooses how many documents go into a message that already has `used_bytes`. The limits of
     /// the server are `maxWriteBatchSize` (MSG-32) and `maxMessageSizeBytes` (MSG-4). A document
-    /// larger than `maxBsonObjectSize` ends the portion before it (MSG-8).
+    /// larger than `maxBsonObjectSize` is not sent: the portion ends before that document (MSG-8).
     ///
     /// A retry sends the portion that the first attempt `sent`, because its transaction number
     /// belongs to that portion (RW-19).
@@ -141,8 +141,8 @@ impl Sequence {
 }
 
 impl Limits {
-    /// Returns how many documents fit, from the first one on. Fails if no document fits. Without
-    /// `is_split`, fails if one document does not fit.
+    /// Returns how many documents fit, from the first one on. With `is_split`, fails if the first
+    /// document does not fit; otherwise, fails unless all documents fit.
     fn fit(self, documents: &[u8], is_split: bool) -> Result<Portion, Error> {
         let mut portion = Portion::default();
         while let Some(rest) = documents.get(portion.bytes..).filter(|r| !r.is_empty()) {
@@ -159,7 +159,7 @@ impl Limits {
         Ok(portion)
     }
 
-    /// Returns an error if another document of `bytes` bytes exceeds a limit.
+    /// Returns an error if a document of `bytes` bytes, added to `portion`, exceeds a limit.
     fn exceeded(self, portion: Portion, bytes: usize) -> Option<Error> {
         let (count, used) = (portion.documents, self.used_bytes + portion.bytes);
         if bytes > self.document_bytes {

@@ -22,8 +22,8 @@ use std::{ops::Range, sync::Arc};
 /// The state of the client that an attempt uses, as of the start of the attempt.
 #[derive(Debug)]
 pub(crate) struct Context {
-    /// The newest cluster time that the client knows, to send as `$clusterTime`; `None` if there is
-    /// none to send.
+    /// The newest cluster time that the client knows, to send as `$clusterTime`; `None` if the
+    /// client knows none, and for a standalone server.
     pub(crate) cluster_time: Option<Arc<ClusterTime>>,
     /// The type of the topology, which decides about `$readPreference` together with the server's
     /// type.
@@ -32,7 +32,7 @@ pub(crate) struct Context {
     pub(crate) request_id: i32,
     /// The time by which the reply must be complete; `None` for no limit.
     pub(crate) deadline: Option<Instant>,
-    /// The API version that every command declares.
+    /// The API version that every command declares; `None` if the client declares none.
     pub(crate) server_api: Option<ServerApi>,
     /// True if command events are published for this attempt.
     pub(crate) observed: bool,
@@ -43,8 +43,9 @@ pub(crate) struct Context {
 pub enum Outcome {
     /// The reply is complete, or the request was written and no reply is expected.
     Completed,
-    /// The exchange failed: the socket failed, the bytes were not the expected reply, or the
-    /// deadline passed.
+    /// The exchange failed. For example, the request exceeded a limit of the server, the socket
+    /// failed, the bytes were not the expected reply, or
+    /// [`Action::Interrupt`](crate::client::Action::Interrupt) ended the exchange.
     Failed(Error),
     /// The caller dropped the operation before the exchange ended.
     Abandoned,
@@ -53,7 +54,8 @@ pub enum Outcome {
 /// One attempt of an operation on one connection. An exchange holds the request, the reply and the
 /// connection.
 ///
-/// The holder of an exchange moves its bytes in these steps:
+/// The holder of an exchange can first probe the connection ([`wants_probe`](Self::wants_probe)).
+/// Then the holder moves the bytes in these steps:
 ///
 /// 1. Call [`begin`](Self::begin).
 /// 2. Write [`output`](Self::output) to the socket until it is empty.
@@ -73,13 +75,14 @@ pub struct Exchange {
     /// True from [`begin`](Self::begin) until the reply is complete, or until a request without a
     /// reply is written.
     pub(crate) is_under_way: bool,
-    /// True if the connection was idle long enough to be probed before its use.
+    /// True while the connection, which was idle for a time, has to be probed before its use.
     pub(crate) needs_probe: bool,
     /// The number of bytes that the probe has read so far.
     pub(crate) probed_bytes: usize,
     /// The pins that were made from this exchange.
     pub(crate) pinned: Vec<PinHolder>,
-    /// The command events of the attempt; `None` if no command events are published.
+    /// The command events of the attempt; `None` before the request is framed, and if no command
+    /// events are published.
     pub(super) observation: Option<Box<Observation>>,
     /// The position of the reply in the connection's buffer; `None` before the reply is complete
     /// and after it was taken.
@@ -148,7 +151,7 @@ impl Exchange {
     }
 
     /// True if the exchange is a preliminary ping. The reply is then not that of the operation and
-    /// must not be decoded. The operation gets another exchange afterwards.
+    /// must not be decoded. The operation runs in a later exchange.
     #[must_use]
     pub fn is_preliminary(&self) -> bool {
         self.operation.after_ping.is_some()
@@ -170,8 +173,8 @@ impl Exchange {
     ///
     /// A command with a deadline, except `getMore`, carries `maxTimeMS`: the remaining time minus
     /// the minimum round trip time of the server ([SEL-59]). If nothing remains, the call fails and
-    /// nothing is sent. The reply would come too late, and the caller could not know whether a
-    /// write took effect.
+    /// nothing is sent: the reply would come too late, and the caller could not know whether a
+    /// write took effect. The call also fails if the request exceeds a limit of the server.
     ///
     /// [SEL-59]: crate::requirements::server_selection#SEL-59
     pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
@@ -184,8 +187,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Returns the documents that the command sends; `None` before the request is framed, and for a
-    /// command without a document sequence.
+    /// Returns the documents that the command sends; `None` before its first attempt is framed, and
+    /// for a command without a document sequence.
     #[must_use]
     pub fn portion(&self) -> Option<Portion> {
         self.operation.portion
@@ -250,7 +253,8 @@ impl Exchange {
         self.connection.transport.body(place)
     }
 
-    /// Moves the reply out of the exchange with its buffer, without copying.
+    /// Moves the reply out of the exchange with its buffer; `None` before the reply is complete and
+    /// after it was taken. The reply is copied only if more bytes follow it.
     pub fn take_reply(&mut self) -> Option<Reply> {
         let place = self.reply.take()?;
         let (bytes, frame) = self.connection.transport.take_frame(place.length);
@@ -264,7 +268,9 @@ impl Exchange {
         assessment.is_none_or(|assessment| assessment.result.is_ok())
     }
 
-    /// Returns the error that the reply holds, if any. `Ok` also before the reply is complete.
+    /// Fails with the error of the reply if the reply fails the command: it has no `ok: 1`, or it
+    /// has write errors or a write concern error and the command is a write. Returns `Ok` for any
+    /// other reply, and before the reply is complete.
     pub fn outcome(&self) -> Result<(), Error> {
         match &self.assessment {
             Some(Assessment {

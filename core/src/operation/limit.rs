@@ -51,7 +51,8 @@ impl Operation {
             };
             return Err(Error::timeout(Wait::CheckOut, message));
         }
-        // `maxTimeMS: 0` would mean no limit. Servers refuse a value that is not an `i32`.
+        // `maxTimeMS: 0` would mean no limit. Servers refuse a value that is not an `i32`, so a
+        // larger value is not sent.
         let millis = (left - trip).as_millis().max(1);
         let takes_limit = !self.is_get_more();
         self.max_time_ms = i32::try_from(millis).ok().filter(|_| takes_limit);

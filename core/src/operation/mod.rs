@@ -3,10 +3,10 @@
 //! An operation that an application calls is a [`Program`] of one or more commands. All commands of
 //! a program share an [`OperationId`] and a time limit.
 //!
-//! A [`Command`] is a request without the fields that depend on the server or the connection. The
+//! A [`Command`] is a request without the fields that each attempt adds. The
 //! client selects a server, checks out a connection and returns both with the command as an
 //! [`Exchange`]. The shell moves the bytes of the exchange until the reply is complete, then gives
-//! the exchange back to the client. `retry.rs` alone decides what follows a failed attempt.
+//! the exchange back to the client. `retry.rs` alone decides whether a failed attempt is retried.
 
 mod assess;
 mod backoff;
@@ -73,14 +73,17 @@ pub(crate) struct Operation {
     /// True if server selection used the read preference `primary` instead of the command's own
     /// (SEL-34).
     pub(crate) is_for_primary: bool,
-    /// The documents that the first attempt framed. Retries send the same documents.
+    /// The documents that the first attempt framed; `None` before, and without a document sequence.
+    /// Retries send the same documents.
     pub(crate) portion: Option<Portion>,
     /// The `maxTimeMS` of the current attempt, in milliseconds; `None` if the attempt sends none.
     pub(crate) max_time_ms: Option<i32>,
     /// The time at which server selection began for the current attempt; `None` before the first
     /// attempt and between two attempts.
     pub(crate) selection_began: Option<Instant>,
-    /// The number of attempts so far, failed check-outs included.
+    /// The number of attempts so far, failed check-outs included. An attempt counts from the start
+    /// of its check-out. It does not count if its connection is lost or withdrawn before the
+    /// exchange begins.
     pub(crate) attempts: u32,
     /// The number of attempts that failed since the operation last waited or had a connection.
     pub(crate) attempts_without_wait: u32,
@@ -95,7 +98,7 @@ pub(crate) struct Operation {
     pub(crate) session: Option<SessionId>,
     /// True if the session ends with the operation; false if its caller keeps it, as a cursor does.
     pub(crate) ends_session: bool,
-    /// The session id that the current attempt sends as `lsid`.
+    /// The session id that the current attempt sends as `lsid`; `None` if the attempt sends none.
     pub(crate) lsid: Option<[u8; 16]>,
     /// The transaction number of a retryable write. It is taken once and kept for retries (RW-19).
     pub(crate) txn_number: Option<i64>,
@@ -105,12 +108,12 @@ pub(crate) struct Operation {
     /// The error of an earlier attempt, to raise if a retry sends no request or its error proves no
     /// attempt (RR-15, RR-19, RW-26).
     pub(crate) kept_error: Option<Error>,
-    /// `Sdam::scans_begun_before` at the start of the selection. With `serverSelectionTryOnce`, the
-    /// selection fails once more scans than this number are complete. `None` unless the client
-    /// scans.
+    /// The value of `Sdam::scans_begun_before` at the start of the selection. With
+    /// `serverSelectionTryOnce`, the selection fails if no server suits although more scans than
+    /// this number are complete. `None` while no selection of the operation waits for a scan.
     pub(crate) scans_before: Option<u64>,
-    /// The answer of the application's server selector; `None` before the answer, and once a
-    /// selection has used it.
+    /// The answer of the application's server selector for the next selection; `None` if there is
+    /// no answer.
     pub(crate) selector_answer: Option<SelectorAnswer>,
     /// The operation that uses the connection next, if this operation is a preliminary ping
     /// (SEL-72).

@@ -22,7 +22,7 @@ pub struct Pin(pub(crate) PinHolder);
 /// pin that another holder has on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PinId {
-    /// The client that made the pin, and to which the other ids belong.
+    /// The id of the client that made the pin. The other fields are valid for this client only.
     pub(crate) client: TopologyId,
     pub(crate) socket: SocketId,
     /// The `requestID` of the exchange that made the pin, and how many pins that exchange made
@@ -59,7 +59,8 @@ impl PinUse {
 impl Exchange {
     /// Pins the connection for a cursor or a transaction, so that it stays checked out after the
     /// exchange is given back ([LB-31], [LB-32]). Returns `None` without a load balancer, because
-    /// then every connection of the pool leads to the same server.
+    /// then every connection of the pool leads to the same server. Also returns `None` for a
+    /// preliminary ping.
     ///
     /// A connection can have several pins, such as those of a transaction and of cursors that were
     /// opened in it ([LB-42]). The connection is checked in when all pins are released. A command
@@ -95,8 +96,8 @@ impl Exchange {
     }
 }
 
-/// The pin of a session's transaction. The pin is released where a sharded transaction unpins its
-/// server ([LB-39], [LB-40]).
+/// The pin of a session's transaction. The pin is released at the same steps at which a sharded
+/// transaction unpins its server ([LB-39], [LB-40]).
 ///
 /// ```
 /// use onionskin_core::operation::{TransactionPin, TransactionStep};
@@ -138,15 +139,17 @@ impl TransactionPin {
         }
     }
 
-    /// Runs a command of the transaction on its pinned connection, if there is one.
+    /// Sets the pinned connection of the transaction on `command`; changes nothing if there is
+    /// none.
     pub fn apply(&self, command: &mut Command) {
         if let Some(pin) = &self.0 {
             command.set_pin(pin);
         }
     }
 
-    /// Returns the pin to release now, before anything else happens in the session. After a
-    /// successful commit the pin is kept, because the commit may be repeated.
+    /// Returns the pin to release after `step`, before anything else happens in the session; `None`
+    /// if there is no pin or it is kept. `result` is that of the step. After a successful commit
+    /// the pin is kept, because the commit may be repeated.
     #[must_use = "what is given up goes back to the client"]
     pub fn after(&mut self, step: TransactionStep, result: Result<(), &Error>) -> Option<Pin> {
         let failed_with = |label| result.is_err_and(|error| error.has_label(&label));

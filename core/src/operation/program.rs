@@ -11,10 +11,10 @@ use std::{sync::Arc, time::Duration};
 /// An operation of one or more commands. A program returns a command, takes its reply or its error,
 /// and then returns the next command or the result.
 ///
-/// A program does no I/O. A shell runs it with a [`Runner`], one command at
-/// a time. Each command has its own server selection, check-out, session, transaction number and
-/// retries. All commands share one operation id and one time limit ([`Span`]), which the first
-/// command sets. The message of a command is framed once its connection is checked out.
+/// A program does no I/O. A shell runs it with a [`Runner`], one command at a time. Each command
+/// has its own retries and, unless it names its server, pin or session, its own server selection,
+/// check-out and session. All commands share one operation id and one time limit ([`Span`]), which
+/// the first command sets. The message of a command is framed once its connection is checked out.
 ///
 /// ```
 /// use onionskin_core::{
@@ -69,8 +69,9 @@ pub trait Program {
         Step::Done(Err(error))
     }
 
-    /// Gives the program up. Called once, when the owner drops the program, at its end or before.
-    /// Returns what remains to be done in the background. By default nothing remains.
+    /// Gives the program up. Called once, when the owner drops the program, whether or not the
+    /// program has ended. Returns what remains to be done in the background. By default nothing
+    /// remains.
     fn abandon(&mut self) -> Abandoned {
         Abandoned::Nothing
     }
@@ -122,8 +123,8 @@ struct Bounds {
 }
 
 impl Span {
-    /// Sets the time limit of the earlier commands on `command`, and returns their operation id.
-    /// Returns `None` for the first command and changes nothing.
+    /// Sets the time limit of the first command on a later `command`, and returns their operation
+    /// id. For the first command, changes nothing and returns `None`.
     pub(crate) fn apply(&self, command: &mut Command) -> Option<OperationId> {
         let bounds = self.0.as_ref()?;
         command.timeout = bounds.timeout;
@@ -260,7 +261,7 @@ impl<P: Program> Runner<P> {
         self.span.end(now, failure)
     }
 
-    /// True if [`poll_event`](Self::poll_event) has an event. If it is false, the caller need not
+    /// True if [`poll_event`](Self::poll_event) has an event. If there is none, the caller need not
     /// read the clock.
     #[must_use]
     pub fn has_event(&self) -> bool {
@@ -281,7 +282,7 @@ impl<P: Program> Runner<P> {
         self.program.abandon()
     }
 
-    /// Returns what the commands of the program share.
+    /// Returns the operation id and the time limit that the commands of the program share.
     pub fn span(&mut self) -> &mut Span {
         &mut self.span
     }
@@ -343,7 +344,8 @@ impl<D: Decode> Program for Single<D> {
     }
 
     fn abandon(&mut self) -> Abandoned {
-        // The common case: the command was started.
+        // In the common case the command was started. This check then avoids the move of a large
+        // value.
         if self.command.is_none() {
             return Abandoned::Nothing;
         }

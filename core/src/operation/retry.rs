@@ -19,20 +19,23 @@ use crate::{
 /// retried until its time is over.
 const MAX_ATTEMPTS: u32 = 2;
 
-/// The number of attempts in a row that may fail without a wait. An operation waits for a reply, a
-/// connection, or a change of the topology. A check-out from a cleared pool fails at once, so an
-/// operation with a time limit could otherwise be retried without end at one instant.
+/// The number of attempts in a row that may fail without a wait. An operation waits for a reply,
+/// for a connection, for a server, or for the end of a pause. A check-out from a cleared pool fails
+/// at once, so an operation with a time limit could otherwise be retried without end at one
+/// instant.
 const MAX_ATTEMPTS_WITHOUT_WAIT: u32 = 3;
 
-/// The code of `IllegalOperation`, with which a storage engine without retryable writes replies.
+/// The code of `IllegalOperation`, with which a server refuses a transaction number if its storage
+/// engine does not support retryable writes.
 const ILLEGAL_OPERATION: i32 = 20;
 
-/// The text that replaces the message of the server, which gives no advice (RW-4).
+/// The text that replaces the message of a server without retryable writes, because that message
+/// gives no advice (RW-4).
 const NO_RETRYABLE_WRITES: &str = "This MongoDB deployment does not support retryable writes. \
                                    Please add retryWrites=false to your connection string.";
 
-/// The codes after which a read (RR-2) or a retryable write (RW-16) is retried. Reads have 134 as
-/// well.
+/// The codes after which a read is retried (RR-2), and so is a retryable write if its server is
+/// older than 4.4 (RW-16). A read is also retried after code 134.
 const RETRYABLE_CODES: [i32; 12] = [
     6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436,
 ];
@@ -61,7 +64,7 @@ pub(crate) enum AfterFailure {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FailedAttempt<'a> {
     /// The connection of the attempt, on which part of the request may have been sent; `None` if
-    /// the check-out failed.
+    /// the check-out failed or the operation could not run on the connection.
     pub(crate) facts: Option<&'a ConnectionFacts>,
     /// The current type of the topology.
     pub(crate) topology_type: TopologyType,
@@ -134,8 +137,8 @@ impl RetryPolicy {
     ///
     /// The type is from the hello of the connection. It can differ from the type that server
     /// selection used: a primary can step down while the connection is made, and its hello then
-    /// reports a secondary. Such a server refuses the write, and only a write with a
-    /// transaction number can be retried.
+    /// reports a secondary. Such a server refuses the write, and only a write with a transaction
+    /// number can be retried.
     pub(crate) fn wants_txn_number(self, kind: CommandKind, server: ServerType) -> bool {
         self.writes
             && kind == CommandKind::RetryableWrite
@@ -146,7 +149,7 @@ impl RetryPolicy {
     }
 
     /// Adds the label `RetryableWriteError` where the driver must add it (RW-14, RW-16). `facts`
-    /// are those of the connection; `None` if the check-out failed.
+    /// are those of the connection; `None` if the attempt had none.
     fn label(self, operation: &Operation, error: Error, facts: Option<&ConnectionFacts>) -> Error {
         let eligible = match facts {
             Some(_) => operation.txn_number.is_some(),
@@ -184,7 +187,7 @@ impl RetryPolicy {
     }
 
     /// True if the operation may be retried after `error`, which has its labels already.
-    /// `had_connection` is false if the check-out failed. If it is true, part of the request may
+    /// `had_connection` is true if the attempt had an exchange, so that part of the request may
     /// have been sent.
     fn may_retry(self, operation: &Operation, error: &Error, had_connection: bool) -> bool {
         if self.has_no_attempt_left(operation) {
@@ -194,7 +197,7 @@ impl RetryPolicy {
             return self.may_retry_overload(operation.command.kind);
         }
         // A retry would need another connection, which can lead to another service. The pin must be
-        // released first, and its owner decides about that (LB-39).
+        // released first, which only its holder decides (LB-39).
         if operation.command.pin.is_some() {
             return false;
         }
@@ -216,12 +219,13 @@ impl RetryPolicy {
         }
     }
 
-    /// True if commands of this kind are retried after a retryable overload error: reads with
-    /// `retryReads`, writes with `retryWrites`, and `run_command` with both (BP-2, BP-3).
+    /// True if commands of this kind are retried after a retryable overload error: reads, `getMore`
+    /// and `killCursors` with `retryReads`, writes with `retryWrites`, and `run_command` with both
+    /// (BP-2, BP-3).
     ///
-    /// The labels guarantee that the server did nothing, so a retry needs neither a transaction
-    /// number nor an acknowledgement. A pinned command is retried on its connection, which is
-    /// intact after the reply of the server.
+    /// The two labels of such an error guarantee that the server did nothing, so a retry needs
+    /// neither a transaction number nor an acknowledgement. A pinned command is retried on its
+    /// connection, which is intact after the reply of the server.
     const fn may_retry_overload(self, kind: CommandKind) -> bool {
         match kind {
             CommandKind::Read | CommandKind::CursorFollowUp => self.reads,
@@ -232,9 +236,10 @@ impl RetryPolicy {
         }
     }
 
-    /// True if the operation has used all of its attempts. After an overload error, there are
-    /// `maxAdaptiveRetries` and one (BP-8). Otherwise there are two, or with a time limit as many
-    /// as fit (RR-18, RW-24). `timeoutMS=0` counts as a time limit here.
+    /// True if the operation has used all of its attempts. After an overload error, it has
+    /// `maxAdaptiveRetries` + 1 attempts (BP-8). Otherwise it has two, or with a time limit as many
+    /// as fit (RR-18, RW-24). `timeoutMS=0` counts as a time limit here. Also true after
+    /// [`MAX_ATTEMPTS_WITHOUT_WAIT`] attempts in a row without a wait.
     fn has_no_attempt_left(self, operation: &Operation) -> bool {
         let is_spent = if operation.was_overloaded {
             operation.attempts > self.max_adaptive
@@ -245,9 +250,9 @@ impl RetryPolicy {
     }
 
     /// Returns the server that the next attempt avoids if others suit. On a sharded cluster, a
-    /// retry avoids the server that failed (RR-13, RW-23). Elsewhere, it does so only after an
-    /// overload error and with `enableOverloadRetargeting` (RR-14, BP-9). The server of a cleared
-    /// pool is not avoided (RR-21).
+    /// retry avoids the server that failed (RR-13, RW-23). With other topologies, a retry avoids
+    /// that server only after an overload error and with `enableOverloadRetargeting` (RR-14, BP-9).
+    /// The server of a cleared pool is not avoided (RR-21).
     fn avoided(self, error: &Error, topology_type: TopologyType) -> Option<&Address> {
         let is_avoided = match error.kind() {
             ErrorKind::PoolCleared { .. } => false,
@@ -286,9 +291,9 @@ fn reworded(operation: &Operation, error: Error) -> Error {
 /// Returns the error to raise when the operation ends with `last` at `now`. `is_cut_short` is true
 /// if the operation would be retried with more time.
 ///
-/// An operation that ends because its time is over raises a timeout whose source is the error
-/// before, as the specification of client-side operations timeout demands. Otherwise
-/// [`error_to_raise`] decides.
+/// If the operation ends because its time is over, the error is a timeout. Its source is the error
+/// of an attempt that failed before, if there is one, as the specification of client-side
+/// operations timeout demands. Otherwise [`error_to_raise`] decides.
 pub(crate) fn error_at_end(
     operation: &mut Operation,
     now: Instant,
@@ -333,8 +338,8 @@ fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
 /// server, or the first error if none does (RR-19, RW-26).
 fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Error {
     match kept {
-        // The retry was not sent because it exceeds a limit. The error before does not explain
-        // that, so it becomes the source.
+        // The retry was not sent because it exceeds a limit. The error of the earlier attempt does
+        // not explain that, so it becomes the source.
         Some(kept) if matches!(last.kind(), ErrorKind::Limit { .. }) => {
             last.with_labels(kept.labels()).with_cause(kept)
         }
@@ -343,9 +348,9 @@ fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Er
     }
 }
 
-/// True if the error comes from the server or the network. An error with the label
-/// `NoWritesPerformed` proves no attempt of a write, and `run_command` counts as a write (BP-11).
-/// For a read the label has no meaning (RR-19).
+/// True if the error comes from the server or the network, or if the pool interrupted the
+/// connection in use. An error with the label `NoWritesPerformed` proves no attempt of a write, and
+/// `run_command` counts as a write (BP-11). For a read the label has no meaning (RR-19).
 fn proves_attempt(kind: CommandKind, error: &Error) -> bool {
     let is_read = matches!(kind, CommandKind::Read | CommandKind::CursorFollowUp);
     let comes_from_server = matches!(

@@ -26,7 +26,8 @@ pub(super) fn is_sensitive(name: &str, command: &RawDocument) -> bool {
             && matches!(command.get("speculativeAuthenticate"), Ok(Some(_)))
 }
 
-/// Returns the error without the message and the reply document of the server.
+/// Returns the error of a command without the message and the reply document of the server. Errors
+/// of other kinds are returned unchanged.
 pub(super) fn without_server_text(error: &Error) -> Error {
     let ErrorKind::Command(fault) = error.kind() else {
         return error.clone();

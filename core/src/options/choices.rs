@@ -6,25 +6,27 @@ use super::Secret;
 /// specifications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Monitoring {
-    /// Multi-threaded or asynchronous: each server has a monitor that checks it in the background.
+    /// Multi-threaded or asynchronous: each server has a monitor, which checks the server in the
+    /// background. A load balancer has none.
     #[default]
     Background,
-    /// Single-threaded: the client checks servers only while an operation needs it, one server
-    /// after the other ([MON-24]). Such a pass over all servers is a scan.
+    /// Single-threaded: the client checks servers only as a part of operations, one server after
+    /// the other ([MON-24]). One pass over all servers is called a scan.
     ///
     /// [MON-24]: crate::requirements::monitoring#MON-24
     Scanning,
 }
 
-/// How monitors learn of changes (`serverMonitoringMode`).
+/// How monitors learn of changes of their servers (`serverMonitoringMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MonitoringMode {
     /// Polls in function-as-a-service environments, and streams elsewhere.
     #[default]
     Auto,
-    /// Streams: the server answers a check when its state changes, or after the heartbeat interval.
+    /// Streams: the server replies to a check when its state changes, or after
+    /// `heartbeatFrequencyMS`. A server that does not support this is polled.
     Stream,
-    /// Polls: the monitor sends a check at each heartbeat interval.
+    /// Polls: the monitor sends a check `heartbeatFrequencyMS` after the end of the last one.
     Poll,
 }
 

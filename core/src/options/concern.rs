@@ -32,15 +32,15 @@ impl ReadConcern {
 /// The members of a replica set that must acknowledge a write (`w`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acknowledgment {
-    /// This many members. With 0 the server sends no reply.
+    /// The number of members. With 0 the server sends no reply to the write.
     Members(u32),
     /// The majority of members (`majority`), or a mode that the configuration of the replica set
     /// defines.
     Mode(String),
 }
 
-/// A write concern: what the server must do before it acknowledges a write. The default sends
-/// nothing and leaves the choice to the server.
+/// A write concern: what the server must do before it acknowledges a write. With the default,
+/// commands carry no write concern, and the server decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteConcern {
@@ -49,7 +49,7 @@ pub struct WriteConcern {
     /// True if the write must be in the journal on disk first (`journal`). Default: none, the
     /// server's choice.
     pub journal: Option<bool>,
-    /// The time limit for the acknowledgment (`wTimeoutMS`). Default, and the meaning of zero: no
+    /// The time limit for the acknowledgment (`wTimeoutMS`). Default: none. `None` and zero mean no
     /// limit.
     pub timeout: Option<Duration>,
 }

@@ -53,8 +53,8 @@ impl Mechanism {
         }
     }
 
-    /// True if this version of the driver can authenticate with this mechanism. With another
-    /// mechanism, the creation of a client fails.
+    /// True if this version of the driver can authenticate with this mechanism. The creation of a
+    /// client fails with a mechanism for which this is false.
     #[must_use]
     pub const fn is_available(self) -> bool {
         match self {
@@ -93,8 +93,9 @@ pub struct Credential {
     pub username: Option<String>,
     /// The password, as the application gave it.
     pub password: Option<Secret>,
-    /// The authentication database (`authSource`). Default in a connection string without a
-    /// mechanism, or with SCRAM: its database, else `admin`.
+    /// The authentication database (`authSource`). Default in a connection string: without a
+    /// mechanism and with SCRAM, the database of the string, else `admin`. With `PLAIN`, that
+    /// database, else `$external`. With the other mechanisms, `$external`.
     pub source: String,
     /// The mechanism. `None` means SCRAM-SHA-256 if the server supports it for the user, else
     /// SCRAM-SHA-1.

@@ -125,8 +125,8 @@ impl Credential {
         let name = self.mechanism.map_or("SCRAM", Mechanism::name);
         let username = self.username.as_deref().unwrap_or_default();
         match rules.username {
-            // A name is required even if the string has an `@` but nothing before it (AUTH-2,
-            // AUTH-5, AUTH-9).
+            // An empty user name, as in `mongodb://@host`, is an error too (AUTH-2, AUTH-5,
+            // AUTH-9).
             Presence::Required if username.is_empty() => {
                 let message = format!("{name} needs a user name; give one before the @");
                 return Err(invalid("username", message));
@@ -196,8 +196,8 @@ impl Credential {
     }
 
     /// Checks that exactly one source of tokens is given: an environment or one callback (AUTH-104
-    /// to AUTH-106). An environment may also require `TOKEN_RESOURCE` or refuse a user name
-    /// (AUTH-109).
+    /// to AUTH-106). The environments `azure` and `gcp` require `TOKEN_RESOURCE`, which the others
+    /// refuse. The environment `test` refuses a user name (AUTH-109).
     fn check_oidc(&self) -> Result<(), Error> {
         let refuse = |message| Err(invalid("authMechanismProperties", message));
         let machine = self.property("OIDC_CALLBACK").is_some();

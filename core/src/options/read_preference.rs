@@ -3,7 +3,8 @@
 use crate::{description::Tags, error::Error, error::ErrorKind};
 use std::{fmt, time::Duration};
 
-/// The mode of a read preference: which types of members may serve a read ([SEL-12]).
+/// The mode of a read preference: which types of members may serve a read ([SEL-12]). A member is
+/// eligible if the tag sets and the maximum staleness permit its use.
 ///
 /// [SEL-12]: crate::requirements::server_selection#SEL-12
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,13 +12,13 @@ pub enum ReadMode {
     /// Only the primary.
     #[default]
     Primary,
-    /// The primary if there is one, else a secondary.
+    /// The primary if there is one, else an eligible secondary.
     PrimaryPreferred,
-    /// Only secondaries.
+    /// Only eligible secondaries.
     Secondary,
     /// An eligible secondary if there is one, else the primary.
     SecondaryPreferred,
-    /// The primary or a secondary, without preference for either.
+    /// Any eligible member, primary or secondary, without preference for either.
     Nearest,
 }
 
@@ -86,8 +87,9 @@ impl ReadPreference {
         }
     }
 
-    /// Limits the choice to members with certain tags. The first tag set that matches a candidate
-    /// decides, and an empty tag set matches every member ([SEL-21]).
+    /// Limits the choice to members with certain tags. The tags of the primary count only with mode
+    /// nearest. The first tag set that matches a candidate decides, and an empty tag set matches
+    /// every member ([SEL-21]).
     ///
     /// Fails with mode primary if a tag set is not empty ([SEL-14]).
     ///

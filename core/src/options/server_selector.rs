@@ -8,9 +8,10 @@ type Callback = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 
 /// A callback that removes unwanted servers during server selection ([SEL-10]).
 ///
-/// The callback runs in each server selection, with the servers that suit the operation. The
-/// latency window and the choice by load follow. Servers that the callback adds are ignored. If no
-/// server is left, the operation waits, as if no server suited.
+/// The callback runs in each server selection that finds suitable servers, and gets the list of
+/// these servers. Then the driver applies the latency window and selects one of the servers that
+/// are left. Servers that the callback adds are ignored. If no server is left, the operation waits,
+/// as if no server suited.
 ///
 /// The callback runs in the task of the operation and delays only that operation. The callback may
 /// call the client. If the callback panics, the operation fails.

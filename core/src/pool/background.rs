@@ -4,17 +4,18 @@ use super::{ConnectionId, ConnectionState, Pool, PoolState};
 use crate::{arena::Slot, event::CloseReason, time::Instant};
 use std::time::Duration;
 
-/// The time for which population pauses after a connection could not be established, or was closed
-/// by its peer while unused.
+/// The time for which a pool creates no connection for `minPoolSize` after a connection could not
+/// be established, or broke while it was available or draining.
 ///
-/// Without this pause a server that refuses connections, but does not become `Unknown` for it
-/// ([CMAP-44]), would get connection attempts as fast as the network allows.
+/// Without this pause a server that refuses connections, but does not become `Unknown` because
+/// these errors mean overload ([CMAP-44]), would get connection attempts as fast as the network
+/// allows.
 ///
 /// [CMAP-44]: crate::requirements::pool#CMAP-44
 pub const POPULATION_PAUSE: Duration = Duration::from_secs(1);
 
-/// The smallest step of time. A connection is idle only when it was unused for longer than the
-/// limit.
+/// The smallest step of time. A connection is idle one step after its limit, because it must have
+/// been unused for longer than the limit (CMAP-26).
 const TICK: Duration = Duration::from_nanos(1);
 
 impl<C> Pool<C> {
@@ -29,8 +30,9 @@ impl<C> Pool<C> {
         if self.state == PoolState::Closed {
             return;
         }
-        // A paused pool closes perished connections too (CMAP-111). The list begins with the oldest
-        // connections, and connections from before a clear are older than those after it.
+        // A paused pool closes perished connections too (CMAP-111). The list begins with the
+        // connections that became available first. These become idle first, and after a clear of
+        // the whole pool the stale ones come before later ones.
         while let Some(slot) = self.available.first()
             && let Some(reason) = self.perished(now, slot)
         {
@@ -66,14 +68,15 @@ impl<C> Pool<C> {
         (expiry <= now).then_some(CloseReason::Idle)
     }
 
-    /// Returns the time at which the oldest available connection becomes idle.
+    /// Returns the time at which the first connection in the list of available connections becomes
+    /// idle; `None` for an empty list, and without a limit.
     pub(super) fn next_idle(&self) -> Option<Instant> {
         self.available
             .first()
             .and_then(|slot| self.idle_expiry(slot))
     }
 
-    /// Schedules the next background run if connections for `minPoolSize` are missing.
+    /// Schedules the next background run if a connection for `minPoolSize` has to be created.
     pub(super) fn schedule(&mut self, now: Instant) {
         if self.background.is_none() && self.wants_population() {
             self.background = Some(now.max(self.populate_from));
@@ -84,7 +87,8 @@ impl<C> Pool<C> {
         self.populate_from = self.populate_from.max(now + POPULATION_PAUSE);
     }
 
-    /// True if a connection for `minPoolSize` may be created now (CMAP-67 to CMAP-69).
+    /// True if a connection for `minPoolSize` is missing and can be created (CMAP-67 to CMAP-69).
+    /// The pause after a failure is not considered.
     fn wants_population(&self) -> bool {
         self.connections.len() < self.options.min_size
             && self.state == PoolState::Ready
@@ -92,7 +96,7 @@ impl<C> Pool<C> {
             && self.has_room()
     }
 
-    /// Returns the time at which an available connection becomes idle.
+    /// Returns the time at which an available connection becomes idle; `None` without a limit.
     fn idle_expiry(&self, slot: Slot) -> Option<Instant> {
         let limit = self.options.max_idle.filter(|limit| !limit.is_zero())?;
         match self.connections.get(slot).state {

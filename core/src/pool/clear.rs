@@ -1,4 +1,5 @@
-//! Clear and close, which end the use of all connections of a pool.
+//! Clear and close of a pool. Both end the use of all present connections, at check in at the
+//! latest.
 
 use super::{Action, ConnectionId, ConnectionState, Pool, PoolState};
 use crate::{
@@ -8,11 +9,12 @@ use crate::{
 };
 
 impl<C> Pool<C> {
-    /// Clears the pool because of `cause`, an error that makes the server unusable. All connections
-    /// become stale, waiting requests fail, and the pool is paused ([CMAP-90] to [CMAP-93]).
+    /// Clears the pool because of `cause`, for example an error that makes the server unusable. All
+    /// connections become stale, the requests in the queue fail, and the pool is paused ([CMAP-90]
+    /// to [CMAP-93]). Does nothing if the pool is closed.
     ///
-    /// With `interrupt`, pending connections are closed, and operations on connections in use are
-    /// interrupted ([CMAP-94]).
+    /// With `interrupt`, pending connections are closed and their requests fail, and operations on
+    /// connections in use are interrupted ([CMAP-94]).
     ///
     /// [CMAP-90]: crate::requirements::pool#CMAP-90
     /// [CMAP-93]: crate::requirements::pool#CMAP-93
@@ -38,15 +40,16 @@ impl<C> Pool<C> {
         }
         let error = self.cleared_error();
         self.fail_queue(now, CheckOutFailure::ConnectionError, &error);
-        // Available and draining connections are stale now. The next background run closes them
-        // (CMAP-108).
+        // Available and draining connections are stale now. A background run is due now and closes
+        // them (CMAP-108).
         let is_due = self.note_stale_draining() || !self.available.is_empty();
         self.background = is_due.then_some(now);
         self.settle(now);
     }
 
-    /// Closes the pool for good, because the client is closed or the server has left the topology
-    /// ([CMAP-55]). Connections in use are closed at check in ([CMAP-56]).
+    /// Closes the pool for good, for example because the client is closed or the server has left
+    /// the topology ([CMAP-55]). All requests fail. Connections in use are closed at check in
+    /// ([CMAP-56]), all others now.
     ///
     /// [CMAP-55]: crate::requirements::pool#CMAP-55
     /// [CMAP-56]: crate::requirements::pool#CMAP-56
@@ -83,8 +86,8 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// Closes pending connections (CMAP-98) and interrupts connections in use. All of them are from
-    /// before this clear (CMAP-96).
+    /// Closes pending connections (CMAP-98) and interrupts connections in use. All of them were
+    /// created before this clear (CMAP-96).
     fn interrupt_all(&mut self, now: Instant) {
         for connection in
             self.connections_in(|state| matches!(state, ConnectionState::Pending { .. }))
@@ -121,8 +124,9 @@ impl<C> Pool<C> {
     /// Returns the error of a checked-out connection that a clear interrupted, `None` for other
     /// connections.
     ///
-    /// `Action::Interrupt` reports the interruption once. The owner of the connection may miss it
-    /// while an exchange ends, and calls this function before it uses the connection again.
+    /// `Action::Interrupt` reports the interruption once. The owner of the connection can miss this
+    /// action while an exchange ends. So the owner calls this function before the connection is
+    /// used again.
     #[must_use]
     pub fn interruption_of(&self, connection: ConnectionId) -> Option<Error> {
         let slot = self.find(connection)?;
@@ -140,7 +144,8 @@ impl<C> Pool<C> {
         Error::new(ErrorKind::Interrupted { message }).with_server(&self.address)
     }
 
-    /// Returns the connections whose state is `wanted`, the oldest first.
+    /// Returns the connections for whose state `wanted` returns true, in the order of their
+    /// numbers.
     pub(super) fn connections_in(
         &self,
         wanted: impl Fn(&ConnectionState<C>) -> bool,

@@ -1,9 +1,9 @@
 //! Draining: connections that were checked in while a reply was outstanding.
 //!
 //! An operation may end before its reply arrives, at its time limit or because its caller drops it.
-//! Its connection is not closed. The late reply is dropped when it arrives, and the connection is
-//! available again. If such connections were closed, a slow server would get a new connection for
-//! each operation that ends early.
+//! Its connection can then be checked in with `Condition::ReplyDue` and not closed. The late reply
+//! is dropped when it arrives, and the connection is available again. If such connections were
+//! closed, a slow server would get a new connection for each operation that ends early.
 //!
 //! This differs from the text of CMAP-27, which rules out further use of a connection after a
 //! timeout of the driver. A draining connection counts towards `maxPoolSize` (CMAP-42) and is not

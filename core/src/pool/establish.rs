@@ -11,11 +11,12 @@ use crate::{
 impl<C> Pool<C> {
     /// Marks a pending connection as established and authenticated ([CMAP-61]).
     ///
-    /// The connection is granted, with `content`, to the request that it was created for. If that
-    /// request has ended, the connection becomes available and serves the head of the queue.
+    /// The connection is granted, with `content`, to the request that it was created for. If it was
+    /// created for `minPoolSize`, or if that request has ended, the connection becomes available
+    /// and serves the head of the queue.
     ///
-    /// A connection that has become stale is closed. Its request fails, or waits again behind a
-    /// load balancer.
+    /// A connection that has become stale is closed. Its request fails; behind a load balancer, the
+    /// request waits again.
     ///
     /// [CMAP-61]: crate::requirements::pool#CMAP-61
     pub fn handle_established(&mut self, now: Instant, connection: ConnectionId, content: C) {
@@ -28,8 +29,8 @@ impl<C> Pool<C> {
             duration: now.saturating_since(created),
         });
         if self.is_stale(slot) {
-            // The pool was cleared during establishment, so the server may have another role by
-            // now.
+            // The pool or the service was cleared during establishment, so the server may have
+            // another role by now.
             self.close(slot, CloseReason::Stale, None);
             match request {
                 // The next connection may lead to another service. A clear of one service does not
@@ -129,8 +130,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Detaches a request from its connection, which is granted or closed. The request is back in
-    /// the queue until the caller answers it, at once.
+    /// Detaches a request from the connection that was established for it. The request goes into
+    /// the queue, from which the caller removes it at once by a grant or a failure.
     pub(super) fn detach_request(&mut self, request: CheckOutId) {
         if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;

@@ -1,5 +1,5 @@
 //! The connection pool of one server. A pool limits the number of its connections, serves check
-//! outs in order, and closes perished connections.
+//! outs in order, and closes stale, idle and broken connections.
 //!
 //! A pool performs no I/O. It orders a new connection with `Action::Open`, and its caller reports
 //! the result. Background work, such as keeping `minPoolSize`, needs no thread: `deadline()`
@@ -36,7 +36,7 @@ use std::{
     time::Duration,
 };
 
-/// The maximum number of requests that wait for a connection of one pool.
+/// The maximum number of requests in the wait queue of one pool.
 ///
 /// The limit bounds the number of waiting operations ([SEL-37]), for example while a server does
 /// not answer. It is far above the number of operations that an application runs at once.
@@ -77,16 +77,16 @@ pub struct Pool<C> {
     subscribed: bool,
     /// Whether the pool serves check outs.
     state: PoolState,
-    /// The number of clears so far.
+    /// The number of clears of the whole pool. Clears of one service are not counted.
     generation: u64,
-    /// The error that caused the last clear.
+    /// The cause of the last clear of the whole pool; `None` before the first.
     cause: Option<Error>,
     /// The number of the newest connection. Numbers start at 1 and are not used again.
     last_id: u64,
     /// All connections that are not closed.
     connections: Arena<Connection<C>>,
-    /// The available connections, the oldest first. A check out takes the newest, so that
-    /// connections that are not needed become idle.
+    /// The available connections, in the order in which they became available. A check out takes
+    /// the last one, so that connections that are not needed become idle.
     available: List,
     /// The number of pending connections.
     pending: u32,
@@ -96,48 +96,47 @@ pub struct Pool<C> {
     is_draining_stale: bool,
     /// The generations of services behind a load balancer, and the counts of pinned connections.
     services: Services,
-    /// The check out requests that could not be served at once.
+    /// The check out requests that are not granted, failed or cancelled yet.
     requests: Arena<Request>,
     /// The slot in `requests` of each request.
     request_slots: BTreeMap<CheckOutId, Slot>,
-    /// The wait queue: requests without a connection, the oldest first (CMAP-30).
+    /// The wait queue: requests that no connection is being made for, oldest first (CMAP-30).
     queue: List,
-    /// The deadlines of all requests that have one, the earliest first.
+    /// The times at which requests time out (`Request::armed`), the earliest first.
     deadlines: BTreeSet<(Instant, CheckOutId)>,
-    /// The time at which the next background run is due.
+    /// The time at which a background run is due for `minPoolSize` or stale connections, if any.
     background: Option<Instant>,
     /// The connection that is being established for `minPoolSize`. There is at most one at a time,
-    /// so that `maxConnecting` leaves room for the connection of a request.
+    /// so that a `maxConnecting` of 2 or more leaves room for the connection of a request.
     populating: Option<ConnectionId>,
-    /// The time before which no connection is created for `minPoolSize`. Failures postpone it by
-    /// [`POPULATION_PAUSE`].
+    /// The time before which no connection is created for `minPoolSize`. After the failure of a
+    /// connection, this is the time of the failure plus [`POPULATION_PAUSE`].
     populate_from: Instant,
     /// Actions that the caller has not polled yet.
     actions: VecDeque<Action<C>>,
 }
 
-/// The record of one connection (CMAP-17 to CMAP-24).
+/// The record of one connection that is not closed (rules of connections: CMAP-17 to CMAP-24).
 #[derive(Clone, Debug)]
 struct Connection<C> {
-    /// The generation of the pool when the connection was created. Behind a load balancer, from the
-    /// hello reply on, the generation of the service at that moment.
+    /// The generation of the pool when the connection was created. Behind a load balancer, after
+    /// the hello reply, the generation that the service had when this reply arrived.
     generation: u64,
     /// The service behind the load balancer that the connection leads to. `None` without a load
     /// balancer and before the hello reply.
     service: Option<ObjectId>,
-    /// The state of the connection.
     state: ConnectionState<C>,
 }
 
-/// The state of a connection (CMAP-24), with what the pool stores in that state.
+/// The state of a connection (CMAP-24; `Draining` is added), with what the pool stores in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ConnectionState<C> {
     /// The connection is being established.
     Pending {
         /// The time at which the connection was created.
         created: Instant,
-        /// The request that the connection is established for. `None` for a connection of
-        /// `minPoolSize`, and after the request was cancelled or has failed.
+        /// The request that the connection is established for. `None` for a connection that is made
+        /// for `minPoolSize`, and after the request was cancelled or has failed.
         request: Option<CheckOutId>,
     },
     /// The connection is in the list of available connections, since the time `since`.
@@ -149,7 +148,7 @@ enum ConnectionState<C> {
     InUse {
         /// True if a clear has already ordered `Action::Interrupt` for the connection.
         interrupted: bool,
-        /// The use of the checked-out connection.
+        /// The use of the connection: by an operation, a cursor or a transaction.
         pinned_for: PinnedFor,
     },
 }
@@ -170,8 +169,8 @@ struct Request {
 }
 
 impl<C> Pool<C> {
-    /// Creates a paused pool of generation 0 without connections, and queues its created event
-    /// ([CMAP-52]).
+    /// Creates a paused pool of generation 0 without connections ([CMAP-52]). If `subscribed` is
+    /// true, the pool emits events, beginning with the created event.
     ///
     /// [CMAP-52]: crate::requirements::pool#CMAP-52
     #[must_use]
@@ -223,9 +222,9 @@ impl<C> Pool<C> {
     /// Requests a connection, to be granted before `deadline`. The wait in the queue is limited by
     /// `waitQueueTimeoutMS` as well.
     ///
-    /// Returns a connection if one is available and no other request waits. If the request has to
-    /// wait, `Action::Grant` or `Action::Fail` follows, unless `cancel` is called first. The check
-    /// out fails at once if the pool is paused or closed, or if its queue has [`MAX_WAITERS`]
+    /// Returns a usable connection if one is available and the queue is empty. If the request has
+    /// to wait, `Action::Grant` or `Action::Fail` follows, unless `cancel` is called first. The
+    /// check out fails at once if the pool is paused or closed, or if its queue has [`MAX_WAITERS`]
     /// requests. A second request with the id of a waiting one fails too.
     pub fn check_out(
         &mut self,
@@ -267,7 +266,7 @@ impl<C> Pool<C> {
             self.emit_failed(reason, &error, Duration::ZERO);
             return CheckOut::Failed(error);
         }
-        // A new request is not served before requests that wait (CMAP-33).
+        // A new request is not served before requests in the queue (CMAP-33).
         if self.queue.is_empty()
             && let Some((slot, content)) = self.take_available(now)
         {
@@ -317,8 +316,8 @@ impl<C> Pool<C> {
         Ok(())
     }
 
-    /// Closes an available or draining connection, because its peer closed it, sent unexpected
-    /// bytes, or did not send an outstanding reply in time. Does nothing for other connections.
+    /// Closes an available or draining connection that broke. For example, its peer closed it, or
+    /// an outstanding reply did not arrive in time. Does nothing for other connections.
     pub fn handle_idle_closed(
         &mut self,
         now: Instant,
@@ -328,7 +327,7 @@ impl<C> Pool<C> {
         let Some(slot) = self.find(connection) else {
             return;
         };
-        // The connection was checked out in the meantime, and its operation meets the error.
+        // The operation of a connection that was checked out in the meantime meets the error.
         if let ConnectionState::Pending { .. } | ConnectionState::InUse { .. } =
             self.connections.get(slot).state
         {
@@ -339,7 +338,7 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// Returns the next action. The caller carries actions out in this order.
+    /// Returns the next action. The caller carries out the actions in the order of the calls.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action<C>> {
         self.actions.pop_front()
@@ -371,8 +370,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Takes the newest available connection that is not perished. Perished connections that the
-    /// search meets are closed (CMAP-75).
+    /// Takes the connection that became available last, and marks it as in use. Perished
+    /// connections that the search meets are closed (CMAP-75).
     fn take_available(&mut self, now: Instant) -> Option<(Slot, C)> {
         while let Some(slot) = self.available.last() {
             match self.perished(now, slot) {
@@ -429,7 +428,8 @@ impl<C> Pool<C> {
         self.connections.push_last(&mut self.available, slot);
     }
 
-    /// Removes a connection in any state from the pool, then orders its teardown (CMAP-63).
+    /// Removes a connection in any state, emits its closed event, then orders its teardown
+    /// (CMAP-63).
     fn close(&mut self, slot: Slot, reason: CloseReason, error: Option<Error>) {
         match self.connections.get(slot).state {
             ConnectionState::Pending { .. } => self.leave_pending(slot),
@@ -452,7 +452,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Ends an input: serves requests in the queue, and schedules background work that became due.
+    /// Serves the queue, and schedules a background run if `minPoolSize` is not reached.
     fn settle(&mut self, now: Instant) {
         if !self.queue.is_empty() {
             self.serve_queue(now);

@@ -1,9 +1,9 @@
 //! Pools behind a load balancer: each service has a generation of its own, and pinned connections
 //! are counted.
 //!
-//! A service is a server behind the load balancer, identified by `serviceId` in its hello reply.
-//! The pool of a load balancer is never paused: a load balancer has no monitor, so nothing would
-//! mark the pool as ready again. An error of one service makes only the connections to that service
+//! A service is a server behind the load balancer, identified by `serviceId` in its hello reply. No
+//! error pauses the pool of a load balancer: a load balancer has no monitor, so nothing would mark
+//! the pool as ready again. An error of one service makes only the connections to that service
 //! stale.
 
 use super::{ConnectionId, ConnectionState, PinnedFor, Pool, PoolState};
@@ -32,7 +32,8 @@ pub(super) struct Services {
 /// A service behind a load balancer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Service {
-    /// The number of clears of the service.
+    /// The number of clears of the service since its first connection. Starts again at 0 after its
+    /// last connection.
     generation: u64,
     /// The number of connections to the service that are not closed.
     connections: u32,
@@ -56,8 +57,8 @@ impl Services {
         known.generation
     }
 
-    /// Counts one connection of a service less. The generation is dropped with the last connection
-    /// (CMAP-100).
+    /// Removes one connection from the count of a service. The last one removes the service and its
+    /// generation (CMAP-100).
     fn leave(&mut self, service: ObjectId) {
         let Some(known) = self.known.get_mut(&service) else {
             return;
@@ -105,7 +106,8 @@ impl<C> Pool<C> {
     }
 
     /// Clears one service behind the load balancer: its connections become stale. The pool stays
-    /// ready, and requests continue to wait ([CMAP-101], [CMAP-102]).
+    /// ready, and requests continue to wait ([CMAP-101], [CMAP-102]). Does nothing if the service
+    /// has no connections.
     ///
     /// [CMAP-101]: crate::requirements::pool#CMAP-101
     /// [CMAP-102]: crate::requirements::pool#CMAP-102
@@ -130,8 +132,8 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// Sets what a checked-out connection is used for. After a check out this is one operation.
-    /// Does nothing if the connection is not checked out.
+    /// Sets the use of a checked-out connection. After a check out, this is
+    /// [`PinnedFor::Operation`]. Does nothing if the connection is not checked out.
     pub fn pin_for(&mut self, connection: ConnectionId, pinned_for: PinnedFor) {
         let Some(slot) = self.find(connection) else {
             return;
@@ -162,13 +164,13 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Counts one connection of the service less.
+    /// Removes one connection from the count of a service.
     pub(super) fn leave_service(&mut self, service: ObjectId) {
         self.services.leave(service);
     }
 
-    /// Closes stale connections anywhere in the list of available connections. The clear of one
-    /// service leaves usable connections between them.
+    /// Closes stale connections anywhere in the list of available connections, if a service was
+    /// cleared. Such a clear leaves usable connections between the stale ones.
     pub(super) fn close_stale_among_available(&mut self) {
         if !std::mem::take(&mut self.services.is_mixed) {
             return;

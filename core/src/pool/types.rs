@@ -24,8 +24,8 @@ pub struct PoolOptions {
     /// `minPoolSize`: the minimum number of connections that a ready pool keeps open. Has no effect
     /// beyond `max_size`. Default 0.
     pub min_size: u32,
-    /// `maxIdleTimeMS`: an available connection is closed when it was unused for longer. `None` and
-    /// zero mean no limit, which is the default.
+    /// `maxIdleTimeMS`: an available connection is closed when it was unused for longer than this.
+    /// `None` and zero mean no limit, which is the default.
     pub max_idle: Option<Duration>,
     /// `maxConnecting`: the maximum number of pending connections. 0 counts as 1. Default 2.
     pub max_connecting: u32,
@@ -33,7 +33,7 @@ pub struct PoolOptions {
     /// request limits establishment. `None` and zero mean no limit, which is the default.
     pub wait_queue_timeout: Option<Duration>,
     /// True behind a load balancer. Services are then cleared one by one, and the error of a check
-    /// out that times out counts the users of the connections.
+    /// out that times out in a full pool says how the connections are used.
     pub load_balanced: bool,
     /// The options that the created event reports.
     pub reported: ReportedPoolOptions,
@@ -74,7 +74,8 @@ pub enum PoolState {
 pub enum CheckOut<C> {
     /// A connection is checked out. The second field is the value that the pool stored for it.
     Granted(ConnectionId, C),
-    /// The request waits. `Action::Grant` or `Action::Fail` follows.
+    /// The request waits. `Action::Grant` or `Action::Fail` follows, unless the request is
+    /// cancelled.
     Waiting,
     /// The check out failed. No action follows.
     Failed(Error),
@@ -90,7 +91,8 @@ pub enum Condition<C> {
     /// hand it out.
     ReplyDue,
     /// The connection cannot be used again, for example after a network error or a timeout
-    /// ([CMAP-27]). The closed event reports the error.
+    /// ([CMAP-27]). The closed event of the connection reports the error, unless the pool is
+    /// closed.
     ///
     /// [CMAP-27]: crate::requirements::pool#CMAP-27
     Broken(Option<Error>),
@@ -104,7 +106,7 @@ pub enum PinnedFor {
     /// One operation uses the connection.
     #[default]
     Operation,
-    /// A cursor holds the connection until it is closed or exhausted.
+    /// A cursor holds the connection until the cursor is closed or exhausted.
     Cursor,
     /// A transaction holds the connection, also for cursors that were opened in it ([LB-44]).
     ///
@@ -144,14 +146,14 @@ pub enum Action<C> {
         request: CheckOutId,
         /// The connection, which is now checked out.
         connection: ConnectionId,
-        /// The value that the pool stored for the connection.
+        /// The caller's value for the connection.
         content: C,
     },
     /// Report to a waiting request that its check out failed.
     Fail {
         /// The request that failed.
         request: CheckOutId,
-        /// The reason.
+        /// The error of the check out.
         error: Error,
     },
     /// Interrupt the operation that uses this connection. The connection is checked in afterwards
@@ -177,10 +179,11 @@ pub struct Counts {
     pub pending: u32,
     /// Connections that are checked out.
     pub in_use: u32,
-    /// Connections that were checked in while a reply was outstanding.
+    /// Connections that were checked in while a reply was outstanding, and whose reply has not been
+    /// dropped yet.
     pub draining: u32,
-    /// Requests in the queue. A request leaves the queue when its connection is being established
-    /// ([CMAP-82]).
+    /// Requests in the queue. A request leaves the queue when the establishment of its connection
+    /// begins ([CMAP-82]).
     ///
     /// [CMAP-82]: crate::requirements::pool#CMAP-82
     pub waiting: u32,

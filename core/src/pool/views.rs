@@ -14,14 +14,14 @@ impl<C> Pool<C> {
         &self.address
     }
 
-    /// Returns the generation of the pool, which is the number of its clears.
+    /// Returns the generation of the pool: the number of its clears, without clears of one service.
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
     }
 
     /// Returns the generation of a connection, or `None` if the connection was closed. Behind a
-    /// load balancer this is a generation of its service.
+    /// load balancer, this is a generation of its service, once the hello reply has arrived.
     #[must_use]
     pub fn generation_of(&self, connection: ConnectionId) -> Option<u64> {
         let slot = self.find(connection)?;
@@ -37,15 +37,16 @@ impl<C> Pool<C> {
         self.find(connection).is_none_or(|slot| self.is_stale(slot))
     }
 
-    /// Returns the service behind the load balancer that the connection leads to. `None` if the
-    /// service is not known.
+    /// Returns the service behind the load balancer that the connection leads to. `None` without a
+    /// load balancer, before the hello reply, and if the connection was closed.
     #[must_use]
     pub fn service_of(&self, connection: ConnectionId) -> Option<ObjectId> {
         let slot = self.find(connection)?;
         self.connections.get(slot).service
     }
 
-    /// Returns the connection with this number. The search is linear, for tests and reports.
+    /// Returns the id of the connection with this number; `None` if there is none. Searches all
+    /// connections, so this is meant for tests.
     #[must_use]
     pub fn connection(&self, number: u64) -> Option<ConnectionId> {
         let mut all = self.connections.iter();

@@ -15,9 +15,10 @@ impl<C> Pool<C> {
         self.request_slots.get(&id).copied()
     }
 
-    /// Cancels a waiting request. A connection that is being established for it is kept for another
-    /// request. If it were closed, requests with short time limits might never get a connection to
-    /// a server that accepts connections slowly.
+    /// Cancels a waiting request. The pool keeps a connection that is being established for this
+    /// request, and other requests can use the connection. If the connection were closed, requests
+    /// with short time limits might never get a connection to a server that accepts connections
+    /// slowly.
     ///
     /// Does nothing if the request does not wait any more. A connection that was granted to the
     /// request has to be checked in.
@@ -71,7 +72,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Grants a connection that is marked as in use to a waiting request.
+    /// Grants a connection to a waiting request. The connection must be marked as in use already.
     pub(super) fn grant(
         &mut self,
         now: Instant,
@@ -92,7 +93,7 @@ impl<C> Pool<C> {
         });
     }
 
-    /// Fails a request with an error.
+    /// Fails a request with an error. Does nothing if the request does not wait.
     pub(super) fn fail(
         &mut self,
         now: Instant,
@@ -113,7 +114,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Fails requests that waited longer than permitted, at once (CMAP-32).
+    /// Fails the requests whose deadline or queue limit has passed (CMAP-32).
     pub(super) fn expire_requests(&mut self, now: Instant) {
         while let Some(&(at, request)) = self.deadlines.first()
             && at <= now
@@ -130,8 +131,8 @@ impl<C> Pool<C> {
         let connection = self.create(now, Some(request));
         let waiting = self.requests.get_mut(head);
         waiting.connection = Some(connection);
-        // `waitQueueTimeoutMS` ends with the time in the queue. The deadline of the check out
-        // remains.
+        // `waitQueueTimeoutMS` limits only the time in the queue. The deadline of the whole check
+        // out remains.
         if waiting.armed != waiting.deadline {
             let (old, new) = (waiting.armed, waiting.deadline);
             waiting.armed = new;
@@ -162,7 +163,8 @@ impl<C> Pool<C> {
         true
     }
 
-    /// Removes a request. A connection that is being established for it remains, without a request.
+    /// Removes a request. A connection that is being established for the request remains, without a
+    /// request.
     fn remove_request(&mut self, slot: Slot) {
         let id = CheckOutId(self.requests.id(slot));
         let Request {
@@ -205,7 +207,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Returns the request that a pending connection is established for.
+    /// Returns the request that a pending connection is established for; `None` if there is none,
+    /// and for other connections.
     pub(super) fn owner(&self, connection: ConnectionId) -> Option<CheckOutId> {
         let slot = self.find(connection)?;
         match self.connections.get(slot).state {

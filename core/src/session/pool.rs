@@ -14,7 +14,7 @@ pub const MAX_POOLED_SESSIONS: usize = 100_000;
 /// before the command arrives.
 const SAFETY_MARGIN: Duration = Duration::from_secs(60);
 
-/// A session of the server.
+/// A server session: its id, its last transaction number and the time of its last use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSession {
     /// The id of the session on the wire: a random (version 4) UUID.
@@ -49,8 +49,9 @@ impl ServerSession {
         self.last_use = self.last_use.max(now);
     }
 
-    /// Marks the session as dirty, so that it is not used again. No reply was received to one of
-    /// its commands, as after a network error, and the server may still be working on that command.
+    /// Marks the session as dirty, so that it is not used again. Call this if a command in the
+    /// session got no reply, for example after a network error: the server may still be working on
+    /// that command.
     pub fn mark_dirty(&mut self) {
         self.dirty = true;
     }
@@ -108,7 +109,8 @@ impl SessionPool {
         }
     }
 
-    /// Takes the session that was put back last, or makes a new one.
+    /// Takes the session that was put back last. Makes a new one if the pool is empty or that
+    /// session is about to end.
     ///
     /// `timeout_minutes` is the topology's `logicalSessionTimeoutMinutes`; `None` means that
     /// sessions have no timeout. Behind a load balancer the timeout is ignored, so give `None`
@@ -142,8 +144,7 @@ impl SessionPool {
         self.process = self.process.wrapping_add(1);
     }
 
-    /// True if this process made the session; false if a process did from which this one was
-    /// forked.
+    /// True if this process made the session; false if a parent process made it before a fork.
     #[must_use]
     pub const fn is_own(&self, session: &ServerSession) -> bool {
         session.process == self.process
@@ -184,7 +185,7 @@ impl SessionPool {
         self.sessions.is_empty()
     }
 
-    /// Removes the sessions that are about to end, oldest first.
+    /// Removes the oldest sessions, up to the first that is not about to end.
     fn forget_old(&mut self, now: Instant, timeout_minutes: Option<i64>) {
         while let Some(oldest) = self.sessions.front()
             && oldest.is_about_to_end(now, timeout_minutes)

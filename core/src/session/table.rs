@@ -9,8 +9,8 @@ use crate::{
 
 /// The core's id of a session in use.
 ///
-/// An operation holds this id, or a cursor between its commands. The session itself stays in the
-/// client, so that it is not lost if a future is dropped.
+/// Operations, cursors between their commands, and callers hold this id. The session itself
+/// stays in the client, so that it is not lost if a future is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
     number: u64,
@@ -36,7 +36,7 @@ pub struct SessionId {
 pub struct Sessions {
     used: Arena<Used>,
     pool: SessionPool,
-    /// Draws the ids of new sessions.
+    /// The source of random numbers for the ids of new sessions.
     random: Random,
     last_number: u64,
 }
@@ -64,7 +64,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a session into use: the one that was put back last, or a new one.
+    /// Takes a session into use: the one that was put back last, or a new one if none is usable.
     ///
     /// `timeout_minutes` is the topology's `logicalSessionTimeoutMinutes`; `None` means that
     /// sessions have no timeout. Behind a load balancer the timeout is ignored, so give `None`
@@ -115,9 +115,9 @@ impl Sessions {
         Some(self.get_mut(id)?.session.next_txn_number())
     }
 
-    /// Marks a session as dirty, so that it is not used again once its holder has ended it. No
-    /// reply was received to one of its commands, as after a network error, and the server may
-    /// still be working on that command.
+    /// Marks a session as dirty, so that it is not used again once its holder has ended it. Call
+    /// this if a command in the session got no reply, for example after a network error: the server
+    /// may still be working on that command.
     pub fn mark_dirty(&mut self, id: SessionId) {
         if let Some(used) = self.get_mut(id) {
             used.session.mark_dirty();

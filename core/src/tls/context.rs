@@ -19,13 +19,13 @@ use std::{
     time::Duration,
 };
 
-/// The trusted authorities, the client's certificate and the time of day. Cloning is cheap, and
-/// clones share the time.
+/// The TLS configuration of a client: trusted authorities, the client's certificate, and the time
+/// of day. Cloning is cheap, and clones share the time.
 ///
 /// The insecure options switch checks off ([URI-21]). `tlsAllowInvalidHostnames` switches off the
 /// check of the host name. `tlsAllowInvalidCertificates` and `tlsInsecure` switch off the checks of
 /// chain, validity, purpose and host name. The peer's proof that it holds the key of the
-/// certificate is always checked. Revocation is never checked, so that
+/// certificate is always checked. Revocation is never checked. Therefore
 /// `tlsDisableOCSPEndpointCheck` and `tlsDisableCertificateRevocationCheck` have no effect.
 ///
 /// Handshakes run under the client's lock, where a slow one delays all operations. A certificate
@@ -57,10 +57,10 @@ pub struct TlsContext {
 }
 
 impl TlsContext {
-    /// Returns the context for these options, which must hold the content of the files that they
-    /// name.
+    /// Returns the context for these options. If the options name a file, they must also hold its
+    /// content.
     ///
-    /// No certificate is valid until [`set_wall_time`](Self::set_wall_time) is called.
+    /// Every handshake fails until [`set_wall_time`](Self::set_wall_time) is called.
     pub fn new(options: &TlsOptions) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let algorithms = provider.signature_verification_algorithms;

@@ -3,9 +3,10 @@
 //! Handshakes run under the client's lock, where a slow one delays all operations.
 //!
 //! The library `rustls-webpki` searches for a path from the server's certificate to a trusted
-//! authority. Each step tries every certificate whose subject is the issuer of the certificate
-//! before. With n certificates of one subject there are n! paths, and the library gives up after
-//! 200,000 steps or 100 signatures. Ten certificates of 3 KB cost 170 ms (`docs/performance.md`).
+//! authority. Each step tries every certificate whose subject is the issuer of the previous
+//! certificate. If n certificates all have one name as subject and issuer, there are n! paths. The
+//! library gives up after 200,000 steps or 100 signatures. Ten such certificates, 3 KB together,
+//! cost 170 ms (`docs/performance.md`).
 //!
 //! The library also limits the size of keys, for RSA to 8,192 bits.
 
@@ -28,7 +29,8 @@ pub const MAX_OF_ONE_SUBJECT: usize = 2;
 /// The maximum number of subjects that several authority certificates share.
 pub const MAX_SHARED_SUBJECTS: usize = 2;
 
-/// The reason why a chain is refused. The numbers are those of the server's chain.
+/// The limit that a server's chain exceeds. The number in a variant is the count or size of that
+/// chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
     Certificates(usize),

@@ -39,8 +39,8 @@ fn broken(error: &rustls::Error) -> Error {
     )
 }
 
-/// Converts an error of `rustls` during a handshake. The kind of the result tells users what to
-/// check.
+/// Converts an error of `rustls` during a handshake. The [`TlsFault`] of the result shows users
+/// what to check.
 fn from_library(error: &rustls::Error) -> Error {
     let kind = match error {
         rustls::Error::InvalidCertificate(

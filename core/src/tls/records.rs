@@ -7,7 +7,8 @@ const HEADER_BYTES: usize = 5;
 #[derive(Debug, Default)]
 pub(super) struct Records {
     header: [u8; HEADER_BYTES],
-    /// The number of header bytes that were received.
+    /// The number of bytes of the record's header that were received; zero once the header is
+    /// complete.
     filled: usize,
     /// The number of bytes of the record's content that are still to come.
     due: usize,

@@ -22,13 +22,14 @@ pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
 /// The client side of one TLS connection: a machine between the socket and the protocol above.
 ///
 /// Pass received bytes to [`handle_received`](Self::handle_received), then call
-/// [`read`](Self::read) until it returns zero. Pass plaintext to [`write`](Self::write), then call
-/// [`poll_transmit`](Self::poll_transmit) until it returns false.
+/// [`read`](Self::read) until it returns zero. Pass plaintext to [`write`](Self::write). At the
+/// start and after each of these calls, call [`poll_transmit`](Self::poll_transmit) until it
+/// returns false.
 ///
 /// The memory of a session is bounded by what its caller passes in. Received plaintext is never
-/// longer than the ciphertext that was passed in since the last complete `read`. Plaintext to be
-/// sent is what was written and not transmitted. The library limits an incomplete record or
-/// handshake message to 64 KiB.
+/// longer than the ciphertext that was passed in since `read` last returned all plaintext.
+/// Plaintext to be sent is what was written and not yet transmitted. The library limits an
+/// incomplete record or handshake message to 64 KiB.
 ///
 /// A peer that sends only messages of TLS itself is refused: after 256 KiB during the handshake,
 /// and later after 64 KiB without plaintext.
@@ -61,8 +62,9 @@ pub struct TlsSession {
 }
 
 impl TlsSession {
-    /// Returns a session for a connection to `host`, a host name or IP address. The peer's
-    /// certificate must be valid for it.
+    /// Returns a session for a connection to `host`. The peer's certificate must be valid for
+    /// `host`, unless the options of `context` switch this check off. Fails if `host` is neither a
+    /// host name nor an IP address.
     pub fn new(context: &TlsContext, host: &str) -> Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             fault(
@@ -72,8 +74,8 @@ impl TlsSession {
         })?;
         let mut connection =
             ClientConnection::new(context.config(), name).map_err(|error| from_library(&error))?;
-        // No limit is needed: `seal` encrypts one piece at a time. `close` encrypts the remaining
-        // ones at once, which a limit would prevent.
+        // No limit is needed: `seal` encrypts one piece at a time. `close` encrypts all
+        // remaining pieces at once, which a limit would prevent.
         connection.set_buffer_limit(None);
         Ok(Self {
             connection,
@@ -108,8 +110,8 @@ impl TlsSession {
         result
     }
 
-    /// Moves received plaintext into `buffer`, and returns its length in bytes. Zero means that
-    /// there is none now.
+    /// Moves received plaintext into `buffer`, and returns the number of bytes that were moved.
+    /// Zero means that there is no plaintext now.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
         let available = &self.received[self.taken..];
         let count = available.len().min(buffer.len());
@@ -130,8 +132,8 @@ impl TlsSession {
         }
     }
 
-    /// Appends ciphertext to be sent, about 64 KiB at a time. Returns true if there was any, and
-    /// then there may be more.
+    /// Appends ciphertext to be sent, about 64 KiB at a time. Returns true if there was any. More
+    /// can follow then, so call this until it returns false.
     #[must_use]
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         if !self.connection.wants_write() {
@@ -148,8 +150,8 @@ impl TlsSession {
         out.len() > before
     }
 
-    /// Sends `close_notify`, after plaintext that was written before. Plaintext that waits for the
-    /// end of the handshake is dropped.
+    /// Queues `close_notify`, after the plaintext that was written before. Plaintext that waits for
+    /// the end of the handshake is dropped.
     pub fn close(&mut self) {
         while self.seal() {}
         self.connection.send_close_notify();
@@ -243,13 +245,13 @@ impl TlsSession {
             .map_err(|error| Error::network(NetworkFault::Other, error.to_string()))
     }
 
-    /// Moves all remaining plaintext into `received`. After an error `rustls` does not report its
-    /// length.
+    /// Moves all remaining plaintext into `received`. Needed after an error, because `rustls` then
+    /// does not report the length of the plaintext.
     fn keep_rest(&mut self) -> Result<()> {
         let before = self.received.len();
         match self.connection.reader().read_to_end(&mut self.received) {
             Ok(_) => {}
-            // The end of the plaintext, if the peer has not sent `close_notify`.
+            // This error marks the end of the plaintext if the peer has not sent `close_notify`.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(Error::network(NetworkFault::Other, error.to_string())),
         }

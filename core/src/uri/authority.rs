@@ -105,8 +105,8 @@ pub(super) fn database(text: &str) -> Result<Option<String>> {
         return Ok(None);
     }
     if text.contains('@') {
-        // The sign is valid in a database name. Here it means that an unencoded `/` in a password
-        // ended the hosts too early.
+        // The sign is valid in a database name. Here it probably means that an unencoded `/` in a
+        // password ended the hosts too early.
         return Err(invalid(
             UriPart::Database,
             "it contains an @; in a user name or password, write / as %2F and @ as %40",

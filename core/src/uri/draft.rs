@@ -21,7 +21,8 @@ pub(super) struct Draft {
     pub(super) mechanism: Option<Mechanism>,
     pub(super) auth_source: Option<String>,
     properties: BTreeMap<String, Secret>,
-    /// True if `authMechanismProperties` was ignored, so that a missing property is no error here.
+    /// True if `authMechanismProperties` was ignored. A missing property is then no error of
+    /// parsing.
     pub(super) properties_dropped: bool,
     pub(super) read_mode: Option<ReadMode>,
     pub(super) tag_sets: Vec<Tags>,
@@ -108,8 +109,9 @@ impl Draft {
         Ok(())
     }
 
-    /// Sets `w`. A negative number is an error and not a warning, because the specification of
-    /// write concerns is stricter than the rule for other options (URI-23).
+    /// Sets `w`. A negative number, or one of more than 31 bits, is an error and not a warning,
+    /// because the specification of write concerns is stricter than the rule for other options
+    /// (URI-23).
     pub(super) fn set_w(&mut self, w: Result<i64, String>) -> Result<(), Refusal> {
         self.write_concern.w = Some(match w {
             Ok(members) => match i32::try_from(members).map(u32::try_from) {
@@ -129,7 +131,7 @@ impl Draft {
 
 /// The completion, after all options were parsed.
 impl Draft {
-    /// Combines the values to options, and checks the rules that involve several options.
+    /// Combines the values into options, and checks the rules that involve several options.
     pub(super) fn finish(
         mut self,
         srv: bool,
@@ -206,7 +208,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Returns the options of a credential that were given although no mechanism was.
+    /// Returns the options of a credential that were given without a mechanism. They have no effect
+    /// if there is no user name either.
     pub(super) fn unused_credential_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("authSource", self.auth_source.is_some()),

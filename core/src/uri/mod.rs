@@ -12,11 +12,11 @@
 //! * A mechanism property or tag cannot have a comma in its value, not even as `%2C`, because the
 //!   values are split at commas after decoding. Such a value can be set in code (CS-31).
 //! * An unknown option, or one with an unusable value, is ignored with a [`Warning`]. Conflicts of
-//!   options are errors. An unknown `authMechanism`, an empty `authSource` and a negative `w` are
-//!   errors, too.
+//!   options are errors. Some values are errors, too, for example an unknown `authMechanism`, an
+//!   empty `authSource` and a negative `w`.
 //! * Some known options have no effect in this version, and parsing does not warn about them. The
-//!   creation of a client fails for some of them, and reports a warning for the others
-//!   ([`ineffective_options`]).
+//!   creation of a client fails for some of them. For the others, [`ineffective_options`] returns
+//!   warnings, which the client of the crate `onionskin` logs.
 //! * A setter of [`ClientOptions`] that is called after parsing overrides the connection string.
 //!   The connection string overrides a TXT record, and both override the defaults (CS-38, DNS-32).
 
@@ -53,13 +53,14 @@ pub struct ParsedUri {
     pub options: ClientOptions,
     /// Warnings about the string, in the order in which the parser found them.
     pub warnings: Vec<Warning>,
-    /// The values as the string gives them, by option name in lower case.
+    /// The parsed values of the options that were given and not ignored, by option name in lower
+    /// case.
     values: BTreeMap<String, OptionValue>,
 }
 
 impl ParsedUri {
-    /// Returns the value of an option as the string gives it. The letter case of `name` does not
-    /// count. `None` means that the option was not given or was ignored.
+    /// Returns the parsed value of an option. The letter case of `name` does not count. `None`
+    /// means that the option was not given or was ignored.
     ///
     /// ```
     /// use onionskin_core::uri::{self, OptionValue};

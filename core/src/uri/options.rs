@@ -22,7 +22,8 @@ use zeroize::Zeroizing;
 pub(super) struct OptionsParser {
     pub(super) draft: Draft,
     pub(super) warnings: Vec<Warning>,
-    /// The values as the string gives them, by option name in lower case.
+    /// The parsed values of the options that were given and not ignored, by option name in lower
+    /// case.
     pub(super) values: BTreeMap<String, OptionValue>,
 }
 
@@ -124,8 +125,8 @@ impl OptionsParser {
             }));
     }
 
-    /// Drops options that only a client that scans has, unless this is one. A warning calls them
-    /// unknown (SEL-6).
+    /// Unless the client scans, drops the options that only a client that scans has. A warning
+    /// calls these options unknown (SEL-6).
     fn drop_scanning_options(&mut self, given: &mut Vec<GivenOption>) {
         if self.draft.options.monitoring() == Monitoring::Scanning {
             return;

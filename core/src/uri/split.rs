@@ -51,8 +51,8 @@ pub(super) fn split(text: &str) -> Result<Parts<'_>> {
 }
 
 /// Returns the pairs of key and value between ampersands, still encoded (CS-19, CS-20). A piece
-/// without an equals sign is an error. The message gives only its position, because the piece may
-/// be the end of a password.
+/// without an equals sign or without a key is an error. The message gives only its position,
+/// because the piece may be the end of a password.
 pub(super) fn pairs(options: &str) -> Result<Vec<(&str, &str)>> {
     let mut pairs = Vec::new();
     for (index, piece) in options.split('&').enumerate() {
@@ -62,7 +62,7 @@ pub(super) fn pairs(options: &str) -> Result<Vec<(&str, &str)>> {
         match piece.split_once('=') {
             Some((key, value)) if !key.is_empty() => pairs.push((key, value)),
             _ => {
-                // A key without `=` is an error (CS-21).
+                // A key without `=` is an error (CS-21), and so is an empty key.
                 let message = format!(
                     "option {} is not of the form key=value; if it belongs to the value before \
                      it, write & as %26",

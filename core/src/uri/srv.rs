@@ -20,8 +20,10 @@ const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 /// between them ([DNS-28]). The TXT record sets only options that neither the string nor code has
 /// set ([DNS-32], [DNS-37]).
 ///
-/// Fails with more than one TXT record, or if a host lies outside of the domain of the string.
-/// Rules about several options are checked again, because the record may violate them ([DNS-12]).
+/// Fails without hosts, with more than one TXT record, with a TXT record that is malformed or has
+/// an option that is not permitted there, or if a host lies outside of the domain of the string.
+/// [`ClientOptions::validate`] checks the result, because the record may violate rules about
+/// several options ([DNS-12]).
 ///
 /// ```
 /// use onionskin_core::{address::Address, uri};

@@ -193,7 +193,8 @@ fn zero_lifts_the_limits_that_can_be_lifted() {
 
 #[test]
 fn a_value_that_cannot_be_used_leaves_the_default() {
-    // Each value is invalid for its option, which is then ignored with a warning (CS-32).
+    // Each option is ignored with a warning: its value is invalid (CS-32), or the option is unknown
+    // (CS-23).
     for option in [
         "maxPoolSize=",
         "maxPoolSize=-1",

@@ -69,9 +69,11 @@ pub enum Warning {
     },
 }
 
-/// Returns a warning for each option that was set, in a connection string or in code, and has no
-/// effect. An option that cannot be ignored without harm, such as a proxy or an authentication
-/// mechanism, is an error of [`ClientConfig`](crate::client::ClientConfig) instead.
+/// Returns warnings about options that were set, in a connection string or in code, and have no
+/// effect: compression, the password of an encrypted private key, revocation checks, TLS options
+/// without `tls=true`, and streaming in a client that scans. An option that cannot be ignored
+/// without harm, such as a proxy or an authentication mechanism, is an error of
+/// [`ClientConfig`](crate::client::ClientConfig) instead.
 ///
 /// ```
 /// use onionskin_core::{options::{ClientOptions, Compressor}, uri};
@@ -92,8 +94,8 @@ pub fn ineffective_options(options: &ClientOptions) -> Vec<Warning> {
     let is_scanning = options.monitoring() == Monitoring::Scanning;
     let is_stream = options.monitoring_mode() == MonitoringMode::Stream;
     let mut found = vec![
-        // This version has no compressor. One that is unavailable causes a warning and is not
-        // announced (COMP-8).
+        // This version has no compressors. A compressor that is not available causes a warning and
+        // is not announced (COMP-8).
         (
             "compressors",
             UNCOMPRESSED,

@@ -115,7 +115,8 @@ impl Load {
         }
     }
 
-    /// Stops the tasks, and checks that every acknowledged write is in the collection.
+    /// Stops the tasks, checks that every acknowledged write is in the collection, and drops the
+    /// collection.
     pub(super) async fn finish<R: Runtime>(
         self,
         client: &Client<R>,

@@ -21,7 +21,7 @@ use std::{
 pub struct DemoOptions {
     /// The connection string of a deployment of the user. With `None`, a deployment of three
     /// members is started and disturbed. The load writes to a new collection in the database
-    /// `onionskin_demo`, which is dropped at the end.
+    /// `onionskin_demo`, and drops the collection at the end.
     pub uri: Option<String>,
     /// The number of concurrent tasks. Default: 32.
     pub tasks: usize,
@@ -104,8 +104,8 @@ fn start_deployment() -> Result<Embedded, Error> {
         .map_err(|error| Error::argument(format!("the embedded deployment did not start: {error}")))
 }
 
-/// Makes the primary step down at a fifth of the time, kills a member at half of it, and restarts
-/// that member at four fifths.
+/// Makes the primary step down at a fifth of the time. Kills the primary, or member 0 if there is
+/// no primary, at half of the time, and restarts it at four fifths.
 async fn disturb<R: Runtime>(
     clock: &R,
     deployment: &Embedded,

@@ -19,7 +19,8 @@ pub(super) struct Narrator {
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// The number of closed connections by pool, until the pool's next connection is ready.
+    /// The number of connections that were closed as stale or after an error, by pool, until the
+    /// pool's next connection is ready.
     closed: BTreeMap<String, usize>,
     /// The servers whose last check failed.
     failing: BTreeSet<String>,

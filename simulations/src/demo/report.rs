@@ -17,14 +17,14 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Every acknowledged write was found exactly once, and every read returned the expected
-    /// document.
+    /// Every acknowledged write was found, no write was found twice, and every successful read
+    /// returned the expected document.
     Sound,
     /// No write was acknowledged, so that the demonstration shows nothing.
     NothingAcknowledged,
     /// Acknowledged writes were not found.
     Lost,
-    /// Acknowledged writes were found more than once.
+    /// Writes were found more than once.
     Doubled,
     /// Reads did not return the document of an acknowledged write.
     WrongReads,
@@ -61,8 +61,7 @@ impl Report {
         }
     }
 
-    /// True if every acknowledged write was found exactly once and every read returned the expected
-    /// document.
+    /// True if the verdict is [`Verdict::Sound`].
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.verdict() == Verdict::Sound

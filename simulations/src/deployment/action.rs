@@ -1,6 +1,7 @@
 //! The outputs of a deployment: actions, and reports about its members.
 
-/// The id of a client's connection, which the caller chooses. Each id is used once.
+/// The id of a client's connection, which the caller chooses. The caller uses each id once and
+/// leaves its highest bit unset, because the deployment sets that bit for connections to the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
@@ -15,50 +16,50 @@ pub enum Action {
     Listen(usize),
     /// Refuse connections to this member from now on.
     StopListening(usize),
-    /// Report an event among the members. The caller need not do anything.
+    /// A report of an event. The caller need not do anything.
     Report(MemberEvent),
 }
 
-/// An event among the members.
+/// An event that concerns one member, such as an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemberEvent {
     /// A member won an election.
     Elected {
-        /// The number of the member.
+        /// The index of the member, from 0.
         member: usize,
         /// The term in which the member is primary.
         term: u64,
     },
     /// A primary stepped down.
     SteppedDown {
-        /// The number of the member.
+        /// The index of the member, from 0.
         member: usize,
         /// The term in which the member was primary.
         term: u64,
-        /// The reason, for reports.
+        /// The reason, as text for reports.
         reason: &'static str,
     },
     /// The process of a member ended.
     Killed {
-        /// The number of the member.
+        /// The index of the member, from 0.
         member: usize,
     },
     /// The process of a member started again.
     Restarted {
-        /// The number of the member.
+        /// The index of the member, from 0.
         member: usize,
     },
     /// A member rolled back writes that no majority had.
     RolledBack {
-        /// The number of the member.
+        /// The index of the member, from 0.
         member: usize,
         /// The number of oplog entries that were rolled back.
         entries: u64,
     },
     /// A member copied all data of the primary, because its own oplog was too far behind.
     Resynced {
-        /// The number of the member.
+        /// The index of the member, from 0.
         member: usize,
     },
 }

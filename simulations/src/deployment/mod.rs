@@ -99,14 +99,14 @@ impl Deployment {
         Ok(deployment)
     }
 
-    /// Handles a client's connection to `member`. If the member refuses the connection, the
-    /// deployment gives [`Action::Close`].
+    /// Handles a client's connection to `member`. If the member refuses the connection, is not
+    /// running or does not exist, the deployment gives [`Action::Close`].
     pub fn handle_connected(&mut self, now: Instant, connection: ConnId, member: usize) {
         self.connect(now, connection, member, Arrival::Direct);
     }
 
-    /// Handles a client's connection to `member` through a load balancer. The client must send
-    /// `loadBalanced: true` in its hello, and the reply has the `serviceId` (LB-57).
+    /// Handles a client's connection to `member` through a load balancer. The first hello on the
+    /// connection must have `loadBalanced: true`, and its reply has the `serviceId` (LB-57).
     pub fn handle_forwarded(&mut self, now: Instant, connection: ConnId, member: usize) {
         self.connect(now, connection, member, Arrival::Forwarded);
     }
@@ -131,9 +131,10 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// Makes each connection wait for [`next_turn`](Self::next_turn) after a request. The caller
-    /// can then limit the replies that wait for a client, and can serve other clients in between.
-    /// By default, all received requests are handled at once.
+    /// Makes each connection wait for [`next_turn`](Self::next_turn) after each request. The caller
+    /// can then limit the replies that wait for a client, and can serve other clients between two
+    /// requests. By default, a connection handles each received request as soon as the request
+    /// before it is answered.
     pub fn take_turns(&mut self) {
         let members = self.members();
         for member in &mut self.members[..members] {
@@ -141,8 +142,8 @@ impl Deployment {
         }
     }
 
-    /// Handles the next request that was received on a connection. Returns false if there is none,
-    /// or if the previous request was not answered yet.
+    /// Handles the next request that was received on a connection. Returns false if no whole
+    /// request is buffered, or if the previous request was not answered yet.
     pub fn next_turn(&mut self, now: Instant, connection: ConnId) -> bool {
         let home = self.homes.get(&connection);
         let went_on = home.is_some_and(|&member| self.members[member].next_turn(now, connection));
@@ -152,8 +153,9 @@ impl Deployment {
         went_on
     }
 
-    /// Returns a connection whose [next turn](Self::next_turn) became possible without new bytes,
-    /// because its previous request was answered.
+    /// Returns a connection for which the caller is to call [`next_turn`](Self::next_turn). It has
+    /// bytes of a further request, and either its previous request was answered or new bytes
+    /// arrived.
     #[must_use]
     pub fn poll_turn(&mut self) -> Option<ConnId> {
         self.turns.pop_front()
@@ -249,8 +251,8 @@ impl Deployment {
         }
     }
 
-    /// Shuts a member down in an orderly way. The member steps down, refuses hellos for a while,
-    /// and is then [killed](Self::kill).
+    /// Shuts a member down in an orderly way. A primary tries to step down. The member then answers
+    /// each hello with an error for 15 seconds, and is [killed](Self::kill).
     pub fn shut_down(&mut self, now: Instant, member: usize) {
         if let Some(home) = self.clients_member(member) {
             home.shut_down(now);
@@ -271,7 +273,7 @@ impl Deployment {
     }
 
     /// Makes the primary step down as `replSetStepDown` with its default times does. Returns false
-    /// if no primary can step down.
+    /// if there is no replica set with a primary, or if its primary is already stepping down.
     pub fn step_down(&mut self, now: Instant) -> bool {
         let clients_member = |primary: &usize| *primary < self.members();
         let Some(primary) = self.primary().filter(clients_member) else {
@@ -328,7 +330,7 @@ impl Deployment {
     }
 
     /// Returns the primary of the highest term, the standalone, or the shard behind the routers.
-    /// The shard's number follows those of the routers.
+    /// The index of the shard follows those of the routers.
     #[must_use]
     pub fn primary(&self) -> Option<usize> {
         let leads =
@@ -352,8 +354,9 @@ impl Deployment {
         self.members.get(member).map(Member::progress)
     }
 
-    /// Returns the number of entries in a member's oplog, and their size in bytes as
-    /// [`Change::bytes`](crate::store::Change::bytes) counts it.
+    /// Returns the number of entries in a member's oplog, and their size in bytes: that of the
+    /// changes as [`Change::bytes`](crate::store::Change::bytes) counts it, and that of the
+    /// recorded effects of retryable writes.
     #[must_use]
     pub fn oplog_size(&self, member: usize) -> Option<(usize, usize)> {
         self.members.get(member).map(Member::oplog_size)
@@ -381,7 +384,7 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// Carries messages and outputs between the members until none is due now.
+    /// Collects the outputs of all members, and carries their messages until none is due now.
     fn settle(&mut self, now: Instant) {
         for index in 0..self.members.len() {
             self.collect(now, index);

@@ -1,4 +1,5 @@
-//! The network between members, with latency, loss and cuts that are drawn from the seed.
+//! The network between members. Latency and loss are drawn from the seed. Cuts are ordered by the
+//! caller of the deployment.
 
 use super::NetworkOptions;
 use crate::replica::Message;
@@ -16,8 +17,8 @@ pub(super) struct Envelope {
     pub(super) message: Message,
 }
 
-/// The messages in transit, in the order of their arrival. The messages from one member to another
-/// keep their order, as in a stream.
+/// The network: the messages in transit, in the order of their arrival, and the cuts. The messages
+/// from one member to another keep their order, as in a stream.
 #[derive(Debug)]
 pub(super) struct Network {
     options: NetworkOptions,

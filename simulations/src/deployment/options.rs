@@ -3,7 +3,7 @@
 use onionskin_core::{address::Address, time::WallTime};
 use std::{fmt, time::Duration};
 
-/// The largest number of members of a replica set, as in the server.
+/// The largest number of members of a deployment, which is the server's limit for a replica set.
 pub const MAX_MEMBERS: usize = 50;
 
 /// The largest number of voting members, as in the server.
@@ -14,21 +14,22 @@ pub const MAX_VOTING_MEMBERS: usize = 7;
 pub struct DeploymentOptions {
     /// The kind of the deployment, and its members.
     pub shape: Shape,
-    /// The addresses by which the members know each other, one for each member.
+    /// The address of each member, in order. The hello replies of a replica set name these
+    /// addresses.
     pub addresses: Vec<Address>,
     /// The users. If there are none, the servers require no authentication.
     pub users: Vec<User>,
     /// The iteration count of SCRAM. Default: 4096, the smallest count that drivers accept, because
-    /// each authentication must compute them.
+    /// more iterations make authentication slower.
     pub scram_iterations: u32,
     /// The release that the servers claim to be.
     pub version: ServerVersion,
-    /// Limits that the servers announce and enforce.
+    /// Limits that the servers enforce. Some of them are in hello replies.
     pub limits: Limits,
     /// The properties of the network between the members.
     pub network: NetworkOptions,
-    /// The wall clock's time when the deployment starts. Cluster times and ObjectIds follow from
-    /// it.
+    /// The wall clock's time when the deployment starts. Cluster times and ObjectIds are made from
+    /// it and the virtual time.
     pub started_at: WallTime,
 }
 
@@ -46,8 +47,8 @@ impl DeploymentOptions {
         Self::of(Shape::ReplicaSet(set), addresses)
     }
 
-    /// Creates the options of routers in front of one shard. Each router has its own cursors and
-    /// fail points. The shard holds the data.
+    /// Creates the options of routers in front of one shard. Each router has its own fail points,
+    /// and knows only the cursors that it opened. The shard holds the data.
     #[must_use]
     pub fn sharded(routers: Vec<Address>) -> Self {
         Self::of(Shape::Sharded, routers)
@@ -160,14 +161,15 @@ pub struct ReplicaSetOptions {
     pub name: String,
     /// The members, in the order of the deployment's addresses.
     pub members: Vec<MemberOptions>,
-    /// The time without messages after which a secondary starts an election, or a primary steps
-    /// down. A secondary waits for messages of a primary, a primary for those of a majority.
-    /// Default: 10 s, as in the server.
+    /// The time without a message from a primary after which a secondary starts an election. A
+    /// secondary adds a delay that depends on chance and on its priority. A primary without
+    /// messages from a majority for this time steps down at its next heartbeat. Default: 10 s, as
+    /// in the server.
     pub election_timeout: Duration,
     /// The interval of a primary's heartbeats. Default: 2 s, as in the server.
     pub heartbeat_interval: Duration,
-    /// The member that is primary from the start. With `None`, the members elect the first primary.
-    /// Default: 0.
+    /// The index of the member that is primary from the start. With `None`, the members elect the
+    /// first primary. Default: 0.
     pub initial_primary: Option<usize>,
 }
 
@@ -318,19 +320,19 @@ pub struct Limits {
     /// is exceeded, the cursor that expires first is closed. Default: 2,000,000.
     pub max_cursor_documents: usize,
     /// The largest number of sessions whose retryable writes a member records. If it is exceeded,
-    /// the least recently used session is removed. Default: 10,000.
+    /// the record of the least recently used session is removed. Default: 10,000.
     pub max_sessions: usize,
     /// The largest size of the recorded effects of retryable writes, in bytes. If it is exceeded,
-    /// the least recently used session is removed. Default: 64 MiB.
+    /// the record of the least recently used session is removed. Default: 64 MiB.
     pub max_session_bytes: usize,
     /// The time after which an idle cursor is closed. Default: 10 minutes.
     pub cursor_timeout: Duration,
-    /// The number of oplog entries that are kept after all running members have them. Default:
-    /// 10,000.
+    /// The number of oplog entries above which a member removes the oldest ones that a majority
+    /// has. A primary keeps up to twice as many for a member that lags behind. Default: 10,000.
     pub max_oplog_entries: usize,
-    /// The size of the oplog entries that are kept after all running members have them, in bytes. A
-    /// member that lacks a removed entry copies all data. Twice as much is kept for a member that
-    /// does not answer. Default: 64 MiB.
+    /// The size of the oplog in bytes above which a member removes the oldest entries that a
+    /// majority has. A primary keeps up to twice as much for a member that lags behind. A member
+    /// that lacks a removed entry copies all data. Default: 64 MiB.
     pub max_oplog_bytes: usize,
 }
 

@@ -20,7 +20,7 @@ const SHARD_NAME: &str = "shard0";
 pub(super) enum Traffic {
     /// A request, with the client's connection to the router.
     Request(ConnId, Vec<u8>),
-    /// A reply of the shard, with the connection between router and shard.
+    /// A reply of the shard is ready on this connection between router and shard.
     Answer(ConnId),
 }
 
@@ -29,7 +29,8 @@ pub(super) const fn is_inner(connection: ConnId) -> bool {
     connection.0 & INNER != 0
 }
 
-/// Returns the client's connection for itself or for its connection to the shard.
+/// Returns the id of the client's connection. The argument is this id, or the id of the connection
+/// to the shard that belongs to it.
 pub(super) const fn outer(connection: ConnId) -> ConnId {
     ConnId(connection.0 & !INNER)
 }
@@ -57,14 +58,15 @@ pub(super) fn shard(options: &DeploymentOptions, seed: &Seed) -> Option<Member> 
 }
 
 impl Deployment {
-    /// Returns a member that clients can connect to.
+    /// Returns the member with this index, or `None` for the shard, to which clients cannot
+    /// connect.
     pub(super) fn clients_member(&mut self, member: usize) -> Option<&mut Member> {
         let reachable = member < self.options.addresses.len();
         self.members.get_mut(member).filter(|_| reachable)
     }
 
-    /// Removes a client's connection and its connection to the shard. Cursors that only this
-    /// connection could use are closed.
+    /// Removes a client's connection and its connection to the shard. The cursors that end with the
+    /// client's connection are closed: those that it opened through a load balancer.
     pub(super) fn forget(&mut self, connection: ConnId) {
         let shard = self.options.addresses.len();
         for connection in [connection, inner(connection)] {

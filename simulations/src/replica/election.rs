@@ -16,7 +16,8 @@ pub(crate) enum CannotStepDown {
 
 impl Replica {
     /// Starts a step-down. The step-down succeeds as soon as a majority and an electable member
-    /// have all entries, which may be at once. [`ReplicaEvent::StepDownEnded`] reports the result.
+    /// have all entries, which may be at once. With `force`, it succeeds after `catch_up` in any
+    /// case. [`ReplicaEvent::StepDownEnded`] reports the result.
     pub(crate) fn step_down(
         &mut self,
         now: Instant,
@@ -41,7 +42,7 @@ impl Replica {
     }
 
     /// Keeps this member from starting an election for a period. A period of zero permits elections
-    /// again.
+    /// again, and a set of one member then holds one at once.
     pub(crate) fn freeze(&mut self, now: Instant, period: Duration) {
         self.barred_until = now + period;
         if period.is_zero() && !self.is_leader() && self.config.members.len() == 1 {
@@ -49,9 +50,10 @@ impl Replica {
         }
     }
 
-    /// Sets the time at which this member starts an election unless a primary sends a message
-    /// before. The delay is the election timeout, up to 15 % more at random, and a quarter more for
-    /// each member with a higher priority.
+    /// Sets the time at which this member starts an election unless a primary sends a message or
+    /// this member grants a vote before. The delay is the election timeout, up to 15 % more at
+    /// random, and a quarter more for each member with a higher priority. The time is never before
+    /// `barred_until`.
     pub(super) fn arm_election(&mut self, now: Instant) {
         let timeout = self.config.election_timeout;
         let mine = self.options().priority;
@@ -85,8 +87,8 @@ impl Replica {
         self.options().can_lead() && !self.is_leader() && self.barred_until <= now
     }
 
-    /// Starts an election and requests votes. A dry run only asks the members whether they would
-    /// vote for this one.
+    /// Starts an election and requests votes. A dry run only asks the other members whether they
+    /// would vote for this member.
     pub(super) fn start_election(&mut self, now: Instant, dry: bool, handoff: bool) {
         let candidacy = self.term + 1;
         if !dry {
@@ -207,7 +209,8 @@ impl Replica {
         self.append(now, Vec::new(), None);
     }
 
-    /// Takes over a term that is newer than this member's own. A primary steps down.
+    /// Takes over a term if it is newer than this member's own. A primary or candidate then becomes
+    /// a follower.
     pub(super) fn note_term(&mut self, now: Instant, term: u64) {
         if term <= self.term {
             return;
@@ -237,7 +240,8 @@ impl Replica {
         }
     }
 
-    /// Handles a primary's timers: heartbeats, the check that a majority answers, and step-downs.
+    /// Handles a primary's timers: heartbeats, the check that a majority answers, idle writes and
+    /// step-downs.
     pub(super) fn on_leader_timeout(&mut self, now: Instant) {
         let timeout = self.config.election_timeout;
         let interval = self.config.heartbeat_interval;
@@ -270,7 +274,8 @@ impl Replica {
         self.check_step_down(now);
     }
 
-    /// Completes or gives up a step-down if its conditions are met.
+    /// Ends a pending step-down. It succeeds when enough members have caught up, or at its time
+    /// limit if it is forced. Otherwise it fails at its time limit.
     pub(super) fn check_step_down(&mut self, now: Instant) {
         let last = self.log.last().index;
         let Role::Leader(leader) = &mut self.role else {

@@ -23,7 +23,8 @@ pub(crate) const NO_TIME: Timestamp = Timestamp {
     increment: 0,
 };
 
-/// A bound on what is kept. The bound is exceeded as soon as one of its parts is.
+/// The largest number and size of the entries or records that are kept. The bound is exceeded if
+/// one of the two values is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) count: usize,
@@ -49,7 +50,7 @@ impl Bound {
 pub(crate) struct Entry {
     pub(crate) position: Position,
     pub(crate) time: Timestamp,
-    /// The wall clock's time, in milliseconds since 1970.
+    /// The wall clock's time when the entry was written, in milliseconds since 1970.
     pub(crate) wall_millis: u64,
     pub(crate) changes: Vec<Change>,
     pub(crate) retry: Option<Retry>,
@@ -81,7 +82,7 @@ impl Entry {
 /// The UUID of a session.
 pub(crate) type SessionKey = [u8; 16];
 
-/// The retryable statements that an entry executed.
+/// The retryable statements of the command that made an entry.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     pub(crate) session: SessionKey,
@@ -101,7 +102,7 @@ pub(crate) enum Effect {
     Modify(Document),
 }
 
-/// The size of a statement's effect apart from its documents, in bytes.
+/// The size that each effect counts, in bytes. A `findAndModify` adds the size of its document.
 const EFFECT_BYTES: usize = 64;
 
 impl Effect {
@@ -143,8 +144,8 @@ impl Records {
         self.by_session.get(session)
     }
 
-    /// Records the statements of an entry. Returns the former record of the session, for a
-    /// rollback.
+    /// Records the statements of an entry, and removes the least recently used records above the
+    /// bound. Returns the former record of the session, for a rollback.
     fn note(&mut self, retry: &Retry, index: u64, bound: Bound) -> Undo {
         let old = self.remove(&retry.session);
         let mut record = match &old {
@@ -275,7 +276,7 @@ impl Log {
         self.slots.back().map_or(self.base, |(e, _)| e.position)
     }
 
-    /// Returns the time of the last entry, or zero for an empty log.
+    /// Returns the time of the last entry, or `base_time` if the log holds no entry.
     pub(crate) fn last_time(&self) -> Timestamp {
         self.slots.back().map_or(self.base_time.0, |(e, _)| e.time)
     }

@@ -33,14 +33,15 @@ pub(crate) enum Kind {
         dry: bool,
         granted: bool,
     },
-    /// A primary's heartbeat, which may have entries.
+    /// The entries that a member lacks. Without entries, the message is only a heartbeat of the
+    /// primary.
     Append {
         previous: Position,
         entries: Vec<Arc<Entry>>,
         commit: u64,
     },
-    /// The reply to `Append` and `Snapshot`: the index up to which the oplogs agree, or the index
-    /// after which the primary must send again.
+    /// The reply to `Append` and `Snapshot`. `Ok` has the index up to which the oplogs agree, and
+    /// `Err` the index after which the primary must send again.
     Appended { result: Result<u64, u64> },
     /// All data that a majority has, for a member that lacks entries which the primary has removed.
     Snapshot {

@@ -40,9 +40,9 @@ pub(crate) struct SetConfig {
     pub(crate) initial_primary: Option<usize>,
     /// The wall clock's time at [`Instant::ZERO`], in milliseconds since 1970.
     pub(crate) started_at_millis: u64,
-    /// The entries that the oplog keeps after all running members have them.
+    /// The bound above which a member removes its oldest oplog entries.
     pub(crate) oplog: Bound,
-    /// The records of retryable writes that a member keeps.
+    /// The bound on the records of retryable writes that a member keeps.
     pub(crate) records: Bound,
 }
 
@@ -61,7 +61,7 @@ impl SetConfig {
     }
 }
 
-/// An event that the member's owner must handle.
+/// An event that the server with this replication state must handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReplicaEvent {
     Elected {
@@ -77,9 +77,9 @@ pub(crate) enum ReplicaEvent {
         entries: u64,
     },
     Resynced,
-    /// A field of the hello reply changed.
+    /// The role, the known primary or the pending step-down changed, and with it the hello reply.
     Changed,
-    /// The majority commit point or the progress of a member changed, or entries were applied.
+    /// The majority commit point, the progress of a member or the oplog may have changed.
     Progress,
 }
 
@@ -110,7 +110,8 @@ struct Peer {
     heard: Instant,
 }
 
-/// A step-down that waits for a member to catch up. No writes are accepted meanwhile.
+/// A step-down that waits for other members to catch up. The primary accepts no writes while it
+/// waits.
 #[derive(Clone, Copy, Debug)]
 struct PendingStepDown {
     give_up_at: Instant,
@@ -173,7 +174,8 @@ impl Replica {
         replica
     }
 
-    /// Restarts after a crash. Term, vote, oplog and data are kept, and everything else is reset.
+    /// Restarts after a crash. The member becomes a follower that knows no primary. The term, the
+    /// vote, the oplog, the majority commit point and the data are kept.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.role = Role::Follower;
         self.leader = None;
@@ -301,7 +303,8 @@ impl Replica {
         self.log.last_time()
     }
 
-    /// Returns the time of the next entry, for the statements that it will contain.
+    /// Returns the cluster time that the next entry will have. A command that is executed now uses
+    /// it as its timestamp.
     pub(crate) fn next_time(&self, wall_millis: u64) -> Timestamp {
         let last = self.log.last_time();
         let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
@@ -318,7 +321,8 @@ impl Replica {
         }
     }
 
-    /// Returns the position, the cluster time and the wall clock's time of a kept entry.
+    /// Returns the position, the cluster time and the wall clock's time in milliseconds of an
+    /// entry, if the oplog still has it.
     pub(crate) fn entry(&self, index: u64) -> Option<(Position, Timestamp, u64)> {
         self.log
             .get(index)

@@ -135,7 +135,7 @@ impl Replica {
         for entry in entries {
             self.accept(entry);
         }
-        // Only the entries of this message are known to agree with the primary's.
+        // The oplog is known to agree with the primary's only up to the last entry of this message.
         self.commit = self.commit.max(commit.min(end));
         self.log.trim(self.commit, self.config.oplog);
         self.events.push_back(ReplicaEvent::Progress);
@@ -196,7 +196,8 @@ impl Replica {
         self.check_step_down(now);
     }
 
-    /// Advances the majority commit point as far as the progress of the members permits.
+    /// Advances the majority commit point as far as the progress of the members permits, and
+    /// removes entries from an oplog that is too large.
     pub(super) fn advance_commit(&mut self) {
         let last = self.log.last().index;
         let Role::Leader(leader) = &self.role else {

@@ -1,4 +1,5 @@
-//! Tests of the consensus rules with a single member.
+//! Tests of the consensus rules with the state of one member out of three, and of the bound on the
+//! records of retryable writes.
 
 use super::{
     Message, Replica, SetConfig,

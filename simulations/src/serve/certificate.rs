@@ -1,4 +1,4 @@
-//! Creates a certificate authority, and a server certificate for this machine.
+//! Creates a certificate authority, and a server certificate for `localhost`.
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::{

@@ -41,7 +41,8 @@ const READS_PER_TURN: usize = 16;
 /// the most unsent bytes is closed.
 const MAX_ALL_UNSENT_BYTES: usize = 512 * 1024 * 1024;
 
-/// The pause after a failed accept, for example when the process has no descriptors left.
+/// The pause after a failed accept, for example when the process has no descriptors left, and after
+/// a failed attempt to bind a port again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The target of the connections to a port.
@@ -292,7 +293,8 @@ impl Shared {
         }
     }
 
-    /// Handles the next buffered request of a connection. Returns false if there is none.
+    /// Handles the next buffered request of a connection. Returns false if it handled none, or
+    /// after a panic.
     fn next_turn(self: &Rc<Self>, conn: ConnId) -> bool {
         let now = self.now();
         let went_on = self.drive(Some(conn), |deployment| deployment.next_turn(now, conn));
@@ -303,7 +305,8 @@ impl Shared {
         went_on.unwrap_or(false)
     }
 
-    /// Reads once from a connection. Returns false if there was nothing to read.
+    /// Reads once from a connection. Returns false if there was nothing to read, or at the end of
+    /// the connection.
     fn read(self: &Rc<Self>, conn: ConnId, peer: &Peer) -> bool {
         let mut buffer = self.buffer.borrow_mut();
         match peer.receive(&mut buffer) {

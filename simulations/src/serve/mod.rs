@@ -1,7 +1,7 @@
 //! A deployment on real sockets, for any client.
 //!
-//! One thread runs an event loop that owns the deployment. There are no locks, and a request with
-//! its reply takes one read and one write system call.
+//! One thread runs an event loop that owns the deployment. There are no locks, and a small request
+//! with its reply takes one read and one write system call.
 
 mod certificate;
 mod engine;
@@ -36,7 +36,9 @@ enum Order {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// The primary, or the standalone. `None` if there is no primary, as during an election.
+    /// The index of the primary or of the standalone, from 0. For routers, the number of routers,
+    /// which is the index of the shard behind them. `None` if there is no primary, as during an
+    /// election.
     pub primary: Option<usize>,
     /// The state of each member.
     pub members: Vec<MemberState>,
@@ -44,7 +46,7 @@ pub struct Status {
     pub connections: usize,
     /// The latest reports about the members, the oldest one first. Older reports are dropped.
     pub events: Vec<MemberEvent>,
-    /// The number of bytes in replies that clients have not read yet.
+    /// The number of bytes in replies that the sockets have not accepted yet.
     pub unsent_bytes: usize,
     /// The largest value that `unsent_bytes` ever had.
     pub most_unsent_bytes: usize,
@@ -135,7 +137,9 @@ impl Embedded {
         self.tls_directory.as_ref()
     }
 
-    /// Makes the primary step down. Returns false if no primary can step down.
+    /// Makes the primary step down. Returns false if there is no replica set with a primary, if its
+    /// primary is already stepping down, or if the deployment's thread does not answer for 10
+    /// seconds.
     pub fn step_down(&self) -> bool {
         self.ask(Order::StepDown).unwrap_or(false)
     }
@@ -165,7 +169,8 @@ impl Embedded {
         let _ = self.ask(Order::Heal);
     }
 
-    /// Returns the state of the deployment, or `None` if its thread has ended.
+    /// Returns the state of the deployment, or `None` if its thread has ended or does not answer
+    /// for 10 seconds.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.ask(Order::Status)

@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration};
 /// Options of a deployment on real sockets.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// The name of the replica set. `None`: a standalone or routers.
+    /// The name of the replica set. `None`: a standalone, routers or services.
     pub replica_set: Option<String>,
     /// True if the members are routers in front of one shard. Default: false.
     pub sharded: bool,
@@ -16,7 +16,7 @@ pub struct ServeOptions {
     pub load_balanced: bool,
     /// The members. A standalone has one member.
     pub members: Vec<MemberOptions>,
-    /// The first port, which is that of the load balancer or of the first member. The others
+    /// The first port, which is that of the load balancer or of the first member. The other ports
     /// follow. `None`: free ports. Default: `None`.
     pub port: Option<u16>,
     /// True if connections use TLS. Default: false.

@@ -2,8 +2,8 @@
 //! connection, with the address of the client.
 //!
 //! The address is not needed here, so that a header is only checked and skipped, with the fields
-//! after its addresses. A connection without a header is accepted too. No message of the other
-//! protocols starts like a header.
+//! after its addresses. A connection without a header is accepted too. No message of TLS or of
+//! MongoDB starts like a header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,5 @@
-//! Derives the deployment's options, the certificates and the connection string from the options.
+//! Derives the deployment's options, the certificates and the connection string from
+//! [`ServeOptions`].
 
 use super::{ServeOptions, certificate};
 use crate::deployment::{DeploymentOptions, ReplicaSetOptions, Shape};

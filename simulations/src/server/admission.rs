@@ -1,5 +1,5 @@
-//! The rate limit of new connections: `ingressConnectionEstablishmentRateLimiterEnabled` and its
-//! companions, which servers have since 8.2.
+//! The rate limit of new connections: the parameters that begin with
+//! `ingressConnectionEstablishmentRateLimiter`, which servers have since 8.2.
 //!
 //! Each connection takes a token. Tokens come at a constant rate, and unused tokens are saved for a
 //! burst. A connection without a token waits in a queue, and nothing is read from it. If the queue
@@ -19,7 +19,7 @@ use std::{collections::VecDeque, time::Duration};
 
 const PREFIX: &str = "ingressConnectionEstablishmentRateLimiter";
 
-/// The default of `...RatePerSec`, which is as good as no limit.
+/// The default of `...RatePerSec`, which limits nothing in practice.
 const DEFAULT_RATE_PER_SECOND: u64 = 2_147_483_647;
 
 /// The rate limiter of a member's new connections.
@@ -51,8 +51,8 @@ impl Default for Admission {
 }
 
 impl Admission {
-    /// Admits or queues a new connection. Returns true if it is queued, and `None` if the queue is
-    /// full.
+    /// Admits or queues a new connection. Returns `Some(true)` if it is queued, `Some(false)` if it
+    /// is admitted, and `None` if the queue is full.
     pub(super) fn admit(&mut self, now: Instant, conn: ConnId) -> Option<bool> {
         if !self.enabled {
             return Some(false);
@@ -68,7 +68,8 @@ impl Admission {
         Some(true)
     }
 
-    /// Returns the next queued connection that is admitted now.
+    /// Returns the next queued connection if it is admitted now: if there is a token, or if the
+    /// limiter was disabled.
     fn poll_admitted(&mut self, now: Instant) -> Option<ConnId> {
         if self.enabled {
             if self.queue.is_empty() || self.token_at() > now {
@@ -137,7 +138,8 @@ impl Member {
         }
     }
 
-    /// Sets the parameters that this server knows, and ignores all others.
+    /// Sets the parameters that this server knows, and ignores others. An unknown parameter that
+    /// begins with [`PREFIX`] is an error.
     pub(super) fn set_parameters(&mut self, request: &Request) -> Result<Document, Fault> {
         let mut was = Bson::Null;
         for key in request.command.keys() {

@@ -12,7 +12,8 @@ use crate::deployment::ConnId;
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
 impl Member {
-    /// Returns an error if a command requires authentication and the connection has none.
+    /// Returns an error if the command requires authentication and no user has authenticated on the
+    /// connection.
     pub(super) fn check_authorized(&self, conn: ConnId, request: &Request) -> Result<(), Fault> {
         let open = matches!(
             request.name.as_str(),

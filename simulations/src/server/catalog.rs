@@ -13,7 +13,7 @@ use crate::store::{Change, Outcome as Done, StoreError};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
-/// Arguments of all commands, which are not options of a collection.
+/// Fields that any command can have, and that are no options of a collection.
 const GENERIC: [&str; 12] = [
     "$db",
     "lsid",
@@ -173,7 +173,7 @@ fn plain(done: Result<Done<()>, StoreError>) -> Result<(Document, Vec<Change>), 
     Ok((Document::new(), done?.changes))
 }
 
-/// Returns the arguments of a command, without its name and the arguments of all commands.
+/// Returns the fields of a command without its name and without the fields in [`GENERIC`].
 fn options(request: &Request) -> Document {
     let mut options = request.command.clone();
     options.remove(&request.name);

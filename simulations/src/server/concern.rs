@@ -14,8 +14,9 @@ use onionskin_core::time::Instant;
 use std::time::Duration;
 
 impl Member {
-    /// Returns the replication that a command's write concern demands. As in servers since 5.0, the
-    /// default is the majority, or one member if the set has an arbiter.
+    /// Returns the replication that a command's write concern demands. The default is the majority,
+    /// or one member if the set has an arbiter. Servers since 5.0 have a default that is similar
+    /// but also depends on the number of voting members.
     pub(super) fn write_concern(&self, request: &Request) -> Result<Need, Fault> {
         let Shape::ReplicaSet(set) = &self.options.shape else {
             return match w(request) {

@@ -60,7 +60,7 @@ pub(super) struct Pending {
     pub(super) deadline: Option<Instant>,
 }
 
-/// The way on which a client connected to this member.
+/// The way in which a client connected to this member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Arrival {
     /// The client connected directly to the server.
@@ -82,14 +82,15 @@ pub(super) struct Connection {
     pub(super) closing: bool,
     /// True while the connection waits for its admission. Nothing is read from it until then.
     pub(super) is_queued: bool,
-    /// True from the start of a request until the caller gives the connection another turn.
+    /// True from the start of a request until the caller gives the connection another turn. Always
+    /// false if the member does not take turns.
     pub(super) is_resting: bool,
     pub(super) users: Vec<(String, String)>,
     pub(super) conversation: Option<Conversation>,
     pub(super) app_name: Option<String>,
     pub(super) arrival: Arrival,
-    /// True after the first hello was answered. On a forwarded connection, only the first reply has
-    /// the `serviceId`.
+    /// True after the first hello of a forwarded connection was accepted. Only its reply has the
+    /// `serviceId`.
     pub(super) first_hello_answered: bool,
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) struct Cursor {
     pub(super) namespace: String,
     pub(super) documents: VecDeque<Shared>,
-    /// The query of a tailable cursor, which finds more documents when these are sent.
+    /// The query of a tailable cursor, which finds more documents after the known ones were sent.
     pub(super) tail: Option<Tail>,
     pub(super) no_timeout: bool,
     /// The result of [`Cursor::own_bytes`] when the cursor was opened.
@@ -62,8 +62,8 @@ impl Cursors {
         }
     }
 
-    /// Adds a cursor. If a limit is exceeded, the cursors that expire first are removed. The new
-    /// cursor stays even if it exceeds a limit by itself.
+    /// Adds a cursor. If a limit is exceeded, the cursors that expire first are removed, and those
+    /// without a timeout last. The new cursor stays even if it exceeds a limit by itself.
     pub(super) fn insert(&mut self, now: Instant, id: i64, cursor: Cursor) {
         let (more, bytes) = (cursor.documents.len(), cursor.bytes);
         while self.open.len() >= self.limits.max_cursors

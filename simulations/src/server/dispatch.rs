@@ -34,7 +34,7 @@ impl From<Reply> for Outcome {
 pub(super) type Answer = Result<Outcome, Fault>;
 
 impl Member {
-    /// Starts a request. A fail point may delay it or make it fail.
+    /// Starts a request. A fail point can delay the request, make it fail or change its reply.
     pub(super) fn start(&mut self, now: Instant, conn: ConnId, request: Request) {
         let app = self.connection(conn).and_then(|c| c.app_name.clone());
         let app = app.or_else(|| super::hello::app_name(&request));

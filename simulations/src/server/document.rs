@@ -34,7 +34,8 @@ fn value(raw: RawBsonRef<'_>, depth: usize) -> Option<Bson> {
     }
 }
 
-/// Returns a number of any type as an integer, or `None` if it is not an integer.
+/// Returns an int32, an int64 or a double as an integer. Returns `None` for other types, and for
+/// doubles with a fraction or of 9e15 and more.
 pub(super) fn integer(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(n) => Some((*n).into()),
@@ -49,14 +50,14 @@ pub(super) fn integer_field(from: &Document, key: &str) -> Option<i64> {
     integer(from.get(key)?)
 }
 
-/// Returns the field as a count. A missing or negative value is 0.
+/// Returns the field as a count. A value that is missing, negative or not an integer counts as 0.
 pub(super) fn count_field(from: &Document, key: &str) -> u64 {
     integer_field(from, key)
         .and_then(|n| u64::try_from(n).ok())
         .unwrap_or(0)
 }
 
-/// True for `true` and for numbers other than 0, as the server reads flags.
+/// True for `true` and for integral numbers other than 0.
 pub(super) fn truth(value: Option<&Bson>) -> bool {
     match value {
         Some(Bson::Boolean(b)) => *b,

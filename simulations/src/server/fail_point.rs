@@ -152,7 +152,8 @@ fn matches_request(data: &Document, request: &Request, app: Option<&str>) -> boo
     named && app_matches && namespace_matches
 }
 
-/// True if both names mean the same hello: fail points treat `hello` and `isMaster` as one command.
+/// True if `name` and the request's name are both names of hello: fail points treat `hello` and
+/// `isMaster` as one command.
 fn is_hello(name: &str, request: &Request) -> bool {
     let hello = |n: &str| n == "hello" || n.eq_ignore_ascii_case("ismaster");
     hello(name) && hello(&request.name)

@@ -1,4 +1,5 @@
-//! Errors of the server itself, with their codes and code names.
+//! Errors that the server raises in addition to those of the store, with their codes and code
+//! names.
 
 use crate::store::StoreError;
 

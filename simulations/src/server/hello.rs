@@ -1,4 +1,5 @@
-//! The command hello, which is answered at once or when the state of this member changes (MON-74).
+//! The command hello. An awaitable hello is answered when the state of this member changes or when
+//! its time is over (MON-74).
 
 use super::{
     Member,
@@ -120,8 +121,8 @@ impl Member {
         self.start(now, conn, request);
     }
 
-    /// True if the claimed release has `topologyVersion` and awaitable hellos, which is 4.4 and
-    /// later.
+    /// True if the claimed release is 4.4 or later, which has `topologyVersion` and awaitable
+    /// hellos.
     fn streams(&self) -> bool {
         self.options.version.max_wire >= FIRST_STREAMING_WIRE_VERSION
     }

@@ -51,12 +51,12 @@ use std::{
 /// The default time for which a step-down waits for a secondary to catch up.
 const CATCH_UP_PERIOD: Duration = Duration::from_secs(10);
 
-/// Something that the deployment has to do for a member.
+/// An output of a member, which the deployment carries out.
 #[derive(Debug)]
 pub(crate) enum Output {
     Send(usize, Message),
     Transmit(ConnId),
-    /// The next request of this connection may be handled.
+    /// This connection has bytes of a further request and waits for its turn.
     Turn(ConnId),
     /// The request of a router's client must be forwarded to the shard.
     Route(ConnId, Vec<u8>),
@@ -64,7 +64,7 @@ pub(crate) enum Output {
     Report(MemberEvent),
 }
 
-/// One server.
+/// One server: a standalone, a member of a replica set, a router, or the shard behind routers.
 #[derive(Debug)]
 pub(crate) struct Member {
     index: usize,
@@ -95,7 +95,7 @@ pub(crate) struct Member {
     overload: Overload,
     routing: Routing,
     outputs: VecDeque<Output>,
-    /// True if a connection's next request is handled only when the caller gives it a turn.
+    /// True if each connection waits for [`Member::next_turn`] before its next request.
     takes_turns: bool,
     /// The number of bytes in the decoders of all connections.
     buffered: usize,
@@ -105,7 +105,7 @@ pub(crate) struct Member {
     ids: ObjectIds,
 }
 
-/// Generates the `_id`s of documents that have none.
+/// Generates ObjectIds: the `_id`s of documents that have none, process ids and service ids.
 #[derive(Debug)]
 struct ObjectIds {
     unique: [u8; 5],
@@ -193,7 +193,8 @@ impl Member {
         true
     }
 
-    /// Handles the end of a client connection. Returns the cursors that end with it.
+    /// Handles the end of a client connection. Returns the ids of the shard's cursors that end with
+    /// it, which only a router has.
     pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Vec<i64> {
         let connection = self.connections.remove(&conn);
         self.buffered -= connection.as_ref().map_or(0, |c| c.buffered);
@@ -262,7 +263,7 @@ impl Member {
         self.outputs.pop_front()
     }
 
-    /// Returns the bytes to write to a connection.
+    /// Returns the bytes to write to a connection, if there are any.
     pub(crate) fn take_output(&mut self, conn: ConnId) -> Option<Vec<u8>> {
         let connection = self.connections.get_mut(&conn)?;
         connection.announced = false;
@@ -309,8 +310,8 @@ impl Member {
         self.begin_life(now);
     }
 
-    /// Starts a step-down. Returns false if this member is not a primary or is already stepping
-    /// down.
+    /// Starts a step-down. Returns false if this member is not the primary of a replica set, or is
+    /// already stepping down.
     pub(crate) fn step_down(&mut self, now: Instant, period: Duration) -> bool {
         self.is_set()
             && self

@@ -17,7 +17,7 @@ const SHED: i32 = 462;
 /// The label of all overload errors.
 const OVERLOADED: &str = "SystemOverloadedError";
 
-/// The parameters about overload.
+/// The value of [`PARAMETER`].
 #[derive(Debug, Default)]
 pub(super) struct Overload {
     base_backoff_ms: i32,
@@ -35,7 +35,8 @@ impl Overload {
         Ok(std::mem::replace(&mut self.base_backoff_ms, value).into())
     }
 
-    /// Returns `baseBackoffMS` for an error with these labels.
+    /// Returns `baseBackoffMS` for an error with these labels. Only an overload error has the
+    /// field, and only if the parameter is not 0.
     pub(super) fn base_backoff(&self, labels: &[String]) -> Option<i32> {
         let is_overload = labels.iter().any(|label| label == OVERLOADED);
         (is_overload && self.base_backoff_ms > 0).then_some(self.base_backoff_ms)

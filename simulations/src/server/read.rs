@@ -21,7 +21,8 @@ use std::{collections::VecDeque, time::Duration};
 /// The default size of a first batch, in documents.
 const FIRST_BATCH: usize = 101;
 
-/// The largest size of one batch, in bytes. A batch always has at least one document.
+/// The largest size of the documents of one batch, in bytes. Only the first document of a batch can
+/// exceed it.
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
 
 /// The default time for which a `getMore` on a tailable cursor waits for documents.
@@ -236,7 +237,7 @@ impl Member {
     }
 
     /// Returns the deadline of a `getMore` that must wait: its cursor awaits data and has no
-    /// documents.
+    /// documents. Returns `None` if the `getMore` need not wait.
     fn tail_deadline(&self, now: Instant, id: i64, command: &Document) -> Option<Instant> {
         let cursor = self.cursors.get(id)?;
         let tail = cursor.tail.as_ref()?;

@@ -18,8 +18,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Routing {
     /// The cursors that this router has returned to its clients. Cursors of other routers are
-    /// unknown here. A cursor that was opened through a load balancer ends with its connection,
-    /// since another connection may reach another router.
+    /// unknown here. The value is the connection with which a cursor ends. Only cursors that were
+    /// opened through a load balancer have one, because another connection can reach another
+    /// router.
     cursors: BTreeMap<i64, Option<ConnId>>,
 }
 
@@ -40,7 +41,7 @@ impl Routing {
 }
 
 impl Member {
-    /// True if this is a router.
+    /// True if this member is a router, which holds no data.
     pub(super) fn is_router(&self) -> bool {
         matches!(
             self.options.shape,
@@ -48,7 +49,8 @@ impl Member {
         )
     }
 
-    /// Returns an error if the router refuses a command. Otherwise the shard must answer.
+    /// Refuses a `getMore` of a cursor that this router does not know. The shard must answer all
+    /// other commands.
     pub(super) fn check_routed(&self, request: &Request) -> Answer {
         if request.name == "getMore"
             && let Some(id) = integer_field(&request.command, "getMore")

@@ -150,14 +150,16 @@ pub(super) struct Conversation {
     server_first: String,
     nonce: String,
     pub(super) skip_empty: bool,
-    /// True after the client's proof was verified. Only the client's confirmation is missing.
+    /// True after the client's proof was verified. Only the client's last message, which is empty,
+    /// is missing.
     pub(super) proven: bool,
     pub(super) database: String,
     pub(super) name: String,
 }
 
 impl Conversation {
-    /// Handles the client's first message. Returns the conversation and the server's first message.
+    /// Handles the client's first message. Returns the conversation and the server's first message,
+    /// or `None` if the message is not valid or the user is unknown.
     pub(super) fn start(
         users: &Credentials,
         mechanism: Mechanism,

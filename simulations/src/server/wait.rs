@@ -1,4 +1,4 @@
-//! Requests that wait for replication, for a change, or for a time.
+//! Requests that are answered later: when their condition is true, or at their deadline.
 
 use super::{
     Member,
@@ -19,7 +19,8 @@ impl Member {
         }
     }
 
-    /// Resumes all waiting requests whose condition is now true.
+    /// Resumes the requests that wait for replication, for a cluster time or for more documents,
+    /// and whose condition is now true.
     pub(super) fn check_waiting(&mut self, now: Instant) {
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {

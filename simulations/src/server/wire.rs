@@ -99,8 +99,8 @@ impl Member {
         }
     }
 
-    /// Handles the next buffered message if the previous one was answered. Returns false if there
-    /// was none.
+    /// Handles the next buffered message if the previous one was answered. Returns false if it
+    /// handled no message.
     pub(crate) fn next_turn(&mut self, now: Instant, conn: ConnId) -> bool {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return false;
@@ -141,8 +141,9 @@ impl Member {
         self.respond_with(conn, request, answer, None);
     }
 
-    /// Writes the reply to a request, and returns its request id. With `chain`, the reply is part
-    /// of a stream: it answers the message with that id, and more replies follow.
+    /// Writes the reply to a request. Returns the id of the reply, or 0 if the client expects none.
+    /// With `chain`, the reply is part of a stream: it answers the message with that id, and more
+    /// replies follow unless the reply is an error.
     pub(super) fn respond_with(
         &mut self,
         conn: ConnId,
@@ -227,7 +228,7 @@ impl Member {
     }
 }
 
-/// Decodes a message. Returns `None` if the message violates the protocol.
+/// Decodes a message. Returns `None` if the message violates the protocol or is compressed.
 fn read_frame(header: Header, frame: &[u8]) -> Option<Frame> {
     match header.op_code {
         OpCode::Msg => {

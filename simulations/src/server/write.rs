@@ -399,7 +399,8 @@ fn take_document(from: &mut Document, key: &str) -> Result<Document, Fault> {
     }
 }
 
-/// Returns the documents of an array field, or an empty list if the field is missing.
+/// Returns the documents in an array field, without elements of other types. A missing field has
+/// none.
 pub(super) fn documents(from: &Document, key: &str) -> Vec<Document> {
     let items = from.get_array(key).map(Vec::as_slice).unwrap_or_default();
     let documents = items.iter().filter_map(Bson::as_document);

@@ -1,4 +1,5 @@
-//! The limits of one command: the bytes of its intermediate values, and its steps.
+//! The limits of one query, one pipeline or one write statement: the bytes of its intermediate
+//! values, and its steps.
 //!
 //! A short pipeline can request documents of any size and endless work. A value is charged before
 //! it is built or as soon as it is evaluated, so that memory stays bounded. Steps are counted
@@ -18,13 +19,14 @@ pub(crate) const MAX_STAGE_BYTES: usize = 100 * 1024 * 1024;
 /// The largest value or document between two stages, in bytes of BSON: 16 MiB and 16 KiB.
 pub(crate) const MAX_INTERMEDIATE_BYTES: usize = MAX_DOCUMENT_BYTES + 16 * 1024;
 
-/// The most steps that one statement may take, which is some seconds of work.
+/// The most steps of one query, pipeline or write statement, which take some seconds.
 const MAX_STEPS: u64 = 50_000_000;
 
 /// The number of bytes that are built in one step.
 const BYTES_PER_STEP: usize = 64;
 
-/// Counts the memory and the steps of one command. All clones share the counters.
+/// Counts the memory and the steps of one query, pipeline or write statement. All clones share the
+/// counters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget(Rc<Counters>);
 
@@ -45,7 +47,8 @@ impl Budget {
         self.0.charged.set(mark);
     }
 
-    /// Charges bytes that are about to be built.
+    /// Charges bytes that are about to be built. More than [`MAX_STAGE_BYTES`] charged bytes are an
+    /// error.
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), StoreError> {
         let charged = self.charged().saturating_add(bytes);
         if charged > MAX_STAGE_BYTES {
@@ -82,7 +85,7 @@ impl Budget {
         self.charge(bytes)
     }
 
-    /// Charges `steps` steps.
+    /// Counts steps. More than [`MAX_STEPS`] steps are an error.
     pub(crate) fn step(&self, steps: u64) -> Result<(), StoreError> {
         let taken = self.0.steps.get().saturating_add(steps);
         self.0.steps.set(taken);

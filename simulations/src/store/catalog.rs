@@ -150,7 +150,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If `from` does not exist, or if `to` exists and `drop_target` is false.
+    /// If `from` does not exist, if `to` is not a valid name or equals `from`, or if `to` exists
+    /// and `drop_target` is false.
     pub fn rename_collection(
         &mut self,
         from: &Namespace,
@@ -187,7 +188,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the filter is malformed.
+    /// If the filter is malformed or fails on an entry.
     pub fn list_collections(
         &self,
         database: &str,
@@ -216,7 +217,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the filter is malformed.
+    /// If the filter is malformed or fails on an entry.
     pub fn list_databases(&self, filter: &Document, name_only: bool) -> Answer<Vec<Document>> {
         let entries = self.databases.iter().map(|(name, collections)| {
             let bytes: u64 = collections.values().map(|c| c.size_bytes()).sum();

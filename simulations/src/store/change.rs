@@ -71,7 +71,7 @@ pub enum Change {
     Insert {
         /// The document's collection.
         namespace: Namespace,
-        /// The document's position in natural order.
+        /// The document's record number. The numbers define the natural order.
         record: u64,
         /// The inserted document.
         document: Shared,
@@ -80,7 +80,7 @@ pub enum Change {
     Replace {
         /// The document's collection.
         namespace: Namespace,
-        /// The document's position in natural order.
+        /// The document's record number. The numbers define the natural order.
         record: u64,
         /// The document before the change.
         before: Shared,
@@ -91,7 +91,7 @@ pub enum Change {
     Delete {
         /// The document's collection.
         namespace: Namespace,
-        /// The document's position in natural order.
+        /// The document's record number. The numbers define the natural order.
         record: u64,
         /// The deleted document.
         document: Shared,

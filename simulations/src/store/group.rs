@@ -1,4 +1,4 @@
-//! The stages that change the number of documents: `$unwind` and `$group`.
+//! The stages `$unwind` and `$group`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use super::{path, size};
 
 type Answer<T> = Result<T, StoreError>;
 
-/// Returns one document for each element of the array at the path of `$unwind`.
+/// Returns one document for each element of the array that each document has at the path of
+/// `$unwind`. With `preserveNullAndEmptyArrays`, documents without such an element stay.
 pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> Answer<Vec<Shared>> {
     let option = |name: &str| operand.as_document().and_then(|d| d.get(name));
     let given = operand
@@ -56,7 +57,7 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> A
             push(exclude(document, &[field]), Bson::Null);
             continue;
         }
-        // Without the array, a copy for each element is small.
+        // The array is replaced by null, so that the copy for each element is small.
         let mut rest = Document::clone(document);
         assign(&mut rest, field, Bson::Null);
         let rest_bytes = size::memory_of_document(&rest)?;

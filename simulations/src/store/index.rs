@@ -12,8 +12,7 @@ use super::order::{Key, display};
 use super::types::{Namespace, Shared};
 use super::{path, size};
 
-/// The largest number of keys of one document in a compound index over arrays. Further keys are
-/// left out.
+/// The largest number of keys of one document in an index. Further keys are left out.
 const MAX_KEYS: usize = 10_000;
 
 /// The memory that one document's keys in an index may take, in bytes. Further keys are left out.
@@ -166,9 +165,9 @@ impl Index {
         }
     }
 
-    /// Returns the field of an index over one field without a partial filter. A lookup by equality
-    /// in such an index finds every document that matches, unless the document has more than
-    /// [`MAX_KEYS`] keys.
+    /// Returns the field of an index over one field without a partial filter, and `None` for other
+    /// indexes. A lookup by equality in such an index finds every document that matches, unless the
+    /// keys of the document exceed [`MAX_KEYS`] or [`MAX_KEY_BYTES`].
     pub(crate) fn lookup_field(&self) -> Option<&str> {
         match self.fields.as_slice() {
             [field] if self.partial.is_none() => Some(field),

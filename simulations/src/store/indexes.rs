@@ -20,8 +20,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If an entry is malformed or conflicts with an existing index, or if documents have duplicate
-    /// keys in a unique index. No index is built in these cases.
+    /// If the namespace is not valid or is a view, if an entry is malformed or conflicts with an
+    /// existing index, if there are too many indexes, or if documents have duplicate keys in a
+    /// unique index. An error leaves the store unchanged.
     pub fn create_indexes(
         &mut self,
         namespace: &Namespace,

@@ -315,8 +315,8 @@ fn whole(value: &Bson) -> Option<i64> {
     }
 }
 
-/// Returns the value as an integer, or `None` if it has a fraction or does not fit. A decimal128 is
-/// converted through a double, so that its low digits can be lost.
+/// Returns a number as an integer. Returns `None` if the value is not a number, has a fraction or
+/// does not fit. A decimal128 is converted through a double, so that its low digits can be lost.
 pub(crate) fn as_integer(value: &Bson) -> Option<i64> {
     match value {
         Bson::Decimal128(n) => {
@@ -330,7 +330,8 @@ pub(crate) fn as_integer(value: &Bson) -> Option<i64> {
     }
 }
 
-/// Returns the value as an integer, without its fraction.
+/// Returns a number as an integer, without its fraction. Returns `None` if the value is not a
+/// number or does not fit.
 pub(crate) fn truncated(value: &Bson) -> Option<i64> {
     match value {
         Bson::Double(_) | Bson::Decimal128(_) => {
@@ -340,7 +341,7 @@ pub(crate) fn truncated(value: &Bson) -> Option<i64> {
     }
 }
 
-/// Returns the value as a double, possibly rounded.
+/// Returns a number as a double, possibly rounded. Returns `None` if the value is not a number.
 pub(crate) fn as_double(value: &Bson) -> Option<f64> {
     match value {
         Bson::Double(n) => Some(*n),
@@ -349,7 +350,7 @@ pub(crate) fn as_double(value: &Bson) -> Option<f64> {
     }
 }
 
-/// Converts a double to the decimal128 with the shortest digits.
+/// Converts a double to the decimal128 with the fewest digits that identify the double.
 pub(crate) fn decimal(number: f64) -> Bson {
     let text = match number {
         n if n.is_nan() => "NaN".to_owned(),

@@ -6,7 +6,8 @@ use bson::{Bson, Document};
 
 use super::number;
 
-/// A value as a key of an index. Values that compare equal are the same key.
+/// A value with MongoDB's sort order, for example a key of an index or of a group. Values that
+/// compare equal are the same key.
 #[derive(Clone, Debug)]
 pub(crate) struct Key(pub(crate) Bson);
 

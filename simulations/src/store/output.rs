@@ -43,7 +43,8 @@ impl Store {
         };
         let mut changes = Vec::new();
         if out {
-            // An error must leave the old contents in place, so that `$out` works on a copy.
+            // `$out` works on a copy of the store, because an error must leave the old contents in
+            // place.
             let mut scratch = self.clone();
             let gone = scratch
                 .collection(&target)

@@ -1,4 +1,4 @@
-//! Dotted paths in filters, sort patterns, projections and updates.
+//! Dotted paths, for example in filters, sort patterns, projections and updates.
 
 use std::cmp::Ordering;
 
@@ -7,10 +7,11 @@ use bson::{Bson, Document};
 use super::error::StoreError;
 use super::order::compare;
 
-/// The largest number of parts of a path, which is the depth of the deepest document.
+/// The largest number of parts of a path, which is the depth of the deepest document within a
+/// pipeline.
 const MAX_PARTS: usize = 200;
 
-/// Returns an error if a path has more parts than a document can have levels.
+/// Returns an error if a path has more than [`MAX_PARTS`] parts.
 pub(crate) fn check(path: &str) -> Result<(), StoreError> {
     if path.split('.').nth(MAX_PARTS).is_some() {
         return Err(StoreError::new(15, "FieldPath is too long"));
@@ -26,8 +27,9 @@ pub(crate) fn index(text: &str) -> Option<usize> {
 
 /// Calls `see` with each value at a path until `see` returns true. Returns true if `see` did.
 ///
-/// The path continues in each element of an array on the way. Where nothing exists at the path,
-/// `see` gets `None`.
+/// In an array on the way, the path continues in each element that is a document, and in the
+/// element whose index the path names. If a value on the way is a document without the next field,
+/// or a value without fields, `see` gets `None`.
 pub(crate) fn any(
     document: &Document,
     path: &str,

@@ -57,7 +57,8 @@ const OF_UPDATES: &[&str] = &[
     "$replaceWith",
 ];
 
-/// Returns an error if a stage is unknown, is not alone in its document, or is at a wrong position.
+/// Returns an error if there are too many stages, or if a stage is unknown, is not alone in its
+/// document, or is at a wrong position.
 pub(crate) fn check(stages: &[Document]) -> Answer<()> {
     if stages.len() > MAX_STAGES {
         let text = format!("Pipeline length must be no longer than {MAX_STAGES} stages");
@@ -81,7 +82,7 @@ pub(crate) fn check(stages: &[Document]) -> Answer<()> {
     Ok(())
 }
 
-/// Returns an error if a stage is not permitted in an update.
+/// Returns an error if [`check`] does, or if a stage is not permitted in an update.
 pub(crate) fn check_update(stages: &[Document]) -> Answer<()> {
     check(stages)?;
     for stage in stages {

@@ -1,4 +1,4 @@
-//! Projections of `find` and of the stage `$project`.
+//! Projections of `find`, of `findAndModify` and of the stage `$project`.
 
 use bson::{Bson, Document};
 
@@ -30,7 +30,8 @@ enum Field {
 }
 
 impl Projection {
-    /// Parses a projection. Only `find` has both forms of `$slice`, `$elemMatch` and `.$`.
+    /// Parses a projection. With `of_find`, it can contain `.$`, `$elemMatch`, and `$slice` with
+    /// one or two numbers, as in `find` and `findAndModify`.
     pub(crate) fn new(specification: &Document, of_find: bool) -> Answer<Self> {
         let mut fields = Vec::new();
         let (mut including, mut id) = (None, None);

@@ -20,7 +20,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the filter, the sort pattern or the projection is malformed.
+    /// If the filter, the sort pattern or the projection is malformed or fails on a document, or if
+    /// the query exceeds a limit of memory or steps.
     pub fn find(
         &self,
         namespace: &Namespace,
@@ -103,7 +104,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the filter is malformed.
+    /// If the filter is malformed or fails on a document, or if the query exceeds a limit of memory
+    /// or steps.
     pub fn count(
         &self,
         namespace: &Namespace,
@@ -126,7 +128,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the filter is malformed.
+    /// If the filter is malformed or fails on a document, or if the query exceeds a limit of memory
+    /// or steps.
     pub fn distinct(
         &self,
         namespace: &Namespace,
@@ -159,7 +162,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If a stage is unknown or malformed, or if a stage fails on a document.
+    /// If a stage is unknown or malformed, fails on a document, or exceeds a limit of memory or
+    /// steps.
     pub fn aggregate(
         &mut self,
         database: &str,

@@ -1,4 +1,4 @@
-//! Applies changes of another member, and reverts changes in a rollback.
+//! Applies changes of this or another member, and reverts them, for example in a rollback.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::collection::Collection;
 use super::types::Namespace;
 
 impl Store {
-    /// Applies a change that another store made. The caller passes changes in the order in which
-    /// they were made. If the collection does not exist, only a change that creates it has an
+    /// Applies a change that this or another store made. The caller passes changes in the order in
+    /// which they were made. If the collection does not exist, only a change that creates it has an
     /// effect.
     pub fn apply(&mut self, change: &Change) {
         match change {

@@ -101,7 +101,7 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// If it is neither a document nor an array of documents.
+    /// If the value is neither a document nor an array of documents.
     pub fn from_bson(value: Bson) -> Result<Self, StoreError> {
         match value {
             Bson::Document(document) => Ok(Self::Document(document)),
@@ -172,12 +172,12 @@ pub struct UpdateResult {
     pub statements: Vec<StatementResult>,
 }
 
-/// The result of one statement of an update or delete.
+/// The result of one statement of an update.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatementResult {
     /// The number of documents that the filter matched.
     pub matched: u64,
-    /// The number of documents that were changed or deleted.
+    /// The number of documents that changed.
     pub modified: u64,
     /// The `_id` of the document that an upsert inserted.
     pub upserted: Option<Bson>,
@@ -238,7 +238,7 @@ pub struct FindAndModify {
 pub struct FindAndModifyResult {
     /// The document before or after the modification, the reply's `value`.
     pub value: Option<Document>,
-    /// The number of documents that matched or were inserted, the reply's `lastErrorObject.n`.
+    /// 1 if a document matched or was inserted, otherwise 0, the reply's `lastErrorObject.n`.
     pub n: u64,
     /// True if a document was updated and not inserted, the reply's
     /// `lastErrorObject.updatedExisting`.
@@ -262,7 +262,7 @@ pub struct Find {
     pub limit: u64,
 }
 
-/// A stored document. Clones share it.
+/// A document, stored or computed. Clones share its memory.
 pub type Shared = Arc<Document>;
 
 /// The result of `createIndexes`.

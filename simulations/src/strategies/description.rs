@@ -31,7 +31,7 @@ pub fn server_descriptions() -> impl Strategy<Value = ServerDescription> {
 }
 
 /// Returns a strategy for consistent topology descriptions: one server in a single topology, one
-/// primary in a set with a primary, only routers in a sharded cluster.
+/// primary in a set with a primary, only routers and unknown servers in a sharded cluster.
 pub fn topology_descriptions() -> impl Strategy<Value = TopologyDescription> {
     let types = prop::sample::select(vec![
         TopologyType::Unknown,
@@ -127,7 +127,7 @@ fn lost(mut server: ServerDescription, failed: bool) -> ServerDescription {
     server
 }
 
-/// The fields of a server description that come from a hello reply.
+/// The fields of a server description that come from a successful check.
 #[derive(Clone, Debug)]
 struct Answered {
     round_trip: Duration,

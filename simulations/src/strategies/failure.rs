@@ -31,7 +31,7 @@ pub enum Cause {
     Network(NetworkFault),
     /// There was no reply within the time limit.
     Timeout,
-    /// TLS failed for another reason than a broken connection.
+    /// TLS failed, for example because of the server's certificate.
     Tls(TlsFault),
     /// The server sent something that is not a valid message.
     Nonsense,
@@ -77,7 +77,8 @@ impl Failure {
         self.overloaded || self.reply().is_some_and(label)
     }
 
-    /// Returns the error as the driver raises it, or `None` if the reply has no error for it.
+    /// Returns the error that the driver raises for this cause, or `None` if the driver raises none
+    /// for the reply.
     #[must_use]
     pub fn error(&self) -> Option<Error> {
         let mut error = match &self.cause {
@@ -156,8 +157,8 @@ pub fn incident_histories() -> impl Strategy<Value = Vec<Incident>> {
     prop::collection::vec(incident, 1..30)
 }
 
-/// Returns a strategy for errors of every phase: network errors, timeouts, and replies with and
-/// without the codes of state change errors.
+/// Returns a strategy for errors of every phase, for example network errors, timeouts, TLS errors,
+/// and replies with and without the codes of state change errors.
 pub fn failures() -> impl Strategy<Value = Failure> {
     prop_oneof![
         4 => (phases(), network(), any::<bool>()).prop_map(|(phase, cause, overloaded)| {

@@ -32,7 +32,7 @@ pub fn lying_histories(huge: bool) -> impl Strategy<Value = History> {
     })
 }
 
-/// Returns a strategy for one reply in which every field may be missing or have any type.
+/// Returns a strategy for one reply in which every field can be missing or of a wrong type.
 pub fn lying_replies(huge: bool) -> impl Strategy<Value = RawDocumentBuf> {
     (states(), members(huge), versions()).prop_map(|(states, members, versions)| {
         let mut reply = doc! {};
@@ -47,8 +47,8 @@ pub fn lying_replies(huge: bool) -> impl Strategy<Value = RawDocumentBuf> {
 
 type Fields = Vec<(&'static str, Option<Bson>)>;
 
-/// Returns a strategy for a field that is often missing and sometimes of a wrong type. Otherwise
-/// its value is from `right`.
+/// Returns a strategy for a field that is present with the probability `weight`. The value is
+/// sometimes of a wrong type, and otherwise from `right`.
 fn field(weight: f64, right: BoxedStrategy<Bson>) -> BoxedStrategy<Option<Bson>> {
     let value = prop_oneof![14 => right, 1 => wrong()];
     prop::option::weighted(weight, value).boxed()

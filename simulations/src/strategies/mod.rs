@@ -22,7 +22,7 @@
 //! use proptest::{prelude::*, test_runner::TestRunner};
 //! use std::time::Duration;
 //!
-//! // The client of a standalone knows it as a standalone or as unknown, whatever happens to it.
+//! // A client describes a standalone as `Standalone` or `Unknown`, also when the server stops.
 //! let mut runner = TestRunner::default();
 //! runner.run(&standalone_histories(), |history| {
 //!     let id = TopologyId(bson::oid::ObjectId::from_bytes([0; 12]));

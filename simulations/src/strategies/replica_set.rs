@@ -56,7 +56,8 @@ pub struct Member {
 pub enum Step {
     /// The member wins an election in a new term. No other member knows about it yet.
     Elect(usize),
-    /// The member learns the configuration and the term of the newest primary.
+    /// The member learns the newest primary and its configuration. A primary of an earlier term
+    /// becomes a secondary.
     Learn(usize),
     /// The member steps down as primary.
     StepDown(usize),

@@ -1,8 +1,8 @@
 //! A simulated world around clients: callers, a network, members, disasters, and checkers.
 //!
 //! A run has two phases. In the safety phase, faults happen as the seed decides. In the liveness
-//! phase, every operation must succeed again. The whole run follows from the seed, so that a seed
-//! that fails once always fails:
+//! phase, which begins after a time of grace, operations must succeed again. The whole run follows
+//! from the seed, so that a seed that fails once always fails:
 //!
 //! ```
 //! use onionskin_simulations::world::{Way, WorldOptions, run_seed};
@@ -29,7 +29,7 @@ pub use options::{Rates, Way, WorldOptions};
 pub use report::{Failure, FailureKind, Report, Tally};
 pub use runtime::SimRuntime;
 
-/// Runs a seed to its end.
+/// Runs the world of a seed to its end, and returns the report.
 #[must_use]
 pub fn run_seed(seed: u64, way: Way, options: WorldOptions) -> Report {
     if way == Way::Runtime {

@@ -1,4 +1,4 @@
-//! The options of a run. Their defaults follow from the seed of the run.
+//! The options of a run. [`WorldOptions::drawn`] draws their defaults from the seed of the run.
 
 use onionskin_core::random::{Random, Seed};
 use std::{fmt, time::Duration};
@@ -21,14 +21,14 @@ impl fmt::Display for Way {
     }
 }
 
-/// The rates of faults, out of 1000.
+/// The rates of faults: in how many of 1000 cases each fault happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// A member refuses a connection.
     pub refuse: u16,
     /// A connection attempt gets no answer.
     pub vanish: u16,
-    /// A message breaks its connection, before or after the message arrives.
+    /// A connection breaks when a message is sent on it. The message arrives before or is lost.
     pub reset: u16,
     /// A connection loses a message and everything after it, in both directions. Neither side
     /// notices.
@@ -50,7 +50,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Draws rates. About half of them are 0, and others are high.
+    /// Draws rates. About half of them are 0, a quarter are low, and a quarter can be high.
     fn drawn(random: &mut Random) -> Self {
         let mut rate = |most: u64| match random.below(4) {
             0 | 1 => 0,
@@ -76,8 +76,8 @@ impl Rates {
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldOptions {
-    /// The number of members of the replica set. With 1, the member is a standalone. Default: 1, 3
-    /// or 5.
+    /// The number of members. Unless the members are routers, one member is a standalone, and
+    /// several are a replica set. Default: 1, 3 or 5.
     pub members: usize,
     /// True if the members are routers in front of one shard. Default: true for one seed in 6.
     pub sharded: bool,
@@ -91,11 +91,12 @@ pub struct WorldOptions {
     /// The length of the safety phase. Default: 20 s to 90 s.
     pub safety: Duration,
     /// The time between the safety phase and the late operations, which must succeed. Default: 60
-    /// s, twice the longest wait of any component.
+    /// s, twice the longest drawn `serverSelectionTimeoutMS`.
     pub grace: Duration,
     /// The rates of faults during the safety phase.
     pub rates: Rates,
-    /// The number of disasters in the safety phase: kills, partitions, elections, frozen clients.
+    /// The number of disasters that are drawn for the safety phase, such as kills, partitions,
+    /// step-downs and frozen clients. Some of them affect several members.
     pub disasters: usize,
     /// The shortest time that a message takes.
     pub min_latency: Duration,
@@ -114,7 +115,7 @@ pub struct WorldOptions {
 }
 
 impl WorldOptions {
-    /// Returns the options that follow from a seed.
+    /// Returns the options that are drawn from a seed.
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let random = &mut world_seed(seed).split("options").random();
@@ -154,9 +155,9 @@ impl WorldOptions {
         self
     }
 
-    /// Returns the options with many callers for one connection to each server, with servers that
-    /// hang and with callers that poll late. Such runs test the decisions about a connection whose
-    /// operation is not polled.
+    /// Returns the options with many callers for one connection to each server, with connections
+    /// that stall or lose bytes and with callers that poll late. Such runs test the decisions about
+    /// a connection whose operation is not polled.
     #[must_use]
     pub fn crowded(mut self) -> Self {
         self.load_balanced = false;
@@ -200,7 +201,7 @@ pub fn world_seed(seed: u64) -> Seed {
     Seed::new(bytes)
 }
 
-/// Draws an index into something with `length` elements.
+/// Draws an index below `length`.
 pub(super) fn index(random: &mut Random, length: usize) -> usize {
     usize::try_from(random.below(length as u64)).unwrap_or(0)
 }

@@ -4,7 +4,8 @@ use super::options::{WorldOptions, index};
 use onionskin_core::{random::Random, time::Instant};
 use std::{collections::VecDeque, time::Duration};
 
-/// An event at one instant that affects a whole member or client.
+/// An event at one instant that affects a whole member, client or network, or that repairs an
+/// earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Disaster {
@@ -20,9 +21,9 @@ pub enum Disaster {
     StepDown,
     /// Messages from one member to another are lost.
     CutMembers {
-        /// The number of the sending member.
+        /// The index of the sending member, from 0.
         from: usize,
-        /// The number of the receiving member.
+        /// The index of the receiving member, from 0.
         to: usize,
     },
     /// All messages between one member and the others are lost.
@@ -31,9 +32,9 @@ pub enum Disaster {
     JoinMembers,
     /// Bytes between a client and a member are lost.
     CutClient {
-        /// The number of the client.
+        /// The index of the client, from 0.
         client: usize,
-        /// The number of the member.
+        /// The index of the member, from 0.
         member: usize,
         /// True if bytes from the client to the member are lost.
         up: bool,
@@ -44,7 +45,7 @@ pub enum Disaster {
     JoinClients,
     /// The process of a client is frozen for a while.
     Freeze {
-        /// The number of the client.
+        /// The index of the client, from 0.
         client: usize,
         /// The length of the pause.
         pause: Duration,

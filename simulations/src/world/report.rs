@@ -12,9 +12,9 @@ use std::{fmt, time::Duration};
 pub enum FailureKind {
     /// The client violated its contract or runs in a busy loop, or the world cannot be created.
     Crash,
-    /// Something that must happen did not happen.
+    /// Something that must happen did not happen, for example the end of an operation.
     Liveness,
-    /// Something happened that must not happen.
+    /// Something happened that must not happen, for example the loss of an acknowledged write.
     Correctness,
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Failure {
 /// The number of operations by their ending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The number of operations that were acknowledged or answered.
+    /// The number of writes that were acknowledged and of reads that returned.
     pub succeeded: u64,
     /// The number of operations that failed.
     pub failed: u64,
@@ -86,7 +86,7 @@ pub struct Report {
     pub options: WorldOptions,
     /// The virtual time that passed.
     pub simulated: Duration,
-    /// The number of steps.
+    /// The number of steps: handled events, and in a run with the async client also polled tasks.
     pub steps: u64,
     /// The number of operations by their ending.
     pub tally: Tally,

@@ -1,4 +1,5 @@
-//! The deployment and the clients' options, which both ways of a run share.
+//! The deployment and the clients' options, which are the same for each [`Way`](super::Way) of a
+//! run.
 
 use super::{
     options::WorldOptions,

@@ -4,7 +4,8 @@ use onionskin_core::time::Instant;
 use sha2::{Digest as _, Sha256};
 use std::fmt::{self, Write as _};
 
-/// The number of bytes of a trace that are kept. The digest covers all bytes.
+/// The number of kept bytes of a trace at which no more lines are kept. The digest covers all
+/// lines.
 const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Lines of text, each with its virtual time, and a digest of all lines.

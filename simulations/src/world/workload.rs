@@ -1,7 +1,8 @@
 //! The operations of callers, and how they ended.
 //!
-//! Each operation has a document of its own. So the checkers find a reply that reached the wrong
-//! operation, and a write that took effect twice.
+//! A caller runs four operations on each document: an insert, an increment and two reads. No other
+//! caller uses the document. So the checkers find a reply that reached the wrong caller, and a
+//! write that took effect twice.
 
 use super::options::{Rates, WorldOptions, index};
 use bson::{Bson, Document, RawDocumentBuf, rawdoc};
@@ -26,7 +27,8 @@ pub const COLLECTION: &str = "marks";
 /// The number of operations of each caller after healing.
 pub(super) const LATE_STEPS: u32 = 8;
 
-/// The time by which an operation may end after its deadline, because callers notice things late.
+/// The time by which an operation may end after its deadline, because callers notice a timeout with
+/// a delay.
 pub(super) const SLACK: Duration = Duration::from_millis(1);
 
 /// The kind of an operation.
@@ -40,8 +42,8 @@ pub enum OperationKind {
     Find,
     /// Reads the document with the read preference `secondaryPreferred`.
     FindNearby,
-    /// Reads the document and its caller's documents before it through a cursor, newest first. The
-    /// core alone has no cursors and reads only the document.
+    /// Reads the document and its caller's documents before it through a cursor, newest first. A
+    /// run of the core alone has no cursors, and reads only the document.
     Browse,
 }
 
@@ -51,8 +53,8 @@ pub const BROWSED: i64 = 5;
 /// The batch size of [`OperationKind::Browse`].
 pub const BROWSED_AT_ONCE: u32 = 2;
 
-/// The largest number of batches of [`OperationKind::Browse`]. Each one has its share of the time
-/// limit.
+/// The largest number of batches of [`OperationKind::Browse`]. Each batch has an equal share of the
+/// time limit.
 pub const BROWSED_PARTS: u32 = 3;
 
 /// The longest absence of a caller, in milliseconds.
@@ -67,9 +69,9 @@ pub struct Step {
     pub id: i64,
     /// The time limit of the whole operation.
     pub timeout: Duration,
-    /// The time after which the caller abandons the operation.
+    /// The time after which the caller abandons the operation, if it does.
     pub patience: Option<Duration>,
-    /// The number of polls after which the caller abandons the operation.
+    /// The number of polls after which the caller abandons the operation, if it does.
     pub polls: Option<u32>,
     /// The absence of the caller, if there is one.
     pub absence: Option<Absence>,
@@ -79,7 +81,8 @@ pub struct Step {
 /// work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Absence {
-    /// The number of polls, or of wake-ups, after which the absence begins.
+    /// The number of polls after which the absence begins. In a run of the core alone, the number
+    /// of the wake-up that the absence delays, from 1.
     pub after: u32,
     /// The length of the absence, which ends early when the world is healed.
     pub time: Duration,
@@ -152,7 +155,7 @@ pub enum Ending {
 /// An operation and its ending.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The number of the client.
+    /// The index of the client, from 0.
     pub client: usize,
     /// The operation.
     pub step: Step,
@@ -203,7 +206,8 @@ pub struct Script {
     absences: Random,
     rates: Rates,
     next: i64,
-    /// The document of the current round, and the number of its finished steps.
+    /// The `_id` of the current document, and the number of operations that were returned for it.
+    /// `None` before each new document.
     round: Option<(i64, u64)>,
 }
 

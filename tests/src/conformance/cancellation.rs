@@ -1,4 +1,5 @@
-//! Tests that drop the future of an operation at every point where it waits (CMAP-112).
+//! Tests that drop the future of an operation at every point where it waits. The end of the future
+//! is the end of a scoped check out, so the connection goes back to its pool (CMAP-112).
 
 use super::{
     Host, Stepper, at_rest, client, end, find, pause, ping,

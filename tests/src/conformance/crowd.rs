@@ -13,7 +13,7 @@ use std::{
     task::Poll,
 };
 
-/// The number of operations that run at once.
+/// The number of operations that run at once in the test with few connections.
 const TASKS: i32 = 2_000;
 
 /// The number of connections in the test with ten thousand operations.
@@ -62,7 +62,8 @@ pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
     both(opener, operations).await;
     assert_eq!(server.seen("find").len(), 10_000);
     assert_eq!(server.most_operating(), CONNECTIONS);
-    // The monitor has one connection and the measurement of round trip times another.
+    // Besides the pool, the monitor can use one connection and the measurement of round trip times
+    // another.
     assert!(
         server.accepted() <= 102,
         "{} connections",

@@ -47,7 +47,7 @@ async fn missed<H: Host>(client: &Client<H::R>, n: i32) -> Error {
     error
 }
 
-/// A script that answers a find with `n: 1` only after the gate was opened.
+/// Returns a script that answers a find with `n: 1` only after the gate was opened.
 fn holding(gate: &Arc<Gate>) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
     let gate = gate.clone();
     move |request: &Request| match request.n() {
@@ -71,7 +71,7 @@ pub async fn a_silent_server_costs_the_operations_limit<H: Host>() {
         Some(server.address())
     );
     find(&client, 2).await.expect("a reply");
-    // The server may read the abandoned request after the request that follows it.
+    // The server can read the abandoned request after the request that follows it.
     until::<H>("all finds", || server.seen("find").len() == 3).await;
     let finds = server.seen("find");
     let of = |n: i32| {
@@ -191,7 +191,7 @@ pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
 /// `socketTimeoutMS` and `timeoutMS` of the connection string limit operations without a limit of
 /// their own.
 pub async fn limits_of_the_connection_string_hold<H: Host>() {
-    // `timeoutMS` also limits the establishment of connections, so it leaves time for that.
+    // `timeoutMS` also limits the establishment of connections, so its value leaves time for that.
     for option in ["socketTimeoutMS=100", "timeoutMS=600"] {
         let gate = Gate::new();
         let server = Server::scripted::<H>(holding(&gate));
@@ -221,7 +221,7 @@ pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
             let cursor = doc! { "id": 7_i64, "ns": "app.things", batch: [] };
             request.reply(&doc! { "ok": 1, "cursor": cursor })
         });
-        // Counts `getMore` commands when they start, since the server may read the last one long
+        // Counts `getMore` commands when they start, since the server can read the last one long
         // after the limit has passed.
         let fetches = Arc::new(AtomicUsize::new(0));
         let counted = fetches.clone();
@@ -304,7 +304,8 @@ pub async fn timers_fire_in_order_and_not_early<H: Host>() {
     assert_eq!(*ends.lock().expect("no panic"), [0, 10, 50, 90]);
 }
 
-/// Dropping a timer disturbs no other timer, and the clock does not jump.
+/// Dropping a timer disturbs no other timer, and a virtual clock does not jump to the time of the
+/// dropped one.
 pub async fn dropped_timers_are_forgotten<H: Host>() {
     let runtime = H::runtime();
     let began = runtime.now();

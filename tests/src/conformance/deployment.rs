@@ -91,9 +91,9 @@ pub async fn a_failover_costs_no_write<H: Host>() {
     .await;
 }
 
-/// SDAM prose 10, "Connection Pool Backpressure", with and without TLS. The server limits new
-/// connections and closes the others, with TLS during the handshake. Check outs fail, but these
-/// errors do not clear the pool (CMAP-44, CMAP-47).
+/// SDAM prose 10, "Connection Pool Backpressure", with and without TLS. The server limits the rate
+/// of new connections and closes those beyond the limit, with TLS during the handshake. Check outs
+/// fail, but these errors do not clear the pool (CMAP-44, CMAP-47).
 pub async fn a_limit_of_new_connections_clears_no_pool<H: Host>() {
     for tls in [false, true] {
         let mut options = ServeOptions::standalone();

@@ -15,7 +15,7 @@ pub(crate) fn server_error<H: Host>(client: &Client<H::R>) -> Error {
     error
 }
 
-/// Asserts that server selection times out and that the error names `address` and the reason.
+/// Asserts that server selection fails in time and that its error names `address` and the reason.
 /// Returns the error of the server description.
 pub(crate) async fn not_found<H: Host>(client: &Client<H::R>, address: &str) -> Error {
     let limit = client.options().server_selection_timeout() + SLACK;
@@ -31,7 +31,7 @@ pub(crate) async fn not_found<H: Host>(client: &Client<H::R>, address: &str) -> 
     cause
 }
 
-/// A client runs two operations on a server and closes all sockets at shutdown.
+/// A client finds a server, runs two operations on it, and closes all sockets at shutdown.
 pub async fn a_server_is_found_asked_and_left<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
@@ -82,7 +82,7 @@ pub async fn a_name_without_address_is_told<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
-/// `localhost` may have several addresses, and the server listens on only one of them.
+/// `localhost` can have several addresses, and the server listens on only one of them.
 pub async fn every_address_of_a_name_is_tried<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&format!("mongodb://localhost:{}/", server.port()));
@@ -106,7 +106,7 @@ pub async fn a_unix_socket_is_a_server_too<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
-/// A server that starts while an operation waits for it is found by the next check.
+/// A server that starts after its first check failed is found by a later check.
 pub async fn a_server_that_starts_late_is_found<H: Host>() {
     let taken = listener::<H>();
     let place = taken.address();

@@ -59,8 +59,8 @@ pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// An incomplete reply fails at once, both after a `close_notify` on a socket that stays open and
-/// at the end of a socket without a `close_notify`.
+/// An operation whose reply is missing or incomplete fails at once, both after a `close_notify` on
+/// a socket that stays open and at the end of a socket without a `close_notify`.
 pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let ending = || Step::Tls(TlsMessage::CloseNotify);
@@ -120,7 +120,7 @@ pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// TLS handles key updates by itself, on idle connections and during an operation.
+/// Key updates disturb neither idle connections nor operations.
 pub async fn new_keys_disturb_nobody<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = scripted_secure_server("127.0.0.1", &scratch, |request| {

@@ -53,7 +53,8 @@ pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
     assert_eq!(client.counts(), Counts::default());
 }
 
-/// `shutdown` fails operations that wait for a connection, while connections are being established.
+/// `shutdown` fails operations that wait for a connection, while the pool's only connection is
+/// being established.
 pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
@@ -125,7 +126,7 @@ pub async fn shutdown_lets_exchanges_finish<H: Host>() {
     assert_eq!(client.counts(), Counts::default());
 }
 
-/// `shutdown` works while the client is still connecting, after any number of polls.
+/// `shutdown` works while the client is still connecting, after 0 to 11 polls of an operation.
 pub async fn shutdown_works_at_any_moment<H: Host>() {
     let server = Server::plain::<H>();
     for polls in 0..12 {
@@ -227,7 +228,7 @@ pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
 }
 
 /// If the future of `Cursor::close` is dropped, the cursor is still ended on the server. The future
-/// may be waiting for a connection, or be dropped before its request or before its reply.
+/// is dropped before its request, before its reply, or while it waits for a connection.
 pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();

@@ -27,7 +27,8 @@ use std::{
 /// The environment variable that holds the server's address, and that only the second process has.
 const SERVER: &str = "ONIONSKIN_STARVED_AT";
 
-/// The host of that server: a literal address needs no lookup, a host name does.
+/// The hosts by which the second process finds the server: a literal address needs no lookup, a
+/// host name does.
 const HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
 
 /// The limit of descriptors of the second process.
@@ -105,8 +106,8 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
     within::<H, _>(SOON, "an end", end).await
 }
 
-/// Runs [`FINDS`] finds while a large insert uses the only connection. Returns how many of them
-/// fail.
+/// Runs [`FINDS`] finds while a large insert uses the pool's only connection. Returns how many of
+/// them fail.
 async fn crowd<H: Host>(client: &Client<H::R>) -> usize {
     let things = things(client);
     let large = doc! { "text": "x".repeat(LARGE) };

@@ -1,6 +1,6 @@
-//! Tests of pool connections that are reset, that stall, or whose peer disappears, in each phase of
-//! a connection. A [`Proxy`] on real sockets causes the fault. The monitor's connection has none,
-//! so that only the pool is affected.
+//! Tests of connections that are reset or stall in each phase, of a peer that disappears, and of a
+//! full backlog. A [`Proxy`] on real sockets causes the fault. A reset or a stall concerns a
+//! connection of the pool, not that of the monitor.
 
 use super::{
     Host, SLACK, SOON, Stepper, builder, find, pause,
@@ -27,7 +27,7 @@ use std::{
 /// The size in bytes of a large request or reply.
 const LARGE: usize = 300_000;
 
-/// Counts the pool events of a client.
+/// Counts the cleared events and the connection ready events of a client.
 #[derive(Clone, Default)]
 struct PoolEventCounts(Arc<Mutex<Counts>>);
 
@@ -67,7 +67,8 @@ enum Phase {
 }
 
 /// A deployment that requires TLS and authentication, a proxy for it, and a client. The client's
-/// pool has one connection, which is replaced before each exchange because of `maxIdleTimeMS`.
+/// pool has one connection, which is replaced before each call of `exchange` because of
+/// `maxIdleTimeMS`.
 struct Secured<R: Runtime> {
     _deployment: Embedded,
     proxy: Proxy,
@@ -191,8 +192,9 @@ pub async fn a_reset_in_any_phase_is_told<H: Host>() {
     within::<H, _>(SLACK, "shutdown", secured.client.shutdown()).await;
 }
 
-/// A connection stalls in one of these phases. Until it is established, `connectTimeoutMS` ends the
-/// wait, and after that `socketTimeoutMS`.
+/// A connection stalls during TLS, `hello` or authentication, or within a request or a reply. Until
+/// the connection is established, `connectTimeoutMS` ends the wait, and after that
+/// `socketTimeoutMS`.
 pub async fn a_stall_in_any_phase_costs_its_limit<H: Host>() {
     let mut secured = Secured::new::<H>().await;
     let faults: [fn(usize) -> Fault; 2] = [Fault::StallUp, Fault::StallDown];
@@ -262,7 +264,7 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     let client = events.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
     find(&client, 0).await.expect("a reply");
     proxy.shut(true);
-    // Fills the backlog. One connection may still be accepted, which makes room for another.
+    // Fills the backlog. One connection can still be accepted, which makes room for another.
     let (mut waiting, mut refused) = (Vec::new(), 0);
     while refused < 2 {
         match TcpStream::connect_timeout(&proxy.address(), Duration::from_millis(300)) {

@@ -110,7 +110,8 @@ fn is_broken(error: &Error) -> bool {
 }
 
 /// Runs three finds on one client. The first waits for its reply, and the second gets the answer of
-/// `spoil` and fails. Then the first gets its reply, and the third uses another connection.
+/// `spoil` and fails. Then the first gets its reply, and the third uses another connection than the
+/// second.
 async fn misbehave<H: Host>(
     name: String,
     spoil: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
@@ -172,7 +173,7 @@ pub async fn a_cut_reply_costs_its_connection_alone<H: Host>() {
     .await;
 }
 
-/// A wrong or incomplete reply to `hello` makes server selection time out, with the reason.
+/// A wrong or incomplete reply to `hello` makes server selection fail, with the reason.
 pub async fn a_wrong_hello_is_told<H: Host>() {
     let wrong = WRONG_FRAMES.iter().map(|&(name, spoil)| {
         let bad = move |request: &Request| spoil(request, right_frame(request));
@@ -204,8 +205,8 @@ pub async fn a_wrong_hello_is_told<H: Host>() {
     .await;
 }
 
-/// If the server uses another protocol, server selection times out, with the reason. The server
-/// sends at once, or after the client's request.
+/// If the server uses another protocol, server selection fails, with the reason. The server sends
+/// its first bytes at once, or after those of the client.
 pub async fn another_protocol_is_told<H: Host>() {
     const BANNERS: [&[u8]; 4] = [
         b"SSH-2.0-OpenSSH_9.6\r\n",
@@ -236,7 +237,7 @@ pub async fn another_protocol_is_told<H: Host>() {
     .await;
 }
 
-/// If the server resets each accepted connection, server selection times out, with the reason.
+/// If the server resets each accepted connection, server selection fails, with the reason.
 pub async fn a_reset_at_once_is_told<H: Host>() {
     let server = Server::raw(|stream: TcpStream| {
         // Closing a socket with unread bytes resets it.
@@ -248,8 +249,8 @@ pub async fn a_reset_at_once_is_told<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// If the monitor's connection works and every connection of the pool fails, operations fail in
-/// time.
+/// If the monitor's connection works and every connection of the pool fails, an operation fails
+/// within [`SOON`](super::SOON). Its error names the server.
 pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
     let refusal = doc! { "ok": 0, "code": 11600, "errmsg": "shutting down" };
     for ending in [None, Some(Step::Reset), Some(Step::Close)] {
@@ -272,8 +273,8 @@ pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
     }
 }
 
-/// A server that sends many replies to one `hello` does not become known. Once it sends one reply,
-/// it is found.
+/// A server that sends many replies to one `hello` does not become known. Once the server sends a
+/// single reply, it is found.
 pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
     let flood = Arc::new(AtomicBool::new(true));
     let script_flood = flood.clone();

@@ -23,13 +23,13 @@ use std::{
     sync::Arc,
 };
 
-/// Starts a TLS server with a certificate for `name`. Returns the server and the file of the
-/// authority that signed the certificate.
+/// Starts a TLS server with a certificate for `name`. Returns the server and the path of the
+/// authority's certificate.
 pub(crate) fn secure_server(name: &str, scratch: &Scratch) -> (Server, PathBuf) {
     scripted_secure_server(name, scratch, answer)
 }
 
-/// Starts such a TLS server with a script.
+/// Starts a TLS server like [`secure_server`] that answers as `script` says.
 pub(crate) fn scripted_secure_server(
     name: &str,
     scratch: &Scratch,
@@ -114,7 +114,7 @@ pub async fn a_wrong_certificate_is_told<H: Host>() {
     }
 }
 
-/// If only one side uses TLS, server selection times out with the reason.
+/// If only one side uses TLS, server selection fails with the reason.
 pub async fn one_sided_tls_is_told<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (secure, _) = secure_server("127.0.0.1", &scratch);
@@ -183,7 +183,7 @@ async fn not_let_in<H: Host>(server: &Server) -> String {
     error.to_string()
 }
 
-/// The server refuses the credentials.
+/// The server refuses the credentials, and the operation fails with the server's text.
 pub async fn a_wrong_password_is_told<H: Host>() {
     let server = with_users::<H>(|request| {
         request.reply(&doc! {
@@ -197,7 +197,7 @@ pub async fn a_wrong_password_is_told<H: Host>() {
     assert!(text.contains("Authentication failed."), "{text}");
 }
 
-/// The server's nonce does not begin with the client's nonce.
+/// The server's nonce does not begin with the client's nonce, so the client refuses to continue.
 pub async fn a_server_that_proves_nothing_is_left<H: Host>() {
     let server = with_users::<H>(|request| {
         let payload = Binary {

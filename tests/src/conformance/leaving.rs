@@ -82,7 +82,7 @@ pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     for n in 0..5 {
         miss::<H>(&client).await;
         assert_eq!(client.counts().in_use, 0);
-        // The server may read the request after its operation has timed out.
+        // The server can read the request after its operation has timed out.
         until::<H>("the request", || gates.count() > n).await;
         gates.open_all();
         let n = i32::try_from(n).expect("small");
@@ -94,8 +94,8 @@ pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Operations whose callers drop them close no connection either, even if the late reply is long
-/// and comes in many pieces.
+/// Operations that their callers drop close no connection, even if the late reply is long and comes
+/// in many pieces.
 pub async fn callers_that_leave_churn_no_connections<H: Host>() {
     let gates = Gates::default();
     let late = gates.script();
@@ -158,8 +158,9 @@ pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + 
     })
 }
 
-/// An idle connection that the server closes, resets or writes to is found out before the next
-/// operation is sent on it. The operation is not retryable here, and succeeds.
+/// Before sending an operation on an idle connection, the client notices that the server closed,
+/// half-closed or reset the connection, or wrote to it. The operation succeeds on another
+/// connection, although retries are switched off.
 pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() {
     for ending in ways_to_end() {
         let gate = Gate::new();
@@ -168,7 +169,9 @@ pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() 
     }
 }
 
-/// The same as the test above holds for connections with TLS.
+/// With TLS, too, the client notices that the server ended an idle connection or wrote to it,
+/// before sending an operation there. The server closes, half-closes or resets the socket, or sends
+/// bytes, an alert or an invalid record.
 pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
     if !H::R::RUNS_IN_BACKGROUND {
         // A single-threaded client tests idle connections only by a ping, and only after five
@@ -192,14 +195,14 @@ pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
     }
 }
 
-/// The ways in which a server can end an idle connection or write to it.
+/// Returns the steps with which a server can end an idle connection or write to it.
 fn ways_to_end() -> [Step; 4] {
     let speak = Step::Send(vec![0; 40]);
     [Step::Close, Step::HalfClose, Step::Reset, speak]
 }
 
-/// A script that answers the find with `n: 1`, waits for the gate, and then performs `ending` on
-/// its connection.
+/// Returns a script that answers the find with `n: 1`, waits for the gate, and then performs
+/// `ending` on its connection.
 fn answer_then(
     gate: &Arc<Gate>,
     ending: &Step,
@@ -238,7 +241,7 @@ async fn assert_idle_loss_is_harmless<H: Host>(
     end::<H>(client, &server).await;
 }
 
-/// An idle connection that works is used again after a probe.
+/// A connection that was idle for `PROBE_AFTER` is used again if it still works.
 pub async fn a_connection_that_rested_is_used_again<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=1"));
@@ -251,8 +254,8 @@ pub async fn a_connection_that_rested_is_used_again<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// With TLS, too, a late reply reaches no other operation, and TLS messages on an idle connection
-/// do no harm.
+/// With TLS, too, a late reply reaches no other operation, and a connection that was idle is used
+/// again.
 pub async fn what_is_left_behind_tls_reaches_nobody<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = secure_server("127.0.0.1", &scratch);

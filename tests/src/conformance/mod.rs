@@ -2,7 +2,7 @@
 //!
 //! The author of a runtime implements [`Host`] for it and calls
 //! [`conformance_suite!`](crate::conformance_suite) in a module of a test. The servers of the suite
-//! follow a script ([`server`]), which may violate the protocol, and record the requests of the
+//! follow a script ([`server`]), which can violate the protocol, and record the requests of the
 //! client. The servers listen on real sockets, or wherever the clients of the host can reach them,
 //! such as in the [simulated] world.
 
@@ -189,7 +189,7 @@ where
     }
 }
 
-/// Counts a task when it is dropped, and records whether the task panicked.
+/// Counts a task as ended when the value is dropped, and records whether the task panicked.
 struct Ending(Arc<Mutex<(usize, bool)>>);
 
 impl Drop for Ending {

@@ -1,4 +1,5 @@
-//! Tests of event listeners: events and their order.
+//! Tests of the application's callbacks: event listeners, with the events and their order, and
+//! server selectors.
 
 use super::{
     Host, builder, end, find, ping,

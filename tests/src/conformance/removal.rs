@@ -37,8 +37,8 @@ impl Set {
 }
 
 /// A primary and a secondary. The secondary holds back replies to finds with a negative `n` until
-/// the gate is opened. While `is_slow` is set, it also holds back replies to `hello` on new
-/// connections.
+/// the gate is opened. While `is_slow` is set, the secondary also holds back replies to `hello` on
+/// new connections.
 struct Members {
     set: Set,
     primary: Server,
@@ -102,15 +102,17 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
     within::<H, _>(SOON, "an end", end).await
 }
 
-/// A server is removed from its replica set while its pool has connections of all kinds: in use,
+/// A server is removed from its replica set while its pool has connections of three kinds: in use,
 /// waiting for a late reply, and being established. None of them stays open (scenario 39).
-/// Operations that use a connection complete first.
+/// Operations that use a connection still get their replies. The operation that waits for a
+/// connection fails.
 pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
     let members = Members::new::<H>();
     let secondary = &members.secondary;
     let client = client::<H>(&members.uri());
     let things = things(&client);
-    // The server that is found first answers at first. The secondary is preferred once it is found.
+    // Until the client has found the secondary, the primary answers the finds. Then the secondary
+    // is preferred.
     let found = async {
         while secondary.seen("find").is_empty() {
             things.find_one(doc! { "n": 0 }).await.expect("a reply");

@@ -4,8 +4,8 @@
 ///
 /// With `simulated` after the host, tests that need the operating system are left out. With
 /// `scanning`, for clients that check servers on demand, tests that need monitors in the background
-/// are replaced by others. Each test that does not run everywhere has its reason beside it. An
-/// entry that names no test does not compile.
+/// are replaced by others. A test that needs the operating system or monitors in the background has
+/// the reason beside its name. An entry that names no test does not compile.
 #[macro_export]
 macro_rules! conformance_suite {
     ($host:ty) => {

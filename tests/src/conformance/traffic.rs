@@ -28,7 +28,7 @@ fn in_pieces(steps: Vec<Step>, size: usize) -> Vec<Step> {
     steps.into_iter().map(cut).collect()
 }
 
-/// Replies may arrive in small pieces, also the reply to the first `hello`.
+/// Replies that arrive in small pieces are accepted, also the reply to the first `hello`.
 pub async fn replies_may_come_in_any_pieces<H: Host>() {
     for size in [1, 3, 16, 17] {
         let server = Server::scripted::<H>(move |request| in_pieces(answer(request), size));
@@ -135,7 +135,7 @@ pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// If the server closes an idle connection, the next read succeeds by a retry.
+/// If the server closes an idle connection, the next read succeeds on another connection.
 pub async fn a_connection_closed_while_idle_is_replaced<H: Host>() {
     for last in [Step::Close, Step::HalfClose] {
         let ending = last.clone();

@@ -81,8 +81,8 @@ pub(super) async fn a_dropped_operation_disturbs_no_other<R: Runtime + Default>(
     let items = b.empty::<Document>("left").await;
     for id in 0..20 {
         items.insert_one(doc! { "_id": id }).await.expect("inserts");
-        // This operation may be dropped before or after it was sent. The next operation must not
-        // get its reply.
+        // The operation is dropped after one poll, before or after its request was sent. The next
+        // operation must not get the reply to that request.
         let mut left = items.find_one(doc! { "_id": -1 }).into_future();
         poll_fn(|context| {
             drop(Pin::new(&mut left).poll(context));

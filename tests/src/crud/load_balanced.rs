@@ -16,14 +16,16 @@ use std::{
 /// The number of documents of each test.
 const DOCUMENTS: i32 = 20;
 
-/// The number of inserts in the test that ends a service. A third of them come before the end.
+/// The number of inserts in the test that ends a service. A third of them come before the end of
+/// the service.
 const INSERTS: i32 = 30;
 
-/// The most connections that a test holds while it waits for one to another service.
+/// The most cursors, each with a connection of its own, that a test opens until a connection leads
+/// to another service.
 const MOST_CURSORS: usize = 60;
 
-/// The pause before each of these connections, in which the balancer can notice a restarted
-/// service.
+/// The pause after each cursor of the test that restarts a service. Meanwhile the balancer can
+/// notice the restarted service.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The time limit of one operation: longer than a balancer needs to notice that a service ended.
@@ -90,7 +92,7 @@ impl<R: Runtime + Default> Stage<'_, R> {
         cursors
     }
 
-    /// Returns the service of each connection, from the events of the commands so far.
+    /// Returns the service of each connection that sent a command, from the events in the record.
     async fn services(&self) -> BTreeMap<u64, ObjectId> {
         let mut services = BTreeMap::new();
         for sent in self.bench.watch().await.all() {

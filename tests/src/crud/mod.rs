@@ -25,13 +25,13 @@ use std::{
     time::Duration,
 };
 
-/// The limit of all tests of one deployment together.
+/// The time limit of [`within`], for example for all tests of one deployment together.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The limit of a wait for a condition.
+/// The time limit of a wait for a condition.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The pause between two evaluations of such a condition.
+/// The pause between two evaluations of a condition that a test waits for.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The database that the tests write to.
@@ -74,7 +74,7 @@ impl<R: Runtime + Default> Bench<R> {
         collection
     }
 
-    /// Waits until `holds` returns true.
+    /// Waits until `holds` returns true. Panics after [`SOON`].
     pub(crate) async fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let runtime = R::default();
         let start = runtime.now();

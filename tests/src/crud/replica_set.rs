@@ -1,6 +1,7 @@
 //! Tests of a client of a replica set: retries, cluster times, and reads from secondaries.
 //!
-//! The deployment is simulated, because the tests make it step down and close connections.
+//! The deployment is simulated, because the tests make its primary step down and its servers close
+//! connections.
 
 use super::{Bench, DATABASE, SOON, in_turn, report, within};
 use bson::{Bson, Document, doc};
@@ -18,12 +19,12 @@ const INSERTS: i32 = 60;
 /// The number of step-downs during the inserts.
 const STEP_DOWNS: i32 = 2;
 
-/// The delay of a reply by the server. The client's time limit is shorter.
+/// The time for which the server delays a reply. The client's time limit is shorter.
 const HELD_BACK: Duration = Duration::from_secs(5);
 
 /// A short `heartbeatFrequencyMS`. The error of a fail point makes a server `Unknown` in the
-/// client, although the server itself did not change. So the server's next streamed reply comes
-/// only after this interval.
+/// client, although the server itself did not change. The next reply to a check can then take as
+/// long as this interval.
 const CHECK_OFTEN: &str = "&heartbeatFrequencyMS=500";
 
 /// A replica set and a client of it.
@@ -192,7 +193,7 @@ where
     let error = error.expect_err("the answer is held back");
     assert!(error.is_timeout(), "{error:?}");
     let took = runtime.now().saturating_sub(start);
-    // `maxTimeMS` is the limit less the smallest round trip time, so the server may end the command
+    // `maxTimeMS` is the limit less the smallest round trip time, so the server can end the command
     // before the deadline (SEL-59).
     assert!(
         took >= Duration::from_millis(50) && took < HELD_BACK,
@@ -233,7 +234,7 @@ async fn secondaries_answer_where_the_preference_says_so<R: Runtime + Default>(s
     batches_come_from_one_member(s, &items).await;
 }
 
-/// A cursor reads its batches from the server that opened it.
+/// Checks that a cursor on a secondary gets all its batches from the server that opened the cursor.
 async fn batches_come_from_one_member<R>(s: &Stage<'_, R>, items: &Collection<R, Document>)
 where
     R: Runtime + Default,

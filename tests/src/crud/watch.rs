@@ -27,7 +27,7 @@ pub struct Sent {
     pub command: Document,
     /// The reply; `None` before the reply arrives and if the attempt failed.
     pub reply: Option<Document>,
-    /// The newest cluster time of all replies before this attempt was sent.
+    /// The newest cluster time of the replies that were in the record when this attempt was sent.
     pub known_time: Option<Timestamp>,
 }
 

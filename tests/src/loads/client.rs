@@ -67,7 +67,8 @@ impl Idle {
         }
     }
 
-    /// Returns the number of idle connections. One more socket is the monitor's.
+    /// Returns the number of idle connections: all sockets except for the monitor's and those in
+    /// use.
     #[must_use]
     pub fn idle(&self) -> usize {
         let counts = self.client.counts();
@@ -80,13 +81,13 @@ impl Idle {
         self.exchange(exchange);
     }
 
-    /// Handles a timeout at a time at which nothing is due.
+    /// Calls `handle_timeout` and `deadline` of the client while nothing is due.
     pub fn tick(&mut self) {
         self.client.handle_timeout(self.now);
         std::hint::black_box(self.client.deadline());
     }
 
-    /// Advances the time. Returns how often a deadline was reached.
+    /// Advances the time by `time`. Returns how often a deadline was reached.
     pub fn pass(&mut self, time: Duration) -> usize {
         let end = self.now + time;
         let mut count = 0;
@@ -192,7 +193,8 @@ impl Peer for Idle {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
-            // A contract would use memory, and only the memory of the client is to be measured.
+            // The harness would record all actions in a `Contract`. This record would use memory,
+            // and only the memory of the client is to be measured.
             contract: None,
             now: self.now,
         }

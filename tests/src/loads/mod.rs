@@ -20,8 +20,8 @@ use onionskin_core::{
 };
 use std::collections::BTreeSet;
 
-/// Returns the client's deadline. `harness` calls this function; in the core's own tests it returns
-/// the exact deadline.
+/// Returns the client's deadline. `harness` calls `due` of its parent module, which is another
+/// function in the core's own tests: there it returns the exact time of the next timer.
 fn due(client: &Client) -> Option<Instant> {
     client.deadline()
 }

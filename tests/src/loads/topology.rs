@@ -92,7 +92,7 @@ impl Set {
     }
 
     fn push(&mut self, n: usize, reply: &RawDocumentBuf) {
-        // Replies that a member streams faster than this are not accepted for long.
+        // Only a limited number of streamed replies can follow each other faster than this.
         self.now = self.now + MIN_HEARTBEAT_FREQUENCY;
         let trip = Duration::from_micros(500);
         let version = self.sdam.version();

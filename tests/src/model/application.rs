@@ -18,9 +18,9 @@ enum StateChange {
 /// An error, classified by the rows of table A.8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Class {
-    /// The connection failed or could not be established.
+    /// The connection failed, could not be established, or transported an invalid message.
     Network,
-    /// A timeout.
+    /// The reply or the connection did not come within its time limit.
     Timeout,
     /// A state change error, with its text.
     State(StateChange, String),
@@ -31,9 +31,9 @@ enum Class {
 }
 
 impl Model {
-    /// Handles an error of an operation or of a new connection. `life` is the life of the server's
-    /// address, and `generation` that of the connection. `service` is the connection's service
-    /// behind a load balancer.
+    /// Handles an error of an operation or of a new connection. `life` is the result of
+    /// [`Model::life`] when the connection was made, and `generation` is the generation of the
+    /// connection. `service` is the connection's service behind a load balancer.
     pub fn on_application_error(
         &mut self,
         address: &Address,
@@ -54,7 +54,7 @@ impl Model {
         if generation < current && !self.makes(Mistake::StaleGenerationCounts) {
             return;
         }
-        // An error without a newer `topologyVersion` is stale (SDAM-87).
+        // An error with an equal or older `topologyVersion` is stale (SDAM-87).
         let version = failure.reply().and_then(hello::version);
         let order = topology::compare(server.facts.version, version);
         let accepted = match order {
@@ -118,7 +118,8 @@ impl Model {
         }
     }
 
-    /// Makes the server `Unknown`, clears its pool and cancels its check (SDAM-100).
+    /// Makes the server `Unknown`, clears its pool, cancels its check (SDAM-100) and drops its
+    /// round trip times.
     fn lose(&mut self, address: &Address) {
         self.update(address, Facts::unknown(ExpectedError::Text(String::new())));
         self.clear(address, None, false);

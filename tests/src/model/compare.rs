@@ -8,7 +8,7 @@ use onionskin_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// The state of a pool, from the last order about the pool.
+/// The state of a pool, which follows from the last action of the machine about the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PoolView {
     /// The pool does not exist.
@@ -37,7 +37,8 @@ impl Model {
         self.kind
     }
 
-    /// Compares the machine with the model. The error names the first difference.
+    /// Compares the machine with the model. The error names the first difference. Of a closed model
+    /// only the topology type and the servers are compared.
     pub fn agree(&self, machine: &Machine<'_>) -> Result<(), String> {
         let topology = machine.topology;
         same("type of the topology", &topology.topology_type, &self.kind)?;
@@ -159,9 +160,9 @@ impl Model {
         self.agree_on_round_trips(theirs, ours)
     }
 
-    /// Compares the round trip time, which an unknown server lacks (SDAM-49), the minimum (MON-49)
-    /// and the average (MON-51). With streaming a task of its own measures them, which the model
-    /// does not have.
+    /// Compares the average (MON-51) and the minimum (MON-49) of the round trip time, which an
+    /// unknown server lacks (SDAM-49). Compares nothing behind a load balancer, and nothing with
+    /// streaming, where a separate task measures the times that the model does not have.
     fn agree_on_round_trips(
         &self,
         theirs: &ServerDescription,

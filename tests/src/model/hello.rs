@@ -1,4 +1,5 @@
-//! The parsing of a reply to `hello` (tables A.2.1 and A.2.2), in the order of the table.
+//! The parsing of a reply to `hello` (table A.2.1). The server type is tested in the order of table
+//! A.2.2.
 
 use super::{Facts, Mistake};
 use bson::{RawBsonRef, RawDocument};
@@ -104,7 +105,7 @@ pub(super) fn version(reply: &RawDocument) -> Option<TopologyVersion> {
     })
 }
 
-/// Returns a whole number, which BSON may encode as an int32, an int64 or a double.
+/// Returns a whole number, which BSON can encode as an int32, an int64 or a double.
 pub(super) fn number(from: &RawDocument, key: &str) -> Option<i64> {
     match from.get(key).ok()?? {
         RawBsonRef::Int32(n) => Some(i64::from(n)),
@@ -139,7 +140,8 @@ fn text(reply: &RawDocument, key: &str) -> Option<String> {
 fn address(name: &str, mistake: Option<Mistake>) -> Option<Address> {
     let address: Address = name.parse().ok()?;
     if mistake == Some(Mistake::NamesKeepCase) && name.chars().any(char::is_uppercase) {
-        // An `Address` is always in lower case, so the mistake uses another name instead.
+        // The host of an `Address` is always in lower case, so the mistake uses another host
+        // instead.
         let Some(port) = address.port() else {
             return Some(address);
         };

@@ -39,7 +39,7 @@ pub enum Mistake {
     StepDownClears,
     /// A shutdown error does not clear the pool (SDAM-98).
     ShutdownDoesNotClear,
-    /// A timeout of an operation makes its server `Unknown` (SDAM-101).
+    /// A timeout of an operation makes its server `Unknown` and clears the pool (SDAM-101).
     OperationTimeoutCounts,
     /// The label `SystemOverloadedError` is ignored (SDAM-104).
     OverloadCounts,
@@ -49,7 +49,7 @@ pub enum Mistake {
     CheckAfterNetworkError,
     /// A network error of an operation does not cancel the check under way (SDAM-109).
     NetworkErrorDoesNotCancel,
-    /// A successful check does not mark the pool as ready (SDAM-84).
+    /// A successful check neither creates the pool nor marks it as ready (SDAM-84).
     CheckDoesNotReady,
     /// The pool of a replaced primary is cleared (SDAM-75).
     OldPrimaryCleared,
@@ -59,9 +59,9 @@ pub enum Mistake {
     OldPrimaryStays,
     /// A stale primary is accepted (SDAM-72).
     AnyPrimaryAccepted,
-    /// The rule of servers since 6.0 applies to all servers (SDAM-73).
+    /// Stale primaries of all versions are found by the rule for servers since 6.0 (SDAM-73).
     NewPairRuleAlways,
-    /// The rule of servers before 6.0 applies to all servers (SDAM-72).
+    /// Stale primaries of all versions are found by the rule for servers before 6.0 (SDAM-72).
     OldPairRuleAlways,
     /// A member without `me` is removed (A.11, trap 3).
     MissingMeRemoves,
@@ -73,7 +73,8 @@ pub enum Mistake {
     PrimaryDoesNotRemove,
     /// Members with another set name stay (table A.5).
     SetNameIgnored,
-    /// The number of current servers counts instead of the number of seeds (A.11, trap 6).
+    /// A standalone is kept if the topology has one server, not if the client has one seed (A.11,
+    /// trap 6).
     OneServerIsOneSeed,
     /// An `RSGhost` is removed from a replica set (SDAM-43).
     GhostRemoved,
@@ -83,17 +84,19 @@ pub enum Mistake {
     TimeoutDoesNotInterrupt,
     /// A failed check is never repeated at once (MON-66).
     NoRetryOfCheck,
-    /// A failed check is repeated at once although the server was `Unknown` (MON-66).
+    /// Every failed check is repeated at once, even if the server was `Unknown` or replied without
+    /// `ok: 1` (MON-66).
     AlwaysRetryOfCheck,
-    /// A request for a check during a check is remembered (MON-17).
+    /// A request for a check during a check is not ignored: the running check times out 500 ms
+    /// later (MON-17).
     RequestRemembered,
-    /// A requested check comes less than 500 ms after the last one (MON-31).
+    /// A requested check starts less than 500 ms after the end of the last one (MON-31).
     NoFloor,
-    /// Early streamed replies are followed by the next check at once without a limit. The limit is
-    /// this driver's own; MON-56 has none.
+    /// The next check starts at once after any number of awaited replies that take less than 500
+    /// ms. The limit is this driver's own; MON-56 has none.
     NoBoundForEarlyReplies,
-    /// Servers that other servers name are checked at once without a limit. The limit is this
-    /// driver's own; MON-12 has none.
+    /// Any number of servers that other servers name is checked at once. The limit is this driver's
+    /// own; MON-12 has none.
     NoBoundForNewServers,
     /// Servers that are not data-bearing are left out of the compatibility check (SDAM-60).
     OnlyDataBearingCompatible,
@@ -114,8 +117,8 @@ pub enum Mistake {
 }
 
 impl Mistake {
-    /// The mistakes that no official test file finds: the first five of section A.13, and others
-    /// that the section names.
+    /// The mistakes that no official test file of a suite that we run finds. The first five are
+    /// those of section A.13.
     pub const UNCHECKED: [Self; 18] = [
         Self::NoLegacyPrimary,
         Self::SetNameBeforeGhost,

@@ -1,7 +1,7 @@
 //! A slow, obvious model of discovery, with which tests compare the core: the topology, the effects
 //! of errors of operations, the generations of pools, and the times of checks.
 //!
-//! The model follows the tables of the requirements (sections A.2 to A.8, C.2, E.4 and E.5). The
+//! The model follows the requirements (sections A.2 to A.8, and tables C.2, E.4 and E.5). The
 //! model shares no code with the core's machine except for plain types, so that an error has to be
 //! made twice to stay unnoticed. The model belongs to the tests because it is of no use without the
 //! core's machine.
@@ -38,22 +38,23 @@ use std::{
 pub struct Config {
     /// The addresses of the seeds.
     pub seeds: BTreeSet<Address>,
-    /// `replicaSet`.
+    /// The name that the replica set must have (`replicaSet`).
     pub replica_set: Option<String>,
-    /// `directConnection`.
+    /// True if the client connects to its seed only (`directConnection`).
     pub direct: bool,
-    /// `loadBalanced`.
+    /// True if the seed is a load balancer (`loadBalanced`).
     pub load_balanced: bool,
-    /// True if the client streams replies of servers that support it.
+    /// True if monitors use the streaming protocol with servers that support it.
     pub streaming: bool,
-    /// `heartbeatFrequencyMS`.
+    /// The wait between two checks of a server (`heartbeatFrequencyMS`).
     pub heartbeat: Duration,
-    /// `connectTimeoutMS`; `None` means no limit.
+    /// The time limit of a check (`connectTimeoutMS`); `None` means no limit.
     pub connect_timeout: Option<Duration>,
 }
 
 impl Config {
-    /// Returns the defaults for these seeds: polling every ten seconds, and checks without a limit.
+    /// Returns the defaults for these seeds: polling every ten seconds, and checks without a time
+    /// limit.
     #[must_use]
     pub fn new(seeds: impl IntoIterator<Item = Address>) -> Self {
         Self {
@@ -73,9 +74,9 @@ impl Config {
 pub enum ExpectedError {
     /// No error.
     None,
-    /// An error whose text contains this.
+    /// An error whose text contains this string.
     Text(String),
-    /// Any error or none, because the requirements do not specify it.
+    /// Any error or none, because the requirements do not specify the error.
     Any,
 }
 
@@ -99,7 +100,7 @@ pub struct Facts {
     version: Option<TopologyVersion>,
     last_write: Option<i64>,
     cryptd: bool,
-    /// The average and the minimum.
+    /// The average and the minimum of the round trip time.
     round_trip: Option<(Duration, Duration)>,
 }
 
@@ -145,21 +146,22 @@ impl Facts {
 #[derive(Clone, Debug)]
 struct Server {
     facts: Facts,
-    /// The number of times that the address was added to the topology, including this time. Inputs
-    /// of an earlier life change nothing (SDAM-66).
+    /// The number of times that the address was added to the topology, including this time. An
+    /// error or handshake with a smaller number changes nothing, like a check of a removed server
+    /// (SDAM-66).
     life: u64,
     pool: PoolView,
     generation: u64,
     /// The generation of each service behind a load balancer (SDAM-113).
     services: BTreeMap<ObjectId, u64>,
     monitor: Monitor,
-    /// The time at which a failed check was last repeated at once.
+    /// The time of the last immediate retry after a failed check.
     repeated: Option<Instant>,
     tokens: TokenBucket,
     average: Option<Duration>,
     samples: Vec<Duration>,
-    /// True if the server was `Unknown` since the last sample. Then the next sample is the average
-    /// (SEL-52, MON-51).
+    /// True if the server was `Unknown` since the last sample. Then the next sample becomes the
+    /// average (SEL-52, MON-51).
     is_lost: bool,
 }
 
@@ -190,7 +192,8 @@ pub struct Model {
     lives: BTreeMap<Address, u64>,
     first_checks: TokenBucket,
     now: Instant,
-    /// The time of the next requests for checks by waiting operations.
+    /// The time of the next requests for checks by waiting operations; `None` if no operation
+    /// waits.
     pace: Option<Instant>,
     clears: Vec<Clear>,
     closed: bool,
@@ -276,8 +279,9 @@ impl Model {
         self.on_check_failure(address, failure);
     }
 
-    /// Handles the `hello` of a new connection of a pool. The reply updates a known server like
-    /// that of a check (MON-22).
+    /// Handles the `hello` of a new connection of a pool. The reply updates a server that is not
+    /// `Unknown`, as the reply to a check does (MON-22), but gives no sample of the round trip
+    /// time.
     pub fn on_handshake(&mut self, address: &Address, life: u64, reply: &bson::RawDocument) {
         let server = self.servers.get(address).filter(|s| s.life == life);
         let Some(server) = server.filter(|s| !s.facts.is_unknown()) else {
@@ -303,14 +307,15 @@ impl Model {
         self.closed = true;
     }
 
-    /// Returns the life of the server with this address.
+    /// Returns the number of times that this address was added to the topology; `None` if the
+    /// topology does not have the server.
     #[must_use]
     pub fn life(&self, address: &Address) -> Option<u64> {
         self.servers.get(address).map(|server| server.life)
     }
 
-    /// Handles a failed check (MON-62 to MON-67): server `Unknown`, pool cleared, next check at
-    /// once or after a wait.
+    /// Handles a failed check: makes the server `Unknown`, clears its pool, and checks again at
+    /// once or after a wait (MON-62 to MON-67).
     fn on_check_failure(&mut self, address: &Address, failure: Failure) {
         let Some(server) = self.servers.get_mut(address) else {
             return;
@@ -337,8 +342,8 @@ impl Model {
         }
     }
 
-    /// Creates the pool or marks it as ready, if the server is data-bearing or the connection is
-    /// direct (SDAM-84).
+    /// Creates the pool or marks it as ready (SDAM-84). The server must be data-bearing, or, in a
+    /// topology of type `Single`, of any type except `Unknown`.
     fn ready(&mut self, address: &Address) {
         let single = self.kind == TopologyType::Single;
         if self.makes(Mistake::CheckDoesNotReady) {
@@ -352,7 +357,9 @@ impl Model {
         }
     }
 
-    /// Clears the pool of a server, if there is one. Its generation grows by one (SDAM-10).
+    /// Clears the pool of a server, or the connections of one service, if the pool exists. The
+    /// generation of the pool or service grows by one (SDAM-10), and a clear of the whole pool
+    /// pauses it.
     fn clear(&mut self, address: &Address, service: Option<ObjectId>, interrupt: bool) {
         let Some(server) = self.servers.get_mut(address) else {
             return;
@@ -387,9 +394,9 @@ impl Model {
 enum Failure {
     /// A reply without `ok: 1`.
     NotOk,
-    /// A network error.
+    /// The connection failed or could not be established.
     Network,
-    /// A timeout.
+    /// The connection or the reply did not come within the time limit.
     Timeout,
 }
 
@@ -420,14 +427,15 @@ impl Server {
         self.samples.push(round_trip);
     }
 
-    /// Drops all samples and the average, because the check failed (MON-52).
+    /// Drops all samples and the average. This happens after a failed check (MON-52) and after an
+    /// error of an operation that makes the server `Unknown` (MON-51).
     fn forget_round_trips(&mut self) {
         self.average = None;
         self.samples.clear();
     }
 
     /// Returns the average round trip time and the minimum. The minimum is that of the last 10
-    /// samples, and zero until there are two (MON-49).
+    /// samples, and zero until there are two (MON-49). Returns `None` without an average.
     fn round_trip(&self, mistake: Option<Mistake>) -> Option<(Duration, Duration)> {
         let (enough, kept) = match mistake {
             Some(Mistake::SmallestOfOne) => (1, 10),

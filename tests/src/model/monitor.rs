@@ -7,15 +7,17 @@ use std::time::Duration;
 /// `minHeartbeatFrequencyMS`, the shortest time between two checks of a server (SDAM-9).
 const FLOOR: Duration = Duration::from_millis(500);
 
-/// The number of early awaited replies of a server after which the next check waits. The limit is
-/// this driver's own, against servers that answer awaited checks at once.
+/// The number of awaited replies that a server can send in succession, each in less than [`FLOOR`],
+/// before the next check waits. The specification has no such limit. It protects the driver against
+/// servers that answer awaited checks at once.
 const EARLY: u32 = 10;
 
-/// The number of servers that are checked at once because another server named them. The limit is
-/// this driver's own, against servers that name new servers in each reply.
+/// The number of servers that can be checked without a wait because another server named them. The
+/// specification has no such limit. It protects the driver against servers that name new servers in
+/// each reply.
 const FIRST_CHECKS: u32 = 256;
 
-/// A reply after which the monitor streams.
+/// A reply after which the monitor streams, which means that the next check starts without a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     /// True if the reply was awaited.
@@ -34,7 +36,8 @@ pub(super) enum Monitor {
         began: Instant,
         limit: Option<Instant>,
     },
-    /// The last check ended at `ended`. The next one starts at `due`, and is `awaited` or not.
+    /// The last check ended at `ended`. The next one starts at `due`, and is awaitable if `awaited`
+    /// is true.
     Idle {
         ended: Instant,
         due: Instant,
@@ -42,7 +45,8 @@ pub(super) enum Monitor {
     },
 }
 
-/// A budget of actions without a wait, kept as time: each action costs [`FLOOR`].
+/// A budget of actions that need no wait. The budget is kept as a time: each action costs
+/// [`FLOOR`], and the time that passes fills the budget up to its maximum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TokenBucket {
     left: Duration,
@@ -51,7 +55,7 @@ pub(super) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Returns the budget for early replies of a server.
+    /// Returns the budget of a server for awaited replies that take less than [`FLOOR`].
     pub(super) fn of_server(now: Instant) -> Self {
         Self::full(EARLY, now)
     }
@@ -90,7 +94,7 @@ impl TokenBucket {
 }
 
 impl Model {
-    /// Returns the time at which the model changes without an input.
+    /// Returns the earliest time at which the model changes without an input.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let monitors = self.servers.values().filter_map(|s| match s.monitor {
@@ -101,7 +105,7 @@ impl Model {
         monitors.chain(self.pace).min()
     }
 
-    /// Advances the time. Has to be called at each deadline and not later.
+    /// Advances the time to `now`. The caller must do this at each deadline, and not later.
     pub fn pass(&mut self, now: Instant) {
         assert!(self.deadline().is_none_or(|deadline| now <= deadline));
         self.now = now;
@@ -184,7 +188,8 @@ impl Model {
     }
 
     /// Starts the next check after a successful one (table C.2, "After the check"). A server that
-    /// streams is checked again without a wait (MON-56), unless too many of its replies were early.
+    /// streams is checked again without a wait (MON-56), unless it sent [`EARLY`] awaited replies
+    /// too fast.
     pub(super) fn after_success(&mut self, address: &Address, stream: Option<Stream>) {
         let Some(stream) = stream else {
             return self.wait(address);
@@ -201,8 +206,9 @@ impl Model {
             server.monitor = Monitor::Idle {
                 ended: now,
                 due: now + FLOOR,
-                // Only closing the connection stops a server that streams by itself. The next check
-                // begins with a handshake then.
+                // Only the close of the connection stops a server that announced another reply.
+                // After such a close the next check begins with a handshake, which is not
+                // awaitable.
                 awaited: !stream.pushes,
             };
         } else {
@@ -233,8 +239,8 @@ impl Model {
         }
     }
 
-    /// Cancels the check under way, which ends without a result (MON-59). The wait for the next one
-    /// begins (MON-60).
+    /// Cancels the check under way, which ends without a result (MON-59). Then the wait for the
+    /// next check begins (MON-60).
     pub(super) fn cancel_check(&mut self, address: &Address) {
         match self.servers.get_mut(address).map(|s| &mut s.monitor) {
             Some(Monitor::Busy { .. }) => self.wait(address),
@@ -245,7 +251,8 @@ impl Model {
     }
 
     /// Returns the monitor of a server that was added. The server is checked at once (MON-12),
-    /// unless servers name too many new ones. A load balancer is not checked (SDAM-111).
+    /// unless other servers name too many new ones. `named` is true if another server names this
+    /// one. A load balancer is not checked (SDAM-111).
     pub(super) fn first_check(&mut self, named: bool) -> Monitor {
         if self.config.load_balanced {
             return Monitor::None;
@@ -274,7 +281,8 @@ impl Model {
     }
 
     fn start_check(&mut self, address: &Address, awaitable: bool) {
-        // The limit of an awaited check is longer by `heartbeatFrequencyMS` (MON-44).
+        // The time limit of an awaitable check is `connectTimeoutMS` plus `heartbeatFrequencyMS`
+        // (MON-44).
         let more = if awaitable {
             self.config.heartbeat
         } else {

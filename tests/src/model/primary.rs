@@ -3,9 +3,10 @@
 use super::{Facts, Mistake, Model};
 
 impl Model {
-    /// True if a primary is stale. Otherwise its `electionId` and `setVersion` are remembered.
+    /// True if a primary is stale. Otherwise its `electionId` and `setVersion` update the maxima,
+    /// as table A.6 demands.
     ///
-    /// `None` is smaller than every value and equal to itself, in Rust as in the table.
+    /// `None` is smaller than every value and equal to itself, in Rust as in table A.6.
     pub(super) fn is_stale_primary(&mut self, new: &Facts) -> bool {
         let by_new_rule = match self.mistake {
             Some(Mistake::NewPairRuleAlways) => true,

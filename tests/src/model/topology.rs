@@ -29,8 +29,8 @@ pub(super) fn compare(current: Option<TopologyVersion>, new: Option<TopologyVers
 }
 
 impl Model {
-    /// Replaces the description of a server (table E.5, steps 4 to 6). Returns false if the new one
-    /// is discarded.
+    /// Replaces the description of a server (table E.5, steps 4 to 6). Returns false if the new
+    /// description is discarded or the topology does not have the server.
     pub(super) fn update(&mut self, address: &Address, mut new: Facts) -> bool {
         let Some(server) = self.servers.get(address) else {
             return false;
@@ -42,7 +42,8 @@ impl Model {
         if order == Order::CurrentIsNewer || refused {
             return false;
         }
-        // In `Single` with a set name, a server with another set name becomes `Unknown` (SDAM-62).
+        // In `Single` with a set name, a server with another set name or none becomes `Unknown`
+        // (SDAM-62).
         if self.kind == TopologyType::Single
             && self.set_name.is_some()
             && new.kind != ServerType::Unknown
@@ -218,7 +219,7 @@ impl Model {
         }
     }
 
-    /// Makes an `Unknown` server that a member names as primary a `PossiblePrimary`.
+    /// Changes the server that `new` names as primary from `Unknown` to `PossiblePrimary`.
     fn mark_possible_primary(&mut self, new: &Facts) {
         if let Some(primary) = &new.primary
             && let Some(server) = self.servers.get_mut(primary)

@@ -9,7 +9,8 @@ use std::sync::OnceLock;
 use super::process::{Peer, Stream};
 use super::{Certificates, START_TIMEOUT, Scratch, built, or_skip, print_line};
 
-/// The user that FerretDB creates with authentication. Its database is `admin`.
+/// The user that FerretDB creates if it requires authentication. The user's authentication database
+/// is `admin`.
 const USERNAME: &str = "onionskin";
 /// The password of that user.
 const PASSWORD: &str = "pencil";
@@ -44,8 +45,8 @@ impl FerretDb {
         command.args(["--handler=sqlite", "--telemetry=disable", "--debug-addr=-"]);
         command.arg(format!("--sqlite-url=file:{}/", data.display()));
         command.arg(format!("--state-dir={}", data.display()));
-        // The kernel chooses a free port, which the log line contains. So no other process can take
-        // the port in between.
+        // The kernel chooses a free port when FerretDB listens, and FerretDB logs the port. A port
+        // that the test chose before could be taken by another process.
         match certificates {
             None => {
                 command.arg("--listen-addr=127.0.0.1:0");
@@ -87,7 +88,8 @@ impl FerretDb {
     }
 }
 
-/// Starts FerretDB with an empty database. Returns `None`, after a message, if it is skipped.
+/// Starts FerretDB with an empty database. If FerretDB cannot be built or installed, prints a line
+/// that begins with `SKIPPED:` and returns `None`; with `CI=true` it panics.
 pub fn ferretdb(options: FerretDb) -> io::Result<Option<Peer>> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let Some(binary) = or_skip("FerretDB", BUILT.get_or_init(|| built("ferretdb")).clone()) else {
@@ -119,7 +121,8 @@ fn listening_address(line: &str) -> Option<SocketAddr> {
     rest.split_once("...")?.0.parse().ok()
 }
 
-/// Encodes a path as the value of a URI option. Some parsers end the host list at a `/`.
+/// Encodes a path as the value of a URI option. A `/` is encoded, too, because some parsers take a
+/// later `/` for the end of the host list.
 fn percent_encoded(path: &Path) -> String {
     let mut encoded = String::new();
     for byte in path.display().to_string().bytes() {

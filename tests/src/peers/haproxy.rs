@@ -20,9 +20,11 @@ pub enum ProxyProtocol {
     Binary,
 }
 
-/// Starts an HAProxy that distributes connections to these services in turn. Returns `None`, after
-/// a message, if HAProxy is skipped. The peer's URI is that of the load balancer, with
-/// `loadBalanced=true`.
+/// Starts an HAProxy that distributes connections to these services in turn. The peer's URI is that
+/// of the load balancer, with `loadBalanced=true`.
+///
+/// If HAProxy cannot be built or installed, prints a line that begins with `SKIPPED:` and returns
+/// `None`; with `CI=true` it panics.
 pub fn haproxy(services: &[SocketAddr], protocol: ProxyProtocol) -> io::Result<Option<Peer>> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let Some(program) = or_skip("HAProxy", BUILT.get_or_init(|| built("haproxy")).clone()) else {

@@ -104,7 +104,7 @@ fn find_onionskin() -> Result<PathBuf, String> {
     executable_in(&output.stdout).ok_or_else(|| "cargo named no executable".into())
 }
 
-/// Returns the file of `"executable":"..."` in cargo's messages.
+/// Returns the file of the last `"executable":"..."` in cargo's messages.
 fn executable_in(messages: &str) -> Option<PathBuf> {
     let marker = "\"executable\":\"";
     let start = messages.rfind(marker)? + marker.len();
@@ -142,7 +142,8 @@ fn workspace_root() -> &'static Path {
         .expect("the crate lies in the workspace")
 }
 
-/// Prints a message if something is missing, or panics with `CI=true`.
+/// Returns what was found. Otherwise prints a line that begins with `SKIPPED:` and returns `None`;
+/// with `CI=true` it panics.
 fn or_skip<T>(what: &str, found: Result<T, String>) -> Option<T> {
     let strict = std::env::var("CI").is_ok_and(|value| value == "true");
     settle(what, found, strict, print_line)

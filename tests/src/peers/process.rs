@@ -1,4 +1,5 @@
-//! Child processes with time limits: servers that print when they are ready, and programs that end.
+//! Child processes with time limits: servers, which run until they are dropped, and programs that
+//! end.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -58,7 +59,8 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Starts a server that is ready when `ready` returns its URI for a line of `stream`.
+    /// Starts a server that is ready when `ready` returns its URI for a line of `stream`. If that
+    /// does not happen within `timeout`, the child is killed and an error returned.
     pub(super) fn start(
         name: &str,
         command: Command,

@@ -7,7 +7,7 @@ use onionskin_tokio::TokioRuntime;
 
 /// An adapter: its runtime, and how futures run on it.
 pub(crate) trait Adapter {
-    /// The runtime.
+    /// The runtime of the adapter's clients.
     type R: Runtime + Default;
 
     /// The name of the adapter in reports.

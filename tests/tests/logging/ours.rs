@@ -1,4 +1,5 @@
-//! Tests of log messages beyond the official files: no message is lost, and none contains too much.
+//! Tests of log messages and of the order of events beyond the official files. For example, no
+//! message is lost, and none contains a secret or a long document.
 
 use crate::collector::Collector;
 use bson::{Document, doc};
@@ -182,8 +183,8 @@ fn nothing_is_built_for_whoever_was_not_there_at_the_beginning() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let ready = LogOptions::default().with_always_ready(true);
     for (options, expected) in [(LogOptions::default(), false), (ready, true)] {
-        // The collector gets only the messages of its own thread. The blocking runtime has a single
-        // thread, so all messages come from this thread.
+        // The collector gets only the messages of its own thread. The blocking runtime runs on the
+        // calling thread, so all messages come from this thread.
         let runtime = onionskin_blocking::BlockingRuntime::default();
         let builder = onionskin::Client::builder_from_uri(runtime, server.uri());
         let built = builder.and_then(|builder| builder.log_options(options).build());
@@ -225,8 +226,8 @@ fn a_component_can_be_silenced() {
 
 #[test]
 fn what_matters_is_told_above_the_details() {
-    // At level info a subscriber gets the waiting message of server selection (SEL-61) and the
-    // warning about a topology without servers (SDAM-65).
+    // At level info a subscriber gets the waiting message of server selection (SEL-61), the warning
+    // about a topology without servers (SDAM-65) and the warnings about the connection string.
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let collector = Collector::new(Level::INFO);
     let _guard = collector.install();

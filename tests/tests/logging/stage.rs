@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// The longest time to wait for an event.
+/// The longest time to wait for an event, or for a fail point to be switched off.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The entities of one test.
@@ -50,7 +50,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Runs a test. Returns an error for an entity or operation that this runner does not support.
+    /// Runs a test. Returns an error if an operation does not end as the test expects, and for an
+    /// entity or operation that this runner does not support.
     pub(crate) async fn play(&mut self, file: &Value, test: &Value) -> Result<(), String> {
         for data in list(&file["initialData"]) {
             self.fill(data).await?;

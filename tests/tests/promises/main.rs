@@ -243,7 +243,8 @@ fn root() -> PathBuf {
     here.parent().expect("a workspace").to_owned()
 }
 
-/// Appends the text of all Rust files below a directory of the workspace.
+/// Appends the text of all Rust files below a directory of the workspace, except for build output
+/// in `target`.
 fn text_below(directory: &Path, text: &mut String) {
     for entry in fs::read_dir(directory).expect("it is readable") {
         let path = entry.expect("it is readable").path();
@@ -255,8 +256,8 @@ fn text_below(directory: &Path, text: &mut String) {
     }
 }
 
-/// Returns the options of a connection string with this option, and all warnings: those of the
-/// parser and those of the client.
+/// Returns the options of a connection string with this option, and its warnings: those of the
+/// parser and those of the client. Warnings about renamed options are left out.
 fn chosen(option: &str, value: &str) -> (ClientOptions, Vec<String>) {
     let text = if value.contains("://") {
         value.to_owned()

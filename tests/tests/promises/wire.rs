@@ -23,8 +23,8 @@ struct Sent {
 }
 
 impl Sent {
-    /// Creates a client with these options. The deployment is a router, because commands to a
-    /// router contain every read preference.
+    /// Creates a client with these options. The deployment is sharded, because commands to a mongos
+    /// contain every read preference except `primary`.
     fn client(&self, deployment: &Embedded, options: &str) -> Client {
         let uri = deployment.uri();
         let separator = if uri.contains('?') { '&' } else { '?' };
@@ -116,7 +116,7 @@ fn concerns_and_preferences_of_a_connection_string_are_sent() {
 }
 
 /// The options of calls, as `Call::option`. The test below shows the effect of each, except for
-/// `timeout`, which `a_silent_server_costs_the_operations_limit` tests.
+/// time limits, which `a_silent_server_costs_the_operations_limit` tests.
 const CALLS: [&str; 21] = [
     "CountDocuments::read_concern",
     "CountDocuments::read_preference",

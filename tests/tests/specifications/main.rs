@@ -1,4 +1,5 @@
-//! The official tests. There is one test for each suite, with the name of its folder.
+//! The official tests that need no client. There is one test for each suite, with the name of its
+//! folder.
 
 mod pool;
 mod seedlist;

@@ -1,5 +1,6 @@
 //! The official tests of connection pools (`cmap-format`), which run the operations of a pool
-//! (CMAP-2) in virtual time. A file can set the interval of background runs (CMAP-110).
+//! (CMAP-2) in virtual time. A file with `backgroundThreadIntervalMS: -1` switches off background
+//! runs (CMAP-110).
 
 use onionskin_core::{
     address::Address,
@@ -208,7 +209,7 @@ impl World {
         Ok(Ok(()))
     }
 
-    /// Advances virtual time until the condition holds.
+    /// Advances virtual time until the condition holds. Fails if that takes longer than `limit`.
     fn run_until(&mut self, limit: Duration, holds: impl Fn(&Self) -> bool) -> Result<(), String> {
         let end = self.now + limit;
         loop {

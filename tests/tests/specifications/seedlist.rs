@@ -1,6 +1,6 @@
 //! The official tests of `initial-dns-seedlist-discovery`. The zone file that comes with them
-//! replaces DNS. The tests check seeds, options and errors. The fields `hosts` and `ping` are
-//! ignored, because they need servers.
+//! replaces DNS; without this file no test runs. The tests check seeds, options and errors. The
+//! fields `hosts` and `ping` are ignored, because they need servers.
 
 use onionskin_core::{
     address::Address,

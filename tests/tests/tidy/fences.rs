@@ -1,5 +1,5 @@
-//! Rules about the parts of the repository. The core performs no I/O, and adapters make no decision
-//! of the protocol.
+//! Rules about the crates of the repository. For example, the core performs no I/O, and adapters
+//! make no decision of the protocol.
 
 use std::collections::BTreeSet;
 
@@ -115,11 +115,12 @@ pub(crate) fn reaches_outside(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The number of lines around a match on all network errors in which `ErrorKind::Tls` must occur.
+/// The number of lines before and after a pattern for every network error in which `ErrorKind::Tls`
+/// must occur.
 const TLS_WITHIN_LINES: usize = 3;
 
-/// Finds matches on all network errors that do not name TLS errors. On an established connection a
-/// TLS error has the effects of a network error.
+/// Finds patterns that match every network error, without a pattern for TLS errors beside them. On
+/// an established connection a TLS error has the effects of a network error.
 pub(crate) fn forgets_tls(path: &str, text: &str) -> Vec<String> {
     let code = code_only(above_tests(text));
     let lines: Vec<&str> = code.lines().collect();

@@ -1,4 +1,4 @@
-//! Keys of log messages: the shell hands each of them to `tracing`.
+//! Checks that the shell hands each key of log messages to `tracing`.
 
 use crate::words::contains_word;
 

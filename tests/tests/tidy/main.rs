@@ -71,7 +71,8 @@ const OWNERS: [(&str, &[&str]); 5] = [
     ("client::questions", &["Questions", "questions"]),
 ];
 
-/// The names that must not occur in parts that read topology and pools through a view.
+/// The names that must not occur in the parts that only read the topology and the pools: `choice`
+/// and `scanning`.
 const HIDDEN_FROM_VIEWERS: &[&str] = &[
     "Client",
     "Connections",

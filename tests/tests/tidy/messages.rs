@@ -18,7 +18,7 @@ const DECODERS: [(&str, &[&str]); 2] = [
 ];
 
 /// Finds code of the core that decodes messages without the function that checks the messages of
-/// all connections. Tests may do so to play a server.
+/// all connections. Tests may decode messages, because they answer as servers.
 pub(crate) fn decodes_messages(path: &str, text: &str) -> Vec<String> {
     let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
     if is_test || path.starts_with("core/src/wire/") {

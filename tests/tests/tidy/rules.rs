@@ -1,4 +1,5 @@
-//! Cited rules: each is defined in `docs/requirements`, once, and public docs lead there.
+//! Checks that each cited rule is defined once in `docs/requirements`, and that public docs link to
+//! it.
 
 use onionskin_tests::requirements::{FOLDER, LATER, Rule, citations, prefixes, rules};
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +106,7 @@ pub(crate) fn unlinked(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// True for the first line of an item that its users see, as far as one line tells.
+/// True for the first line of a public item, as far as one line shows.
 fn is_public(line: &str) -> bool {
     line.starts_with("pub ") && !line.starts_with("pub use ")
 }

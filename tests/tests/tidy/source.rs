@@ -4,11 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Directories without our files, which `walk` skips if git is not available.
+/// Directories without files of ours. `walk`, which lists the files if git is not available, skips
+/// them.
 const FOREIGN_DIRECTORIES: [&str; 4] = [".git", "node_modules", "target", "venv"];
 
-/// The character that replaces the content of strings. A blank would make lines of a string not
-/// count as code.
+/// The character that replaces the content of strings. With blanks instead, lines within a string
+/// would not count as code.
 const MASK: char = '_';
 
 pub(crate) fn root() -> &'static Path {
@@ -18,7 +19,7 @@ pub(crate) fn root() -> &'static Path {
 }
 
 /// Returns the sorted paths of the files that git tracks or would track, relative to the root and
-/// with `/`.
+/// with `/` as separator.
 pub(crate) fn files() -> Vec<String> {
     let listing = Command::new("git")
         .args([

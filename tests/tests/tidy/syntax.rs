@@ -111,7 +111,8 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// True if the item exists in tests only, or is the closed form of an item that a feature opens.
+/// True if the item exists in tests only, or is the private form of an item that a feature makes
+/// public.
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         if attribute.path().is_ident("test") {
@@ -131,7 +132,8 @@ fn needs_test(condition: &Meta) -> bool {
         return false;
     };
     if list.path.is_ident("not") {
-        // `not(feature = "unstable-machines")` has a twin that is read.
+        // An item with `not(feature = "unstable-machines")` has a twin with the feature, and the
+        // twin is read.
         return parts.iter().all(|part| part.path().is_ident("feature"));
     }
     if list.path.is_ident("all") {
@@ -177,7 +179,7 @@ fn take_imports(tree: &UseTree, mut before: Segments, found: &mut Vec<Import>) {
 }
 
 /// Returns the path from the root of the crate for a path that begins with `crate`, `self` or
-/// `super`.
+/// `super`; `None` for any other path.
 pub(crate) fn absolute(module: &[String], path: &[String]) -> Option<Segments> {
     let (first, mut rest) = path.split_first()?;
     let mut from = match first.as_str() {
@@ -275,7 +277,7 @@ impl<'ast> Visit<'ast> for Named {
         }
     }
 
-    // Documentation may name modules below, which use the item.
+    // Skips attributes, such as doc comments, which can name modules that are declared below.
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }
 

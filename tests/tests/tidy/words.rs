@@ -1,4 +1,5 @@
-//! Finds words that must not occur in the repository, and invisible white space.
+//! Finds words that must not occur in the repository, doc comments without a named subject, and
+//! invisible white space.
 
 /// The banned words, each with the alternative. The words are split, so that this file does not
 /// contain them.
@@ -37,7 +38,7 @@ const RIDDLES: [&str; 9] = [
     "Who", "Whoever", "Whose", "What", "Which", "That", "It", "Its", "They",
 ];
 
-/// Returns the doc comments that do not begin with a named thing or a verb.
+/// Returns the doc comments that begin with one of the words in [`RIDDLES`].
 pub(crate) fn riddles(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut was_doc = false;

@@ -22,7 +22,7 @@ fn regressions() -> Vec<u64> {
         .collect()
 }
 
-/// Runs the seeds of `regressions.txt` and then the seeds from 0 to `count`. With the environment
+/// Runs the seeds of `regressions.txt`, and then `count` seeds from 0 on. With the environment
 /// variable `ONIONSKIN_SEED`, runs that seed only and prints its trace.
 pub(crate) fn try_seeds(way: Way, count: u64) {
     let chosen = chosen_seed();

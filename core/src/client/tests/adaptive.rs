@@ -21,7 +21,7 @@ pub(super) fn overloaded() -> RawDocumentBuf {
     }
 }
 
-/// Replies with overload. The operation then backs off.
+/// Replies with overload, so that the operation backs off. Returns the id of the operation.
 fn overload(world: &mut World, mut exchange: Exchange) -> OperationId {
     World::answer(&mut exchange, &overloaded());
     match world.check_in(exchange, Outcome::Completed) {
@@ -39,8 +39,8 @@ fn again(world: &mut World, id: OperationId) -> Exchange {
 
 #[test]
 fn every_kind_of_command_is_sent_three_times_at_most() {
-    // Every command is retried after overload (BP-2), twice by default (BP-4). Official test
-    // `backpressure-retry-max-attempts`.
+    // Every command is retried after overload (BP-2), twice by default (BP-4), as in the official
+    // test `backpressure-retry-max-attempts`.
     let update_many = || {
         let mut command = Command::new("update", "db", CommandKind::Write);
         command.body().str("update", "c");
@@ -115,8 +115,8 @@ fn the_number_of_retries_is_an_option() {
 
 #[test]
 fn the_connection_is_free_during_the_backoff() {
-    // Each attempt checks a connection out, and in again before the backoff (BP-13). Official test
-    // `backpressure-connection-checkin`.
+    // Each attempt checks a connection out, and in again before the backoff (BP-13), as in the
+    // official test `backpressure-connection-checkin`.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let mut exchange = world.begin_exchange(find());
     while world.client.poll_event().is_some() {}
@@ -146,8 +146,8 @@ fn the_connection_is_free_during_the_backoff() {
             _ => {}
         }
     }
-    // The check outs are those of two retries and two pings. The first attempt was checked out
-    // before.
+    // The check outs are those of two retries and two pings. The check out of the first attempt
+    // came before its events were counted.
     assert_eq!((out, back), (4, 5));
 }
 
@@ -215,8 +215,8 @@ fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
 #[test]
 fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
     // The connection was granted after the backoff, but the operation was not resumed in time. A
-    // read is retried until its time is over (RR-18), and the error then has the earlier one as its
-    // cause (RR-15).
+    // read is retried until its time is over (RR-18). The timeout then has the error of the
+    // previous attempt as its cause, instead of replacing that error (RR-15).
     let limit = Duration::from_millis(600);
     let mut world = World::new(URI, primary());
     let exchange = world.begin_exchange(timed(find(), limit));

@@ -42,8 +42,8 @@ fn writing_stages() -> [RawDocumentBuf; 2] {
 #[test]
 fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
     // A pipeline with a write stage needs the primary if a server is older than 5.0, which has wire
-    // version 13 (SEL-34). Otherwise its read preference applies (SEL-32). Official tests
-    // `aggregate-write-readPreference`.
+    // version 13. Otherwise the read preference of the command applies (SEL-34), as in the official
+    // tests `aggregate-write-readPreference`.
     for stage in writing_stages() {
         for (max_wire_version, is_told) in [(13, true), (12, false), (9, false)] {
             let mut world = World::new(URI, member(true, max_wire_version));
@@ -75,7 +75,8 @@ fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
 
 #[test]
 fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
-    // The read preference applies (SEL-32): `$out` is a write stage only at the end of a pipeline.
+    // The read preference applies to a pipeline without a write stage (SEL-32). A field `$out`
+    // inside of the last stage is no write stage.
     for stage in [
         rawdoc! { "$sort": { "x": 1 } },
         rawdoc! { "$match": { "$out": 1 } },

@@ -50,7 +50,8 @@ impl Routers {
         let message = Message::decode(bytes).expect("a message");
         let mut reply = mongos();
         if message.body.get("saslContinue").expect("BSON").is_some() {
-            // The test does not check the proof. The connection waits for the reply.
+            // The test does not check the proof. The router sends no reply, and the connection
+            // waits for one.
             return;
         }
         if let Ok(start) = message.body.get_document("speculativeAuthenticate") {
@@ -76,7 +77,7 @@ impl Routers {
     }
 
     /// Advances the time to the next answer, and returns how long that took. Only a cheap
-    /// derivation is carried out; a costly one is given no keys.
+    /// derivation is carried out. A costly one is answered without keys.
     fn answer_next(&mut self) -> Duration {
         let next = (0..self.asked.len()).min_by_key(|&place| self.asked[place].0);
         let (at, id, question) = self.asked.remove(next.expect("a question"));

@@ -1,5 +1,4 @@
-//! Tests of the time limits of cursors. One limit covers the command that opens a cursor and all
-//! its batches.
+//! Tests of cursors without a load balancer: their time limits, their retries, and their end.
 
 use super::{adaptive::overloaded, *};
 use crate::{
@@ -118,8 +117,8 @@ fn a_cursor_without_time_limit_is_fetched_for_ever() {
 
 #[test]
 fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() {
-    // Commands of cursors are retried after overload (BP-2), on the same server (BP trap 4).
-    // Official test `getMore-retried`, "getMores are retried maxAttempts=2 times".
+    // Commands of cursors are retried after overload (BP-2), on the same server (BP trap 4), as in
+    // the official test `getMore-retried`, "getMores are retried maxAttempts=2 times".
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
     let more = first(&mut cursor);
@@ -152,7 +151,7 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
 
 #[test]
 fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
-    // Official test `getMore-retried`, "getMores are retried".
+    // As in the official test `getMore-retried`, "getMores are retried".
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
     let mut exchange = world.begin_exchange(first(&mut cursor));

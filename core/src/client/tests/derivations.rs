@@ -13,7 +13,7 @@ struct ScramScene {
     client: Client,
     contract: Contract,
     now: Instant,
-    /// The connections on which the server required authentication: all connections for operations.
+    /// The connections on which the server required authentication: all connections of the pool.
     sockets: Vec<SocketId>,
     /// The questions that the client asked and the test has not answered.
     derivations: Vec<(QuestionId, KeyDerivation)>,
@@ -293,7 +293,7 @@ fn a_client_that_is_over_leaves_no_question_behind() {
 
 #[test]
 fn a_child_that_was_forked_does_not_wait_for_the_answer_to_a_question_of_its_parent() {
-    // The derivation runs in another thread of the parent, which does not exist in the child.
+    // The derivation can run in another thread of the parent, which does not exist in the child.
     let mut scene = ScramScene::new(false, 4096);
     scene.start(1);
     let (of_parent, _) = scene.derivations.remove(0);
@@ -326,7 +326,7 @@ fn a_derivation_that_is_lost_is_asked_for_again() {
 #[test]
 fn many_servers_occupy_two_processors_and_no_more() {
     let now = Instant::ZERO;
-    // The keys of three servers.
+    // The derivations of three keys.
     let mut keys = [4096, 4097, 4098].map(|iterations| {
         let mut scene = ScramScene::new(false, iterations);
         scene.start(1);

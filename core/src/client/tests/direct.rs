@@ -42,8 +42,8 @@ const KINDS: [CommandKind; 4] = [
 
 #[test]
 fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
-    // A direct connection sends every command to a server of any type, without a read preference
-    // (SDAM-2, SDAM-3). A server refuses the commands that it cannot run.
+    // A direct connection sends every command to a server of any type, even if the application sets
+    // no read preference (SDAM-2, SDAM-3). A server refuses the commands that it cannot run.
     let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 21 };
     for hello in [
         secondary(),
@@ -74,7 +74,7 @@ fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
 #[test]
 fn a_set_without_primary_serves_who_asks_for_no_primary() {
     // A replica set without a primary can be used (SDAM-6). The rules of selection are the same for
-    // every command (SEL-1). Its kind decides whether it is a read.
+    // every command (SEL-1). The kind of a command decides whether the command is a read.
     let mut world = World::new("mongodb://a/?replicaSet=rs", secondary());
     let reads = [CommandKind::Read, CommandKind::Run];
     for kind in reads {
@@ -149,8 +149,9 @@ fn a_write_has_a_number_unless_the_user_wants_none_or_runs_it_as_a_command() {
 
 #[test]
 fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_without_a_login() {
-    // Connections to an arbiter do not authenticate (AUTH-16). So no command of the application is
-    // sent to a server that only calls itself an arbiter.
+    // Connections to an arbiter do not authenticate (AUTH-16). Any server can claim to be an
+    // arbiter. So a client with a credential sends such a server only commands that need no
+    // authentication, such as `ping`.
     let arbiter = member(&bson::doc! { "arbiterOnly": true });
     let text = "mongodb://user:pencil@a/?directConnection=true";
     let mut world = World::new(text, arbiter.clone());
@@ -175,7 +176,7 @@ fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_witho
         matches!(verdict, AfterExchange::Done(Ok(()))),
         "{verdict:?}"
     );
-    // A client without a credential does not authenticate anywhere.
+    // A client without a credential does not authenticate anywhere, so it sends its commands.
     let mut open = World::new(DIRECT, arbiter);
     open.begin_exchange(of_kind(CommandKind::Read));
 }

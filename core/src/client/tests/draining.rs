@@ -13,7 +13,8 @@ fn world() -> World {
     World::with_subscriptions(URI, primary(), Subscriptions::all())
 }
 
-/// Returns the pool events so far, as short texts.
+/// Returns the pool events since the last call, as short texts: checked in, checked out, closed and
+/// cleared.
 fn told(world: &mut World) -> Vec<String> {
     let events = std::iter::from_fn(|| world.client.poll_event());
     let kinds = events.filter_map(|event| match event.kind {

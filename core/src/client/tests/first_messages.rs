@@ -26,7 +26,8 @@ impl Peer for Servers<'_> {
     }
 
     fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
-        // `decoded` accepts only OP_MSG, which every hello uses (HELLO-2).
+        // `decoded` panics unless the message has the form of an OP_MSG, which every hello uses
+        // (HELLO-2).
         let message = World::decoded(&bytes);
         if let Some(answer) = (self.answers)(&message) {
             self.respond(socket, &bytes, &answer);
@@ -40,7 +41,7 @@ impl Peer for Servers<'_> {
 }
 
 /// Carries out actions, and returns the messages of each socket in their order. Each message has to
-/// be an OP_MSG.
+/// have the form of an OP_MSG.
 fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Document>> {
     let said = BTreeMap::new();
     let mut peer = Servers {
@@ -87,8 +88,8 @@ fn is_hello(message: &Document) -> bool {
     message.contains_key("hello") || message.contains_key("isMaster")
 }
 
-/// Asserts that the first message of a socket is a handshake with this command name. Only this
-/// message has metadata.
+/// Asserts that the first message of a socket is a handshake with this command name, and that only
+/// this message has metadata.
 fn assert_handshake(messages: &[Document], name: &str) {
     let first = &messages[0];
     assert_eq!(
@@ -107,9 +108,10 @@ fn assert_handshake(messages: &[Document], name: &str) {
 
 #[test]
 fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
-    // The first message on each socket is a handshake (HELLO-2, HELLO-7) with the configured
-    // application name (HELLO-14), the same on all connections (HELLO-15, HELLO-51). This holds for
-    // monitors, round trip time measurements, pools, new members and reconnects.
+    // The first message on each socket is a handshake (HELLO-7) by OP_MSG (HELLO-2). It has the
+    // configured application name (HELLO-14), which is the same on all connections (HELLO-15,
+    // HELLO-51). This holds for monitors, round trip time measurements, pools, new members and
+    // reconnects.
     let mut world = opened("mongodb://a/?replicaSet=rs&appname=shop&minPoolSize=2");
     let one = |message: &Document| {
         (is_hello(message) && !is_awaited(message)).then(|| streaming_primary(&["a:27017"]))

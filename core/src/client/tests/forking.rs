@@ -28,8 +28,8 @@ fn fork(world: &mut World) -> BTreeSet<SocketId> {
 #[test]
 fn a_child_lets_go_of_everything_without_a_byte() {
     // The child clears its pools (CMAP-37), sends nothing on connections of the parent, and closes
-    // those that are not in use at once (CMAP-103). These are idle and draining ones and those of
-    // monitors.
+    // those that are not in use at once (CMAP-103). These are idle connections, draining ones and
+    // those of monitors.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let exchanges: Vec<Exchange> = (0..3).map(|_| world.begin_exchange(ping())).collect();
     let mut exchanges = exchanges.into_iter();

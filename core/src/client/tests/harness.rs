@@ -1,11 +1,11 @@
 //! A loop that carries out a client's actions in tests and checks the client's contract.
 //!
-//! [`Peer`] has a method for each action, most of them with a default. [`drain`] gives each action
-//! to the peer until there are none. [`time_out`] reports the present time. Both check the contract
+//! [`Peer`] has a method with a default for each action. [`drain`] gives each action to the peer
+//! until there are none. [`time_out`] reports the present time. Both functions check the contract
 //! in every test.
 //!
-//! The tests' crate includes this file too, for its hostile peers. So the file uses only the public
-//! interface of the client, and `due` of its parent module.
+//! The crate `onionskin-tests` includes this file too, for its hostile peers. So the file uses only
+//! the public interface of the client, and `due` of its parent module.
 
 use super::*;
 
@@ -13,7 +13,8 @@ use super::*;
 pub(super) struct Parts<'a> {
     /// The client that the peer drives.
     pub(super) client: &'a mut Client,
-    /// The contract; `None` in tests that measure memory, where it would be measured too.
+    /// The contract; `None` in tests that measure memory, because the memory of the contract would
+    /// be measured too.
     pub(super) contract: Option<&'a mut Contract>,
     /// The present time.
     pub(super) now: Instant,
@@ -33,21 +34,21 @@ pub(super) trait Peer {
     /// Carries out [`Action::Transmit`]; by default no reply is sent.
     fn transmitted(&mut self, _: SocketId, _: Vec<u8>) {}
 
-    /// Carries out [`Action::Close`].
+    /// Carries out [`Action::Close`]; by default does nothing.
     fn closed(&mut self, _: SocketId) {}
 
-    /// Carries out [`Action::Interrupt`].
+    /// Carries out [`Action::Interrupt`]; by default does nothing.
     fn interrupted(&mut self, _: SocketId, _: Error) {}
 
     /// Carries out [`Action::Drain`]; by default no late reply arrives.
     fn drained(&mut self, _: SocketId) {}
 
-    /// Carries out [`Action::Ask`]; by default the test expects no question.
+    /// Carries out [`Action::Ask`]; by default panics, because the test expects no question.
     fn asked(&mut self, id: QuestionId, question: Question) {
         panic!("no connection of this test authenticates: {id:?}, {question:?}");
     }
 
-    /// Carries out [`Action::Withdraw`].
+    /// Carries out [`Action::Withdraw`]; by default does nothing.
     fn withdrawn(&mut self, _: QuestionId) {}
 
     /// Carries out [`Action::Wake`]; by default the operation is not resumed.
@@ -99,7 +100,7 @@ pub(super) fn drain(peer: &mut (impl Peer + ?Sized)) {
     }
 }
 
-/// Polls one action, for tests that handle each action themselves.
+/// Polls one action and checks the contract, for tests that handle each action themselves.
 pub(super) fn next(peer: &mut (impl Peer + ?Sized)) -> Option<Action> {
     let Parts {
         client, contract, ..
@@ -123,7 +124,7 @@ pub(super) fn next(peer: &mut (impl Peer + ?Sized)) -> Option<Action> {
 pub(super) enum Subject {
     /// A connection that an exchange holds.
     InUse(SocketId),
-    /// An operation that waits for something.
+    /// An operation that holds no exchange.
     Waiting(OperationId),
 }
 
@@ -138,7 +139,8 @@ fn is_there(client: &Client, subject: Subject) -> bool {
     }
 }
 
-/// Reports the present time. The deadline has to be later afterwards.
+/// Reports the present time. Asserts that the deadline is later afterwards, and that it is the
+/// earliest deadline of all parts.
 pub(super) fn time_out(peer: &mut (impl Peer + ?Sized)) {
     let Parts { client, now, .. } = peer.parts();
     client.handle_timeout(now);

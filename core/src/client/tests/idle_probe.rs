@@ -176,7 +176,7 @@ fn what_is_said_unasked_on_one_connection_costs_that_one_alone() {
             _ => {}
         }
     }
-    // After its pause, population replaces the connection.
+    // After `POPULATION_PAUSE`, the pool replaces the connection.
     world.wait(crate::pool::POPULATION_PAUSE);
     assert_eq!(world.client.counts().sockets, kept);
 }

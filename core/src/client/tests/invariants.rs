@@ -3,8 +3,8 @@
 use super::*;
 use crate::pool::PoolState;
 
-/// Asserts that the parts of a client agree. Each record, timer, question and count belongs to a
-/// thing that exists, and none is missing.
+/// Asserts that the parts of a client agree: pools and records about connections, timers and the
+/// things that they limit, and the operation counts of servers and the operations.
 pub(super) fn assert_agree(client: &Client) {
     let snapshot = client.snapshot();
     assert_pools(&snapshot);

@@ -110,8 +110,8 @@ fn every_message_is_an_op_msg() {
 
 #[test]
 fn only_a_hello_that_waits_lets_the_server_go_on() {
-    // Only the awaitable hello has a flag, `exhaustAllowed` (MSG-23, MSG-24). Unused bits are 0
-    // (MSG-14), and no checksum is sent (MSG-16).
+    // Of these messages, only the awaitable hello has a flag, `exhaustAllowed` (MSG-23, MSG-24).
+    // Unused bits are 0 (MSG-14), and no checksum is sent (MSG-16).
     let sent = sent(URI, None);
     let flags: Vec<u32> = sent
         .iter()
@@ -149,8 +149,8 @@ fn a_command_of_the_users_is_sent_as_it_is() {
 
 #[test]
 fn an_unacknowledged_write_may_be_lost_and_the_next_operation_notices() {
-    // An unacknowledged write has the flag `moreToCome` and no reply (MSG-18). The next operation
-    // on the connection meets an error of the write (MSG-19).
+    // An unacknowledged write has the flag `moreToCome` and no reply (MSG-18). A server that steps
+    // down during the write closes the connection, which the next operation notices (MSG-19).
     let mut world = World::new("mongodb://a/?replicaSet=rs&retryReads=false", primary());
     let mut command = insert();
     command.set_unacknowledged();

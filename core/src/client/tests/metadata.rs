@@ -81,7 +81,8 @@ fn own(suffixes: [&str; 3]) -> [String; 3] {
     [0, 1, 2].map(|i| format!("{}{}", OWN[i], suffixes[i]))
 }
 
-/// The driver infos that prose tests 1 and 2 append after `library`, and the expected metadata.
+/// The driver infos that the handshake prose tests U1 and U2 append after `library`, and the
+/// expected metadata.
 fn frameworks() -> [(DriverInfo, [String; 3]); 4] {
     let (version, platform) = (Some("2.0"), Some("Framework Platform"));
     let names = "|library|framework";

@@ -67,7 +67,7 @@ pub(super) fn draining(client: &Client) -> BTreeSet<SocketId> {
         .collect()
 }
 
-/// Returns the sockets whose exchanges have a time limit.
+/// Returns the sockets whose exchanges have a deadline.
 pub(super) fn exchange_limits(client: &Client) -> Vec<SocketId> {
     let timers = client.snapshot().timers.into_iter();
     timers
@@ -78,7 +78,8 @@ pub(super) fn exchange_limits(client: &Client) -> Vec<SocketId> {
         .collect()
 }
 
-/// Returns the waiting operations that have a time limit, each with the end of its wait.
+/// Returns the operations with a timer for their wait, pause or grant, each with the time at which
+/// the timer expires.
 pub(super) fn wait_limits(client: &Client) -> BTreeMap<OperationId, Instant> {
     let timers = client.snapshot().timers.into_iter();
     timers
@@ -127,12 +128,12 @@ pub(super) fn assert_empty(client: &Client) {
     }
 }
 
-/// Returns the time at which some work of the client is due.
+/// Returns the earliest deadline of all parts of the client; `None` if no work is due later.
 fn due(client: &Client) -> Option<Instant> {
     client.exact_deadline()
 }
 
-/// A client whose sockets all lead to one scripted server.
+/// A client and its scripted servers.
 pub(super) struct World {
     pub(super) client: Client,
     contract: Contract,
@@ -147,7 +148,7 @@ pub(super) struct World {
     pub(super) draining: Vec<SocketId>,
     /// The hello reply of all servers that are not in `hellos`.
     hello: RawDocumentBuf,
-    /// The socket of each message that the client transmitted.
+    /// The socket of each `Action::Transmit`, in order.
     pub(super) sent: Vec<SocketId>,
     /// The transmitted messages that the server answered.
     pub(super) messages: Vec<Vec<u8>>,
@@ -246,7 +247,8 @@ impl World {
         self.client.open(self.now);
     }
 
-    /// Carries out actions until there are none. Sockets connect, and each hello is answered.
+    /// Carries out actions until there are none. By default, sockets connect and the servers answer
+    /// each hello.
     pub(super) fn run(&mut self) {
         harness::drain(self);
     }
@@ -303,7 +305,7 @@ impl World {
             }
             Progress::Waiting(id) => {
                 let mut next = self.client.resume(self.now, id);
-                // The operation may pause between two attempts.
+                // The operation can pause between two attempts, or wait for a check of its server.
                 if let Progress::Waiting(_) = next {
                     self.wait(std::time::Duration::from_millis(500));
                     next = self.client.resume(self.now, id);

@@ -65,7 +65,7 @@ fn a_huge_cluster_time_is_not_carried_to_other_servers() {
 #[test]
 fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
     // A network error of an operation makes its server `Unknown` (SDAM-100). A TLS error counts as
-    // one.
+    // a network error.
     let mut world = World::new(URI, primary());
     let exchange = world.begin_exchange(ping());
     let error = Error::new(ErrorKind::Tls {
@@ -83,8 +83,8 @@ fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
 
 #[test]
 fn an_unacknowledged_write_is_not_tried_again() {
-    // An unacknowledged write is retried (RW-9) only after overload (BP-2). A failure of DNS is not
-    // overload.
+    // An unacknowledged write is not retried (RW-9), except after overload (BP-2). A failure of DNS
+    // is not overload.
     let mut world = World::new(URI, primary());
     let busy = world.begin_exchange(ping());
     let mut command = insert();
@@ -107,8 +107,8 @@ fn an_unacknowledged_write_is_not_tried_again() {
 
 #[test]
 fn documents_of_sensitive_commands_never_reach_events() {
-    // Events do not show these commands and their replies (AUTH-22), in any spelling of the name
-    // (HELLO-1).
+    // Events do not show sensitive commands and their replies (AUTH-22), in any spelling of the
+    // name (HELLO-1).
     for (name, body, secret) in [
         (
             "createUser",

@@ -156,8 +156,8 @@ const LOGIN: &str = "saslStart";
 
 #[test]
 fn what_may_be_overload_costs_neither_pool_nor_server() {
-    // Every network error and timeout before the reply to hello gets the labels (CMAP-44), during
-    // TLS too (CMAP-47). The server and its pool do not change.
+    // A network error or timeout before the reply to hello gets the labels (CMAP-44), an I/O error
+    // of the TLS handshake included (CMAP-47). The server and its pool do not change.
     for (stage, mishap) in [
         (DIAL, fault(NetworkFault::Refused)),
         (DIAL, fault(NetworkFault::Closed)),
@@ -198,8 +198,8 @@ fn what_has_nothing_to_do_with_overload_is_not_said_to() {
 
 #[test]
 fn a_process_without_descriptors_blames_no_server() {
-    // The error is not related to overload (CMAP-46). The client caused it itself, so it does not
-    // change the server (SDAM-116).
+    // The error is not related to overload (CMAP-46). Like a pool cleared error (SDAM-116), an
+    // error that the client itself caused does not change the server.
     let after = attempt("", DIAL, fault(NetworkFault::OutOfSockets));
     assert!(!after.is_labelled, "{after:?}");
     assert_eq!((after.cleared, after.is_unknown), (0, false), "{after:?}");

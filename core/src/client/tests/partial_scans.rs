@@ -260,7 +260,7 @@ fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
 
 #[test]
 fn a_scan_that_is_continued_does_not_decide_alone() {
-    // The earlier operation began this scan, so it is not newer than the start of selection
+    // The earlier operation began this scan, so the scan is not newer than the start of selection
     // (SEL-71). A second scan has to decide.
     let mut world = set_of(URI, &["b"], &["b"]);
     let start = begin(&mut world, insert());

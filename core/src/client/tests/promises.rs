@@ -160,7 +160,7 @@ impl<T, F: Fn(&RawDocument) -> Option<T>> Peer for Watched<T, F> {
     }
 }
 
-/// Returns what `look` finds first in the hellos of a client for which an operation waits.
+/// Returns what `look` finds first in the hellos of a client that has a waiting operation.
 fn first_of<T>(text: &str, look: impl Fn(&RawDocument) -> Option<T>) -> Option<T> {
     let config = ClientConfig::new(talkative(text, false), Seed::new([5; 32]));
     let mut peer = Watched {

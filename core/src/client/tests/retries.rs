@@ -35,8 +35,8 @@ pub(super) fn unreachable() -> RawDocumentBuf {
     }
 }
 
-/// Replies with the error until the operation ends, at most `most` times. Returns the error of the
-/// operation and the number of attempts.
+/// Replies with the error of [`unreachable`] until the operation ends, at most `most` times.
+/// Returns the error of the operation and the number of attempts.
 fn fail_all(world: &mut World, command: Command, most: usize) -> (Option<Error>, usize) {
     let mut exchange = world.begin_exchange(command);
     for attempt in 1..=most {
@@ -333,8 +333,8 @@ fn an_operation_may_be_left_while_it_pauses() {
 
 #[test]
 fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() {
-    // A write without a transaction number is not retried (RW-3), even if a standalone or a proxy
-    // sets the label (RW-13).
+    // A write without a transaction number is not retried (RW-3), even if the server sets the label
+    // (RW-13). The servers are a standalone and a primary without sessions.
     for (text, hello) in [
         ("mongodb://a/", standalone()),
         (

@@ -109,7 +109,8 @@ fn one_scan_decides() {
     assert_eq!(world.dialled.len(), 1);
     assert_eq!(world.client.counts().waiting, 0);
     assert_eq!(world.client.exact_deadline(), None);
-    // The next operation scans 500 ms after the last scan. The server is in its cooldown then.
+    // The next operation scans 500 ms after the last scan. The server is in its cooldown then, so
+    // the scan skips it.
     let id = waits(&mut world, ping());
     world.wait(Duration::from_millis(499));
     assert_eq!(world.client.counts().waiting, 1);
@@ -341,8 +342,8 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
 
 #[test]
 fn an_idle_connection_that_broke_costs_the_operation_nothing() {
-    // A failed ping leads to one more server selection (SEL-72). It does not count as an attempt,
-    // so an operation that is not retried succeeds too.
+    // A failed ping leads to one more server selection (SEL-72). The ping does not count as an
+    // attempt, so an operation that is not retried succeeds too.
     for refusal in [None, Some(rawdoc! { "ok": 0, "code": 1, "errmsg": "no" })] {
         let mut world = warm(URI, primary());
         world.wait(SOCKET_CHECK_INTERVAL);

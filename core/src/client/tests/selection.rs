@@ -45,7 +45,7 @@ fn selection(world: &mut World) -> Vec<SelectionEvent> {
     events.filter_map(ours).collect()
 }
 
-/// Returns the server selection events as short texts.
+/// Returns the server selection events since the last call, as short texts.
 fn told(world: &mut World) -> Vec<String> {
     let describe = |event: &SelectionEvent| match event {
         SelectionEvent::Started { facts } => format!("{} started", facts.operation),
@@ -235,7 +235,7 @@ fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
         "{text}"
     );
     assert_eq!(error.server(), Some(&Address::tcp("a", 27017)));
-    // An operation does not wait for a server that has left the topology.
+    // A command of a cursor does not wait for a server that is not in the topology.
     for command in follow_ups("b") {
         let start = world.client.start(world.now, command);
         let Progress::Failed(error) = start else {
@@ -380,7 +380,7 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
 fn an_answer_about_servers_that_are_gone_is_asked_for_again() {
     let (mut world, _) = narrowed(2);
     let (id, question) = asking(world.client.start(world.now, ping()));
-    // The server that the application will choose becomes `Unknown` before the answer.
+    // Both servers become `Unknown` before the answer.
     world.is_dead = true;
     world.wait(Duration::from_secs(10));
     world.is_dead = false;

@@ -41,8 +41,9 @@ fn hang(world: &mut World) {
 
 #[test]
 fn a_granted_connection_that_is_interrupted_is_not_used() {
-    // The clear interrupts the granted connection (CMAP-94) as soon as possible (CMAP-95). The
-    // operation can be retried (CMAP-97).
+    // The clear interrupts the granted connection (CMAP-94) as soon as possible (CMAP-95). An
+    // operation whose exchange is interrupted fails (CMAP-97). This one has sent nothing, so it
+    // begins another attempt.
     for command in [ping(), find(), insert()] {
         let (mut world, id, socket) = granted(URI, command);
         hang(&mut world);

@@ -244,7 +244,7 @@ fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
     let first = world.waits(insert());
     let second = world.waits(timed(insert(), 60_000));
     let third = world.waits(insert());
-    // The servers are dialled when 1,500 ms of the limit are over.
+    // The servers are dialled and reply when 1,500 ms of the limit are over.
     world.now = world.now + millis(1500);
     world.time_out();
     let woken = world.answer_as(&answers);
@@ -403,8 +403,9 @@ fn at_the_end_of_time_nothing_spins() {
 
 #[test]
 fn the_longest_times_that_options_can_say_are_survived() {
-    // The longest `heartbeatFrequencyMS` (SDAM-31), `localThresholdMS` (SEL-3) and
-    // `serverSelectionTimeoutMS` (SEL-4). A connection string can have at most the largest int32.
+    // The options have their longest values, for example `heartbeatFrequencyMS` (SDAM-31),
+    // `localThresholdMS` (SEL-3) and `serverSelectionTimeoutMS` (SEL-4). In a connection string
+    // these three can have at most the largest int32.
     let (most, none) = (Duration::MAX, Duration::ZERO);
     for (longest, threshold) in [(millis(2_147_483_647), none), (most, most), (most, none)] {
         let mut world = World::silent(URI);
@@ -426,8 +427,8 @@ fn the_longest_times_that_options_can_say_are_survived() {
         let answers = |host: &str| Some(member(host == "a", 21));
         assert_eq!(world.answer_as(&answers), [write]);
         let exchange = world.resumed(write);
-        // The primary fails an operation. The next write waits, and servers are checked every 500
-        // ms nevertheless.
+        // The next write meets a network error, and its retry waits for a server. Servers are
+        // checked every 500 ms nevertheless.
         world.finish(exchange);
         world.pass(millis(1), &answers);
         let verdict = world.client.start(world.now, insert());

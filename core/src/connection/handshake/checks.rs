@@ -12,11 +12,12 @@ use bson::RawDocumentBuf;
 use std::time::Duration;
 
 impl Connection {
-    /// Sends a check. Ignored unless the connection is a monitor's and no check runs.
+    /// Sends a check, with the legacy hello if `legacy` is true. Ignored unless the connection is a
+    /// monitor's, its first hello was answered, and no check runs.
     ///
     /// With `awaitable`, the server may delay its reply until its topology version differs from the
-    /// given one, for the given time at most ([MON-34]). It may also send more replies without a
-    /// request ([MON-36]).
+    /// given one, for the given time at most ([MON-34]). The server may also send more replies
+    /// without a request, because the check has the flag `exhaustAllowed` ([MON-36]).
     ///
     /// [MON-34]: crate::requirements::monitoring#MON-34
     /// [MON-36]: crate::requirements::monitoring#MON-36

@@ -1,10 +1,11 @@
 //! The time limits of a connection's steps.
 //!
 //! Connecting the socket and opening the layers share `connectTimeoutMS`. After that, each command
-//! has a time limit of its own, the hello included.
+//! has a time limit of its own, the hello included, and so has each derivation of keys. The
+//! connections of monitors have none of these limits.
 //!
-//! The time limit of an operation does not end a connection. When the time of an operation is over,
-//! the operation stops waiting, and the handshake continues for the next one. Otherwise work
+//! The time limit of an operation does not end a handshake. When the time of an operation is over,
+//! the operation stops waiting, and the handshake continues for the next operation. Otherwise work
 //! that is nearly done would be lost, and operations with short time limits could clear the pool
 //! (scenario 28).
 
@@ -16,13 +17,15 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The smallest share of one of several addresses, unless a quarter of `connectTimeoutMS` is
-/// shorter. It is about the time of a TCP handshake between continents.
+/// The smallest time limit of an attempt to connect to one of several addresses, unless a quarter
+/// of `connectTimeoutMS` is shorter. A TCP handshake between continents takes about this time.
 const MIN_ATTEMPT: Duration = Duration::from_millis(250);
 
 impl HandshakeOptions {
-    /// Returns the time limit of a wait (CMAP-153), also for connections that are made in the
-    /// background (CMAP-154). `None` means no limit, as after `connectTimeoutMS=0` (CMAP-155).
+    /// Returns the time limit of one step: of connecting for [`Wait::Connect`], of one command or
+    /// key derivation for any other `wait`. CMAP-153 sets the limits of connections for which an
+    /// operation waits, and CMAP-154 those of connections that are made in the background. `None`
+    /// means no limit, for example after `connectTimeoutMS=0` (CMAP-155).
     pub(super) fn limit(&self, purpose: ConnectionPurpose, wait: Wait) -> Option<Duration> {
         if purpose == ConnectionPurpose::Monitor {
             // The monitor limits its checks itself, connecting included (timer T-3).
@@ -46,7 +49,8 @@ impl HandshakeOptions {
 }
 
 impl Connection {
-    /// Fails the connection if its time limit has passed. Does nothing before the deadline.
+    /// Fails the connection if its deadline has passed. If the process was frozen when the deadline
+    /// passed, sets a later deadline instead.
     pub fn handle_timeout(&mut self, now: Instant) {
         let Some(deadline) = self.deadline.filter(|&deadline| deadline <= now) else {
             return;
@@ -74,8 +78,9 @@ impl Connection {
 
     /// Returns the time limit of an attempt to connect that begins now. `addresses` is the number
     /// of addresses that are left, this one included. The limit is a fair share of what is left of
-    /// `connectTimeoutMS`, so that an address that does not answer leaves time for the others.
-    /// `None` means that only the deadline of the connection applies.
+    /// `connectTimeoutMS`, so that an address that does not answer leaves time for the others. It
+    /// is at least 250 ms, or a quarter of `connectTimeoutMS` if that is shorter. `None` means that
+    /// only the deadline of the connection applies.
     #[must_use]
     pub fn attempt_limit(&self, now: Instant, addresses: usize) -> Option<Duration> {
         let whole = self.options.connect_timeout.filter(|l| !l.is_zero())?;

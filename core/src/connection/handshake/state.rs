@@ -41,8 +41,8 @@ pub(super) enum State {
 }
 
 impl State {
-    /// True if the state may change to `next`. No other transitions exist. Each state may change to
-    /// `Over`, which is the last.
+    /// True if the state may change to `next`. No other transitions exist. Each state except `Over`
+    /// may change to `Over`, which is the last.
     pub(super) const fn leads_to(&self, next: &Self) -> bool {
         match self {
             Self::Dialling => matches!(

@@ -85,8 +85,8 @@ impl Connection {
                 self.enter(State::Idle);
             }
             ConnectionPurpose::Operations | ConnectionPurpose::Population => {
-                // A monitor's connection keeps the lower limit of the handshake, because it carries
-                // hellos only.
+                // A monitor's connection keeps the lower size limit of the handshake, because
+                // its messages are hellos only.
                 self.transport.set_max_bytes(hello.max_message_size_bytes);
                 let step = self.first_step(&hello, keys);
                 self.hello = Some(hello);
@@ -156,7 +156,7 @@ impl Connection {
     }
 
     /// Reports that the connection is established, once authentication is over or not needed. Fails
-    /// if the server sent more bytes.
+    /// the connection if the server sent more bytes or a layer has ended.
     fn on_ready(&mut self) {
         if let Err(error) = self.transport.ended() {
             return self.fail(error);

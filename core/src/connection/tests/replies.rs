@@ -8,7 +8,8 @@ use crate::{
 };
 use bson::{RawDocumentBuf, rawdoc};
 
-/// Returns the first 20 bytes of messages that are not the reply to the request with this id.
+/// Returns the first 20 bytes of several messages, each with a name. None of the messages is a
+/// valid single reply to the request with this id.
 pub(crate) fn wrong_heads(id: i32) -> Vec<(&'static str, Vec<u8>)> {
     let head = |length: i32, response_to: i32, op_code: i32, flags: u32| {
         let mut bytes = Vec::new();
@@ -59,8 +60,8 @@ fn receive(connection: &mut Connection, bytes: &[u8]) {
     connection.handle_received(Instant::ZERO, bytes, &mut random, &mut KeyCache::new());
 }
 
-/// Brings a connection to a step in which it waits for a reply. Returns the connection and the id
-/// of the request.
+/// A function that brings a new connection to a step in which it waits for a reply. Returns the
+/// connection and the id of the request.
 type Step = &'static dyn Fn() -> (Connection, i32);
 
 /// Returns a connection that waits for the reply to its hello, and the id of the hello.
@@ -134,8 +135,9 @@ fn each_step_refuses_a_wrong_message_by_its_first_bytes() {
 
 #[test]
 fn a_stream_goes_on_with_the_number_of_the_reply_before() {
-    // After a reply with `moreToCome`, another reply follows without a request (MSG-20). It answers
-    // the reply before (MSG-21). A reply without `moreToCome` ends the stream (MSG-22).
+    // After a reply with `moreToCome`, more replies follow without a request, until one has no
+    // `moreToCome` (MSG-20). Each of them answers the reply before it (MSG-21). The server may end
+    // the stream with any reply (MSG-22).
     let (mut connection, id) = checking(true);
     for (answered, flags, more) in [
         (id, Flags::MORE_TO_COME, true),

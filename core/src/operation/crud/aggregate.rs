@@ -11,28 +11,30 @@ use std::{sync::Arc, time::Duration};
 /// The stages that write documents. Only the last stage of a pipeline can be one of them.
 const WRITING_STAGES: [&str; 2] = ["$out", "$merge"];
 
-/// Options of an aggregation. All are unset by default, so that the defaults of the server apply.
+/// Options of an aggregation. All are unset by default.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AggregateOptions {
-    /// The number of documents per batch. Not sent for a pipeline that ends with `$out` or
-    /// `$merge`.
+    /// The number of documents per batch; `None` for the default of the server. Not sent for a
+    /// pipeline that ends with `$out` or `$merge`.
     pub batch_size: Option<u32>,
-    /// The read preference, by which the server is selected.
+    /// The read preference, by which the server is selected; `None` for `primary`.
     pub read_preference: Option<Arc<ReadPreference>>,
-    /// The read concern of the pipeline.
+    /// The read concern of the pipeline; `None` for the default of the server.
     pub read_concern: Option<ReadConcern>,
-    /// The write concern of `$out` and `$merge`. Not sent for a pipeline without them.
+    /// The write concern of `$out` and `$merge`; `None` for the default of the server. Not sent for
+    /// a pipeline without these stages.
     pub write_concern: Option<WriteConcern>,
-    /// The time limit of the whole operation, every `getMore` of its cursor included.
+    /// The time limit of the whole operation, every `getMore` of its cursor included; `None` for
+    /// `timeoutMS` of the client.
     pub timeout: Option<Duration>,
 }
 
 /// Returns the command that runs `pipeline` on a collection. Its reply has a cursor.
 ///
 /// The read preference selects the server. A pipeline that ends with `$out` or `$merge` runs on the
-/// primary instead if an available server is older than 5.0 ([SEL-34]). The cursor of such a
-/// pipeline is empty.
+/// primary instead if an available server is older than 5.0 ([SEL-34]). The cursor is empty if the
+/// pipeline ends with `$out` or `$merge`.
 ///
 /// [SEL-34]: crate::requirements::server_selection#SEL-34
 #[must_use]

@@ -16,11 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest total size of texts and details in the merged errors of all batches, in bytes. It
 /// equals the limit of one reply. A server chooses the number of batches by its
-/// `maxWriteBatchSize`, so a limit per reply is not enough. Errors beyond the limit keep only their
-/// index and code.
+/// `maxWriteBatchSize`, so a limit per reply is not enough. Errors beyond the limit lose their
+/// texts and details, but keep their codes and, if they are write errors, their indexes.
 const MAX_MERGED_BYTES: usize = MAX_MESSAGE_BYTES;
 
-/// The largest number of labels in the merged error that this driver does not know.
+/// The largest number of labels unknown to this driver that the merged error has.
 const MAX_OTHER_LABELS: usize = 16;
 
 /// The program of `insert_many`. Each command sends as many documents as `maxWriteBatchSize` and
@@ -31,10 +31,13 @@ const MAX_OTHER_LABELS: usize = 16;
 /// documents ([RW-19]). All batches share one operation id and one time limit.
 ///
 /// An ordered insert ends with the first document that fails. An unordered insert continues with
-/// the next batch. In the end it raises one error for all documents that failed, with their indexes
-/// in the caller's list. A write concern error alone does not end an insert. Any other error ends
-/// it, and so does a write error with the label `RetryableWriteError` after the retries of its
-/// batch ([RW-29]). Every error holds what was inserted ([`Error::partial_insert`]).
+/// the other documents. A write concern error alone ends neither. At the end, the insert raises one
+/// error for all write errors and write concern errors of its batches. The write errors have the
+/// indexes of the caller's list.
+///
+/// An error of another kind ends any insert at once. So does a write error or write concern error
+/// with the label `RetryableWriteError`, which shows that the retries of its batch failed
+/// ([RW-29]). Every error holds what was inserted ([`Error::partial_insert`]).
 ///
 /// [MSG-4]: crate::requirements::messages#MSG-4
 /// [MSG-32]: crate::requirements::messages#MSG-32
@@ -48,9 +51,10 @@ pub struct InsertMany {
     documents: DocumentList,
     /// The `_id` of each document, by its index in the caller's list.
     ids: BTreeMap<usize, Bson>,
-    /// The documents of the batches that have ended, and their size.
+    /// The documents of the batches that have ended, and their size. If the last batch of an
+    /// ordered insert failed, `documents` counts those before its first failure too.
     done: Portion,
-    /// The batch whose command runs.
+    /// The batch whose command runs; empty before the command is framed.
     batch: Portion,
     /// The indexes of the documents that the server refused.
     failed: BTreeSet<usize>,
@@ -59,7 +63,7 @@ pub struct InsertMany {
     written: i64,
 }
 
-/// The merged errors of batches after which the operation continued.
+/// The merged write errors and write concern errors of the batches so far.
 #[derive(Debug, Default)]
 struct MergedErrors {
     fault: WriteFailure,
@@ -208,8 +212,8 @@ impl InsertMany {
         })
     }
 
-    /// Returns what was inserted: the documents of the batches that have ended, without those that
-    /// failed.
+    /// Returns what was inserted: the documents that `done` counts, without those that failed.
+    /// `earlier` is the merged error of earlier batches, if another error ended the insert.
     fn partial(&mut self, earlier: Option<Error>) -> PartialInsert {
         let mut inserted_ids = std::mem::take(&mut self.ids);
         inserted_ids.split_off(&self.done.documents);

@@ -10,26 +10,27 @@ use crate::{
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::{sync::Arc, time::Duration};
 
-/// Options of `find`. All are unset by default, so that the defaults of the server apply.
+/// Options of `find`. All are unset by default.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FindOptions {
-    /// The order of the results.
+    /// The order of the results; `None` for no particular order.
     pub sort: Option<RawDocumentBuf>,
-    /// The fields to return.
+    /// The fields to return; `None` for all fields.
     pub projection: Option<RawDocumentBuf>,
-    /// The number of documents to leave out at the beginning.
+    /// The number of documents to leave out at the beginning; `None` for zero.
     pub skip: Option<u64>,
-    /// The largest number of documents to return; zero for all. A negative number limits the result
-    /// to one batch of its absolute value.
+    /// The largest number of documents to return; zero or `None` for all. A negative number limits
+    /// the result to one batch of its absolute value.
     pub limit: Option<i64>,
-    /// The number of documents per batch.
+    /// The number of documents per batch; `None` for the default of the server.
     pub batch_size: Option<u32>,
-    /// The read preference, by which the server is selected.
+    /// The read preference, by which the server is selected; `None` for `primary`.
     pub read_preference: Option<Arc<ReadPreference>>,
-    /// The read concern.
+    /// The read concern; `None` for the default of the server.
     pub read_concern: Option<ReadConcern>,
-    /// The time limit of the whole operation, every `getMore` of its cursor included.
+    /// The time limit of the whole operation, every `getMore` of its cursor included; `None` for
+    /// `timeoutMS` of the client.
     pub timeout: Option<Duration>,
 }
 
@@ -49,7 +50,8 @@ pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) 
     if let Some(skip) = options.skip {
         body.i64("skip", i64::try_from(skip).unwrap_or(i64::MAX));
     }
-    // With a negative limit, the server returns one batch and closes the cursor.
+    // With `singleBatch`, the server returns one batch and closes the cursor. A negative limit
+    // demands this, and after one document no other batch is needed.
     if let Some(limit) = options.limit {
         body.i64("limit", limit.saturating_abs());
         if limit < 0 || limit == 1 {
@@ -94,15 +96,16 @@ pub fn count_from_reply(reply: &RawDocument) -> Result<u64, Error> {
         .ok_or_else(|| Error::protocol("the reply to the count has no valid number in field n"))
 }
 
-/// Options of counting. All are unset by default, so that the defaults of the server apply.
+/// Options of counting. All are unset by default.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CountOptions {
-    /// The read preference, by which the server is selected.
+    /// The read preference, by which the server is selected; `None` for `primary`.
     pub read_preference: Option<Arc<ReadPreference>>,
-    /// The read concern.
+    /// The read concern; `None` for the default of the server.
     pub read_concern: Option<ReadConcern>,
-    /// The time limit of the whole operation, retries included.
+    /// The time limit of the whole operation, retries included; `None` for `timeoutMS` of the
+    /// client.
     pub timeout: Option<Duration>,
 }
 

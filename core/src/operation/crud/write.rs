@@ -16,7 +16,8 @@ use std::{collections::BTreeMap, time::Duration};
 pub struct WriteOptions {
     /// The write concern; `None` for the default of the server.
     pub write_concern: Option<WriteConcern>,
-    /// The time limit of the whole operation, retries included.
+    /// The time limit of the whole operation, retries included; `None` for `timeoutMS` of the
+    /// client.
     pub timeout: Option<Duration>,
     /// True if the server continues with the next document after one has failed; false by default.
     /// Only inserts use this option, because updates and deletes have one statement.
@@ -45,7 +46,7 @@ pub struct InsertOneResult {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct InsertManyResult {
-    /// The `_id` of each document, by its index in the list.
+    /// The `_id` of each document, by its index in the list of inserted documents.
     pub inserted_ids: BTreeMap<usize, Bson>,
 }
 
@@ -57,7 +58,7 @@ pub struct UpdateResult {
     pub matched_count: u64,
     /// The number of documents that were changed.
     pub modified_count: u64,
-    /// The `_id` of the document that an upsert inserted; `None` if a document matched.
+    /// The `_id` of the document that an upsert inserted; `None` if no document was inserted.
     pub upserted_id: Option<Bson>,
 }
 

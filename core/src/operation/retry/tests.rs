@@ -1,4 +1,4 @@
-//! Decisions after single failed attempts.
+//! Tests of the decisions after failed attempts.
 
 mod overload;
 
@@ -81,8 +81,8 @@ fn overload() -> Error {
     })
 }
 
-/// Returns an error that is not an overload error. Reads are retried after this error, and so are
-/// writes with a transaction number.
+/// Returns an error with this code, which is no overload error. If the code is retryable, reads are
+/// retried after the error, and so are writes with a transaction number.
 fn failure(code: i32) -> Error {
     answered(&rawdoc! { "ok": 0, "code": code, "errorLabels": ["RetryableWriteError"] })
 }
@@ -142,8 +142,8 @@ fn exhaust(policy: RetryPolicy, kind: CommandKind, errors: &[Error]) -> (u32, us
 
 #[test]
 fn what_is_avoided_depends_on_topology_overload_and_option() {
-    // The topology, the error and the option decide which server is deprioritized (RR-14, BP-9,
-    // prose tests RR-P3.1 to RR-P3.3). The server of a cleared pool is not (RR-21).
+    // The topology, the error and the option decide whether the failed server is deprioritized
+    // (RR-14, BP-9, prose tests RR-P3.1 to RR-P3.3). The server of a cleared pool never is (RR-21).
     let cleared = Error::new(ErrorKind::PoolCleared {
         message: String::new(),
     });
@@ -257,8 +257,8 @@ fn each_attempt_selects_for_as_long_as_the_first_may() {
 
 #[test]
 fn attempts_that_wait_for_nothing_are_three_in_a_row_at_most() {
-    // A check-out from a cleared pool fails at once (RR-21). Without the limit, all 100 retries
-    // would be used up at one instant.
+    // A check-out from a cleared pool fails at once (RR-21). Without the limit of three attempts in
+    // a row, all 100 retries would be used up at one instant.
     let policy = RetryPolicy {
         max_adaptive: 100,
         ..POLICY
@@ -312,8 +312,8 @@ fn a_write_without_number_or_acknowledgement_is_repeated_after_overload_only() {
 
 #[test]
 fn a_connection_that_cannot_be_made_is_overload_for_every_command() {
-    // The labels of a connection error make it an overload error for the operation too (BP-15, BP
-    // trap 3).
+    // With the labels `SystemOverloadedError` and `RetryableError`, a connection error is an
+    // overload error for the operation too (BP-15, BP trap 3).
     let refused = Error::network(NetworkFault::Refused, "refused");
     let both = [Label::SystemOverloadedError, Label::RetryableError];
     let labelled = both.into_iter().fold(refused.clone(), Error::with_label);
@@ -328,7 +328,8 @@ fn a_connection_that_cannot_be_made_is_overload_for_every_command() {
         );
         assert!(matches!(after, AfterFailure::RetryAt(..)), "{after:?}");
     }
-    // Without the labels, as after a failed authentication, the rules of reads and writes apply.
+    // Without the labels, as after a network error during authentication, the rules of reads and
+    // writes apply.
     for kind in KINDS {
         let after = POLICY.after_failure(
             NOW,

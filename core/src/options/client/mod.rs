@@ -187,7 +187,7 @@ fn invalid(option: &'static str, message: impl Into<String>) -> Error {
     })
 }
 
-/// Returns a time limit, with zero as no limit. Many options use zero so.
+/// Returns the time limit; `None` for zero, because zero means no limit in many options.
 fn nonzero(value: impl Into<Option<Duration>>) -> Option<Duration> {
     value.into().filter(|limit| !limit.is_zero())
 }

@@ -18,8 +18,8 @@ impl ClientOptions {
         self
     }
 
-    /// Sets [`timeout`](Self::timeout). Zero differs from `None`: it means no limit, and still
-    /// switches the older time limits off.
+    /// Sets [`timeout`](Self::timeout). Zero differs from `None`: operations then have no time
+    /// limit, and `socketTimeoutMS` and `waitQueueTimeoutMS` do not apply either.
     pub fn set_timeout(&mut self, timeout: impl Into<Option<Duration>>) -> &mut Self {
         self.timeout = timeout.into();
         self
@@ -84,10 +84,10 @@ impl ClientOptions {
         self
     }
 
-    /// Returns `connectTimeoutMS`, the time limit for connecting a socket, TLS included. The limit
-    /// also applies to each check of a monitor, and to each command of a connection's handshake
-    /// that has no other limit. `None` (0 in connection strings) means no limit. Default: 10 s
-    /// ([CMAP-155]).
+    /// Returns `connectTimeoutMS`, the time limit for connecting a socket, TLS included. It also
+    /// limits each check of a monitor, and each command of a connection's handshake that has no
+    /// other limit. An awaitable check may take `heartbeatFrequencyMS` longer. `None` (0 in
+    /// connection strings) means no limit. Default: 10 s ([CMAP-155]).
     ///
     /// [CMAP-155]: crate::requirements::pool#CMAP-155
     #[must_use]
@@ -95,18 +95,20 @@ impl ClientOptions {
         self.connect_timeout
     }
 
-    /// Returns `socketTimeoutMS`, the time limit for each send and each reply of an operation or of
-    /// a connection's handshake. [`timeout`](Self::timeout) replaces this limit. `None` (0 in
-    /// connection strings) means no limit. Default: none.
+    /// Returns `socketTimeoutMS`, the time limit for each command of an operation or of a
+    /// connection's handshake, from sending the request to receiving the reply. The time limit of
+    /// an operation ([`timeout`](Self::timeout) or that of the call) replaces this limit. `None` (0
+    /// in connection strings) means no limit. Default: none.
     #[must_use]
     pub const fn socket_timeout(&self) -> Option<Duration> {
         self.socket_timeout
     }
 
     /// Returns `timeoutMS`, the time limit for a whole operation, retries included. `Some(ZERO)`
-    /// means no limit, but switches off the older time limits like any other value. A connection
-    /// that is made in the background for `minPoolSize` has this limit for each command of its
-    /// handshake ([CMAP-154]). Default: `None`, with which the older time limits apply.
+    /// means no limit. With any value, `socketTimeoutMS` and `waitQueueTimeoutMS` do not apply. A
+    /// connection that is made in the background for `minPoolSize` has this limit for each command
+    /// of its handshake ([CMAP-154]). Default: `None`, with which `socketTimeoutMS` and
+    /// `waitQueueTimeoutMS` apply.
     ///
     /// [CMAP-154]: crate::requirements::pool#CMAP-154
     #[must_use]

@@ -83,7 +83,7 @@ impl ClientOptions {
     /// the server is overloaded ([RR-7], [RR-24]). With a time limit ([`timeout`](Self::timeout) or
     /// that of the call), retries go on until it expires; otherwise there is one ([RR-18]). After
     /// overload [`max_adaptive_retries`](Self::max_adaptive_retries) applies. If the application
-    /// repeats failed operations itself, its number of attempts is multiplied by these.
+    /// repeats failed operations itself, each repetition can have this number of attempts again.
     ///
     /// [RR-1]: crate::requirements::retries#RR-1
     /// [RR-7]: crate::requirements::retries#RR-7
@@ -97,12 +97,12 @@ impl ClientOptions {
     /// Returns `retryWrites`: whether a write is retried after an error that may be temporary, if
     /// the write cannot take effect twice ([RW-1]). Default: `true`.
     ///
-    /// Inserts are retried, and updates, replacements and deletes of one document. This holds for
-    /// replica sets, sharded clusters and load balancers; writes to a standalone server are not
-    /// retried. `update_many`, `delete_many`, unacknowledged writes and commands of
-    /// `Database::run_command` are not retried, unless the server is overloaded ([RW-8], [RW-9],
-    /// [RW-20], [RW-32]). The number of retries is that of [`retry_reads`](Self::retry_reads)
-    /// ([RW-24]).
+    /// Inserts are retried, and updates and deletes of one document. This holds for replica sets,
+    /// sharded clusters and load balancers. On a standalone server a write is retried only if no
+    /// connection was checked out, so that nothing was sent. `update_many`, `delete_many`,
+    /// unacknowledged writes and commands of `Database::run_command` are not retried, unless the
+    /// server is overloaded ([RW-8], [RW-9], [RW-20], [RW-32]). The number of retries is that of
+    /// [`retry_reads`](Self::retry_reads) ([RW-24]).
     ///
     /// [RW-1]: crate::requirements::retries#RW-1
     /// [RW-8]: crate::requirements::retries#RW-8
@@ -129,11 +129,12 @@ impl ClientOptions {
     /// the 100 ms of this series ([BP-6]). An operation whose time limit would expire during the
     /// wait fails at once ([BP-12]).
     ///
-    /// A server is overloaded if its error has the label `SystemOverloadedError`, or if it closes a
-    /// new connection before the handshake is complete. If the application repeats failed
-    /// operations itself, its number of attempts is multiplied by these, which increases the
-    /// overload. Such an application should stop at errors with this label, or set this option to
-    /// zero.
+    /// A server counts as overloaded if its error has the label `SystemOverloadedError`, or if a
+    /// new connection fails with a network error or a timeout before the reply to `hello`. Errors
+    /// of name resolution and of certificates do not count. If the application repeats failed
+    /// operations itself, each repetition can have this number of attempts again, which increases
+    /// the overload. Such an application should stop at errors with this label, or set this option
+    /// to zero.
     ///
     /// [BP-4]: crate::requirements::retries#BP-4
     /// [BP-8]: crate::requirements::retries#BP-8
@@ -151,7 +152,7 @@ impl ClientOptions {
     /// Returns `enableOverloadRetargeting`: whether a retry after overload avoids the overloaded
     /// server if another server suits the operation ([BP-9]). Default: `false`.
     ///
-    /// On a sharded cluster every retry avoids the mongos that failed, also without this option
+    /// On a sharded cluster, retries avoid the mongos that failed even without this option
     /// ([RR-14]). On a replica set this option may move reads from the primary to secondaries, if
     /// the read preference permits that.
     ///

@@ -79,8 +79,9 @@ impl ClientOptions {
     }
 
     /// Returns `waitQueueTimeoutMS`, the time limit for an operation in the wait queue of a pool.
-    /// [`timeout`](Self::timeout) replaces this limit. `None` (0 in connection strings) means no
-    /// limit. Default: none ([CMAP-12], [CMAP-13]).
+    /// The time limit of an operation ([`timeout`](Self::timeout) or that of the call) replaces
+    /// this limit. `None` (0 in connection strings) means no limit. Default: none ([CMAP-12],
+    /// [CMAP-13]).
     ///
     /// [CMAP-12]: crate::requirements::pool#CMAP-12
     /// [CMAP-13]: crate::requirements::pool#CMAP-13

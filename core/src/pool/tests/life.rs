@@ -5,7 +5,8 @@ use super::*;
 #[test]
 fn a_paused_or_closed_pool_refuses_and_says_so() {
     // A check out emits its started event (CMAP-73) and fails if the pool is paused (CMAP-41,
-    // CMAP-49, CMAP-53, CMAP-80) or closed (CMAP-57, CMAP-79). Only a ready pool serves (CMAP-50).
+    // CMAP-49, CMAP-80) or closed (CMAP-57, CMAP-79). A paused pool creates no connection for
+    // `minPoolSize` either (CMAP-53). Only a ready pool serves check outs (CMAP-50).
     let mut pool = new_pool(options(1, 1, 1));
     let CheckOut::Failed(error) = pool.check_out(at(0), CheckOutId(1), None) else {
         panic!("a paused pool serves nobody");
@@ -153,9 +154,9 @@ fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
 
 #[test]
 fn a_failed_establishment_ends_its_check_out_after_the_clear() {
-    // The order is: pool cleared, connection closed, check out failed (CMAP-151, CMAP trap 1). The
-    // request gets the error of establishment (CMAP-62, CMAP-83), and the counts fall once (CMAP
-    // trap 2).
+    // The order is: pool cleared, which fails request 2 in the queue, then connection closed, then
+    // check out of request 1 failed (CMAP-151, CMAP trap 1). Request 1 gets the error of
+    // establishment (CMAP-62, CMAP-83), and the counts fall once (CMAP trap 2).
     let mut pool = ready_pool(options(5, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -197,9 +198,9 @@ fn a_connection_established_across_a_clear_is_not_handed_out() {
 
 #[test]
 fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
-    // A clear with the option interrupts pending connections and connections in use, each of them
-    // once (CMAP-94 to CMAP-98, CMAP trap 9). The input that clears also interrupts, without a
-    // delay (CMAP-95).
+    // A clear with `interruptInUseConnections` interrupts pending connections and connections in
+    // use, each of them once (CMAP-94 to CMAP-98, CMAP trap 9). The input that clears also
+    // interrupts, without a delay (CMAP-95).
     let mut pool = ready_pool(options(5, 0, 5));
     let used = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -262,8 +263,8 @@ fn close_ends_everything_in_order() {
 
 #[test]
 fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready() {
-    // A ready pool creates connections for `minPoolSize` (CMAP-68), one after the other (CMAP-66 to
-    // CMAP-72). A paused pool creates none (CMAP-53).
+    // A ready pool creates connections until there are `minPoolSize` (CMAP-66 to CMAP-72, above all
+    // CMAP-68), here one after the other. A paused pool creates none (CMAP-53).
     let mut pool = new_pool(options(10, 3, 2));
     pool.handle_timeout(at(0));
     assert_eq!(drain(&mut pool), ["PoolCreated"]);

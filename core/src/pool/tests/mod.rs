@@ -40,7 +40,7 @@ fn ready_pool(options: PoolOptions) -> Pool<()> {
     pool
 }
 
-/// Takes all actions of the pool, as short texts.
+/// Polls all actions of the pool and returns them as short texts.
 fn drain(pool: &mut Pool<()>) -> Vec<String> {
     std::iter::from_fn(|| pool.poll_action())
         .map(short)
@@ -104,8 +104,8 @@ fn short_event(event: &PoolEvent) -> String {
     }
 }
 
-/// Returns the id of the connection with this number. If there is none, returns an id that the pool
-/// never used.
+/// Returns the id of the connection with this number. If there is none, returns an id that no
+/// connection of the pool has.
 fn id<C>(pool: &Pool<C>, number: u64) -> ConnectionId {
     let known = pool.connection(number);
     known.unwrap_or_else(|| ConnectionId::new(number, 0))

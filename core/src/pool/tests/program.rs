@@ -52,7 +52,8 @@ struct Model {
     next_request: u64,
     last_created: u64,
     generation: u64,
-    /// Pending connections, each with the request that it was opened for.
+    /// Pending connections, each with the request that it was opened for; `None` for `minPoolSize`,
+    /// and after the request was removed.
     pending: BTreeMap<u64, Option<u64>>,
     available: BTreeSet<u64>,
     used: BTreeSet<u64>,
@@ -292,7 +293,7 @@ impl Model {
         assert_eq!(refused, Err(NotCheckedOut(unknown)));
     }
 
-    /// Advances the time, and calls `handle_timeout` while the deadline has passed.
+    /// Advances the time, and calls `handle_timeout` until the deadline of the pool is later.
     fn wait(&mut self, pool: &mut Pool<u64>, millis: u64) {
         self.now += millis;
         for _ in 0..1000 {

@@ -122,7 +122,7 @@ fn a_waiter_past_its_deadline_leaves_at_once() {
 #[test]
 fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
     // `waitQueueTimeoutMS` limits only the time in the queue (CMAP-12). The deadline of the request
-    // (CMAP-13) covers the establishment too.
+    // covers the establishment too; a driver may have such a limit instead of the option (CMAP-13).
     let mut pool = ready_pool(PoolOptions {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(1, 0, 1)
@@ -140,8 +140,8 @@ fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
 
 #[test]
 fn an_establishment_outlives_its_waiter_and_serves_the_next() {
-    // A connection whose request was cancelled during establishment is not leaked (scenario 11) and
-    // not closed (scenario 28).
+    // A connection whose request was cancelled during establishment is not leaked (scenario 11),
+    // and its pool is not cleared (scenario 28).
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -243,7 +243,8 @@ fn the_created_event_reports_what_the_user_chose() {
 
 #[test]
 fn the_texts_are_those_of_the_specification() {
-    // The errors have the texts of the specification (CMAP-97, CMAP-141 to CMAP-143).
+    // The errors have the texts of the specification (CMAP-97, CMAP-142, CMAP-143). An official
+    // test checks the text for a closed pool (CMAP-141).
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(0), CheckOutId(2), Some(at(1)));

@@ -1,4 +1,4 @@
-//! Tests of requirements that no official test covers.
+//! Tests of single requirements, most of them for cases that no official test covers.
 
 use super::*;
 
@@ -92,8 +92,8 @@ fn who_gives_up_is_told_as_a_check_out_that_took_too_long() {
 
 #[test]
 fn a_clear_on_a_paused_pool_says_nothing_and_still_interrupts() {
-    // A clear of a paused pool emits no event (CMAP-92) and still raises the generation
-    // (CMAP trap 4). It also interrupts connections in use if it has the option (CMAP-94).
+    // A clear of a paused pool emits no event (CMAP-92), but raises the generation (CMAP trap 4).
+    // With `interruptInUseConnections` it also interrupts connections in use (CMAP-94).
     let mut pool = ready_pool(options(2, 0, 2));
     let _ = fresh(&mut pool, at(0), 1);
     pool.handle_clear(at(1), &reset(), false);

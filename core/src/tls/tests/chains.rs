@@ -37,8 +37,8 @@ fn authorities(names: &[(&str, &str)]) -> Vec<CertificateDer<'static>> {
     names.iter().map(sign).collect()
 }
 
-/// Returns the result of a handshake in which the server sends these certificates after a valid
-/// one.
+/// Returns the result of a handshake in which the server sends a certificate that `own` issued, and
+/// then the certificates `added`.
 fn handshake_with(
     options: &TlsOptions,
     added: Vec<CertificateDer<'static>>,
@@ -79,8 +79,8 @@ fn a_chain_that_could_cost_much_is_refused_before_it_is_looked_at() {
         (&pairs[..4], None),
         (&pairs[..], Some("3 subjects")),
     ] {
-        // The server's certificate is signed by a trusted authority, so that the added ones are not
-        // needed.
+        // The server's certificate is signed by a trusted authority, so that the added
+        // certificates are not needed.
         let met = handshake_with(&own.options(), authorities(added), &own);
         match (met, expected) {
             (Ok(_), None) => {}

@@ -26,8 +26,8 @@ fn a_peer_without_tls_is_a_handshake_fault() {
 }
 
 /// Runs a handshake and one message from the server, and changes the server's bytes at `offset`.
-/// The byte there is flipped, or `garbage` is inserted. No result is expected, only that nothing
-/// panics.
+/// With `flip` the byte there changes, otherwise `garbage` is inserted. No result is expected, only
+/// that nothing panics.
 fn with_garbage(
     version: &'static SupportedProtocolVersion,
     offset: usize,
@@ -138,7 +138,7 @@ fn a_handshake_without_end_is_refused_and_a_long_chain_is_not() {
         let mut client = session(&TlsOptions::default(), "db.example.net");
         assert!(client.is_handshaking());
         client.without_data = bytes - 1;
-        // The first byte of a record's header. The rest of the record is still to come.
+        // The client receives the first byte of a record's header. The rest is still to come.
         let result = client.handle_received(&[22]);
         assert_eq!(result.is_err(), is_refused, "{bytes}");
     }

@@ -89,7 +89,7 @@ fn connections_go_to_the_services_in_turn_and_each_says_who_it_is() {
     assert_eq!(cursor.get_array("firstBatch").map(Vec::len).ok(), Some(1));
 }
 
-/// Only the first hello on a connection is treated specially, as in a real router.
+/// Only the first reply to a hello on a connection has the `serviceId`, as in a real router.
 #[test]
 fn the_service_is_told_once_on_each_connection() {
     let mut world = services(2);
@@ -165,8 +165,8 @@ fn a_cursor_is_known_to_its_service_only() {
     assert_eq!(code(&gone), Some(43), "{gone}");
 }
 
-/// A service may close the cursors of a lost connection, because no other connection can use them
-/// (LB-57).
+/// A service closes the cursors of a lost connection that came through the load balancer, because
+/// the client cannot choose this service again.
 #[test]
 fn a_cursor_ends_with_the_connection_that_came_through_the_balancer() {
     let mut world = services(1);

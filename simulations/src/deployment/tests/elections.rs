@@ -68,7 +68,8 @@ fn a_primary_without_a_majority_steps_down_and_follows_after_healing() {
 
 #[test]
 fn a_primary_that_is_heard_but_hears_nothing_steps_down() {
-    // Both ways to the primary are cut, but its own heartbeats still arrive.
+    // The network from the two other members to the primary is cut, but the primary's heartbeats
+    // still arrive.
     let mut world = World::new(set_of(3), 2);
     world.run_for(Duration::from_secs(5));
     world.deployment.cut(world.now, 1, 0);

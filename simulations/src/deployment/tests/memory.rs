@@ -1,4 +1,4 @@
-//! Tests that the memory a client can make a member use is bounded.
+//! Tests of the limits on a member's memory: oplog, cursors, unfinished messages and turns.
 
 use super::world::{World, set_of};
 use crate::deployment::{Action, ConnId, DeploymentOptions, MemberEvent};

@@ -1,4 +1,4 @@
-//! Tests of unusual and malformed messages.
+//! Tests of the protocol, for example of malformed messages, hellos, fail points and error codes.
 
 use super::world::{World, set_of};
 use crate::{
@@ -30,7 +30,7 @@ fn garbage_closes_its_own_connection_only() {
         let conn = world.connect(0);
         let mut bytes = vec![0; 16 + random.below(100) as usize];
         random.fill(&mut bytes);
-        // Half of the messages have a valid header, so that the server reads the rest.
+        // About half of the messages have a valid header, so that the server decodes what follows.
         if random.chance(1, 2) {
             let length = bytes.len() as i32;
             bytes[..4].copy_from_slice(&length.to_le_bytes());
@@ -155,8 +155,8 @@ fn an_awaitable_hello_answers_on_a_change_or_when_its_time_is_over() {
 
 #[test]
 fn a_stream_of_hellos_chains_its_replies() {
-    // A client that permits it gets a stream of replies (MSG-23, MON-74), and each reply answers
-    // the reply before it (MSG-21).
+    // A client that sets `exhaustAllowed` gets a stream of replies (MSG-23, MON-74). The
+    // `responseTo` of each later reply names the reply before it (MSG-21).
     let mut world = World::new(set_of(3), 1);
     let conn = world.connect(1);
     let hello = doc! { "hello": 1, "$db": "admin" };
@@ -305,8 +305,8 @@ fn hellos_fail(world: &mut World, mode: Document) {
     world.ask(operator, &point).expect("a reply");
 }
 
-/// Returns an awaitable hello with the `topologyVersion` of a first hello. The version is empty if
-/// the server sends none.
+/// Sends a plain hello, and returns an awaitable hello with the `topologyVersion` of the reply, or
+/// with an empty one if the reply has none.
 fn waiting_hello(world: &mut World, conn: ConnId) -> Document {
     let hello = doc! { "hello": 1, "$db": "admin" };
     let reply = world.ask(conn, &hello).expect("a reply");

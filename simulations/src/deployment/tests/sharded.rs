@@ -27,7 +27,8 @@ fn what_one_router_writes_the_other_reads() {
     let batch = batch.get_document("cursor").expect("a cursor");
     let batch = batch.get_array("firstBatch").expect("a batch");
     assert_eq!(batch.len(), 1);
-    // Each router counts as a member, and the shard does not: clients cannot connect to it.
+    // Each router counts as a member. The shard does not count, because clients cannot connect to
+    // it.
     assert_eq!(world.deployment.members(), 2);
     assert_eq!(world.deployment.state(0), Some(MemberState::Router));
     assert_eq!(world.deployment.connections(), 2);

@@ -1,4 +1,4 @@
-//! Tests that writes which a majority acknowledged survive failures of members.
+//! Tests of writes when members fail: which of them survive, and that a retry executes none twice.
 
 use super::world::{World, set_of};
 use crate::deployment::DeploymentOptions;
@@ -55,11 +55,12 @@ fn stored(world: &mut World, member: usize) -> BTreeSet<i32> {
     documents.filter_map(|d| d.get_i32("_id").ok()).collect()
 }
 
-/// Runs one seed. Returns the number of acknowledged writes.
+/// Writes while members fail, and checks that each member ends with every acknowledged write.
+/// Returns the number of acknowledged writes.
 fn survives(seed: u8, members: usize) -> usize {
     let mut options = set_of(members);
     options.network.loss_per_mille = if seed.is_multiple_of(2) { 0 } else { 30 };
-    // With this few entries, members fall behind the oplog and copy all data.
+    // With only 4 entries, members fall behind the oplog and copy all data.
     options.limits.max_oplog_entries = if seed.is_multiple_of(3) { 4 } else { 10_000 };
     let mut world = World::new(options, seed);
     let mut random = Seed::new([seed; 32]).split("disturbances").random();
@@ -68,7 +69,8 @@ fn survives(seed: u8, members: usize) -> usize {
         if random.chance(1, 4) {
             disturb(&mut world, &mut random, members);
         }
-        // The chosen member can be a stale primary, which must not acknowledge the write.
+        // The chosen member can be a secondary or a stale primary, which must not acknowledge the
+        // write.
         let member = match world.deployment.primary() {
             Some(primary) if random.chance(9, 10) => primary,
             _ => random.below(members as u64) as usize,

@@ -10,7 +10,8 @@ use onionskin_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// The largest number of steps of a test. More steps mean that the deployment never becomes idle.
+/// The largest number of steps of one [`World::run_for`]. More steps mean that the deployment never
+/// becomes idle.
 const MAX_STEPS: usize = 1_000_000;
 
 pub(super) struct World {
@@ -18,7 +19,7 @@ pub(super) struct World {
     pub(super) now: Instant,
     pub(super) events: Vec<(Instant, MemberEvent)>,
     pub(super) closed: Vec<ConnId>,
-    /// All bytes that the members sent, to compare runs.
+    /// All bytes that the members sent to clients, to compare runs.
     pub(super) sent: Vec<(ConnId, Vec<u8>)>,
     replies: BTreeMap<ConnId, FrameDecoder>,
     connections: u64,
@@ -129,8 +130,8 @@ impl World {
         self.now = end;
     }
 
-    /// Runs until there is a primary that a majority follows. Returns that member and the time it
-    /// took.
+    /// Runs until there is a primary and no running member has a newer term. Returns the primary
+    /// and the time that this took, or `None` after `limit`.
     pub(super) fn until_primary(&mut self, limit: Duration) -> Option<(usize, Duration)> {
         let (start, end) = (self.now, self.now + limit);
         loop {

@@ -43,11 +43,11 @@ impl Gauge {
     }
 }
 
-/// Bytes that the socket has not accepted yet.
+/// Bytes to send, of which the socket has not accepted all yet.
 #[derive(Debug, Default)]
 struct Unsent {
     bytes: Vec<u8>,
-    /// The number of these bytes that were sent.
+    /// The number of bytes at the start of `bytes` that the socket has accepted.
     sent: usize,
 }
 
@@ -99,8 +99,8 @@ impl Tls {
 pub(super) struct Peer {
     stream: TcpStream,
     tls: Option<RefCell<Tls>>,
-    /// The received bytes while a header of the PROXY protocol may be incomplete. `None` after
-    /// that.
+    /// The received bytes, while they can be the start of an incomplete header of the PROXY
+    /// protocol. `None` after the header, and if no header can come.
     beginning: RefCell<Option<Vec<u8>>>,
     unsent: RefCell<Unsent>,
     gauge: Rc<Gauge>,
@@ -179,7 +179,8 @@ impl Peer {
         !self.closed.get() && self.unsent() <= ENOUGH_UNSENT_BYTES
     }
 
-    /// Waits until there is something to do. Unsent bytes are written meanwhile.
+    /// Waits until there are bytes to read, the next request may be handled, or the connection has
+    /// ended. Writes unsent bytes while it waits.
     pub(super) async fn next(&self) -> Next {
         loop {
             if self.closed.get() {
@@ -237,7 +238,7 @@ impl Peer {
                 Err(error) => return Err(error),
             }
             let advanced = tls.borrow_mut().advance();
-            // TLS has messages of the handshake to send, or an alert about an error.
+            // TLS can have messages of the handshake to send, or an alert about an error.
             self.flush_tls();
             if advanced? {
                 continue;
@@ -316,7 +317,7 @@ impl Peer {
         }
     }
 
-    /// Writes the unsent bytes.
+    /// Writes as many unsent bytes as the socket accepts now.
     fn flush(&self) {
         let count = self.write_some(self.unsent.borrow().rest());
         let Some(count) = count else {

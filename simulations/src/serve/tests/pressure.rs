@@ -61,7 +61,7 @@ fn a_client_that_does_not_read_makes_one_reply_wait() {
     }
     let status = deployment.status().expect("it runs");
     let most = status.most_unsent_bytes;
-    // One reply may be added to the bytes that may already be unsent.
+    // A request is still handled when 1 MiB is unsent, and its reply is added.
     assert!(most <= DOCUMENT_BYTES + 1024 * 1024 + 1000, "{most}");
     assert!(most > 0, "the socket did not take them all at once");
     assert_eq!(status.unsent_bytes, 0);

@@ -83,7 +83,7 @@ pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluate
     }
 }
 
-/// Evaluates `$trim` and `$regexMatch`, whose operands have names.
+/// Evaluates `$trim` and `$regexMatch`, whose operand is a document of named arguments.
 fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let input = eval(argument(name, operand, "input")?, scope)?;
     let Some(input) = input.as_ref().and_then(Bson::as_str) else {
@@ -190,7 +190,8 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
     })
 }
 
-/// Returns the array that an operator works on, or `None` if the operand is null or missing.
+/// Returns the array that an operator works on, or `None` if the operand is null or missing. For
+/// `$size`, that is an error, as any other type is for all operators.
 fn array_operand<'a>(name: &str, value: Option<&'a Bson>) -> Answer<Option<&'a Vec<Bson>>> {
     match value {
         Some(Bson::Array(items)) => Ok(Some(items)),

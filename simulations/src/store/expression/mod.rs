@@ -32,7 +32,7 @@ pub(crate) struct EvaluationContext {
     pub(crate) variables: Document,
     /// The state of the generator for `$rand` and `$sample`. Each draw changes it.
     pub(crate) random_state: Cell<u64>,
-    /// Counts the memory and the steps of the command. All clones share the counters.
+    /// Counts the memory and the steps of the evaluation. All clones share the counters.
     pub(crate) budget: Budget,
 }
 

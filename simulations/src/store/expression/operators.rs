@@ -1,4 +1,4 @@
-//! The operators of expressions.
+//! Evaluates the operators of expressions.
 
 use bson::Bson;
 

@@ -47,14 +47,14 @@ impl Matcher {
         self.root.matches(document, context)
     }
 
-    /// Returns the only values of `_id` that can match, or `None` if the filter does not restrict
-    /// them.
+    /// Returns the only values of `_id` that can match, or `None` if the filter gives no list of
+    /// values.
     pub(crate) fn ids(&self) -> Option<Vec<&Bson>> {
         self.root.equalities("_id")
     }
 
-    /// Returns the only values of a field that can match, or `None` if the filter does not restrict
-    /// them.
+    /// Returns the only values of a field that can match, or `None` if the filter gives no list of
+    /// values.
     pub(crate) fn equalities(&self, path: &str) -> Option<Vec<&Bson>> {
         self.root.equalities(path)
     }

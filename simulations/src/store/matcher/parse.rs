@@ -17,10 +17,10 @@ const MAX_DEPTH: usize = 100;
 /// The length of the longest regular expression, in bytes.
 const MAX_PATTERN_BYTES: usize = 16_384;
 
-/// The memory of all compiled patterns of one filter together, in bytes.
+/// The most memory that all compiled patterns of one filter may take together, in bytes.
 const MAX_COMPILED_BYTES: usize = 64 * 1024 * 1024;
 
-/// The memory of one compiled pattern, in bytes.
+/// The most memory that one compiled pattern may take, in bytes.
 const MAX_COMPILED_PATTERN_BYTES: usize = 10 * 1024 * 1024;
 
 /// The depth of a part of a filter, and the memory that each pattern in the filter may take.

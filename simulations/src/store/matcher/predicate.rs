@@ -34,7 +34,8 @@ pub(crate) enum Predicate {
     Never,
 }
 
-/// The condition of a `$bits` operator on the named bits.
+/// The condition of `$bitsAllSet`, `$bitsAllClear`, `$bitsAnySet` or `$bitsAnyClear` on the listed
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bits {
     AllSet,
@@ -113,7 +114,8 @@ impl Predicate {
         }
     }
 
-    /// True if a value satisfies the predicate. For an array, it is enough that one element does.
+    /// True if a value satisfies the predicate. An array satisfies a comparison if the array itself
+    /// or one of its elements does.
     pub(crate) fn test_value(&self, value: Option<&Bson>) -> bool {
         match (self, value) {
             (Self::Not(inner), _) => !inner.iter().all(|p| p.test_value(value)),

@@ -1,4 +1,5 @@
-//! Tests that short commands which need too much memory or depth are refused.
+//! Tests of limits: short commands that need too much memory or depth are refused, and numbers do
+//! not overflow.
 
 use super::*;
 
@@ -11,7 +12,7 @@ fn one(document: Document) -> Store {
     filled(vec![document])
 }
 
-/// Returns a store with 1,000 documents of 20,000 bytes.
+/// Returns a store with 1,000 documents, each with a string of 20,000 bytes.
 fn large() -> Store {
     let text = "x".repeat(20_000);
     filled((0..1000).map(|n| doc! { "_id": n, "s": &text }).collect())

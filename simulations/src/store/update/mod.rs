@@ -236,8 +236,8 @@ fn filters(array_filters: &[Document]) -> Answer<BTreeMap<String, Matcher>> {
     Ok(named)
 }
 
-/// Returns the first part of the path of a filter's first field. In `$and` and the like, this is
-/// the first field of the first element.
+/// Returns the first part of the path of a filter's first field. If that field is an operator such
+/// as `$and`, the first element of its array counts as the filter.
 fn top_name(filter: &Document) -> Option<String> {
     let (name, value) = filter.iter().next()?;
     if name.starts_with('$') {
@@ -278,7 +278,7 @@ impl Operation {
 }
 
 /// Returns the document that an upsert starts from: the fields for which the filter demands
-/// equality.
+/// equality, or only `_id` for a replacement.
 pub(crate) fn upsert_base(matcher: &Matcher, replacing: bool, budget: &Budget) -> Answer<Document> {
     let mut base = Document::new();
     for (path, value) in matcher.upsert_fields() {

@@ -160,7 +160,8 @@ fn places(
     Ok(found)
 }
 
-/// Sets the value at a path. Missing documents on the path are created.
+/// Sets the value at a path. Missing documents on the path are created, and an array that is too
+/// short is filled up with null.
 pub(super) fn set(document: &mut Document, path: &str, value: Bson, budget: &Budget) -> Answer<()> {
     match path.split_once('.') {
         None => {

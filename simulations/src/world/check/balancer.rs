@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 pub(super) struct BalancerChecker {
     /// True if the topology is of type `LoadBalanced`.
     is_balanced: bool,
-    /// The number of changed server descriptions.
+    /// The number of changes of the server description.
     changes: u32,
     /// The number of clears so far.
     clears: u64,
-    /// The services, each with the number of its last clear.
+    /// The services that were cleared, each with the value of `clears` at its last clear.
     services: BTreeMap<ObjectId, u64>,
     connections: BTreeMap<(Address, u64), Connection>,
 }
@@ -26,8 +26,8 @@ pub(super) struct BalancerChecker {
 /// The state of a connection.
 #[derive(Debug, Default)]
 struct Connection {
-    /// The number of clears when the connection was created. The number when it was ready is in
-    /// `ready`, and the service's hello reply is between both.
+    /// The number of clears when the connection was created, before its service is known. `ready`
+    /// has the number when the connection became ready, after its service is known.
     made: u64,
     ready: Option<u64>,
     /// The service of the connection, after the first command on it.
@@ -48,8 +48,9 @@ impl BalancerChecker {
         }
     }
 
-    /// Checks that the server description changes only once, at the start, and that no server is
-    /// checked (LB-12 to LB-18, LB-51).
+    /// Checks that the server description changes only once, at the opening (LB-16, LB-18, LB-51),
+    /// and that no server is checked (LB-14). The topology keeps the type `LoadBalanced` (LB-12),
+    /// so that `is_balanced` stays true.
     fn on_sdam(&mut self, event: &SdamEvent) -> Result<(), String> {
         match event {
             SdamEvent::TopologyDescriptionChanged { new, .. } => {

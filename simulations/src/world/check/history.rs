@@ -19,12 +19,12 @@ use std::{collections::BTreeMap, time::Duration};
 /// The error code of a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
 
-/// Checks every operation on its own.
+/// Checks that each operation ended in time and without an error that must not occur, and that
+/// reads returned the right data.
 ///
-/// `slack` is the time by which an operation of a client may end after its deadline. The time limit
-/// does not run while a caller is absent, because an operation can end only when it is polled.
-/// `aftermath` is the number of late operations of a client that may fail because of faults before
-/// healing.
+/// `slack` returns the time by which an operation of a client may end after its deadline. The
+/// absence of a caller is added, because an operation can end only when it is polled. `aftermath`
+/// is the number of late operations of a client that may fail because of faults before healing.
 pub fn check_history(
     history: &History,
     slack: impl Fn(usize) -> Duration,
@@ -90,8 +90,8 @@ pub fn check_history(
 }
 
 /// True for the errors that a late operation can have because of faults before healing. A broken
-/// idle connection is noticed only when it is used, and a retry can get another one. Each failure
-/// clears the pool.
+/// idle connection is noticed only when it is used, and a retry can get another broken one. Each
+/// failure clears the pool.
 fn is_aftermath(error: &ErrorKind) -> bool {
     matches!(
         error,
@@ -103,7 +103,7 @@ fn is_aftermath(error: &ErrorKind) -> bool {
     )
 }
 
-/// Checks that no operation fails in a world without faults, except by its time limit.
+/// Checks that no operation fails in a world without faults, except by a timeout.
 pub fn check_calm(history: &History) -> Result<(), Failure> {
     for entry in history.entries() {
         if let Some((at, Ending::Failed(error))) = &entry.ended
@@ -116,7 +116,7 @@ pub fn check_calm(history: &History) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that late reads from the primary return all acknowledged writes.
+/// Checks that each late read from the primary returns the acknowledged writes to its document.
 fn check_reads(history: &History) -> Result<(), Failure> {
     let mut acknowledged: BTreeMap<i64, (bool, i64)> = BTreeMap::new();
     for entry in history.entries() {

@@ -14,9 +14,10 @@ pub(super) struct InterruptionChecker {
 
 #[derive(Debug, Default)]
 struct Pool {
-    /// The newest connection.
+    /// The number of the newest connection.
     newest: u64,
-    /// The time of the latest clear with interruption, and the newest connection before it.
+    /// The time of the latest clear with interruption, and the number of the newest connection
+    /// before it.
     interrupted: Option<(Instant, u64)>,
 }
 

@@ -1,4 +1,5 @@
-//! The checkers, which read events, histories and data, and share no code with the client.
+//! The checkers, which read events, histories and data. They decide without the machines of the
+//! client.
 
 mod balancer;
 mod command;
@@ -37,7 +38,7 @@ pub struct EventCheckers {
 }
 
 impl EventCheckers {
-    /// Creates the checkers of a client with these limits.
+    /// Creates the checkers of a client whose pools have these limits.
     #[must_use]
     pub fn new(max_pool_size: u32, max_connecting: u32) -> Self {
         Self {

@@ -204,7 +204,8 @@ impl Pool {
     }
 
     fn check_bounds(&self, max_size: u32, max_connecting: u32) -> Result<(), String> {
-        // Connections from before a clear can remain while they are in use.
+        // Connections from before a clear do not count, because they can remain while they are in
+        // use.
         let current = |life: Option<Life>| {
             let lives = self.connections.iter();
             lives

@@ -1,4 +1,4 @@
-//! Carries out the actions of the core, and gives it its inputs.
+//! Carries out the actions of the core, and gives inputs to the core.
 
 use super::{CoreWorld, Holder, Socket, Wakeup};
 use crate::world::{

@@ -56,7 +56,7 @@ impl CoreWorld {
         }
     }
 
-    /// Writes the request, sometimes in two parts.
+    /// Writes the request, or a part of it. A partial write is continued later.
     pub(super) fn write(&mut self, client: usize, task: usize) {
         let now = self.now;
         let is_partial = self.random.chance(1, 8);

@@ -31,7 +31,8 @@ use std::{
 };
 use tasks::Task;
 
-/// The time limit for closing all clients and sockets.
+/// The time limit for ending the sessions of all clients, and for closing all connections after
+/// that.
 const CLOSING_LIMIT: Duration = Duration::from_secs(30);
 
 /// A world around the core. See the [module](self).
@@ -49,7 +50,7 @@ pub struct CoreWorld {
     trace: Trace,
     random: Random,
     steps: u64,
-    /// The time from which all operations must succeed.
+    /// The time from which new operations must succeed.
     late_from: Instant,
     failure: Option<Failure>,
     /// True if the run has no faults and no disasters.
@@ -77,7 +78,7 @@ struct Side {
 struct Socket {
     link: Option<LinkId>,
     holder: Holder,
-    /// The events that arrived and were not handled.
+    /// The events that arrived and are not handled yet.
     inbox: VecDeque<Incoming>,
 }
 
@@ -88,7 +89,7 @@ enum Holder {
     Task(usize),
 }
 
-/// A scheduled event. An event with another turn than its task's current one has no effect.
+/// A scheduled event. An event with a turn has no effect if the task is at a later turn by then.
 #[derive(Debug)]
 enum Wakeup {
     /// A caller starts its next operation.
@@ -338,7 +339,7 @@ impl CoreWorld {
         if !std::mem::replace(&mut self.sides[client].is_closed, true) {
             self.trace.note(now, format_args!("client {client} closes"));
         }
-        // Another call of `close` changes nothing.
+        // A client can be closed a second time, which must change nothing.
         self.sides[client].core.close(now);
         self.drain(client);
     }
@@ -382,7 +383,7 @@ impl CoreWorld {
         self.schedule.insert((at, self.scheduled), (client, wakeup));
     }
 
-    /// Draws the delay until a caller or an adapter notices something. Most delays are zero.
+    /// Draws the delay with which a caller or an adapter reacts. Most delays are zero.
     pub(super) fn draw_delay(&mut self) -> Duration {
         match self.random.below(4) {
             0 => Duration::from_micros(index(&mut self.random, 200) as u64),

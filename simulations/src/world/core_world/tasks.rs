@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The time limit of the command that ends sessions.
 const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A caller.
+/// A caller of one client, which runs one operation after the other.
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) script: Script,
@@ -55,7 +55,8 @@ impl Task {
         }
     }
 
-    /// Returns the length of the caller's absence if its operation is woken at `now`.
+    /// Counts a wake-up of the caller's operation at `now`. Returns the length of the absence that
+    /// begins with it, or zero.
     fn absence(&mut self, now: Instant, heals: Instant) -> Duration {
         let Some(absence) = &mut self.absence else {
             return Duration::ZERO;
@@ -214,7 +215,7 @@ impl CoreWorld {
         if self.count_poll(client, task) {
             self.on_start(client, task, start);
         } else if let Progress::Exchange(exchange) = start {
-            // The caller abandons the operation when it could continue.
+            // The caller abandons the operation just when the operation could continue.
             self.abandon_exchange(client, exchange);
         }
     }

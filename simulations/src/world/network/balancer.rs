@@ -1,8 +1,7 @@
-//! The load balancer in front of services, which accepts every connection and passes it to a
-//! service.
+//! The load balancer in front of services, which passes each connection to a service.
 //!
-//! The balancer itself never fails. A cut or slow network affects the whole connection between a
-//! client and its service.
+//! The balancer itself never fails, but the faults of the network apply to its connections. A fault
+//! affects the whole connection between a client and its service.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::{deployment::ConnId, world::trace::Trace};
@@ -10,7 +9,7 @@ use onionskin_core::time::Instant;
 
 impl Network {
     /// Handles a connection at the balancer. If no service runs, the balancer accepts the
-    /// connection and closes it, because it cannot refuse it.
+    /// connection and closes it.
     pub(super) fn hand_over(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
         let connected = Parcel::Answer(Incoming::Connected);
         self.post(now, id, Towards::Client, connected);

@@ -5,7 +5,8 @@ use crate::world::{options::Rates, plan::Disaster, trace::Trace};
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
-/// The largest number of pieces of a slow message, approximately.
+/// A slow message is sent in pieces of at most its size divided by this number, or of at most 3
+/// bytes if that is more.
 const MAX_PIECES: usize = 48;
 
 /// The longest delay of a stalled direction, in milliseconds.
@@ -55,7 +56,7 @@ impl Network {
             }
         }
         if self.is_drawn(reset) {
-            // In half of the cases, the message arrives and only its reply is lost.
+            // In half of the cases, the message still arrives before the connection breaks.
             if self.random.chance(1, 2) {
                 self.post_pieces(now, id, towards, bytes);
             }
@@ -113,7 +114,7 @@ impl Network {
         self.post(now, id, Towards::Member, Parcel::Hangup);
     }
 
-    /// Makes a disaster happen. The world that runs the clients handles a freeze.
+    /// Makes a disaster happen. The world that runs the clients freezes and closes them.
     pub fn strike(&mut self, now: Instant, disaster: &Disaster, trace: &mut Trace) {
         trace.note(now, format_args!("disaster: {disaster:?}"));
         match *disaster {

@@ -6,13 +6,14 @@ use onionskin_core::time::Instant;
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Direction {
-    /// The arrival time of the latest parcel. No later parcel arrives before it.
+    /// The arrival time of the latest parcel, or the end of a stall. No later parcel arrives before
+    /// this time.
     pub(super) last: Instant,
     /// True if a parcel was lost in this direction, so that no more parcels arrive.
     pub(super) is_dead: bool,
 }
 
-/// A connection between a client and a member.
+/// A client's connection to a member or a listener.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) client: usize,

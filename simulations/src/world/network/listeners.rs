@@ -1,6 +1,6 @@
 //! Listeners at virtual addresses, for servers that are not members of the deployment.
 //!
-//! A listener is as far away as a member, and its connections are streams like any other. A test
+//! The latency and the faults of a listener's connections are those of a member's. A test
 //! decides what the listener sends, so that it can do things that no member does.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards, link::Link};

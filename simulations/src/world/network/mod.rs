@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-/// The id of a connection between a client and a member.
+/// The id of a client's connection to a member or a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
@@ -62,13 +62,13 @@ enum Parcel {
 /// A direction of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Towards {
-    /// From a client to a member.
+    /// From a client to a member or a listener.
     Member,
-    /// From a member to a client.
+    /// From a member or a listener to a client.
     Client,
 }
 
-/// The network and the deployment.
+/// The network, and the deployment that clients reach through it.
 #[derive(Debug)]
 pub struct Network {
     deployment: Deployment,
@@ -130,7 +130,7 @@ impl Network {
         &self.addresses
     }
 
-    /// Returns the number of connections that a side still holds.
+    /// Returns the number of connections that a side still holds or that have something in transit.
     #[must_use]
     pub fn open_links(&self) -> usize {
         self.links.len()
@@ -182,7 +182,7 @@ impl Network {
     }
 
     /// Closes a connection or ends a connection attempt for a client. The client gets no more
-    /// events of it.
+    /// events of the connection.
     pub fn close(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
         let Some(link) = self.links.get_mut(&id) else {
             return;

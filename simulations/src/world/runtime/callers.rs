@@ -147,7 +147,7 @@ impl World {
             for client in &clients {
                 client.clone().shutdown().await;
             }
-            // Closed connections need some time to reach their members.
+            // The end of a connection needs some time to reach its member.
             runtime.sleep(Duration::from_secs(1)).await;
             Ok(())
         }
@@ -189,7 +189,7 @@ impl World {
     }
 }
 
-/// Reads documents through a cursor.
+/// Reads the documents of an [`OperationKind::Browse`] through a cursor.
 async fn browse(
     collection: &Collection<SimRuntime, Document>,
     step: Step,

@@ -83,7 +83,7 @@ pub(super) struct State {
     pub(super) steps: u64,
     plan: VecDeque<(Instant, Disaster)>,
     frozen_until: Instant,
-    /// True while the clients are frozen, and until the first check after it.
+    /// True from the start of a freeze until the timers that are due were woken after its end.
     was_frozen: bool,
     max_steps: u64,
     numbers: u64,
@@ -115,7 +115,8 @@ impl State {
         }
     }
 
-    /// Returns the time of the next event if no task is ready.
+    /// Returns the time of the next event. A task that is ready runs now, or at the end of a
+    /// freeze.
     fn next(&self, has_ready: bool) -> Option<Instant> {
         let mut next = earliest(
             self.network.deadline(),
@@ -337,8 +338,9 @@ impl Executor {
         }
     }
 
-    /// Runs a future to its end, together with all spawned tasks. Returns an error if no task can
-    /// continue, if there are too many steps, or if the future has not ended at `limit`.
+    /// Runs a future to its end, together with all spawned tasks. Returns an error if a failure was
+    /// recorded, if no task can continue, if there are too many steps, or if the future has not
+    /// ended at `limit`.
     pub fn run<T>(&self, limit: Instant, main: impl Future<Output = T>) -> Result<T, Failure> {
         let mut main = pin!(main);
         let number = self.shared.lock().next_number();

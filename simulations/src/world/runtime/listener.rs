@@ -90,8 +90,8 @@ impl Listeners {
 impl SimRuntime {
     /// Accepts connections to an address. Port 0 stands for a free port.
     ///
-    /// A client's connection is established at once, as operating systems do it, before the
-    /// listener accepts the connection.
+    /// A client's connection is established before [`SimListener::accept`] returns it, as operating
+    /// systems do it.
     pub fn listen(&self, mut address: SocketAddr) -> io::Result<SimListener> {
         let mut state = self.shared.lock();
         if address.port() == 0 {
@@ -197,7 +197,7 @@ impl SimSocket {
         .await
     }
 
-    /// Writes bytes. The write waits while the client does not read.
+    /// Writes bytes. The write waits while the client has [`WINDOW_BYTES`] bytes to read.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {

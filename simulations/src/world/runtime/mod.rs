@@ -38,10 +38,10 @@ use stream::error_of;
 /// The longest time of a failing name lookup, in milliseconds.
 const MAX_LOOKUP_MILLIS: u64 = 2_000;
 
-/// The network part of the members' addresses. The last byte is the member's number.
+/// The network part of the members' addresses. The last byte is the index of the member.
 const MEMBER_NETWORK: [u8; 3] = [10, 0, 0];
 
-/// The last byte of the load balancer's address, which is larger than any member's number.
+/// The last byte of the load balancer's address, which is larger than the index of any member.
 const BALANCER_PLACE: u8 = 255;
 
 /// The wall clock's time at the start of the world, since 1970.

@@ -11,7 +11,7 @@ use std::{
     net::IpAddr,
 };
 
-/// Host names with several addresses, and addresses that do not answer.
+/// Host names with several addresses, addresses that do not answer, and the connection attempts.
 #[derive(Debug, Default)]
 pub(super) struct Routes {
     names: BTreeMap<String, Vec<IpAddr>>,
@@ -24,7 +24,8 @@ impl Routes {
         self.names.get(host)
     }
 
-    /// Records an attempt to connect to an address. Returns true if the address does not answer.
+    /// Records an attempt to connect to an address, if [`SimRuntime::name_addresses`] was called
+    /// before. Returns true if the address does not answer.
     pub(super) fn swallow(&mut self, now: Instant, ip: IpAddr) -> bool {
         let is_hole = self.holes.contains(&ip);
         if !self.names.is_empty() {
@@ -82,7 +83,7 @@ impl SimRuntime {
         action(self.shared.lock().network.deployment())
     }
 
-    /// Returns the number of connections that a client or a member still holds.
+    /// Returns the number of connections that a side still holds or that have something in transit.
     #[must_use]
     pub fn open_links(&self) -> usize {
         self.shared.lock().network.open_links()

@@ -17,7 +17,8 @@ use std::{
 /// The longest pause of a writer after a partial write, in microseconds.
 const MAX_BLOCKED_MICROS: u64 = 20_000;
 
-/// A connection to a member. Dropping the stream closes the connection.
+/// A connection to a member, to the load balancer or to a listener. Dropping the stream closes the
+/// connection.
 #[derive(Debug)]
 pub struct SimStream {
     shared: Arc<Shared>,

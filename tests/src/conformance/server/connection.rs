@@ -64,7 +64,7 @@ pub(super) fn serve(responder: &Responder, number: u64, stream: impl ServerStrea
     };
     thread::spawn(move || {
         let mut connection = connection;
-        // The client may end the connection in any way, so errors are ignored. Only TLS errors are
+        // The client can end the connection in any way, so errors are ignored. Only TLS errors are
         // recorded.
         let ended = connection.run();
         let failure = ended.err().and_then(io::Error::into_inner);

@@ -14,10 +14,10 @@ pub type Stop = Box<dyn Fn() + Send + Sync>;
 /// Before [`serve`](Self::serve) is called, connections are accepted but get no replies. After the
 /// listener was dropped, connections are refused.
 pub trait Listener: Send {
-    /// The address of the listener.
+    /// Returns the address at which clients reach the listener.
     fn address(&self) -> SocketAddr;
 
-    /// Answers the requests of all clients until the returned [`Stop`] is called.
+    /// Accepts connections and answers their requests. The returned [`Stop`] ends the accepting.
     fn serve(self: Box<Self>, responder: Responder) -> Stop;
 }
 

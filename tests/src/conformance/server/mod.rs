@@ -31,7 +31,8 @@ use std::{
 /// Gives the steps with which a server answers a request.
 pub type Script = Arc<dyn Fn(&Request) -> Vec<Step> + Send + Sync>;
 
-/// A server on the loopback address. Dropping it closes its listener and all its connections.
+/// A server on the loopback address or on a Unix domain socket. Dropping the value closes the
+/// listener and all connections.
 pub struct Server {
     state: Arc<State>,
     place: Place,
@@ -273,7 +274,8 @@ impl Server {
         self.state.with(|records| records.accepted)
     }
 
-    /// Returns the largest number of connections that were open at once and had run an operation.
+    /// Returns the largest number of connections that were open at once and had received a command
+    /// other than those of the handshake and of authentication.
     #[must_use]
     pub fn most_operating(&self) -> usize {
         self.state.with(|records| records.most_operating)

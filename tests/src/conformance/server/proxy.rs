@@ -17,13 +17,13 @@ const PIECE: usize = 16 * 1024;
 /// A failure that the proxy causes on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Resets the connection after so many bytes to the server.
+    /// Resets the connection after this number of bytes to the server.
     ResetUp(usize),
-    /// Resets the connection after so many bytes to the client.
+    /// Resets the connection after this number of bytes to the client.
     ResetDown(usize),
-    /// Forwards only so many bytes to the server. The connection stays open.
+    /// Forwards only this number of bytes to the server. The connection stays open.
     StallUp(usize),
-    /// Forwards only so many bytes to the client. The connection stays open.
+    /// Forwards only this number of bytes to the client. The connection stays open.
     StallDown(usize),
 }
 
@@ -105,15 +105,15 @@ impl Proxy {
         self.shared.faults_begun.load(Ordering::SeqCst)
     }
 
-    /// Stops or continues accepting connections. While stopped, one more connection is accepted and
-    /// then gets no reply.
+    /// With `is_shut`, stops accepting connections, except for one more that gets no reply.
+    /// Otherwise accepts connections again.
     pub fn shut(&self, is_shut: bool) {
         self.shared.with(|state| state.is_shut = is_shut);
         self.shared.changed.notify_all();
     }
 
-    /// Stops or continues forwarding. Bytes that a peer sends meanwhile are lost, and nothing that
-    /// follows them is forwarded either.
+    /// With `is_lost`, stops forwarding; otherwise forwards again. A connection on which a peer
+    /// sends bytes meanwhile forwards nothing any more in that direction.
     pub fn lose(&self, is_lost: bool) {
         self.shared.with(|state| state.is_lost = is_lost);
         self.shared.changed.notify_all();

@@ -24,7 +24,7 @@ pub struct Request {
     pub name: String,
     /// The command, without document sequences.
     pub body: Document,
-    /// The number of documents in sequences.
+    /// The number of documents in the document sequences of the message.
     pub documents: usize,
     /// The request id of the message header.
     pub id: i32,
@@ -79,7 +79,7 @@ pub enum Step {
     Trickle(Vec<u8>, usize),
     /// Writes bytes repeatedly until the client closes the connection.
     Flood(Vec<u8>),
-    /// Waits until the gate is open.
+    /// Waits until the gate is open, at most for 30 seconds.
     Hold(Arc<Gate>),
     /// Closes the connection.
     Close,
@@ -98,7 +98,7 @@ pub enum TlsMessage {
     CloseNotify,
     /// These bytes and a `close_notify` alert, in one write.
     Last(Vec<u8>),
-    /// A fatal alert.
+    /// The fatal alert that rustls sends after an invalid record.
     FatalAlert,
     /// This number of key updates.
     KeyUpdates(usize),

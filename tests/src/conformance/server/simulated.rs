@@ -74,7 +74,7 @@ async fn serve(runtime: SimRuntime, responder: Responder, mut socket: SimSocket)
         session: Session::new(responder.clone(), number),
         socket: &mut socket,
     };
-    // The client may end the connection in any way, so errors are ignored.
+    // The client can end the connection in any way, so errors are ignored.
     match connection.run().await {
         Ok(End::Reset) => socket.reset(),
         Ok(End::Closed) | Err(_) => drop(socket),

@@ -31,7 +31,7 @@ pub struct Victim {
     now: Instant,
     /// The sockets that wait for a reply to `hello`, and the ids of those requests.
     asked: BTreeMap<SocketId, i32>,
-    /// Exchanges of operations that had to wait for their connection.
+    /// Exchanges that began and that [`operation`](Self::operation) has not returned yet.
     granted: Vec<Exchange>,
 }
 
@@ -42,7 +42,8 @@ impl Victim {
         Self::with_contract(options, subscribed, None)
     }
 
-    /// Creates such a client whose actions are checked against its contract.
+    /// Creates a client like [`new`](Self::new), whose actions are checked against the contract of
+    /// the harness.
     #[must_use]
     pub fn watched(options: &str, subscribed: bool) -> Self {
         Self::with_contract(options, subscribed, Some(Contract::default()))
@@ -107,7 +108,8 @@ impl Victim {
         exchange
     }
 
-    /// Answers the operation of an exchange with `frame`. Sets the frame's `responseTo`.
+    /// Answers the operation of an exchange with `frame`. Sets the frame's `responseTo`. Returns
+    /// the cursor that the reply opens, if it opens one.
     pub fn reply(
         &mut self,
         mut exchange: Exchange,

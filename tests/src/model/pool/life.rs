@@ -8,8 +8,8 @@ use onionskin_core::{
 };
 
 impl Model {
-    /// Marks the pool as ready (CMAP-59). For a pool that is ready already nothing happens
-    /// (CMAP-58).
+    /// Marks the pool as ready (CMAP-59). A ready pool (CMAP-58) and a closed pool (CMAP-51) do not
+    /// change.
     pub(super) fn ready(&mut self, now: Instant) {
         match self.state {
             PoolState::Ready if !self.makes(Mistake::ReadyIsToldAgain) => return,
@@ -25,7 +25,7 @@ impl Model {
     }
 
     /// Clears the pool (CMAP-90 to CMAP-98): raises the generation, pauses the pool, fails the wait
-    /// queue, and interrupts connections if `interrupt` is set.
+    /// queue, and interrupts connections if `interrupt` is set. A closed pool does not change.
     pub(super) fn clear(&mut self, now: Instant, interrupt: bool) {
         if self.state == PoolState::Closed {
             return;
@@ -176,7 +176,8 @@ impl Model {
         }
     }
 
-    /// True if perished connections are closed, as in a paused pool, too (CMAP-111).
+    /// True if perished available connections are closed in the present state of the pool. This
+    /// holds for a paused pool, too (CMAP-111).
     pub(super) fn prunes(&self) -> bool {
         self.state == PoolState::Ready || !self.makes(Mistake::NoPruningWhilePaused)
     }

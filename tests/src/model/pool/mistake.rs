@@ -1,15 +1,15 @@
 //! Deliberate errors of the model of pools, each of which a driver could make.
 
-/// A wrong reading of a rule. Each variant says what the model does wrong and which rule that
-/// violates; most are traps of CMAP section 1.3.
+/// A wrong reading of a rule. Each variant says what the model does wrong and which numbered rule
+/// that violates, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
     /// The check out fails before its connection is closed (CMAP trap 1, CMAP-151).
     FailureBeforeClosed,
     /// A connection whose establishment failed is subtracted from the counts twice (CMAP trap 2).
     DoubleDecrement,
-    /// Errors have the specification's text, with an upper case letter (CMAP trap 3, CMAP-141,
-    /// CMAP-143).
+    /// Errors have the text `a Connection` of the specification, not `a connection` of the official
+    /// tests (CMAP trap 3, CMAP-141, CMAP-143).
     CapitalConnection,
     /// A clear of a paused pool does not raise the generation (CMAP trap 4, CMAP-92).
     PausedClearDoesNotCount,
@@ -28,11 +28,14 @@ pub enum Mistake {
     /// A populated connection is subtracted from the pending count before it is available (CMAP
     /// trap 7, CMAP-72).
     SlotFirst,
-    /// The reason `stale` comes before `error` (CMAP trap 8).
+    /// A connection that is both broken and stale is closed with the reason `stale`, not `error`
+    /// (CMAP trap 8).
     StaleBeforeError,
-    /// The reason `error` comes before `poolClosed` (CMAP trap 8).
+    /// In a closed pool, a broken connection is closed with the reason `error`, not `poolClosed`
+    /// (CMAP trap 8).
     ErrorBeforePoolClosed,
-    /// The reason `stale` comes before `poolClosed` (CMAP trap 8).
+    /// In a closed pool, a stale connection is closed with the reason `stale`, not `poolClosed`
+    /// (CMAP trap 8).
     StaleBeforePoolClosed,
     /// A clear that interrupts leaves pending connections alone (CMAP trap 9, CMAP-98).
     InterruptSparesPending,
@@ -72,7 +75,7 @@ pub enum Mistake {
     ReadyIsToldAgain,
     /// A closed pool can become ready (CMAP-51).
     ReadyReopens,
-    /// The pool closed event comes before those of the pool's connections (CMAP-55).
+    /// The pool closed event comes before the closed events of the pool's connections (CMAP-55).
     PoolClosedFirst,
     /// Closing the pool does not fail waiting requests (CMAP-39).
     CloseKeepsQueue,
@@ -90,7 +93,7 @@ pub enum Mistake {
     PopulationIgnoresRateLimit,
     /// Population exceeds `maxPoolSize` (CMAP-42).
     PopulationIgnoresMaxSize,
-    /// A request times out only at the next change in the pool (CMAP-32).
+    /// A request never times out (CMAP-32).
     TimeoutsWait,
     /// `waitQueueTimeoutMS` also limits the establishment of a connection (CMAP-12, CMAP-153).
     QueueLimitBoundsEstablishment,
@@ -114,7 +117,7 @@ pub enum Mistake {
     ServiceClearPauses,
     /// A clear of a service fails waiting requests (CMAP-102).
     ServiceClearFailsQueue,
-    /// A clear of a service affects all services (LB-52).
+    /// A clear of a service makes the connections of all services stale (LB-52).
     ServiceClearHitsAll,
     /// A clear of a service raises the generation of the pool (CMAP-99).
     ServiceClearCountsForPool,
@@ -124,7 +127,7 @@ pub enum Mistake {
     ServiceClearClosesPending,
     /// A clear of a service without connections emits an event.
     UnknownClearIsTold,
-    /// A clear of a service without connections makes an entry, which is never removed.
+    /// A clear of a service without connections makes an entry with the generation 1.
     ClearMakesService,
     /// The entry of a service stays after its last connection was closed (CMAP-100).
     ServiceNotForgotten,
@@ -139,11 +142,13 @@ pub enum Mistake {
     ServiceSetTwice,
     /// A stale connection stays available while an older one is not stale (CMAP-107).
     StaleBetweenFreshStays,
-    /// A request fails if a clear makes its connection stale while it is established (CMAP-102).
+    /// A request fails if a clear makes its connection stale during the establishment (CMAP-102).
     StaleEstablishmentFails,
-    /// Such a request moves to the end of the queue (CMAP-31).
+    /// A request whose connection became stale during the establishment moves to the end of the
+    /// queue (CMAP-31).
     RequeuedGoesLast,
-    /// The duration of such a request starts again (CMAP-122).
+    /// The duration of a request starts again when its connection becomes stale during the
+    /// establishment (CMAP-122).
     RequeuedStartsAnew,
     /// After its check in a connection still counts as in use by a cursor or a transaction (LB-43).
     PinNotReleased,
@@ -151,9 +156,9 @@ pub enum Mistake {
     UnusedIsPinned,
     /// A cursor in a transaction counts in both classes (LB-44).
     CursorInTransactionCountsTwice,
-    /// Pending and draining connections count as in use by other operations (LB-46).
+    /// Connections that are not in use count as in use by other operations (LB-46).
     UnusedCountAsOthers,
-    /// Behind a load balancer, a timeout of a full pool has the short message (LB-46).
+    /// Behind a load balancer, a timeout of a full pool has the message of other pools (LB-46).
     FullIsNotTold,
     /// A request that `maxConnecting` held up gets the message of a full pool (LB-45).
     AnyWaitIsToldOfUsers,
@@ -162,7 +167,7 @@ pub enum Mistake {
 }
 
 impl Mistake {
-    /// The mistakes that the traps of CMAP section 1.3 name.
+    /// Mistakes about the subjects of the traps of CMAP section 1.3.
     pub const TRAPS: [Self; 26] = [
         Self::FailureBeforeClosed,
         Self::DoubleDecrement,

@@ -1,16 +1,17 @@
 //! A slow, obvious model of one connection pool, with which tests compare the core.
 //!
-//! The model follows the rules in `docs/requirements/pool.md`, with their counters. It shares no
-//! code with the core's machine except for plain types. Where the rules leave a choice, the model
-//! does what the machine documents:
+//! The model follows the rules in `docs/requirements/pool.md`, and keeps the counters of CMAP-48.
+//! The model shares no code with the core's machine except for plain types. Where the rules leave a
+//! choice, the model does what the machine documents:
 //!
 //! - The newest available connection is used first.
 //! - Population makes one connection at a time, and pauses after a failure.
 //! - An establishment continues when its request is cancelled.
 //! - A connection that became stale while it was established is not checked out. Behind a load
 //!   balancer its request returns to its place in the queue and keeps its start time.
-//! - A draining connection counts until its late reply has arrived.
-//! - A timeout in the queue of a full load-balanced pool says what uses the connections.
+//! - A draining connection counts for `maxPoolSize`.
+//! - In a full load-balanced pool, the error of a timeout counts the connections in use by cursors,
+//!   by transactions and by other operations (LB-46).
 //!
 //! Where the rules leave only an order open, every order is accepted.
 
@@ -83,16 +84,16 @@ pub enum Input {
     Timeout,
     /// A service replied to the `hello` on a connection that is being established.
     HelloAnswered {
-        /// The connection.
+        /// The id of the connection.
         connection: u64,
-        /// The service.
+        /// The number of the service, from which [`service`] makes its id.
         service: u8,
     },
     /// The connections of a service are cleared.
     ClearService(u8),
     /// A checked-out connection is pinned.
     PinFor {
-        /// The connection.
+        /// The id of the connection.
         connection: u64,
         /// The purpose of the pin.
         pinned_for: PinnedFor,
@@ -113,7 +114,7 @@ pub enum Answer {
     /// The connection is not checked out of this pool (CMAP-87).
     NotCheckedOut,
     /// The generation that the connection has after its `hello`; `None` for a connection that is
-    /// closed or has a service already.
+    /// not pending or has a service already.
     HelloAnswered(Option<u64>),
 }
 
@@ -137,13 +138,13 @@ struct Connection {
     pinned_for: PinnedFor,
     /// True if a cursor has used the connection since its check out.
     was_cursors: bool,
-    /// The time of creation. The next three fields are the times at which the connection was first
-    /// available, last available and last checked out.
+    /// The time of creation. Below are the time at which the connection first became available, the
+    /// time at which it last became available, and the time of its last check out.
     created: Instant,
     first_available: Option<Instant>,
     available: Instant,
     taken: Instant,
-    /// True if the connection is pending for `minPoolSize`.
+    /// True if the connection was created for `minPoolSize`, not for a request.
     populates: bool,
     interrupted: bool,
 }
@@ -282,7 +283,7 @@ impl Model {
         self.generation
     }
 
-    /// The generation of a connection.
+    /// Returns the generation of a connection; `None` if the connection is closed.
     #[must_use]
     pub fn generation_of(&self, connection: u64) -> Option<u64> {
         Some(self.connections.get(&connection)?.generation)
@@ -311,8 +312,8 @@ impl Model {
         }
     }
 
-    /// Returns the time at which the pool changes without an input, which is `now` if it could at
-    /// once.
+    /// Returns the earliest time at which the pool changes without an input. The time is not before
+    /// `now`.
     #[must_use]
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let mut due: Vec<Instant> = self.waiters.iter().filter_map(|w| self.end(w)).collect();
@@ -369,7 +370,7 @@ impl Model {
         !unlimited && total >= self.options.max_size
     }
 
-    /// True if the generation of a connection is old (CMAP-25).
+    /// True if the generation of a connection differs from that of its pool or service (CMAP-25).
     fn is_stale(&self, connection: u64) -> bool {
         let connection = &self.connections[&connection];
         match connection.service {
@@ -422,7 +423,8 @@ impl Model {
         id
     }
 
-    /// Removes a connection (CMAP-63). The caller places the returned outputs.
+    /// Removes a connection (CMAP-63). Returns the outputs, which the caller adds at the right
+    /// place in the order.
     fn discard(&mut self, id: u64, reason: CloseReason) -> Vec<Output> {
         self.leave_service(id);
         let state = self.connections[&id].state;

@@ -1,4 +1,4 @@
-//! The outputs of a pool after an input, and the orders of them that the rules permit.
+//! The outputs of a pool after an input, and the sequences in which the rules permit them.
 
 use super::service;
 use bson::oid::ObjectId;
@@ -15,9 +15,9 @@ use std::time::Duration;
 pub enum FailureReason {
     /// An error with this text, which is that of the specification or of the cause.
     Text(String),
-    /// The pool was never ready. The specification has no text for this case.
+    /// The pool was never ready. The specification has no text for this error.
     NeverReady,
-    /// The request waits already.
+    /// A second check out with the id of a request that waits.
     Misuse,
 }
 
@@ -69,8 +69,9 @@ pub enum Output {
 }
 
 impl Output {
-    /// Returns the output for an action of the machine. Fails if an event lacks the pool's address
-    /// (CMAP-113 and following), or if a failure has no error.
+    /// Returns the output for an action of the machine. Fails if the action contradicts itself or
+    /// is not known. For example, each event must have the pool's address (CMAP-113 and following),
+    /// and each failed check out must have an error.
     pub fn of(action: &Action<u64>, address: &Address) -> Result<Self, String> {
         Ok(match action {
             Action::Emit(event) => return Self::of_event(event, address),
@@ -165,7 +166,7 @@ impl Output {
     }
 }
 
-/// Returns the number of a service of the tests.
+/// Returns the number from which [`service`] made this id. Fails for any other id.
 fn number(id: ObjectId) -> Result<u8, String> {
     let number = id.bytes()[11];
     match id == service(number) {
@@ -183,7 +184,7 @@ struct OutputGroup {
 }
 
 /// All outputs after one input, in stages that come one after the other. The groups of a stage may
-/// come in any order, except for `after`.
+/// come in every order in which each group comes after those that its `after` names.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs(Vec<Vec<OutputGroup>>);
 

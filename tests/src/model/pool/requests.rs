@@ -137,13 +137,14 @@ impl Model {
     }
 
     /// Cancels a request. An establishment for the request continues, and its connection goes to
-    /// the next request.
+    /// the next request or becomes available.
     pub(super) fn cancel(&mut self, now: Instant, request: u64) {
         let Some(at) = self.waiters.iter().position(|w| w.request == request) else {
             return;
         };
         let waiter = self.waiters.remove(at);
-        // The specification has no reason for this case, so the project uses `timeout`.
+        // The specification has no failure reason for a cancelled request. The reason `timeout` is
+        // the closest.
         let duration = self.duration(now, &waiter);
         let why = self.timed_out(&waiter);
         let failed = Output::Failed(CheckOutFailure::Timeout, why, duration);
@@ -151,7 +152,8 @@ impl Model {
         self.pump(now);
     }
 
-    /// Checks a connection in (CMAP-88, CMAP-89). Returns false if it was not checked out.
+    /// Checks a connection in (CMAP-88, CMAP-89). Returns false if the connection was not checked
+    /// out.
     pub(super) fn check_in(&mut self, now: Instant, id: u64, broken: bool, due: bool) -> bool {
         let Some(connection) = self.connections.get(&id) else {
             return false;
@@ -229,8 +231,8 @@ impl Model {
         self.pump(now);
     }
 
-    /// Handles an established connection (CMAP-61), which goes to its request if there is one
-    /// (CMAP-84).
+    /// Handles an established connection (CMAP-61). A stale one is closed. Otherwise the connection
+    /// goes to its request (CMAP-84), or becomes available if there is none.
     pub(super) fn established(&mut self, now: Instant, id: u64) {
         let Some(connection) = self.connections.get(&id) else {
             return;
@@ -263,8 +265,8 @@ impl Model {
         } else if let Some(owner) = owner {
             self.grant(now, &owner, id);
         } else {
-            // The connection leaves pending and becomes available in one step. Otherwise the first
-            // request would open another one (CMAP-72).
+            // The pending count falls and the connection becomes available in one step. Otherwise
+            // the first waiting request would open another connection (CMAP-72).
             self.pending -= 1;
             if self.makes(Mistake::SlotFirst) {
                 self.pump(now);
@@ -275,7 +277,7 @@ impl Model {
     }
 
     /// Handles a failed establishment: its check out fails (CMAP-83) after the connection was
-    /// closed (CMAP-151).
+    /// closed (CMAP-151), and population pauses.
     pub(super) fn establish_failed(&mut self, now: Instant, id: u64) {
         let Some(connection) = self.connections.get(&id) else {
             return;
@@ -302,7 +304,8 @@ impl Model {
         self.pump(now);
     }
 
-    /// Closes an available or draining connection that its peer has closed (CMAP-27).
+    /// Closes an available or draining connection that its peer has closed (CMAP-27), and pauses
+    /// population.
     pub(super) fn idle_closed(&mut self, now: Instant, id: u64) {
         if self.shelf.contains(&id) || self.draining().any(|draining| draining == id) {
             let outputs = self.discard(id, CloseReason::Error);
@@ -320,7 +323,8 @@ impl Model {
         ))
     }
 
-    /// Returns the error of a cleared pool (CMAP-142).
+    /// Returns the error of a paused pool: that of CMAP-142 if the pool was cleared, otherwise
+    /// [`FailureReason::NeverReady`].
     pub(super) fn cleared(&self) -> FailureReason {
         if !self.was_cleared {
             return FailureReason::NeverReady;

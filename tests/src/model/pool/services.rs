@@ -15,7 +15,7 @@ pub(super) struct Service {
     pub(super) connections: u32,
 }
 
-/// Returns the id of a service with this number.
+/// Returns the `serviceId` that a service with this number has in the tests.
 #[must_use]
 pub fn service(number: u8) -> ObjectId {
     let mut bytes = [0; 12];
@@ -25,7 +25,8 @@ pub fn service(number: u8) -> ObjectId {
 
 impl Model {
     /// Sets the service of a connection that is being established. The connection takes the
-    /// generation of the service (CMAP-99, LB-49), which is returned.
+    /// generation of the service (CMAP-99, LB-49). Returns this generation, or `None` if the
+    /// connection is not pending or has a service already.
     pub(super) fn hello_answered(&mut self, id: u64, service: u8) -> Option<u64> {
         let connection = self.connections.get(&id)?;
         let is_pending = connection.state == ConnectionState::Pending;
@@ -142,7 +143,7 @@ impl Model {
         }
     }
 
-    /// Closes all these connections. The order is open.
+    /// Closes all these connections. Every order is accepted.
     pub(super) fn discard_all(&mut self, all: Vec<(u64, CloseReason)>) {
         for (id, reason) in all {
             let outputs = self.discard(id, reason);
@@ -150,22 +151,23 @@ impl Model {
         }
     }
 
-    /// Returns a request to the queue whose connection became stale while it was established. The
-    /// request keeps its place and its start time.
+    /// Puts a request back into the queue, because its connection became stale during the
+    /// establishment. The request keeps its place and its start time.
     pub(super) fn ask_again(&mut self, now: Instant, mut waiter: Waiter) {
         waiter.connection = None;
         if self.makes(Mistake::RequeuedStartsAnew) {
             waiter.started = now;
         }
-        // The requests in the queue came later than this one, whose connection was opened first.
+        // Requests leave the queue in order, so the requests that are still in the queue came
+        // later.
         match self.makes(Mistake::RequeuedGoesLast) {
             true => self.waiters.push(waiter),
             false => self.waiters.insert(0, waiter),
         }
     }
 
-    /// Returns the detailed message of a timeout (LB-46), for a request that waited because the
-    /// pool was full (LB-45).
+    /// Returns the detailed message of a timeout (LB-46), for a request that waited because a
+    /// load-balanced pool was full (LB-45); otherwise `None`.
     pub(super) fn who_has_the_connections(&self, waiter: &Waiter) -> Option<String> {
         let balanced = self.options.load_balanced;
         let waits = waiter.connection.is_none() || self.makes(Mistake::EstablishingIsToldOfUsers);

@@ -62,7 +62,8 @@ pub(super) fn report(world: &mut World, entry: &Map<String, Value>) -> Result<()
     Ok(())
 }
 
-/// Adds the labels that the pool gives network errors and timeouts of connecting (SDAM-105).
+/// Adds the labels that the pool gives network errors and timeouts of connecting and of `hello`
+/// (SDAM-105).
 fn overload(phase: Phase, error: Error) -> Error {
     match phase {
         Phase::Hello => error

@@ -8,7 +8,7 @@ use onionskin_core::{
 };
 use serde_json::{Map, Value, json};
 
-/// Asserts that the events are exactly `expected`, in this order.
+/// Returns an error unless the events are those of `expected`, in this order.
 pub(super) fn compare(expected: &[Value], actual: &[SdamEvent]) -> Result<(), String> {
     let names = || actual.iter().map(name).collect::<Vec<_>>().join(", ");
     if expected.len() != actual.len() {

@@ -1,5 +1,6 @@
-//! The runner of `server-discovery-and-monitoring`. The runner plays the phases of each file to the
-//! core's discovery machine, whose checks get the replies of the file.
+//! The runner of `server-discovery-and-monitoring`. For each phase of a file, the runner gives the
+//! core's discovery machine the replies to its checks and the errors of operations. Then the runner
+//! compares the events or the topology with the outcome of the phase.
 
 mod error;
 mod events;
@@ -31,7 +32,7 @@ const PLAYED: [&str; 6] = [
 ///
 /// # Panics
 ///
-/// If a case fails.
+/// If a case fails or none passes, and with `CI=true` if the official files are missing.
 pub fn run() {
     let Some(files) = files("server-discovery-and-monitoring/tests") else {
         return;
@@ -150,7 +151,7 @@ fn only_keys(object: &Map<String, Value>, known: &[&str]) -> Result<(), String> 
     }
 }
 
-/// Fails with both values if they differ.
+/// Returns an error with both values if they differ.
 fn equal(what: &str, actual: &Value, expected: &Value) -> Result<(), String> {
     if actual == expected {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The simulated servers of a test file.
+//! The discovery machine of a test file, and the answers of the file's servers to its checks.
 
 use bson::{Bson, Document, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
@@ -51,8 +51,8 @@ impl World {
         Ok(world)
     }
 
-    /// Answers the check of a server, or fails it if the reply is empty. A check is requested
-    /// first, in case none is under way. A removed server may still answer.
+    /// Answers the check of a server, or fails the check if the reply is empty. A check is
+    /// requested first, in case none is under way. A removed server can still answer.
     pub(super) fn answer(&mut self, address: &str, reply: &Value) -> Result<(), String> {
         let address: Address = address.parse().map_err(|e| format!("{address}: {e}"))?;
         self.now = self.now + MIN_HEARTBEAT_FREQUENCY;
@@ -100,7 +100,8 @@ impl World {
         &self.sdam
     }
 
-    /// Closes the machine at the end of a file, and checks that it does nothing any more.
+    /// Closes the machine at the end of a file. Fails if a checked connection stays open, if
+    /// topology closed is not the last event, or if the machine still has a deadline.
     pub(super) fn close(mut self) -> Result<(), String> {
         self.feed(|sdam, now| sdam.close(now));
         let open = self.connections.values().any(|c| c.1 != Waits::Nothing);
@@ -166,7 +167,7 @@ fn options_from_uri(uri: &str) -> Result<SdamOptions, String> {
     })
 }
 
-/// Parses a document of a test file, which may be extended JSON.
+/// Parses a document of a test file, which can be extended JSON.
 pub(super) fn document(value: &Value) -> Result<Document, String> {
     match Bson::try_from(value.clone()) {
         Ok(Bson::Document(document)) => Ok(document),

@@ -17,8 +17,8 @@ pub(super) struct Body<'a> {
     variables: Vec<BTreeMap<String, Kind>>,
     /// The functions that are called or passed as values, once for each place.
     pub(super) calls: Vec<usize>,
-    /// The names of methods that are called on a value of unknown type, and that may be methods of
-    /// the modules.
+    /// The names of the modules' methods that are called on a value of unknown type, or that occur
+    /// in a macro that cannot be parsed.
     pub(super) unclear: BTreeSet<String>,
 }
 
@@ -335,8 +335,8 @@ impl<'a> Body<'a> {
         match self.constructed(path) {
             _ if !found.is_empty() => kind,
             Some(kind) => kind,
-            // The result of a foreign function, such as `Box::new(x)`, `Some(x)` or `mem::take(x)`,
-            // may contain its arguments.
+            // The result of a function that the modules do not define, such as `Box::new(x)`,
+            // `Some(x)` or `mem::take(x)`, can contain its arguments.
             None => arguments.loose(),
         }
     }
@@ -360,7 +360,7 @@ impl<'a> Body<'a> {
         if !found.is_empty() {
             return kind;
         }
-        // A method of a collection may store its arguments there.
+        // A method of a collection can store its arguments in the collection.
         if receiver.exact.is_none()
             && let Some(known) = self.variable(&call.receiver)
         {
@@ -372,7 +372,7 @@ impl<'a> Body<'a> {
         receiver.loose().or(arguments.loose())
     }
 
-    /// Evaluates arguments. The inputs of closures among them may be the other arguments or values
+    /// Evaluates arguments. The inputs of closures among them can be the other arguments or values
     /// of the kind `given`.
     fn arguments(&mut self, all: &mut dyn Iterator<Item = &Expr>, given: &Kind) -> Kind {
         let mut kind = Kind::default();
@@ -403,7 +403,7 @@ impl<'a> Body<'a> {
 
     fn macro_call(&mut self, call: &syn::Macro) -> Kind {
         let Some(all) = expressions(call).or_else(|| first_expression(call)) else {
-            // A macro that cannot be parsed might call each method that it names.
+            // A macro that cannot be parsed can call each method that it names.
             let text = code_only(&call.tokens.to_string());
             let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
             for word in words.filter(|word| self.names.is_method(word)) {

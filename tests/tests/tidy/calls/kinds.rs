@@ -1,4 +1,4 @@
-//! Kinds: the knowledge about the types of values.
+//! Kinds: what is known about the types of values.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use syn::{FnArg, GenericArgument, PathArguments, ReturnType, Type, TypeParamBoun
 use super::names::{Function, Names, TypeName};
 use crate::syntax::{Module, segments};
 
-/// The types that have the kind of the type within them.
+/// Wrappers, which have the kind of the type within them.
 const TRANSPARENT: [&str; 4] = ["Box", "Arc", "Rc", "RefMut"];
 
 /// The knowledge about the type of a value. Only types that the modules define count.
@@ -166,7 +166,7 @@ impl Names<'_> {
         self.returned(module, owner.as_deref(), &signature.output)
     }
 
-    /// Returns the kind of values that a function may pass to closures.
+    /// Returns the kind of values that a function can pass to closures.
     pub(super) fn inputs(&self, function: usize) -> Kind {
         let Function {
             module,
@@ -193,7 +193,8 @@ impl Names<'_> {
             .iter()
             .filter_map(|owner| self.fields.get(&key(owner)));
         let Some(first) = found.next() else {
-            // The value is a tuple, or it has a foreign type that contains types of the modules.
+            // The value is a tuple, or it has a type of another crate that contains types of the
+            // modules.
             return of.loose();
         };
         found.fold(first.clone(), |kind, next| kind.or(next.clone()))

@@ -1,8 +1,9 @@
 //! The graph of calls between the functions of some modules, and the cycles in it.
 //!
-//! Calls are found by the written types of fields, parameters, results and variables. A value from
-//! a collection, an option or a closure may have each type of the modules that the type of the
-//! collection names. Calls that the compiler adds (`Drop`, operators, `into`) are not followed.
+//! Calls are found by the written types of fields, parameters, results and variables. A value that
+//! comes from a collection, an option or a closure is taken to have every type of the modules that
+//! the written type of the collection or option names. Calls that the compiler adds (`Drop`,
+//! operators, `into`) are not followed.
 
 mod body;
 #[cfg(test)]

@@ -7,8 +7,8 @@ use syn::{Fields, ImplItem, Item, Signature, TraitItem, Type};
 use super::kinds::Kind;
 use crate::syntax::{Module, Segments, absolute, imports, segments};
 
-/// The name of a type that the modules define, or of a foreign type with methods in the modules.
-/// Traits count as types.
+/// The name of a type that the modules define, or of a type from elsewhere for which the modules
+/// define methods. Traits count as types.
 pub(super) type TypeName = String;
 
 /// A function or method that is defined in the modules.
@@ -206,7 +206,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Returns the name of a type. For a foreign type it is the last segment of the path.
+    /// Returns the name of a type. For a type that the modules do not define, this is the last
+    /// segment of the path.
     pub(super) fn type_name(&self, module: &Module, path: &[String]) -> TypeName {
         match self.resolve(module, path) {
             Some(path) if self.is_ours(&path) => path.join("::"),
@@ -233,7 +234,7 @@ impl<'a> Names<'a> {
         Some(self.follow([found.as_slice(), rest].concat()))
     }
 
-    /// Returns the meaning of a name in a module, which may be imported.
+    /// Returns the meaning of a name in a module, which can be an import.
     fn find(&self, module: &[String], name: &str, depth: usize) -> Option<Segments> {
         let scope = self.scopes.get(module).filter(|_| depth < 8)?;
         if scope.declared.contains(name) {

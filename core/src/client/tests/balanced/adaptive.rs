@@ -56,7 +56,7 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
 #[test]
 fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
     // Commands of transactions are retried after overload (BP-2, BP-10). The first command pins its
-    // connection before it is sent. Official test
+    // connection before it is sent, as in the official test
     // `transactions/tests/unified/backpressure-retryable-writes`.
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);

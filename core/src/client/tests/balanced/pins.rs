@@ -3,8 +3,9 @@
 use super::*;
 use crate::operation::OperationId;
 
-/// Returns the pin of a transaction whose command was abandoned, its next command, which waits for
-/// the late reply, their socket, and the late reply.
+/// Abandons a command of a transaction and starts the next one, which waits for the late reply.
+/// Returns the pin of the transaction, the id of the waiting operation, the socket, and the late
+/// reply.
 fn transaction_that_drains(world: &mut World) -> (Pin, OperationId, SocketId, Vec<u8>) {
     let (mut exchange, pin) = pinned_transaction(world);
     let (socket, request) = (exchange.socket(), exchange.context.request_id);

@@ -5,8 +5,8 @@ use super::*;
 
 #[test]
 fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
-    // The client opens no connection for monitoring (LB-14). Its handshake is `hello` by OP_MSG
-    // (LB-27), with `loadBalanced: true` (LB-25).
+    // The client opens no connection for monitoring (LB-14). The handshake of its first connection
+    // is `hello` by OP_MSG (LB-27), with `loadBalanced: true` (LB-25).
     let options = uri::parse(URI).expect("a connection string").options;
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let client = Client::new(config.with_subscriptions(Subscriptions::all()));

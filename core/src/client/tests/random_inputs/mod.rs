@@ -1,5 +1,5 @@
-//! Random inputs in any order. The client leaks nothing, closes nothing twice, and lets no
-//! operation wait forever.
+//! Tests with random inputs in any order. The client leaks nothing, closes nothing twice, and lets
+//! no operation wait forever.
 
 mod play;
 mod server;
@@ -251,8 +251,8 @@ proptest! {
 
 #[test]
 fn the_servers_of_the_random_test_know_the_password() {
-    // If the servers did not know it, the random tests would run no operation of an authenticated
-    // client.
+    // If the servers did not know the password, the random tests would run no operation of an
+    // authenticated client.
     let mut play = begin(Monitoring::Background, Extra::Authentication, 0);
     let (which, hello) = (0, u8::MAX);
     for _ in 0..3 {

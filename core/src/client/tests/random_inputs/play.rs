@@ -259,7 +259,8 @@ impl Play {
         }
     }
 
-    /// Reports a fork. Afterwards only the connections in use are open, which belong to the parent.
+    /// Reports a fork. Asserts that of the parent's connections, only those in use are open
+    /// afterwards.
     pub(super) fn fork(&mut self) {
         self.of_parent = self.open.clone();
         self.client.handle_forked(self.now, &Seed::new([9; 32]));

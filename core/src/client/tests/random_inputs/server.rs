@@ -32,13 +32,13 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// Returns the reply to a request. For small values of `choice` it is an error or the hello of
-    /// another server.
+    /// Returns the reply to a request. For small values of `choice` the reply is an error, a wrong
+    /// signature, or a hello other than that of the primary.
     pub(super) fn reply(&mut self, socket: SocketId, request: &[u8], choice: u8) -> Vec<u8> {
         let header = Header::decode(request, 1 << 20).expect("a request");
         let body = match Message::decode(request) {
             Ok(message) => self.reply_to(socket, message.body, choice),
-            // The request is not an OP_MSG, so it can only be a legacy hello.
+            // The client sends only OP_MSG, so that this does not happen.
             Err(_) => answer(choice),
         };
         let mut bytes = Vec::new();

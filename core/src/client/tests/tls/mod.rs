@@ -164,7 +164,8 @@ impl Scene {
         scene
     }
 
-    /// Carries out actions until there are none. Sockets connect, and each hello is answered.
+    /// Carries out actions until there are none, and counts events. Sockets connect, and the
+    /// servers answer each hello.
     fn run(&mut self) {
         harness::drain(self);
         while let Some(event) = self.client.poll_event() {

@@ -5,8 +5,9 @@ use Kind::{Proxy, Tls, Xor as Changed};
 
 #[test]
 fn errors_of_a_proxy_are_its_own() {
-    // A failure to connect to a proxy counts as a network error, and is no sign of an overloaded
-    // server (SOCKS-19).
+    // The proxy refuses to connect, sends an answer without an end, closes the connection, or
+    // sends nothing. All four errors have the phase `Proxy`. A refusal counts as a network error,
+    // and is no sign of an overloaded server (SOCKS-19).
     for kinds in [&[Proxy][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
         let new = |answer| Pair::with(kinds, ConnectionPurpose::Operations, 1, answer, NOW);
         let mut pair = new(b"not from here\n");

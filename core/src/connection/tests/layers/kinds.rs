@@ -1,4 +1,5 @@
-//! Layers for tests: one that changes bytes, one of a proxy, and the server's side of TLS.
+//! Layers for tests: one that changes bytes, both sides of a conversation with a proxy, and the
+//! server's side of TLS.
 
 use crate::{
     address::Address,
@@ -26,7 +27,7 @@ fn give(from: &mut Vec<u8>, out: &mut Vec<u8>) -> bool {
     is_any
 }
 
-/// Changes each byte, in both directions.
+/// A layer that changes each byte, in both directions.
 #[derive(Debug, Default)]
 pub(crate) struct Xor {
     above: Vec<u8>,
@@ -60,7 +61,7 @@ impl Layer for Xor {
     }
 }
 
-/// A plan of [`Xor`].
+/// Makes a layer [`Xor`] for each connection.
 #[derive(Debug)]
 pub(crate) struct XorPlan;
 
@@ -70,7 +71,8 @@ impl LayerPlan for XorPlan {
     }
 }
 
-/// The client's side of a proxy. Sends the line `TO address`, and waits for the line `OK`.
+/// A layer that is the client's side of a conversation with a proxy. Sends the line `TO address`,
+/// and waits for the line `OK`.
 #[derive(Debug)]
 pub(crate) struct ProxyClient {
     below: Vec<u8>,
@@ -145,7 +147,7 @@ impl Layer for ProxyClient {
     }
 }
 
-/// A plan of [`ProxyClient`], with the address of the proxy.
+/// Makes a layer [`ProxyClient`] for each connection. Holds the address of the proxy.
 #[derive(Debug)]
 pub(crate) struct ProxyPlan(pub(crate) Address);
 
@@ -159,7 +161,8 @@ impl LayerPlan for ProxyPlan {
     }
 }
 
-/// The proxy's side. Waits for a line, keeps it from the layers above, and answers.
+/// A layer that is the proxy's side of the conversation. Takes the line of the client, which does
+/// not reach the layers above, and sends `answer`.
 #[derive(Debug)]
 pub(super) struct ProxyServer {
     answer: &'static [u8],
@@ -217,7 +220,7 @@ impl Layer for ProxyServer {
     }
 }
 
-/// The server's side of TLS.
+/// A layer that is the server's side of TLS.
 #[derive(Debug)]
 pub(super) struct ServerTls(pub(super) ServerConnection);
 

@@ -1,5 +1,5 @@
 //! Layers in different orders: one that changes bytes, one of a proxy, and TLS. The handshake, the
-//! function that reads messages and the drains have no code for any of them.
+//! function that reads messages and the drains of late replies have no code for a particular layer.
 
 mod faults;
 mod kinds;

@@ -30,7 +30,8 @@ fn every_command_is_tried_again_after_overload_as_far_as_the_client_wants_it() {
 
 #[test]
 fn both_labels_together_make_an_error_of_any_kind_retryable() {
-    // Each of the two labels can come without the other (BP-1).
+    // Only an error with both labels is a retryable overload error. Each label can come without the
+    // other (BP-1).
     let labelled = |labels: &[Label]| {
         let error = answered(&rawdoc! { "ok": 0, "code": 2 });
         labels.iter().cloned().fold(error, Error::with_label)

@@ -1,5 +1,5 @@
-//! Random inputs in any order behind a load balancer, with cursors, transactions, several services
-//! and forks. The client leaks nothing.
+//! Tests with random inputs in any order behind a load balancer, with cursors, transactions,
+//! several services and forks. The client leaks nothing.
 
 mod play;
 
@@ -368,7 +368,8 @@ fn answer_oddly(exchange: &mut Exchange, reply: &RawDocument, off: i32, more: &[
     }
 }
 
-/// Returns the reply of a service to a hello.
+/// Returns the reply to a hello: an error, a reply without a valid service, or the reply of a
+/// service, once or twice.
 fn hello_reply(id: i32, hello: u8) -> Vec<u8> {
     let reply = match hello {
         0 => shutting_down(),

@@ -192,7 +192,8 @@ impl Play {
         let pinned: BTreeSet<SocketId> = snapshot.pins.iter().map(|pin| pin.socket).collect();
         let drains = draining(client);
         for socket in self.draining.keys() {
-            // A pinned connection stays in its place after the time limit of its drain.
+            // If the drain of a pinned connection fails, the connection stays pinned and is not
+            // closed.
             assert!(drains.contains(socket) || pinned.contains(socket));
         }
         let asking = snapshot.operations.iter();
