@@ -250,7 +250,7 @@ pub async fn a_reset_at_once_is_told<H: Host>() {
 }
 
 /// If the monitor's connection works and every connection of the pool fails, an operation fails
-/// within [`SOON`](super::SOON). Its error names the server.
+/// within `SOON`. Its error names the server.
 pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
     let refusal = doc! { "ok": 0, "code": 11600, "errmsg": "shutting down" };
     for ending in [None, Some(Step::Reset), Some(Step::Close)] {

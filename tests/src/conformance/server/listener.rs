@@ -30,7 +30,7 @@ pub struct Responder {
 
 impl fmt::Debug for Responder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").finish_non_exhaustive()
+        f.debug_struct("Responder").finish_non_exhaustive()
     }
 }
 
