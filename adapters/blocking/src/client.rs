@@ -10,7 +10,7 @@ use std::{fmt, ops::Deref};
 /// awaited.
 ///
 /// There is no background monitoring: servers are checked on demand. When a check is due, the next
-/// operation first checks the servers, one after the other. Such a scan takes at most
+/// operation first checks the servers, one after the other. This scan takes at most
 /// `connectTimeoutMS` per server. With `serverSelectionTryOnce=false`, server selection takes at
 /// most `serverSelectionTimeoutMS` and one scan.
 ///

@@ -59,8 +59,8 @@ impl<T: DeserializeOwned> Iterator for Cursor<T> {
 
 impl<T> Drop for Cursor<T> {
     fn drop(&mut self) {
-        // Within a call the cursor cannot wait. Its drop starts a task that closes it during that
-        // call.
+        // Within a call this function cannot wait. The drop of the inner cursor then starts a task
+        // that closes the cursor during that call.
         if let Some(cursor) = self.cursor.take()
             && !self.runtime.is_busy_here()
         {

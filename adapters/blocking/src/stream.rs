@@ -62,7 +62,8 @@ impl BlockingStream {
         }
     }
 
-    /// Connects to a Unix domain socket, which does not wait.
+    /// Connects to a Unix domain socket. Does not wait: the connection is established or refused at
+    /// once.
     pub(crate) fn connect_unix(executor: Arc<Executor>, path: &Path) -> io::Result<Self> {
         let fd = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
         fcntl_setfd(&fd, FdFlags::CLOEXEC)?;

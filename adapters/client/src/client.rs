@@ -66,7 +66,7 @@ impl<R: Runtime> Drop for Handle<R> {
             inner.notice_fork(&shared.runtime, now);
             inner.core.close(now);
         });
-        // The tasks of the sockets close them, so the tasks have to run.
+        // Each socket is closed by its task, so the tasks have to run.
         shared.runtime.run_ready();
     }
 }
@@ -131,7 +131,7 @@ impl<R: Runtime> ClientBuilder<R> {
         self
     }
 
-    /// Adds the name of a library that wraps the driver to the client metadata ([HELLO-43]).
+    /// Adds a library that wraps the driver to the client metadata ([HELLO-43]).
     ///
     /// [HELLO-43]: onionskin_core::requirements::handshake#HELLO-43
     pub fn driver_info(mut self, info: DriverInfo) -> Self {
@@ -139,8 +139,8 @@ impl<R: Runtime> ClientBuilder<R> {
         self
     }
 
-    /// Creates the client and starts it. Does not wait for a server: an operation returns the error
-    /// if no server can be reached ([SDAM-33]).
+    /// Creates the client and starts it. Does not wait for a server: if no server can be reached,
+    /// operations return the error ([SDAM-33]).
     ///
     /// Fails for invalid options, if a certificate file cannot be read, and if the system gives no
     /// random numbers. Fails with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there
@@ -261,19 +261,21 @@ impl<R: Runtime> Client<R> {
         Self::builder(R::default(), options).build()
     }
 
-    /// Appends the name of a library that wraps the driver to the client metadata, after those that
-    /// were added before ([HELLO-47]).
+    /// Appends a library that wraps the driver to the client metadata, after those that were added
+    /// before ([HELLO-47]).
     ///
     /// The change applies to connections that are created later. Nothing is sent on open
     /// connections, and no connection is opened or closed ([HELLO-48]). An info with the same name,
-    /// version and platform as an earlier one is not appended again ([HELLO-49]). The metadata is
-    /// limited to 512 bytes: fields that do not fit are omitted or cut ([HELLO-34]).
+    /// version and platform as an earlier one is not appended again ([HELLO-49]). Nothing is
+    /// appended if there are [`MAX_DRIVER_INFOS`] libraries already. The metadata is limited to 512
+    /// bytes: fields that do not fit are omitted or cut ([HELLO-34]).
     ///
     /// Fails if the name is empty, or if a text contains the separator `|` ([HELLO-45]).
     ///
     /// [HELLO-47]: onionskin_core::requirements::handshake#HELLO-47
     /// [HELLO-48]: onionskin_core::requirements::handshake#HELLO-48
     /// [HELLO-49]: onionskin_core::requirements::handshake#HELLO-49
+    /// [`MAX_DRIVER_INFOS`]: onionskin_core::hello::MAX_DRIVER_INFOS
     /// [HELLO-34]: onionskin_core::requirements::handshake#HELLO-34
     /// [HELLO-45]: onionskin_core::requirements::handshake#HELLO-45
     #[expect(

@@ -27,9 +27,10 @@ use std::{
 ///
 /// An event can reach a listener after the call that caused the event returned.
 /// [`Client::flush_events`](crate::Client::flush_events) and
-/// [`Client::shutdown`](crate::Client::shutdown) wait for the delivery. If listeners are too slow,
-/// at most [`MAX_QUEUED_EVENTS`] events with at most [`MAX_QUEUED_EVENT_BYTES`] wait for them.
-/// Further events are dropped, and [`EventKind::Dropped`] is delivered in their place.
+/// [`Client::shutdown`](crate::Client::shutdown) wait for the delivery, for two seconds at most. If
+/// listeners are too slow, at most [`MAX_QUEUED_EVENTS`] events with at most
+/// [`MAX_QUEUED_EVENT_BYTES`] wait for them. Further events are dropped, and [`EventKind::Dropped`]
+/// is delivered in their place.
 ///
 /// Key derivation for authentication uses the same threads. If listeners occupy all of them, new
 /// connections wait. A runtime without other threads (`onionskin-blocking`) calls the listener in

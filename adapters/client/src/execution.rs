@@ -202,8 +202,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
     /// Ends the exchange: the program reads the reply, and the exchange is checked in. Returns
     /// `None` if the operation continues and has to be polled again.
     fn finish(&mut self, outcome: Outcome) -> Option<Result<P::Output, Error>> {
-        // The exchange stays in `state` while code of the caller runs, in listeners and decoders.
-        // So a panic there still checks it in.
+        // The exchange stays in `state` while code of the caller runs, such as a decoder. So the
+        // exchange is checked in also after a panic in that code.
         let State::Exchanging(active) = &mut self.state else {
             return None;
         };

@@ -133,8 +133,8 @@ impl<R: Runtime> Shared<R> {
         let mut guard = self.lock();
         #[cfg(feature = "__lock-times")]
         let watch = crate::lock_times::Watch::start();
-        // Read under the lock, because the time must not decrease from one input of the core to the
-        // next.
+        // The time is read under the lock, because the time must not decrease from one input of the
+        // core to the next.
         let now = self.now();
         let result = input(&mut guard, now);
         let deferred = guard.collect_orders();
@@ -322,9 +322,9 @@ impl<S> Inner<S> {
 
     /// Takes the stream of an exchange that ends.
     fn take_back(&mut self, stream: S, signal: &Signal, exchange: &Exchange) {
-        // Drops an interruption that came too late for this exchange, because it must not affect
-        // the next exchange. The core interrupts exchanges only, so a later interruption is meant
-        // for a later exchange.
+        // An interruption that came too late for this exchange is dropped, because it must not
+        // affect the next exchange. The core interrupts exchanges only, so a later interruption is
+        // meant for a later exchange.
         drop(signal.take());
         self.park(exchange.socket(), stream);
     }

@@ -224,8 +224,8 @@ struct Pump<'a, R: Runtime> {
 impl<R: Runtime> Pump<'_, R> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut reads = 0;
-        // On the stack, because a monitor's socket waits most of the time, and each server has two
-        // such sockets.
+        // The buffer is on the stack, because a monitor's socket waits most of the time, and each
+        // server has two such sockets.
         let mut buffer = [0; READ_BYTES];
         loop {
             if collect(self.signal, &mut self.commands, context) {
@@ -296,8 +296,8 @@ impl<R: Runtime> Pump<'_, R> {
             let socket_use = inner.core.handle_received(now, *id, bytes);
             match (socket_use, stream.take()) {
                 (SocketUse::Open, kept) => *stream = kept,
-                // Parked under the same lock in which the connection became ready, so that the next
-                // exchange finds it.
+                // The stream is parked before the lock is released under which the connection
+                // became ready, so that the next exchange finds the stream.
                 (SocketUse::Parked, Some(ready)) => inner.park(*id, ready),
                 (SocketUse::Parked, None) => inner.forget(*id),
                 // The stream is closed outside of the lock, after the last bytes were written.

@@ -24,8 +24,8 @@ pub(crate) fn run<R: Runtime>(shared: Arc<Shared<R>>) -> impl Future<Output = ()
         is_over: false,
     };
     async move {
-        // Moved as a whole, so that it is dropped with this future, also if the future was never
-        // polled.
+        // `watch` is moved as a whole, so that it is dropped with this future, also if the future
+        // was never polled.
         let mut watch = watch;
         let mut sleep: Option<(Instant, Pin<Box<R::Sleep>>)> = None;
         poll_fn(|context| poll(&watch.shared, &mut sleep, context)).await;

@@ -8,7 +8,8 @@ use crate::{error::Error, wire::FrameDecoder};
 const INPUT_BYTES: usize = 16 * 1024 + 512;
 
 /// The smallest and the largest buffer for one read from a layer below the highest one, in bytes.
-/// Most layers give about as many bytes as they take.
+/// Between these limits, the buffer is as large as the bytes that the layer was given, because most
+/// layers give about as many as they take.
 const PASSED_BYTES: (usize, usize) = (64, 16 * 1024);
 
 /// The capacity in bytes to which the message buffer is reduced after use.

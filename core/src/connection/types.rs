@@ -119,7 +119,8 @@ pub fn closed_by_peer() -> Error {
 
 /// Adds a hint to the error of a connection that was lost during its handshake. The hint states
 /// when the connection was lost and a likely cause. A server that requires TLS, or does not support
-/// it, closes the connection without a reason. Errors of other kinds are returned unchanged.
+/// it, closes the connection without a reason. Errors other than that of a closed or reset
+/// connection are returned unchanged.
 pub(super) fn lost_early(error: Error, hint: &str) -> Error {
     match error.kind() {
         ErrorKind::Network {

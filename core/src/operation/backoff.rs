@@ -17,8 +17,8 @@ const MAX_BACKOFF: Duration = Duration::from_secs(10);
 /// The number of attempts that an operation with a time limit makes before its first pause.
 const UNPAUSED_ATTEMPTS: u32 = 2;
 
-/// The longest pause before the third attempt of an operation with a time limit. The pause doubles
-/// with each further attempt, up to [`LONGEST_PAUSE`]. The second attempt begins at once.
+/// The longest pause before the third attempt of an operation with a time limit. This maximum
+/// doubles with each further attempt, up to [`LONGEST_PAUSE`]. The second attempt begins at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 /// The longest pause of an operation without overload errors. It equals the interval at which

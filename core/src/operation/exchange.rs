@@ -25,8 +25,8 @@ pub(crate) struct Context {
     /// The newest cluster time that the client knows, to send as `$clusterTime`; `None` if the
     /// client knows none, and for a standalone server.
     pub(crate) cluster_time: Option<Arc<ClusterTime>>,
-    /// The type of the topology, which decides about `$readPreference` together with the server's
-    /// type.
+    /// The type of the topology. Together with the type of the server, it decides which
+    /// `$readPreference` is sent.
     pub(crate) topology_type: TopologyType,
     /// The `requestID` of the message.
     pub(crate) request_id: i32,

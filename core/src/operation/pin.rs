@@ -11,8 +11,9 @@ use crate::{
 
 /// The right of a cursor or a transaction to use one connection.
 ///
-/// [`Exchange::pin`] makes a pin. [`Client::release`](crate::client::Client::release) releases it,
-/// or the last command that uses it ([`Command::set_last_use`](super::Command::set_last_use)). If a
+/// [`Exchange::pin`] makes a pin. [`Client::release`](crate::client::Client::release) and
+/// [`Client::release_cursor`](crate::client::Client::release_cursor) release a pin, and so does the
+/// last command that uses the pin ([`Command::set_last_use`](super::Command::set_last_use)). If a
 /// pin is dropped instead, its connection stays checked out until the client closes.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the connection is kept until the pin is released"]

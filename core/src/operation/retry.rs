@@ -82,8 +82,8 @@ pub(crate) struct RetryPolicy {
     /// `maxAdaptiveRetries`: the largest number of retries of an operation that had an overload
     /// error, counted over all of its attempts (BP-4, BP-8).
     pub(crate) max_adaptive: u32,
-    /// `enableOverloadRetargeting`: whether a retry after an overload error avoids the server
-    /// (BP-9).
+    /// `enableOverloadRetargeting`: whether a retry after an overload error avoids the server of
+    /// the failed attempt (BP-9). On a sharded cluster a retry always avoids that server.
     pub(crate) overload_retargeting: bool,
 }
 

@@ -100,8 +100,8 @@ pub struct Credential {
     /// The mechanism. `None` means SCRAM-SHA-256 if the server supports it for the user, else
     /// SCRAM-SHA-1.
     pub mechanism: Option<Mechanism>,
-    /// The mechanism properties (`authMechanismProperties`). Keys keep their letter case, but are
-    /// compared without it.
+    /// The mechanism properties (`authMechanismProperties`). Keys keep their letter case, but
+    /// comparisons ignore it.
     pub properties: BTreeMap<String, Secret>,
 }
 

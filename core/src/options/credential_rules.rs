@@ -6,8 +6,8 @@ use crate::error::{Error, ErrorKind};
 /// The source for mechanisms whose users are managed outside of MongoDB.
 const EXTERNAL: &str = "$external";
 
-/// Mechanism properties that a connection string cannot set: their values are code, or a decision
-/// that only the application may make (AUTH-106, AUTH-108).
+/// Mechanism properties that a connection string cannot set. `ALLOWED_HOSTS` is a decision of the
+/// application (AUTH-108). The values of the others are code (AUTH-106).
 pub(crate) const CODE_ONLY_PROPERTIES: [&str; 4] = [
     "OIDC_CALLBACK",
     "OIDC_HUMAN_CALLBACK",
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn each_mechanism_takes_its_own_fields_and_no_others() {
-        // The fields that each mechanism requires and refuses (AUTH-44 to AUTH-50).
+        // Each mechanism requires some fields and refuses others (AUTH-44 to AUTH-50).
         for (mechanism, fields, allowed) in [
             (None, ("u", "p", "admin"), true),
             (None, ("u", "", "admin"), false),

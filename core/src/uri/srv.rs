@@ -255,7 +255,8 @@ mod tests {
 
     #[test]
     fn a_host_outside_the_domain_is_refused() {
-        // The hosts of prose tests 2 to 4 of the specification of initial DNS seedlist discovery.
+        // The list contains the hosts of prose tests 2 to 4 of the specification of initial DNS
+        // seedlist discovery.
         for (srv_host, host, below) in [
             ("localhost", "a.localhost", true),
             ("localhost", "localhost.mongodb", false),

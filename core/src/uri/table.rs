@@ -51,7 +51,7 @@ pub(super) enum Repeat {
 pub(super) struct OptionSpec {
     /// The name, in the letter case of the documentation.
     pub(super) name: &'static str,
-    /// The kind of its value, and its setter.
+    /// The kind of the option's value, and its setter.
     pub(super) kind: Kind,
     /// The treatment of several occurrences.
     pub(super) repeat: Repeat,

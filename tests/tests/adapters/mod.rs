@@ -1,11 +1,11 @@
-//! The adapters, for tests that run on each of them.
+//! The three adapters of the async client, for tests that run on each of them.
 
 use onionskin::Runtime;
 use onionskin_async_std::AsyncStdRuntime;
 use onionskin_smol::SmolRuntime;
 use onionskin_tokio::TokioRuntime;
 
-/// An adapter: its runtime, and how futures run on it.
+/// An adapter: its `Runtime`, and a function that runs futures on it.
 pub(crate) trait Adapter {
     /// The runtime of the adapter's clients.
     type R: Runtime + Default;

@@ -1,5 +1,5 @@
-//! Retries after overload errors: the prose tests of client backpressure, and those of retryable
-//! reads and retryable writes about overload.
+//! Retries after overload errors: the prose tests of client backpressure, those of retryable reads
+//! and retryable writes about overload, and a test of the time limit.
 
 use crate::{
     event_log::command_name,
@@ -15,10 +15,10 @@ use onionskin_core::{
 };
 use std::{future::Future, time::Duration};
 
-/// The number of operations whose durations show the jitter.
+/// The number of operations that a test measures, because the jitter makes single durations random.
 const SAMPLES: i32 = 40;
 
-/// The time for computing and for the network, in addition to the backoffs.
+/// The most time that the attempts of an operation take, without its backoffs.
 const SLACK: Duration = Duration::from_millis(20);
 
 const MS: Duration = Duration::from_millis(1);
@@ -55,8 +55,9 @@ async fn durations(scene: &Scene, watched: &Watched) -> Vec<Duration> {
     durations
 }
 
-/// Asserts that the durations are spread between nearly zero and nearly `longest`, and are half of
-/// that on average.
+/// Asserts that the shortest duration is less than a third of `longest`, that the longest one is
+/// between two thirds of `longest` and `longest` plus [`SLACK`], and that the average is between
+/// one third and two thirds of `longest`.
 fn assert_jitter(durations: &[Duration], longest: Duration) {
     let (least, most) = (durations.iter().min(), durations.iter().max());
     let (least, most) = (*least.expect("some"), *most.expect("some"));
@@ -69,8 +70,8 @@ fn assert_jitter(durations: &[Duration], longest: Duration) {
     assert!(mean > longest / 3 && mean < longest * 2 / 3, "{mean:?}");
 }
 
-/// Two backoffs take up to 0.6 s together, by the jitter (BP-P1, "Operation Retry Uses Exponential
-/// Backoff").
+/// An insert has two backoffs, which take up to 0.2 s and 0.4 s, depending on the jitter (BP-P1,
+/// "Operation Retry Uses Exponential Backoff").
 #[test]
 fn retries_after_overload_come_after_exponential_backoffs() {
     play([replica_set_of(1)], |scene| async move {
@@ -85,8 +86,9 @@ fn retries_after_overload_come_after_exponential_backoffs() {
     });
 }
 
-/// A server sets half of the default base, so the backoffs take half of the time (BP-P5, "Overload
-/// Errors are Retried with baseBackoffMS from server").
+/// The server sets half of the default base, so the backoffs take half of the time. When the server
+/// sets no base any more, the default holds again (BP-P5, "Overload Errors are Retried with
+/// baseBackoffMS from server").
 #[test]
 fn a_server_chooses_the_base_of_the_backoff() {
     play([replica_set_of(1)], |scene| async move {
@@ -138,8 +140,8 @@ fn asked(watched: &Watched) -> Vec<String> {
 }
 
 /// With `enableOverloadRetargeting` a read is retried on another server after an overload error
-/// (RR-P3.1). After another error (RR-P3.2) or without the option (RR-P3.3) it is retried on the
-/// same server.
+/// (RR-P3.1). After another error (RR-P3.2) or without the option (RR-P3.3) the read is retried on
+/// the same server.
 #[test]
 fn reads_leave_an_overloaded_primary_where_the_client_wants_it() {
     play([replica_set()], |scene| async move {
@@ -179,8 +181,9 @@ fn failed(command: &'static str) -> impl Fn(&Event) -> bool {
     move |event| command_name(event).is_some_and(|name| name == format!("{command} failed"))
 }
 
-/// Lets the first attempt of a command fail with `first` and all others with `then`. The server
-/// chooses a long backoff, so that the second fail point is set before the second attempt.
+/// Runs an operation whose first attempt fails with `first` and whose further attempts fail with
+/// `then`. Returns the error of the operation. The server sets a long backoff, so that the second
+/// fail point is set before the second attempt.
 async fn fail_in_turn<T: Send + 'static>(
     scene: &Scene,
     watched: &Watched,
@@ -196,7 +199,8 @@ async fn fail_in_turn<T: Send + 'static>(
     scene.tell(0, base).await;
     scene.fail(0, doc! { "times": 1 }, first).await;
     let task = scene.spawn(operation);
-    // The operation before this one may have left the server unknown until its next heartbeat.
+    // If an earlier operation got a state change error, the server can be unknown until its next
+    // check.
     let until = Duration::from_secs(60);
     let has_failed = || watched.events.count(failed(command)) > 0;
     scene.until_within(until, "a failure", has_failed).await;
@@ -252,8 +256,8 @@ fn overload_sets_the_number_of_retries_after_other_errors() {
     });
 }
 
-/// The backoff comes once, after the overload error (RR-P5, RW-P6.5). The error code is no state
-/// change error, so that the retry does not wait for the server.
+/// The backoff comes once, after the overload error (RR-P5, RW-P6.5). Code 6 is no state change
+/// error, so the server stays known and the second retry begins at once.
 #[test]
 fn only_the_attempt_after_overload_waits() {
     play([replica_set_of(1)], |scene| async move {
@@ -274,7 +278,7 @@ fn only_the_attempt_after_overload_waits() {
 }
 
 /// The raised error is the last one that does not have the label `NoWritesPerformed` (RW-P6.1,
-/// RW-P6.3). If all errors have it, the first one is raised (RW-P6.2).
+/// RW-P6.3). If all errors have this label, the first one is raised (RW-P6.2).
 #[test]
 fn the_error_of_a_write_is_the_latest_that_may_have_written() {
     play([replica_set_of(1)], |scene| async move {
@@ -306,8 +310,8 @@ fn the_error_of_a_write_is_the_latest_that_may_have_written() {
     });
 }
 
-/// An operation fails at once if its time limit ends before the backoff (BP-12). The time limit
-/// bounds the whole operation in any case.
+/// An operation fails at once, without a backoff, if its time limit would end during the backoff
+/// (BP-12). No operation takes longer than its time limit.
 #[test]
 fn a_time_limit_is_not_slept_away() {
     play([replica_set_of(1)], |scene| async move {

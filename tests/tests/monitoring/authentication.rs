@@ -1,5 +1,5 @@
 //! Failing authentication: the official test files `unified/auth-*` and
-//! `unified/pool-clear-checkout-error`.
+//! `unified/pool-clear-checkout-error`, and retries after such errors.
 
 use crate::{
     event_log::{command_name, connection_closed, pool_cleared, pool_name, unknown},
@@ -8,8 +8,9 @@ use crate::{
 use bson::{Document, doc};
 use onionskin_core::error::{Error, ErrorKind};
 
-/// Lets one authentication of a client with this application name fail. The server becomes unknown
-/// and its pool is cleared, once, and the next operation succeeds (SDAM-103).
+/// Lets the first authentication of a client with this application name fail, by a fail point with
+/// this effect. Asserts that the insert gets the expected error, that the server becomes unknown
+/// and its pool is cleared exactly once (SDAM-103), and that the next insert succeeds.
 fn a_failed_login_resets_server_and_pool(
     app: &str,
     effect: &Document,
@@ -42,7 +43,7 @@ fn login_code(error: &Error) -> Option<i32> {
     }
 }
 
-/// Official test file `auth-error`.
+/// Official test file `auth-error`: authentication fails with code 18, `AuthenticationFailed`.
 #[test]
 fn a_refused_login_resets_server_and_pool() {
     let effect = doc! { "errorCode": 18 };
@@ -51,7 +52,7 @@ fn a_refused_login_resets_server_and_pool() {
     });
 }
 
-/// Official test file `auth-misc-command-error`.
+/// Official test file `auth-misc-command-error`: authentication fails with code 1, `InternalError`.
 #[test]
 fn any_error_of_a_login_resets_server_and_pool() {
     let effect = doc! { "errorCode": 1 };
@@ -60,14 +61,15 @@ fn any_error_of_a_login_resets_server_and_pool() {
     });
 }
 
-/// Official test file `auth-network-error`.
+/// Official test file `auth-network-error`: the connection breaks during authentication.
 #[test]
 fn a_connection_that_breaks_in_a_login_resets_server_and_pool() {
     let effect = doc! { "closeConnection": true };
     a_failed_login_resets_server_and_pool("authNetworkErrorTest", &effect, "", Error::is_network);
 }
 
-/// Official test file `auth-network-timeout-error`.
+/// Official test file `auth-network-timeout-error`: authentication takes longer than
+/// `socketTimeoutMS`.
 #[test]
 fn a_login_that_takes_too_long_resets_server_and_pool() {
     let effect = doc! { "blockConnection": true, "blockTimeMS": 500 };
@@ -76,7 +78,8 @@ fn a_login_that_takes_too_long_resets_server_and_pool() {
     a_failed_login_resets_server_and_pool(app, &effect, options, Error::is_timeout);
 }
 
-/// Official test file `auth-shutdown-error`.
+/// Official test file `auth-shutdown-error`: authentication fails with code 91,
+/// `ShutdownInProgress`.
 #[test]
 fn a_server_that_shuts_down_in_a_login_is_reset() {
     let effect = doc! { "errorCode": 91 };
@@ -112,8 +115,8 @@ fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
 }
 
 /// A read is retried after a shutdown error in authentication, as after other retryable errors of a
-/// connection (RR-2). A write is retried only with a label from the server, and servers do not
-/// label errors of authentication (RW-15).
+/// connection (RR-2). After an error reply, a write is retried only if the server labelled the
+/// error (RW-15), and servers do not label errors of authentication.
 #[test]
 fn a_read_whose_login_meets_a_shutdown_is_tried_again() {
     let deployments = [replica_set_of(1), sharded_alone()];

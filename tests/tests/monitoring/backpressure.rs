@@ -12,8 +12,9 @@ use onionskin_core::{description::ServerType, error::Label};
 
 const POLLED: &str = "retryWrites=false&heartbeatFrequencyMS=1000000&serverMonitoringMode=poll";
 
-/// Lets hellos of new connections fail. The errors get the overload labels (SDAM-105), and the
-/// server keeps its description and its pool (SDAM-104).
+/// Lets the hellos of new connections fail, by a fail point with this effect. Asserts that the
+/// error has the overload labels (SDAM-105), that the server description does not change, and that
+/// no pool is cleared (SDAM-104).
 async fn hellos_that_fail_are_overload(
     scene: Scene,
     server: ServerType,
@@ -50,7 +51,8 @@ async fn hellos_that_fail_are_overload(
     watched.end().await;
 }
 
-/// Official test file `backpressure-network-error-fail-single`.
+/// Official test file `backpressure-network-error-fail-single`: new connections to a standalone
+/// break during their hello.
 #[test]
 fn a_standalone_that_breaks_new_connections_is_overloaded() {
     play([standalone()], |scene| {
@@ -62,7 +64,8 @@ fn a_standalone_that_breaks_new_connections_is_overloaded() {
     });
 }
 
-/// Official test file `backpressure-network-error-fail-replicaset`.
+/// Official test file `backpressure-network-error-fail-replicaset`: new connections to a primary
+/// break during their hello.
 #[test]
 fn a_primary_that_breaks_new_connections_is_overloaded() {
     play([replica_set()], |scene| {
@@ -74,7 +77,8 @@ fn a_primary_that_breaks_new_connections_is_overloaded() {
     });
 }
 
-/// Official test file `backpressure-network-timeout-fail-single`.
+/// Official test file `backpressure-network-timeout-fail-single`: the hellos of new connections to
+/// a standalone time out.
 #[test]
 fn a_standalone_that_is_slow_with_new_connections_is_overloaded() {
     play([standalone()], |scene| {
@@ -87,7 +91,8 @@ fn a_standalone_that_is_slow_with_new_connections_is_overloaded() {
     });
 }
 
-/// Official test file `backpressure-network-timeout-fail-replicaset`.
+/// Official test file `backpressure-network-timeout-fail-replicaset`: the hellos of new connections
+/// to a primary time out.
 #[test]
 fn a_primary_that_is_slow_with_new_connections_is_overloaded() {
     play([replica_set()], |scene| {
@@ -102,8 +107,9 @@ fn a_primary_that_is_slow_with_new_connections_is_overloaded() {
 
 /// Official test file
 /// `backpressure-server-description-unchanged-on-min-pool-size-population-error`. The monitor's
-/// hello is answered and those of the pool are not. Discovery handles the errors of population
-/// (CMAP-70), but those with overload labels change nothing (CMAP-44).
+/// hello gets a reply, and those of the pool's connections do not. The topology gets the errors of
+/// connections that are made to reach `minPoolSize` (CMAP-70), but errors with overload labels
+/// change nothing (CMAP-44).
 #[test]
 fn connections_made_in_the_background_change_no_description() {
     play([standalone()], |scene| async move {
@@ -130,8 +136,8 @@ fn connections_made_in_the_background_change_no_description() {
     });
 }
 
-/// A server that accepts 20 new connections per second gets 100 at once (SDAM prose 10, "Connection
-/// Pool Backpressure"). Some check outs fail, and the pool is not cleared.
+/// A client opens up to 100 connections at once to a server that accepts 20 per second (SDAM
+/// prose 10, "Connection Pool Backpressure"). At least 10 check outs fail, and no pool is cleared.
 #[test]
 fn a_limit_of_new_connections_clears_no_pool() {
     const PREFIX: &str = "ingressConnectionEstablishmentRateLimiter";

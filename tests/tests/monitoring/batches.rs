@@ -1,5 +1,6 @@
-//! `insert_many` with servers that have small limits: how it is split into batches (MSG-4, MSG-8,
-//! MSG-32), and its result if a batch fails (RW-19, RW-29).
+//! `insert_many` with servers that have small limits: the split into batches (MSG-4, MSG-8,
+//! MSG-32), the transaction number of each batch (RW-19), and inserts that fail (RW-29), are
+//! dropped or are unacknowledged.
 
 use crate::{
     event_log::EventLog,
@@ -89,8 +90,8 @@ fn inserted(error: &Error) -> Vec<usize> {
     partial.inserted_ids.keys().copied().collect()
 }
 
-/// A command has at most `maxWriteBatchSize` documents, by the hello reply of the connection
-/// (MSG-32).
+/// A command has at most as many documents as the `maxWriteBatchSize` in the hello reply of the
+/// connection (MSG-32).
 #[test]
 fn a_list_is_split_by_the_number_of_documents() {
     play([limited(standalone()), limited(replica_set())], |scene| {
@@ -105,7 +106,8 @@ fn a_list_is_split_by_the_number_of_documents() {
             let ids: Vec<_> = sent.iter().map(|sent| &sent.ids[..]).collect();
             assert_eq!(ids, [&[0, 1, 2][..], &[3, 4, 5], &[6, 7]]);
             assert!(sent.iter().all(|s| s.operation == sent[0].operation));
-            // Each batch has its own transaction number (RW-19).
+            // On a replica set each batch has its own transaction number (RW-19). Commands to a
+            // standalone have none.
             let mut numbers: Vec<_> = sent.iter().map(|sent| sent.number).collect();
             numbers.dedup();
             let expected = if sent[0].number.is_some() { 3 } else { 1 };
@@ -116,8 +118,8 @@ fn a_list_is_split_by_the_number_of_documents() {
     });
 }
 
-/// The size of a message includes its header and its body (MSG-4). The server closes the connection
-/// of a message that is too long.
+/// No message is larger than `maxMessageSizeBytes`, header and body included (MSG-4). The server
+/// closes a connection on which a larger message arrives.
 #[test]
 fn a_list_is_split_by_the_size_of_the_message() {
     let mut options = standalone();
@@ -136,7 +138,8 @@ fn a_list_is_split_by_the_size_of_the_message() {
             let count = watched.things().count_documents(doc! {}).await;
             assert_eq!(count, Ok(40));
         }
-        // A message with one document more would be too long.
+        // The last message but one is nearly full: with one more document, its documents would take
+        // more than 1,700 of the 2,000 bytes. Header and body take the rest.
         let sent = sent(&watched.events);
         let last = sent.len() - 1;
         let size = doc! { "_id": 0, "t": "x".repeat(59) }
@@ -177,8 +180,7 @@ fn a_document_over_the_limit_ends_the_insert_where_it_stands() {
         let error = watched.things().insert_many([large]).await;
         assert!(inserted(&error.expect_err("too large")).is_empty());
         assert_eq!(sent(&watched.events).len(), 2);
-        // The limit applies to documents. An update statement contains a document and may be
-        // larger.
+        // The limit applies to documents. An update statement contains documents and can be larger.
         let text = "x".repeat(970);
         let update = doc! { "$set": { "t": text } };
         let result = watched.things().update_one(doc! { "_id": 1 }, update).await;
@@ -233,8 +235,8 @@ fn an_unordered_insert_tries_every_batch_and_tells_all_that_failed() {
     );
 }
 
-/// Starts an insert of nine documents as a task. Returns when its second batch is at the server,
-/// which blocks the batch for half a second.
+/// Starts an insert of nine documents as a task. Returns when its second batch is at the server. A
+/// fail point blocks each batch except the first for half a second.
 async fn hold_second_batch(
     scene: &Scene,
     watched: &Watched,
@@ -316,8 +318,9 @@ fn a_batch_that_was_applied_is_not_applied_again_by_its_retry() {
     });
 }
 
-/// A network error without a successful retry ends the insert, ordered or not. The error contains
-/// the partial result (RW-29).
+/// A network error that is not followed by a successful retry ends the insert, even an unordered
+/// one. The error contains the partial result (RW-29). Here the server is a standalone, which does
+/// not support retryable writes.
 #[test]
 fn an_error_of_the_network_ends_the_insert_and_tells_what_was_inserted() {
     play([limited(standalone())], |scene| async move {
@@ -409,8 +412,8 @@ fn an_unacknowledged_insert_sends_all_batches() {
     });
 }
 
-/// A write concern error does not stop the next batch. The result contains the errors of all
-/// batches.
+/// A write concern error does not stop the next batch. The error of the insert contains the write
+/// concern errors of all batches.
 #[test]
 fn the_write_concerns_of_all_batches_are_kept() {
     play([limited(replica_set())], |scene| async move {

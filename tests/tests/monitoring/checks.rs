@@ -1,5 +1,5 @@
-//! Checks that fail, time out, or change between streaming and polling: the official test files
-//! `unified/hello-*`, `connectTimeoutMS`, `interruptInUse-pool-clear`, `minPoolSize-error`,
+//! Checks that fail or time out, and the choice between streaming and polling: the official test
+//! files `unified/hello-*`, `connectTimeoutMS`, `interruptInUse-pool-clear`, `minPoolSize-error`,
 //! `pool-clear-min-pool-size-error` and `serverMonitoringMode`.
 
 use crate::{
@@ -20,7 +20,8 @@ fn hellos(app: &str, effect: Document) -> Document {
     data
 }
 
-/// Lets the first hellos of a client fail. After that the client finds the server.
+/// Lets the first `times` hellos of a client fail. Asserts that the client finds the server
+/// afterwards.
 async fn first_hellos_fail(scene: Scene, app: &str, times: i32, effect: Document) {
     scene
         .fail(0, doc! { "times": times }, hellos(app, effect))
@@ -38,8 +39,8 @@ async fn first_hellos_fail(scene: Scene, app: &str, times: i32, effect: Document
     watched.end().await;
 }
 
-/// Lets later hellos of a client fail. The server becomes unknown and its pool is cleared (MON-62),
-/// and both recover.
+/// Lets `times` hellos of a client fail that already knows the server. Asserts that the server
+/// becomes unknown and its pool is cleared (MON-62), and that operations succeed again afterwards.
 async fn later_hellos_fail(scene: Scene, app: &str, connect: u32, times: i32, effect: Document) {
     let options = "retryWrites=false&heartbeatFrequencyMS=500";
     let watched = scene.client(&format!(
@@ -58,7 +59,8 @@ async fn later_hellos_fail(scene: Scene, app: &str, connect: u32, times: i32, ef
     watched.end().await;
 }
 
-/// Official test file `hello-command-error`, "Command error on Monitor handshake".
+/// Official test file `hello-command-error`, "Command error on Monitor handshake": the first four
+/// hellos get an error reply.
 #[test]
 fn a_first_hello_that_is_refused_is_tried_again() {
     play(any_topology(), |scene| {
@@ -67,8 +69,9 @@ fn a_first_hello_that_is_refused_is_tried_again() {
     });
 }
 
-/// Official test file `hello-command-error`, "Command error on Monitor check". Two errors, one of
-/// the streaming check and one of the round trip time measurement, reset the server once.
+/// Official test file `hello-command-error`, "Command error on Monitor check". The fail point gives
+/// two errors: one to the streaming check and one to the measurement of the round trip time. The
+/// server becomes unknown and its pool is cleared only once.
 #[test]
 fn a_check_that_is_refused_resets_server_and_pool_once() {
     play(any_topology(), |scene| async move {
@@ -94,7 +97,8 @@ fn a_check_that_is_refused_resets_server_and_pool_once() {
     });
 }
 
-/// Official test file `hello-network-error`, "Network error on Monitor handshake".
+/// Official test file `hello-network-error`, "Network error on Monitor handshake": the connections
+/// of the first two hellos break.
 #[test]
 fn a_first_hello_whose_connection_breaks_is_tried_again() {
     play(any_topology(), |scene| {
@@ -103,7 +107,8 @@ fn a_first_hello_whose_connection_breaks_is_tried_again() {
     });
 }
 
-/// Official test file `hello-network-error`, "Network error on Monitor check".
+/// Official test file `hello-network-error`, "Network error on Monitor check": the connections of
+/// four hellos break after the server was found.
 #[test]
 fn a_check_whose_connection_breaks_resets_server_and_pool() {
     play(any_topology(), |scene| {
@@ -112,7 +117,8 @@ fn a_check_whose_connection_breaks_resets_server_and_pool() {
     });
 }
 
-/// Official test file `hello-timeout`, "Network timeout on Monitor handshake".
+/// Official test file `hello-timeout`, "Network timeout on Monitor handshake": the replies to the
+/// first two hellos take longer than `connectTimeoutMS`.
 #[test]
 fn a_first_hello_that_takes_too_long_is_tried_again() {
     play(any_topology(), |scene| {
@@ -121,7 +127,8 @@ fn a_first_hello_that_takes_too_long_is_tried_again() {
     });
 }
 
-/// Official test file `hello-timeout`, "Network timeout on Monitor check".
+/// Official test file `hello-timeout`, "Network timeout on Monitor check": the replies to four
+/// hellos take longer than `connectTimeoutMS` after the server was found.
 #[test]
 fn a_check_that_takes_too_long_resets_server_and_pool() {
     play(any_topology(), |scene| {
@@ -130,8 +137,8 @@ fn a_check_that_takes_too_long_resets_server_and_pool() {
     });
 }
 
-/// Official test file `hello-timeout`, "Driver extends timeout while streaming": the limit of an
-/// awaitable hello is longer by `heartbeatFrequencyMS` (MON-44).
+/// Official test file `hello-timeout`, "Driver extends timeout while streaming": the time limit of
+/// an awaitable hello is `connectTimeoutMS` plus `heartbeatFrequencyMS` (MON-44).
 #[test]
 fn a_hello_that_waits_for_a_change_may_take_the_time_between_checks_longer() {
     play(any_topology(), |scene| async move {
@@ -169,8 +176,8 @@ fn without_a_limit_a_slow_hello_is_waited_for() {
     });
 }
 
-/// Runs an operation while the checks of its server time out. Without retries the operation must
-/// fail.
+/// Runs the operation `command` while the checks of its server time out. Asserts that the operation
+/// fails if `options` switch retries off, and succeeds otherwise.
 async fn interrupted(scene: &Scene, app: &str, options: &str, command: &str) -> Watched {
     let fixed = "connectTimeoutMS=500&heartbeatFrequencyMS=500&minPoolSize=0";
     let watched = scene.client(&format!("{fixed}&appname={app}&{options}"));
@@ -229,8 +236,9 @@ fn assert_pool(watched: &Watched, expected: &[&str]) {
 }
 
 /// Official test file `interruptInUse-pool-clear`, "Connection pool clear uses
-/// interruptInUseConnections=true after monitor timeout". The clear interrupts connections (MON-63)
-/// at once (CMAP-95), and its event says so (CMAP-115).
+/// interruptInUseConnections=true after monitor timeout". The clear interrupts the connections in
+/// use (MON-63) at once (CMAP-95), and its event has `interruptInUseConnections` set to true
+/// (CMAP-115).
 #[test]
 fn a_check_that_times_out_interrupts_operations() {
     play([replica_set(), sharded_alone()], |scene| async move {
@@ -261,7 +269,8 @@ fn a_read_that_was_interrupted_is_tried_again() {
     });
 }
 
-/// Official test file `interruptInUse-pool-clear`, "... is retryable for write".
+/// Official test file `interruptInUse-pool-clear`, "Error returned from connection pool clear with
+/// interruptInUseConnections=true is retryable for write".
 #[test]
 fn a_write_that_was_interrupted_is_tried_again() {
     play([replica_set(), sharded_alone()], |scene| async move {
@@ -291,8 +300,8 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
         let app = "SDAMminPoolSizeError";
         let effect = doc! { "errorCode": 91 };
         scene.fail(0, doc! { "skip": 3 }, hellos(app, effect)).await;
-        // A streaming monitor would not notice the fail point, which is no state change of the
-        // server.
+        // A streaming check would wait for its reply for up to 10 s, the `heartbeatFrequencyMS`.
+        // The server selection of `ping` waits only for one second.
         let options = "heartbeatFrequencyMS=10000&minPoolSize=10&maxConnecting=1\
                            &serverSelectionTimeoutMS=1000";
         let watched = scene.client(&format!(
@@ -309,7 +318,8 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
         scene.fail_no_more(0).await;
         ping().await.expect("a reply");
         watched.assert_count(2, "pool ready", pool_ready);
-        // Counts only connections that became ready after the clear. The older ones are stale.
+        // Counts only connections that became ready after the pool was ready again. The older ones
+        // are stale.
         let first = watched.events.times(pool_ready)[1];
         let of_second = |event: &Event| connection_ready(event) && event.at >= first;
         watched.wait_for(10, "connection ready", of_second).await;
@@ -317,8 +327,9 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
     });
 }
 
-/// Official test file `pool-clear-min-pool-size-error`, "Pool is cleared on authentication error
-/// during minPoolSize population" and "... not cleared on handshake error".
+/// Official test file `pool-clear-min-pool-size-error`. Connections are made to reach
+/// `minPoolSize`: the pool is cleared if authentication fails, and is not cleared if the connection
+/// breaks during its hello.
 #[test]
 fn a_login_that_fails_in_the_background_clears_the_pool_and_a_hello_does_not() {
     play(
@@ -388,7 +399,7 @@ const STREAMS: [(&str, bool); 3] = [("started", false), ("succeeded", false), ("
 const POLLS: [(&str, bool); 3] = [("started", false), ("succeeded", false), ("started", false)];
 
 /// Official test file `serverMonitoringMode`, "connect with serverMonitoringMode=auto >=4.4" and
-/// "...=stream >=4.4".
+/// the same with `stream`: a server of release 4.4 or later streams its replies.
 #[test]
 fn checks_stream_where_servers_can() {
     for mode in ["auto", "stream"] {
@@ -399,7 +410,8 @@ fn checks_stream_where_servers_can() {
     }
 }
 
-/// Official test file `serverMonitoringMode`, "...=auto <4.4" and "...=stream <4.4".
+/// Official test file `serverMonitoringMode`, "connect with serverMonitoringMode=auto <4.4" and the
+/// same with `stream`: a server before release 4.4 is polled.
 #[test]
 fn checks_poll_where_servers_cannot_stream() {
     for mode in ["auto", "stream"] {
@@ -413,7 +425,8 @@ fn checks_poll_where_servers_cannot_stream() {
     }
 }
 
-/// Official test file `serverMonitoringMode`, "connect with serverMonitoringMode=poll".
+/// Official test file `serverMonitoringMode`, "connect with serverMonitoringMode=poll": a server
+/// that supports streaming is polled.
 #[test]
 fn checks_poll_where_that_is_wanted() {
     play([standalone(), sharded_alone()], |scene| async move {
@@ -422,7 +435,8 @@ fn checks_poll_where_that_is_wanted() {
     });
 }
 
-/// Official test file `serverMonitoringMode`, "poll waits after successful heartbeat".
+/// Official test file `serverMonitoringMode`, "poll waits after successful heartbeat": the next
+/// check comes after `heartbeatFrequencyMS`.
 #[test]
 fn polling_waits_after_a_check_that_succeeded() {
     play([standalone(), sharded_alone()], |scene| async move {

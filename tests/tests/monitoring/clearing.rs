@@ -1,6 +1,6 @@
-//! Races that pools of drivers really had: those about clearing a pool, about connections that are
-//! checked in with a reply outstanding, and about the state afterwards. Each test names the mistake
-//! that it finds.
+//! Races that pools of drivers really had: races about the clear of a pool, about connections that
+//! are checked in while a reply is outstanding, and about operations that follow. Comments say
+//! which mistake of a driver would make a test fail.
 
 use crate::{
     event_log::{
@@ -17,7 +17,8 @@ use onionskin_core::{
 use onionskin_simulations::world::plan::Disaster;
 use std::time::Duration;
 
-/// Blocks `find` commands of this client for a time.
+/// Lets the primary block `find` commands of the client with this application name, for `millis`
+/// milliseconds. `mode` is the mode of the fail point, such as the number of blocked commands.
 async fn hold(scene: &Scene, mode: impl Into<bson::Bson>, app: &str, millis: i32) {
     let delay = doc! {
         "failCommands": ["find"], "appName": app, "blockConnection": true, "blockTimeMS": millis,
@@ -32,8 +33,8 @@ async fn insert_many(watched: &Watched, ids: std::ops::Range<i32>) {
 }
 
 /// An operation ends at about the time at which its reply arrives, and the next operation uses the
-/// same connection (scenario 10). Finds a connection that is checked out while a reply is
-/// outstanding.
+/// same connection (scenario 10). Fails if an operation gets the late reply to an earlier
+/// operation.
 #[test]
 fn a_late_reply_is_nobody_elses() {
     play([standalone(), replica_set()], |scene| async move {
@@ -76,7 +77,8 @@ fn a_reply_that_is_far_too_late_costs_its_connection() {
         hold(&scene, doc! { "times": 1 }, "later", 60_000).await;
         let things = watched.things();
         let find = things.find_one(doc! { "_id": 0 });
-        // A time limit would be sent to the server, which would reply in time (SEL-59).
+        // The operation has no time limit: the limit would be sent as `maxTimeMS` (SEL-59), and the
+        // server would reply in time.
         let found = scene.leave_after(Duration::from_millis(50), find).await;
         assert_eq!(found, None, "it is held");
         let start = scene.now();
@@ -91,8 +93,8 @@ fn a_reply_that_is_far_too_late_costs_its_connection() {
     });
 }
 
-/// Many operations give up because the server is slower than their time limits (scenario 29). Finds
-/// a new connection for each of them.
+/// Many operations give up because the server is slower than their time limits (scenario 29). Fails
+/// if more than 30 of the 200 operations cost a connection.
 #[test]
 fn timeouts_against_a_slow_server_need_no_new_connections() {
     play([standalone(), replica_set()], |scene| async move {
@@ -119,8 +121,8 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
             }
         }
         assert_eq!(missed, 200);
-        // A request that is only partly written at the time limit costs its connection. This is
-        // rare.
+        // If a request is only partly written when its operation ends, its connection is closed.
+        // This is rare.
         let closed = watched.events.count(connection_closed);
         assert!(closed <= 30, "{closed} connections for {missed} operations");
         let made = watched.events.count(connection_created);
@@ -132,8 +134,9 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
     });
 }
 
-/// Returns the address of a server whose pool or description changed. The first flag is true for
-/// the pool. The second one is true if the pool is ready or the server can be selected.
+/// Returns the address of the server that an event is about. The first flag is true for an event of
+/// its pool, and false for a change of its description. The second flag is true if the pool is now
+/// ready or the server can now be selected.
 fn change(event: &Event) -> Option<(String, bool, bool)> {
     match &event.kind {
         EventKind::Pool(PoolEvent::Ready { address, .. }) => {
@@ -150,7 +153,7 @@ fn change(event: &Event) -> Option<(String, bool, bool)> {
     }
 }
 
-/// Starts tasks that run operations without retries for 26 s. Each task returns its number of
+/// Starts tasks that run one `find` after another for 26 s. Each task returns the number of its
 /// errors.
 async fn keep_asking(scene: Scene, watched: &Watched) -> Vec<crate::scene::Task<u32>> {
     let until = scene.now() + Duration::from_secs(26);
@@ -171,9 +174,9 @@ async fn keep_asking(scene: Scene, watched: &Watched) -> Vec<crate::scene::Task<
     tasks.collect()
 }
 
-/// Operations run all the time while servers fail and recover (scenario 18). Finds a pool that
-/// becomes ready after its server can be selected, or that is cleared before the server is unknown.
-/// An operation would select the server and find its pool paused.
+/// Operations run all the time while servers fail and recover (scenario 18). Fails if a pool
+/// becomes ready later than its server can be selected, or if it is cleared earlier than its server
+/// becomes unknown. In both cases an operation could select the server and find its pool paused.
 #[test]
 fn who_chooses_a_server_finds_its_pool_open() {
     play([standalone(), sharded()], |scene| async move {
@@ -237,7 +240,7 @@ fn assert_changes_come_together(watched: &Watched) {
     assert!(clears >= 4, "{clears} clears");
 }
 
-/// Opens a cursor with six documents, and reads the two documents of its first batch.
+/// Inserts six documents, opens a cursor over them, and reads the two documents of its first batch.
 async fn open_cursor(
     watched: &Watched,
 ) -> onionskin::Cursor<onionskin_simulations::world::SimRuntime, Document> {
@@ -251,7 +254,7 @@ async fn open_cursor(
     cursor
 }
 
-/// Breaks the connection of an operation, which clears the pool.
+/// Breaks the connection of an insert, so that the pool is cleared.
 async fn clear(scene: &Scene, watched: &Watched) {
     let broken = doc! {
         "failCommands": ["insert"], "appName": "batches", "closeConnection": true,
@@ -267,8 +270,7 @@ const BATCHES: &str = "retryReads=true&retryWrites=false&appname=batches";
 
 /// A pool is cleared between two batches of a cursor (scenario 20). The next `getMore` goes to the
 /// same server (SEL-2) and is not retried (RR-7), so it waits until the server is found again.
-/// Finds a `getMore` that fails on the paused pool, goes to another server, or clears the pool
-/// again.
+/// Fails if the `getMore` fails on the paused pool, or if the pool is cleared again.
 #[test]
 fn a_batch_waits_for_its_server_while_the_pool_is_paused() {
     play([standalone(), replica_set_of(1)], |scene| async move {
@@ -291,8 +293,8 @@ fn a_batch_waits_for_its_server_while_the_pool_is_paused() {
     });
 }
 
-/// When the pool is ready again, the cursor continues on another connection. Finds a cursor that
-/// ends with the connection on which it was opened.
+/// When the pool is ready again after a clear, a cursor continues on another connection. Fails if
+/// the cursor ends with the connection on which it was opened.
 #[test]
 fn a_cursor_outlives_the_clear_of_its_pool() {
     play([standalone(), replica_set_of(1)], |scene| async move {

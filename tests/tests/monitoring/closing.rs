@@ -1,5 +1,5 @@
-//! Races that drivers really had: sockets that are closed under a lock or never. Each test names
-//! the mistake that it finds.
+//! Races that drivers really had: sockets that are closed under a lock, and a close that does not
+//! end. Comments say which mistake of a driver would make a test fail.
 
 use crate::{
     event_log::{EventLog, connection_closed, connection_ready, pool_cleared},
@@ -33,18 +33,20 @@ use std::{
     time::Duration,
 };
 
-/// The longest time, in real time, that another thread needs to read the state of the client.
+/// The real time for which a dropped socket waits until another thread has read the state of the
+/// client. If the other thread takes longer, the lock of the client counts as held.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A runtime on which closing a socket takes until another thread has read the state of the client.
-/// If the client is locked meanwhile, the other thread cannot.
+/// A runtime whose sockets wait, when they are dropped, until another thread has read the state of
+/// the client. The other thread cannot read the state while the client is locked.
 #[derive(Clone)]
 struct Slow {
     inner: SimRuntime,
     closings: Arc<Closings>,
 }
 
-/// The number of closed sockets, and the number of those that were closed under the lock.
+/// The client, the number of its closed sockets, and the number of those that were closed under the
+/// client's lock.
 #[derive(Default)]
 struct Closings {
     client: Mutex<Option<Client<Slow>>>,
@@ -59,7 +61,8 @@ impl Closings {
     }
 }
 
-/// A guard that counts its socket as closed when it is dropped.
+/// A guard of a socket. When the guard is dropped, it counts the socket as closed, and finds out
+/// whether the client is locked.
 struct Open(Arc<Closings>);
 
 impl Drop for Open {
@@ -117,7 +120,7 @@ impl Runtime for Slow {
     type Sleep = SimSleep;
 
     async fn connect(&self, address: SocketAddr) -> io::Result<SlowStream> {
-        // Connection attempts that are given up count as well.
+        // A connection attempt that is dropped also counts as a closed socket.
         let open = Open(self.closings.clone());
         let inner = self.inner.connect(address).await?;
         Ok(SlowStream { inner, _open: open })
@@ -203,7 +206,7 @@ impl Stage {
         self.scene.fail(0, doc! { "times": times }, data).await;
     }
 
-    /// Makes this number of connections that exist at the same time.
+    /// Runs this number of finds at once, so that the pool has at least this number of connections.
     async fn connect(&self, count: i32) {
         self.fail(
             "find",
@@ -223,8 +226,8 @@ impl Stage {
         }
     }
 
-    /// Asserts that at least `least` more than `since` sockets were closed, none of them under the
-    /// lock.
+    /// Asserts that the number of closed sockets has grown by at least `least` since it was
+    /// `since`, and that no socket was closed under the lock.
     fn assert_closed(&self, least: u32, since: u32, what: &str) {
         let closed = self.closings.count.load(Ordering::Relaxed) - since;
         assert!(closed >= least, "{what}: {closed} closed");
@@ -236,7 +239,7 @@ impl Stage {
         self.closings.count.load(Ordering::Relaxed)
     }
 
-    /// Closes the client.
+    /// Closes the client, and asserts that its sockets are closed outside of the lock.
     async fn end(self) {
         let since = self.closed();
         self.client.clone().shutdown().await;
@@ -246,7 +249,7 @@ impl Stage {
     }
 }
 
-/// A pool with many idle connections is cleared (scenario 21). Finds a lock that is held while
+/// A pool with many idle connections is cleared (scenario 21). Fails if the client is locked while
 /// stale sockets close. All other calls of the client would wait for the lock.
 #[test]
 fn others_go_on_while_stale_sockets_close() {
@@ -268,8 +271,10 @@ fn others_go_on_while_stale_sockets_close() {
     });
 }
 
-/// Connections are closed in every way (scenario 25). Finds a socket that is closed while the
-/// client is locked. If the close calls the client, the client deadlocks.
+/// Connections are closed for several reasons: they are idle, a hello is refused, a reply is late,
+/// an operation is dropped, the server ends, or the client closes (scenario 25). Fails if a socket
+/// is closed while the client is locked. If such a close called the client, the client would
+/// deadlock.
 #[test]
 fn no_socket_is_closed_under_the_lock() {
     play([standalone()], |scene| async move {
@@ -294,7 +299,8 @@ fn no_socket_is_closed_under_the_lock() {
             )
             .await;
         let things = stage.things();
-        // A time limit would be sent to the server, which would reply in time (SEL-59).
+        // The operation has no time limit: the limit would be sent as `maxTimeMS` (SEL-59), and the
+        // server would reply in time.
         let find = scene.leave_after(Duration::from_millis(50), things.find_one(doc! {}));
         assert_eq!(find.await, None, "it is held");
         scene.pause(4_000).await;
@@ -316,8 +322,8 @@ fn no_socket_is_closed_under_the_lock() {
 }
 
 /// A client closes while an operation waits for the reply of an unreachable server (scenario 32).
-/// Finds a close that ends the monitors first. Only a check can notice that the server is
-/// unreachable, so such a close would wait for ever.
+/// Fails if the close stops the monitors before the operation has ended. Only a check notices that
+/// the server is unreachable, so such a close would wait for ever.
 #[test]
 fn a_close_does_not_wait_for_ever_for_a_lost_server() {
     play([standalone(), replica_set()], |scene| async move {
@@ -344,7 +350,8 @@ fn a_close_does_not_wait_for_ever_for_a_lost_server() {
                 .until_within(Duration::from_secs(60), "the close", || close.is_over())
                 .await;
             let took = scene.now().saturating_since(start);
-            // The time contains the current check, a failed check, and the end of the sessions.
+            // The limit covers the check under way, a check that fails, and the attempt to end the
+            // sessions.
             assert!(took <= Duration::from_secs(12), "{mode}: {took:?}");
             let error = find.join().await.expect_err("its server is lost");
             let is_told = matches!(error.kind(), ErrorKind::Interrupted { .. });

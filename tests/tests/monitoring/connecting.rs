@@ -1,5 +1,5 @@
-//! Races that pools of drivers really had: those about connections that are being established. Each
-//! test names the mistake that it finds.
+//! Races that pools of drivers really had: races about connections that are being established.
+//! Comments say which mistake of a driver would make a test fail.
 
 use crate::{
     event_log::{
@@ -13,14 +13,15 @@ use onionskin_core::error::ErrorKind;
 use onionskin_simulations::world::plan::Disaster;
 use std::time::Duration;
 
-/// Returns times within the establishment of a connection, from the dial until nearly the end.
+/// Returns times from 0 to 0.98 ms, in steps of 20 microseconds. The establishment of a connection
+/// takes about as long.
 fn moments() -> impl Iterator<Item = Duration> {
     (0..50).map(|n| Duration::from_micros(20 * n))
 }
 
-/// An operation is dropped while a connection is established for it (scenario 11). Finds a
-/// connection that is lost or stays pending. Then the pool, which has one place, could never make
-/// another one.
+/// An operation is dropped while a connection is being established for it (scenario 11). Fails if
+/// the connection is lost or stays pending. The pool, whose `maxPoolSize` is 1, could then never
+/// make another connection.
 #[test]
 fn a_connection_outlives_who_it_was_made_for() {
     play([standalone(), replica_set()], |scene| async move {
@@ -52,8 +53,8 @@ fn a_connection_outlives_who_it_was_made_for() {
     });
 }
 
-/// The time limit of an operation ends while a connection is established for it (scenario 28).
-/// Finds a limit of the caller that counts as an error of the server and clears the pool.
+/// The time limit of an operation ends while its connection is being established (scenario 28).
+/// Fails if the end of the limit counts as an error of the server and clears the pool.
 #[test]
 fn a_callers_limit_during_a_connect_clears_no_pool() {
     play([standalone(), replica_set()], |scene| async move {
@@ -86,8 +87,8 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
             watched.assert_count(0, "pool cleared", pool_cleared);
             watched.assert_count(0, "unknown", unknown);
             if slow {
-                // All operations waited for the same few connections, which were established in the
-                // end.
+                // The operations did not start a new connection each. They waited for the same few
+                // connections, at least one of which was established.
                 let made = watched.events.count(connection_created);
                 let closed = watched.events.count(connection_closed);
                 assert!(made <= 4 + closed, "{made} connections");
@@ -98,8 +99,9 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
     });
 }
 
-/// Authentication fails while the pool populates itself (scenario 31). Finds a pool that tries
-/// again as fast as possible, and connections that stay open after they failed.
+/// Authentication fails while the pool makes connections to reach `minPoolSize` (scenario 31).
+/// Fails if the pool tries again without a pause, or if connections stay open after authentication
+/// failed.
 #[test]
 fn logins_that_fail_make_no_endless_connections() {
     play([standalone()].map(authenticated), |scene| async move {
@@ -114,13 +116,14 @@ fn logins_that_fail_make_no_endless_connections() {
         let watched = scene.client(options);
         for _ in 0..10 {
             scene.pause(1_000).await;
-            // The connections are one of the monitor, one of the round trip time measurement, and
-            // one that is being established.
+            // Each member has at most three connections: that of its monitor, that for round trip
+            // times, and one that its pool establishes.
             let open = scene.operator.open_links();
             assert!(open <= 3 * members, "{open} connections");
         }
         let made = watched.events.count(connection_created);
-        // There is one attempt for each check that finds the server, at most one per second.
+        // The pool makes one attempt after each check that finds the server, and there is about one
+        // check per second.
         assert!((5..=12).contains(&made), "{made} connections");
         watched.assert_count(made, "connection closed", connection_closed);
         for member in 0..members {
@@ -162,8 +165,8 @@ async fn obstruct(scene: &Scene, obstacle: Obstacle) {
     scene.fail(0, "alwaysOn", delay).await;
 }
 
-/// A client closes while its connections are established, some for operations that wait
-/// (scenario 32). Finds a close that waits for them, and operations that get no error.
+/// A client closes while connections are being established for its operations (scenario 32). Fails
+/// if the close waits for these connections, or if an operation does not end.
 #[test]
 fn a_client_closes_at_once_while_it_connects() {
     use Obstacle::{LostOnTheWay, Nothing, SlowHello, SlowLogin};
@@ -184,8 +187,8 @@ fn a_client_closes_at_once_while_it_connects() {
                 let start = scene.now();
                 watched.client.clone().shutdown().await;
                 let took = scene.now().saturating_since(start);
-                // Only exchanges that had begun, and the command that ends the sessions, may take
-                // time.
+                // Without an obstacle, the close waits for exchanges that have begun and for the
+                // command that ends the sessions.
                 let is_quick = took.is_zero() || matches!(obstacle, Nothing);
                 assert!(is_quick, "{obstacle:?}, {moment:?}: {took:?}");
                 for find in finds {

@@ -1,8 +1,9 @@
 //! Time limits of establishing a connection: two prose tests of client-side operations timeout
-//! (CSOT prose 4a, CSOT prose 4b), and a connection whose operation has no time left.
+//! (CSOT prose 4a, CSOT prose 4b), a connection whose operation has no time left, and the limits
+//! without `timeoutMS`.
 //!
-//! All times of the prose tests are multiplied by 20. A simulated socket is full now and then, for
-//! about as long as the original times.
+//! All times of the prose tests are multiplied by 20, because a write to a simulated socket
+//! sometimes takes about as long as the original times.
 
 use crate::{
     event_log::{
@@ -49,8 +50,8 @@ fn a_login_in_the_background_has_the_time_of_an_operation() {
         };
         assert_eq!(*wait, Wait::Handshake);
         assert_eq!(message, "authentication took longer than 200 ms");
-        // A failed authentication gets no overload label (CMAP-45), so the pool is cleared until
-        // the next check.
+        // The error of a failed authentication gets no overload label (CMAP-45), so the pool is
+        // cleared, and is paused until the next check succeeds.
         watched.assert_count(1, "pool cleared", pool_cleared);
         watched
             .wait_for(1, "connection ready", connection_ready)
@@ -107,9 +108,9 @@ fn who_has_no_time_for_a_login_leaves_the_connection_to_the_next() {
     });
 }
 
-/// Without `timeoutMS`, `socketTimeoutMS` bounds each command of the handshake (CMAP-153). Without
-/// both, `connectTimeoutMS` does, so that a silent server does not keep a pending connection for
-/// ever.
+/// Without `timeoutMS`, `socketTimeoutMS` bounds each command of the handshake (CMAP-153). If
+/// `socketTimeoutMS` is not set, or if `timeoutMS` is set, also to 0, `connectTimeoutMS` bounds the
+/// command, so that a silent server does not keep a pending connection for ever.
 #[test]
 fn without_a_time_limit_the_older_ones_bound_each_step() {
     for (options, limit) in [

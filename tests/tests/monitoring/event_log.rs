@@ -1,4 +1,4 @@
-//! Stores the events of a client and searches them.
+//! The event log, which stores the events of a client, and conditions to search it with.
 
 use onionskin::event::EventListener;
 use onionskin_core::{
@@ -36,7 +36,7 @@ impl EventLog {
         events.iter().filter(|e| is(e)).map(|e| e.at).collect()
     }
 
-    /// Returns the results of `note` for all events, in their order.
+    /// Calls `note` with each event, in order, and returns the results that are not `None`.
     pub(crate) fn notes<T>(&self, note: impl Fn(&Event) -> Option<T>) -> Vec<T> {
         self.lock().iter().filter_map(note).collect()
     }
@@ -46,7 +46,8 @@ impl EventLog {
         self.lock().len()
     }
 
-    /// Returns the results of `note` for the events after a [`mark`](Self::mark).
+    /// Calls `note` with each event after a [`mark`](Self::mark), and returns the results that are
+    /// not `None`.
     pub(crate) fn notes_since<T>(&self, mark: usize, note: impl Fn(&Event) -> Option<T>) -> Vec<T> {
         self.lock()[mark..].iter().filter_map(note).collect()
     }
@@ -57,12 +58,12 @@ impl EventLog {
     }
 }
 
-/// True if a server became unknown.
+/// True if the event says that a server became unknown.
 pub(crate) fn unknown(event: &Event) -> bool {
     became(ServerType::Unknown)(event)
 }
 
-/// Returns the condition that a server became one of this type.
+/// Returns the condition that an event says that a server became one of this type.
 pub(crate) fn became(wanted: ServerType) -> impl Fn(&Event) -> bool {
     move |event| {
         matches!(
@@ -153,7 +154,8 @@ pub(crate) fn heartbeats_of(member: usize, is: Is) -> impl Fn(&Event) -> bool {
     }
 }
 
-/// Returns the name of a heartbeat event, and whether it is awaited.
+/// Returns `started`, `succeeded` or `failed` for a heartbeat event, and whether the heartbeat is
+/// awaited.
 pub(crate) fn heartbeat(event: &Event) -> Option<(&'static str, bool)> {
     match &event.kind {
         EventKind::Sdam(SdamEvent::HeartbeatStarted { awaited, .. }) => Some(("started", *awaited)),
@@ -165,7 +167,9 @@ pub(crate) fn heartbeat(event: &Event) -> Option<(&'static str, bool)> {
     }
 }
 
-/// Returns the name of an event of the topology, with the topology types before and after.
+/// Returns `changed` for a change of the topology description, with the topology types before and
+/// after the change. Returns `opening` or `closed`, with the type `Unknown` twice, for the events
+/// of these names.
 pub(crate) fn topology_life(event: &Event) -> Option<(&'static str, TopologyType, TopologyType)> {
     let unknown = TopologyType::Unknown;
     let kind = |description: &TopologyDescription| description.topology_type;
@@ -186,7 +190,7 @@ pub(crate) fn topology_changed(event: &Event) -> bool {
     )
 }
 
-/// Returns the name of an event of a pool.
+/// Returns the short name of an event of a pool, such as `checked out`.
 pub(crate) fn pool_name(event: &Event) -> Option<&'static str> {
     let EventKind::Pool(event) = &event.kind else {
         return None;

@@ -1,4 +1,5 @@
-//! The events of discovery and monitoring that listeners get, and the log messages made from them.
+//! The events of discovery and monitoring that listeners get, the log messages made from these
+//! events, and metadata that is appended later.
 
 use crate::{
     event_log::{
@@ -96,12 +97,12 @@ fn appended_metadata_is_for_connections_to_come() {
     });
 }
 
-/// Checks the events of a client of one server.
+/// Checks the topology events of a client that knows one server.
 struct Reader {
     topology: TopologyId,
     address: Address,
     counts: BTreeMap<&'static str, u32>,
-    /// The start time and the connection of the check under way.
+    /// The start time and the connection id of the check under way.
     started: Option<(Instant, u64)>,
     messages: BTreeSet<String>,
 }

@@ -1,5 +1,6 @@
-//! A client with monitors in a process that forks (CMAP-37, CMAP-103, CMAP-105). The runtime only
-//! reports another process id, as it would in the child. There is no parent process.
+//! A client with monitors in a process that forks: the client notices the fork and resets itself
+//! (CMAP-37, CMAP-103, CMAP-105). No process is really forked. The runtime reports another process
+//! id, as it would in the child.
 
 use crate::{
     event_log::{
@@ -87,7 +88,8 @@ impl Runtime for Forkable {
 
 type Things = Collection<Forkable, Document>;
 
-/// Starts a `find` that the server blocks for two seconds.
+/// Starts a `find` that the server blocks for two seconds, and waits for half a second. The task
+/// returns true if the `find` succeeds.
 async fn slow_find(scene: &Scene, things: &Things) -> Task<bool> {
     let data = doc! {
         "failCommands": ["find"], "appName": "forks", "blockConnection": true,
@@ -100,7 +102,7 @@ async fn slow_find(scene: &Scene, things: &Things) -> Task<bool> {
     find
 }
 
-/// Returns the session ids of all commands after the mark.
+/// Returns the session ids of all commands that were sent after the mark.
 fn sessions(events: &EventLog, mark: usize) -> BTreeSet<Vec<u8>> {
     let told = events.notes_since(mark, |event| match &event.kind {
         EventKind::Command(CommandEvent::Started { command, .. }) => {

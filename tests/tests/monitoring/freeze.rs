@@ -1,6 +1,6 @@
-//! The client's process is suspended while servers continue, like a function between two calls
-//! (scenario 14). Afterwards there is no burst of checks, every monitor works, and servers that
-//! were healthy all the time stay known.
+//! The client's process is suspended while servers continue, as a FaaS platform does between two
+//! calls of a function (scenario 14). Afterwards there is no burst of checks, every monitor works,
+//! and servers that were healthy all the time stay known.
 
 use crate::{
     event_log::{
@@ -22,7 +22,7 @@ fn everywhere() -> [DeploymentOptions; 3] {
     [standalone(), replica_set(), sharded()]
 }
 
-/// Suspends the client for this time, from now on.
+/// Suspends the client's process now. Returns after this time.
 async fn freeze(scene: &Scene, pause: Duration) {
     let before = scene.now();
     scene.strike(Disaster::Freeze { client: 0, pause });
@@ -35,13 +35,13 @@ async fn settled(scene: &Scene, mode: &str) -> Watched {
         "serverMonitoringMode={mode}&connectTimeoutMS=2000"
     ));
     watched.insert(1).await.expect("a reply");
-    // The middle between two checks.
+    // Waits until the middle between two checks, which are 10 s apart.
     scene.pause(15_000).await;
     watched
 }
 
-/// True for the start of a check that is not awaited, which always sends a command. An awaited
-/// check may only read the next streamed reply.
+/// True for the start of a check that is not awaited. Such a check always sends a command, while an
+/// awaited check can be only the read of the next streamed reply.
 fn asked(event: &Event) -> bool {
     heartbeat(event) == Some(("started", false))
 }
@@ -77,8 +77,8 @@ fn there_is_no_burst_of_checks_after_a_freeze() {
                 let servers = watched.client.topology().servers.len();
                 let checks = watched.events.notes_since(mark, |e| asked(e).then_some(()));
                 assert!(checks.len() <= servers, "{} checks are sent", checks.len());
-                // Servers stream replies during the freeze. The client reads them later, and sends
-                // nothing for them.
+                // Servers stream replies during the freeze. The client reads these replies after
+                // the freeze, and each read counts as a check but sends no command.
                 let told = usize::try_from(pause / 10 + 4).expect("a number") * servers;
                 let started = watched
                     .events
@@ -115,8 +115,8 @@ fn no_monitor_is_dead_after_a_freeze() {
     }
 }
 
-/// A change of the servers during the freeze is found at once. Here the primary was killed, and
-/// another member was elected.
+/// A change during the freeze is found within a second after the freeze. Here the primary is
+/// killed, and the other members elect a new one.
 #[test]
 fn what_changed_during_a_freeze_is_found_out_soon() {
     for mode in MODES {
@@ -137,7 +137,7 @@ fn what_changed_during_a_freeze_is_found_out_soon() {
     }
 }
 
-/// Operations under way find their replies after the freeze.
+/// Operations that are under way when the freeze begins succeed after the freeze.
 #[test]
 fn operations_that_were_under_way_end_after_a_freeze() {
     play(everywhere(), |scene| async move {
@@ -152,7 +152,7 @@ fn operations_that_were_under_way_end_after_a_freeze() {
             })
         });
         let inserts: Vec<_> = inserts.collect();
-        // The requests are sent, and the replies have not arrived.
+        // The inserts have begun: they wait for replies or for connections.
         scene.pause_for(Duration::from_micros(100)).await;
         freeze(&scene, Duration::from_secs(600)).await;
         for insert in inserts {
@@ -166,7 +166,8 @@ fn operations_that_were_under_way_end_after_a_freeze() {
     });
 }
 
-/// The time of a check during the freeze is no sample of the round trip time.
+/// If the process is frozen during a check, the duration of this check is not used as a round trip
+/// time.
 #[test]
 fn a_freeze_is_no_round_trip() {
     play(everywhere(), |scene| async move {
@@ -194,8 +195,8 @@ fn a_freeze_is_no_round_trip() {
     });
 }
 
-/// A freeze while a connection is established. The operation that waits for it gets one, by this
-/// attempt or by the next.
+/// The process is frozen while a connection is being established for an operation. The operation
+/// gets this connection or another one after the freeze.
 #[test]
 fn operations_that_waited_for_a_connection_end_after_a_freeze() {
     play(everywhere(), |scene| async move {

@@ -1,5 +1,5 @@
-//! Shutdown and leaks. A client closes at once in any state and leaves nothing behind. While it is
-//! open, nothing grows, and no loop spins.
+//! Shutdown and leaks. A client closes at once in any state and leaves no connection behind. While
+//! a client is open, the number of its connections does not grow, and no loop runs without a pause.
 
 use crate::{
     event_log::{heartbeat_failed, heartbeat_started, heartbeats_of},
@@ -27,8 +27,8 @@ const MOMENTS: [Duration; 9] = [
     Duration::from_millis(10_001),
 ];
 
-/// A client closes at once in every state of its monitors (scenario 1, scenario 8), and leaves no
-/// connection of a monitor (scenario 45) or of a round trip time measurement (scenario 26).
+/// A client closes at once at each of the [`MOMENTS`] (scenario 1, scenario 8), and leaves no
+/// connection of a monitor (scenario 45) or for round trip times (scenario 26).
 #[test]
 fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
     play(
@@ -50,7 +50,7 @@ fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
     );
 }
 
-/// A client closes at once while operations wait for a server that is down. The operations fail.
+/// A client closes at once while an operation waits for a server that is down. The operation fails.
 #[test]
 fn a_client_closes_at_once_while_operations_wait_for_a_server() {
     play([standalone()], |scene| async move {
@@ -68,7 +68,8 @@ fn a_client_closes_at_once_while_operations_wait_for_a_server() {
     });
 }
 
-/// Connections that measure round trip times and break are replaced and not added (scenario 27).
+/// When a connection of a monitor breaks, also one for round trip times, a new connection replaces
+/// it. The number of connections stays the same (scenario 27).
 #[test]
 fn measurements_that_fail_leave_no_connections() {
     play([standalone(), sharded()], |scene| async move {
@@ -76,8 +77,8 @@ fn measurements_that_fail_leave_no_connections() {
         scene.pause(1_000).await;
         let links = scene.operator.open_links();
         for _ in 0..20 {
-            // The fail point breaks one of two connections: that of the stream or that of the
-            // measurement.
+            // The fail point breaks one of the two connections of a monitor: that for checks or
+            // that for round trip times.
             let broken = doc! {
                 "failCommands": ["hello", "isMaster"], "appName": "measured",
                 "closeConnection": true,
@@ -91,7 +92,8 @@ fn measurements_that_fail_leave_no_connections() {
     });
 }
 
-/// Polled checks keep their interval, also if they fail (scenario 38).
+/// A polling monitor checks its server once per `heartbeatFrequencyMS`, also while the server is
+/// down (scenario 38).
 #[test]
 fn polling_is_no_tight_loop() {
     play(
@@ -122,8 +124,9 @@ fn assert_pace(times: &[onionskin_core::time::Instant], count: std::ops::RangeIn
     assert!(count.contains(&times.len()), "{} checks", times.len());
 }
 
-/// A server that does not belong to the deployment is removed, and all connections to it are closed
-/// (scenario 39). `10.0.0.0` is another name of the first member.
+/// A server whose address is not in the host list of the primary is removed, and all connections to
+/// this address are closed (scenario 39). Here the address is `10.0.0.0`, another name of the first
+/// member.
 #[test]
 fn connections_to_a_server_that_is_removed_are_closed() {
     play([replica_set()], |scene| async move {
@@ -137,7 +140,8 @@ fn connections_to_a_server_that_is_removed_are_closed() {
             addresses,
             ["member0:27017", "member1:27017", "member2:27017"]
         );
-        // Each member has a connection of its monitor, one of the measurement, and two of the pool.
+        // The client has four connections to each member: one for checks, one for round trip times,
+        // and two in the pool.
         assert_eq!(scene.operator.open_links(), 3 * 4);
         assert_eq!(watched.client.counts().sockets, 3 * 4);
         let closed = watched

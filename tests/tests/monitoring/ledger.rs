@@ -1,5 +1,6 @@
-//! Checks the events of a client's pools. The ledger follows which check outs wait, which
-//! connections they get, and which connections were available meanwhile.
+//! The ledger, which checks the events of a client's pools. The ledger derives from the events
+//! which check outs wait, which connections they get, and which connections are available
+//! meanwhile.
 
 use onionskin_core::{
     address::Address,
@@ -25,27 +26,30 @@ pub(crate) struct Books {
     is_unordered: bool,
     /// The start times of the check outs in the wait queue.
     queue: VecDeque<Instant>,
-    /// The connections that are being established, each with the start time of its check out.
+    /// The connections that are being established, each with the start time of the check out that
+    /// waits for it. `None` if no check out waits for it, or if the ledger is unordered.
     pending: BTreeMap<u64, Option<Instant>>,
     /// The connection that has just become ready, with the start time of its check out.
     handed: Option<(u64, Instant)>,
     idle: BTreeSet<u64>,
     used: BTreeSet<u64>,
-    /// The connections that were checked in after a failed command. Events do not tell whether a
-    /// late reply has arrived since.
+    /// The connections that were checked in after a failed command. Such a connection is available
+    /// or draining: events do not tell whether its late reply has arrived.
     left: BTreeSet<u64>,
     /// The connections in use whose command has failed.
     leaving: BTreeSet<u64>,
-    /// The start times of check outs whose connection was closed, and whose failure has to follow.
+    /// The start times of check outs whose connection was closed before they got it. Their failed
+    /// events have to follow.
     orphans: Vec<Instant>,
-    /// The number of check outs that succeeded. `failed` is the number of those that failed.
+    /// The number of check outs that succeeded.
     pub(crate) granted: usize,
+    /// The number of check outs that failed.
     pub(crate) failed: usize,
     /// The number of connections that were established for a check out that had failed before.
     pub(crate) outlived: usize,
-    /// The largest number of connections at a time. `most_pending` is that of connections being
-    /// established.
+    /// The largest number of connections at a time.
     pub(crate) most: usize,
+    /// The largest number of connections that were being established at a time.
     pub(crate) most_pending: usize,
 }
 
@@ -59,14 +63,15 @@ impl Ledger {
         }
     }
 
-    /// Returns a ledger that does not check the order of the queue, and for which check out a
-    /// connection is established. Check outs that start at the same time cannot be distinguished.
+    /// Returns a ledger that checks neither the order of the wait queue nor the check out for which
+    /// a connection is established. The events do not distinguish check outs that start at the same
+    /// time.
     pub(crate) fn without_order(mut self) -> Self {
         self.is_unordered = true;
         self
     }
 
-    /// Checks all events of a client.
+    /// Checks all events of a client, and panics at the first event that is wrong.
     pub(crate) fn read(mut self, events: &[Event]) -> Self {
         for (place, event) in events.iter().enumerate() {
             if let Err(what) = self.observe(event) {
@@ -112,7 +117,9 @@ impl Books {
         self.pending.len() + self.idle.len() + self.used.len() + self.left.len() + handed
     }
 
-    /// Checks that no check out waits while a connection is available or can be established.
+    /// Checks the state before time advances: a check out has got the connection that became ready
+    /// for it, and no check out waits in a paused pool, or while a connection is available or can
+    /// be established.
     fn on_time_passes(&self, max_size: usize, max_connecting: usize) -> Result<(), String> {
         if let Some(handed) = self.handed {
             return Err(format!("{handed:?} is not handed over"));
@@ -148,7 +155,8 @@ impl Books {
             return Err(format!("{} being made", self.pending.len()));
         }
         if !self.queue.is_empty() && !self.is_ready && self.orphans.is_empty() {
-            // A clear fails all check outs of the queue at the same time, one after the other.
+            // A clear fails the check outs of the queue one after the other, so the queue need not
+            // be empty yet. Meanwhile no connection becomes ready for a check out.
             self.handed
                 .map_or(Ok(()), |_| Err("handed out while paused".to_owned()))?;
         }
@@ -197,7 +205,7 @@ impl Books {
         Ok(())
     }
 
-    /// Returns the start time of a check out with this duration.
+    /// Returns the start time of a check out that ends now, after this duration.
     fn came(&self, waited: std::time::Duration) -> Instant {
         Instant::ZERO + self.now.since_start().saturating_sub(waited)
     }
@@ -239,7 +247,8 @@ impl Books {
             return Ok(());
         }
         if self.handed.is_some_and(|(_, other)| other == came) {
-            // The time limit of the check out ended before its connection was ready.
+            // The check out failed after its connection became ready, and before it got the
+            // connection.
             return Ok(());
         }
         Err(format!("nobody waits who came at {came}"))

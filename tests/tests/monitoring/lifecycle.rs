@@ -1,5 +1,6 @@
 //! Topologies that open, change their primary, and close: the official test files
-//! `unified/*-emit-topology-changed-before-close` and `unified/rediscover-quickly-after-step-down`.
+//! `unified/*-emit-topology-changed-before-close` and `unified/rediscover-quickly-after-step-down`,
+//! and a shutdown while an operation is not polled.
 
 use crate::{
     event_log::{command_name, pool_cleared, topology_changed, topology_life},
@@ -26,7 +27,7 @@ use std::{
 type Life = (&'static str, TopologyType, TopologyType);
 
 /// Returns the topology events of a client that runs no operation and closes after this number of
-/// changes.
+/// changes of its topology description.
 async fn life(scene: Scene, options: &str, changes: usize) -> Vec<Life> {
     let watched = scene.client(options);
     watched.wait_for(changes, "changes", topology_changed).await;
@@ -58,7 +59,8 @@ fn a_standalones_topology_is_unknown_before_it_is_closed() {
     });
 }
 
-/// Official test file `replicaset-emit-topology-changed-before-close`.
+/// Official test file `replicaset-emit-topology-changed-before-close`: the topology of a replica
+/// set also becomes `Unknown` before it closes.
 #[test]
 fn a_replica_sets_topology_is_unknown_before_it_is_closed() {
     play([replica_set()], |scene| async move {
@@ -73,7 +75,8 @@ fn a_replica_sets_topology_is_unknown_before_it_is_closed() {
     });
 }
 
-/// Official test file `sharded-emit-topology-changed-before-close`.
+/// Official test file `sharded-emit-topology-changed-before-close`: the topology of a sharded
+/// cluster also becomes `Unknown` before it closes.
 #[test]
 fn a_sharded_clusters_topology_is_unknown_before_it_is_closed() {
     play([sharded()], |scene| async move {
@@ -89,8 +92,9 @@ fn a_sharded_clusters_topology_is_unknown_before_it_is_closed() {
     });
 }
 
-/// Official test file `loadbalanced-emit-topology-changed-before-close` (EVT-36). The test needs no
-/// server, because the discovery machine checks none behind a load balancer.
+/// Official test file `loadbalanced-emit-topology-changed-before-close`: behind a load balancer,
+/// the topology becomes `Unknown` before it closes (EVT-36). The test needs no server, because the
+/// discovery machine checks none behind a load balancer.
 #[test]
 fn a_load_balancers_topology_is_unknown_before_it_is_closed() {
     let id = TopologyId(bson::oid::ObjectId::from_bytes([7; 12]));
@@ -166,8 +170,8 @@ fn a_new_primary_is_found_quickly_after_a_step_down() {
     });
 }
 
-/// An operation that is not polled, such as the next batch of a cursor in `select!`, does not delay
-/// the shutdown of its client for ever.
+/// An operation whose future is kept but not polled, such as the next batch of a cursor in
+/// `select!`, does not delay the shutdown of its client for ever.
 #[test]
 fn shutdown_does_not_wait_for_an_operation_that_is_kept_and_not_polled() {
     play([standalone()], |scene| async move {

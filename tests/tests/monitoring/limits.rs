@@ -9,7 +9,8 @@ use bson::{Document, doc};
 use onionskin_core::event::{CommandEvent, EventKind};
 use std::time::Duration;
 
-/// Delays every hello by this time.
+/// Lets the server delay every hello of the client with this application name, by `millis`
+/// milliseconds.
 async fn delay_hello(scene: &Scene, app: &str, millis: i32) {
     let data = doc! {
         "failCommands": ["hello", "isMaster"], "appName": app, "blockConnection": true,
@@ -32,8 +33,8 @@ fn max_times(events: &EventLog, name: &str) -> Vec<Option<i64>> {
     })
 }
 
-/// "maxTimeMS value in the command is less than timeoutMS": the server's limit leaves time for the
-/// reply (SEL-59).
+/// "maxTimeMS value in the command is less than timeoutMS": `maxTimeMS` is the remaining time minus
+/// the minimum round trip time (SEL-59).
 #[test]
 fn a_server_is_given_less_time_than_is_left() {
     play(any_topology(), |scene| async move {
@@ -57,8 +58,8 @@ fn a_server_is_given_less_time_than_is_left() {
     });
 }
 
-/// "command is not sent if RTT is greater than timeoutMS": the reply could not arrive in time, so
-/// the operation fails and its connection stays open (SEL-59).
+/// "command is not sent if RTT is greater than timeoutMS": the minimum round trip time is longer
+/// than the time limit (SEL-59). So the operation fails at once, and its connection stays open.
 #[test]
 fn a_command_that_cannot_be_answered_in_time_is_not_sent() {
     play(any_topology(), |scene| async move {
@@ -85,8 +86,8 @@ fn a_command_that_cannot_be_answered_in_time_is_not_sent() {
     });
 }
 
-/// "short-circuit is not enabled with only 1 RTT measurement": the minimum round trip time is zero
-/// (SEL-55), so the command is sent with the whole limit (SEL-59).
+/// "short-circuit is not enabled with only 1 RTT measurement": with one measurement the minimum
+/// round trip time is zero (SEL-55), so the command is sent with the whole remaining time (SEL-59).
 #[test]
 fn one_measurement_does_not_keep_a_command_back() {
     play(any_topology(), |scene| async move {
@@ -107,7 +108,7 @@ fn one_measurement_does_not_keep_a_command_back() {
 }
 
 /// "timeoutMS can be configured on a MongoClient" and "timeoutMS can be set to 0", for a read and
-/// for `run_command`. Without a limit there is no `maxTimeMS`.
+/// for `run_command`. Without a time limit, commands have no `maxTimeMS`.
 #[test]
 fn only_a_limit_that_ends_is_told() {
     play([standalone()], |scene| async move {
@@ -130,7 +131,8 @@ fn only_a_limit_that_ends_is_told() {
                     "{name} {limits:?}"
                 );
             }
-            // Servers refuse a limit of more than 24 days, so it is not sent.
+            // Servers refuse a `maxTimeMS` of 25 days, which is no int32. So the driver does not
+            // send it.
             let long = app
                 .run_command(ping())
                 .timeout(Duration::from_hours(24 * 25));
@@ -142,8 +144,8 @@ fn only_a_limit_that_ends_is_told() {
     });
 }
 
-/// A limit that passes at the server is a timeout error with the server's code. The connection
-/// stays open.
+/// If `maxTimeMS` ends at the server, the operation fails with a timeout error that has the
+/// server's code 50. The connection stays open.
 #[test]
 fn a_limit_that_passes_at_the_server_is_a_timeout_and_costs_no_connection() {
     play(any_topology(), |scene| async move {
@@ -171,8 +173,8 @@ fn a_limit_that_passes_at_the_server_is_a_timeout_and_costs_no_connection() {
     });
 }
 
-/// "remaining timeoutMS applied to getMore": a `getMore` does not send the limit of its cursor,
-/// because its `maxTimeMS` has another meaning.
+/// "remaining timeoutMS applied to getMore": a `getMore` does not send the time limit of its
+/// cursor, because the `maxTimeMS` of a `getMore` is the time to wait for new documents.
 #[test]
 fn a_get_more_does_not_tell_its_limit() {
     play([standalone()], |scene| async move {

@@ -1,9 +1,11 @@
-//! Tests of discovery, monitoring and pools with the simulated deployment, in virtual time. They
-//! run what the integration tests of the specifications run with a real server.
+//! Tests of the async client with the simulated deployment, in virtual time: discovery, monitoring,
+//! pools, retries, cursors and other operations. Many of them run what the integration tests of the
+//! specifications run with a real server.
 //!
-//! Each test names its official test file or prose test. The files `unified/...` belong to the
-//! specification's `server-discovery-and-monitoring/tests`. Each test runs the async client with
-//! several seeds. A failure prints the command that repeats it.
+//! A test that is made from an official test file or from a prose test names that file or test. The
+//! files `unified/...` belong to the specification's `server-discovery-and-monitoring/tests`. The
+//! function `scene::play` runs a test with several seeds. If the test fails, `play` prints the
+//! command that runs it again with the same seed.
 
 mod adaptive;
 mod authentication;

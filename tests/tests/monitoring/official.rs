@@ -1,4 +1,5 @@
-//! The official tests of `client-backpressure/tests`, with the deployments that they require.
+//! The official tests of `client-backpressure/tests`, each with a replica set, a sharded cluster
+//! and a load balancer. Tests with operations that the client does not offer are left out.
 
 use crate::{
     event_log::{command_name, pool_name},
@@ -67,7 +68,7 @@ fn client_backpressure() {
     );
 }
 
-/// Runs these tests of a file.
+/// Runs these tests of a file in one deployment.
 async fn run(scene: Scene, file: Arc<Value>, tests: Arc<Vec<Value>>) {
     for test in tests.iter() {
         let case = text(&test["description"]);
@@ -78,8 +79,8 @@ async fn run(scene: Scene, file: Arc<Value>, tests: Arc<Vec<Value>>) {
         for entity in list(&file["createEntities"]) {
             let entity = &entity["client"];
             let observed = list(&test["expectEvents"]);
-            // Clients without expected events are not created, because `Watched::end` asserts that
-            // no connection is left.
+            // A client without expected events is not created, because `Watched::end` of the other
+            // client asserts that the servers have no connections.
             if observed
                 .iter()
                 .any(|expected| expected["client"] == entity["id"])
@@ -241,14 +242,15 @@ async fn fill(scene: &Scene, data: &Value) {
     client.end().await;
 }
 
-/// Returns the options of a client in the form of a connection string.
+/// Returns the `uriOptions` of a client entity in the form of a connection string.
 fn options(entity: &Value) -> String {
     let options = entity["uriOptions"].as_object().into_iter().flatten();
     let pairs = options.map(|(name, value)| format!("{name}={value}"));
     pairs.collect::<Vec<_>>().join("&")
 }
 
-/// Returns the name of an event, as in `events`, if the client observes this event.
+/// Returns the name of an event, as in the module `event_log`, if the client entity observes this
+/// event.
 fn observed(entity: &Value, event: &Event) -> Option<String> {
     let observes = |name: &str| list(&entity["observeEvents"]).iter().any(|e| e == name);
     match &event.kind {
@@ -269,7 +271,7 @@ fn observed(entity: &Value, event: &Event) -> Option<String> {
     }
 }
 
-/// Returns the name of an expected event, as in `events`.
+/// Returns the name of an expected event, as in the module `event_log`.
 fn wanted(event: &Value) -> String {
     let (kind, details) = event
         .as_object()
@@ -290,7 +292,7 @@ fn operations(test: &Value) -> impl Iterator<Item = &Value> {
     list(&test["operations"]).iter()
 }
 
-/// Returns the name of an operation, as in [`MISSING`].
+/// Returns the name of an operation, with a prefix as in [`MISSING`].
 fn called(operation: &Value) -> String {
     let (name, object) = (text(&operation["name"]), text(&operation["object"]));
     let on = ["client", "database"]
@@ -316,7 +318,7 @@ fn text(value: &Value) -> &str {
         .unwrap_or_else(|| panic!("{value} is no text"))
 }
 
-/// Converts a document. A missing one is empty.
+/// Converts a JSON document to BSON. A missing document gives an empty one.
 fn document(value: &Value) -> Document {
     match Bson::try_from(value.clone()) {
         Ok(Bson::Document(document)) => document,
@@ -325,7 +327,8 @@ fn document(value: &Value) -> Document {
     }
 }
 
-/// Converts a command. Its name must come first, but the JSON parser does not keep the order.
+/// Converts a JSON document to a command. The name of a command must be its first key, but the JSON
+/// parser does not keep the order of keys.
 fn command(name: &str, value: &Value) -> Document {
     let mut rest = document(value);
     let mut command = doc! { name: rest.remove(name).expect("its name") };

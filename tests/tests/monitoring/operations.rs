@@ -1,6 +1,6 @@
 //! The effects of operation errors on the server description and the pool: the official test files
 //! `unified/find-*`, `insert-*`, `pool-clear-application-error`, `pool-cleared-error` and
-//! `cancel-server-check`.
+//! `cancel-server-check`, and a test of stale errors.
 
 use crate::{
     event_log::{command_name, heartbeat, pool_cleared, pool_name, unknown},
@@ -9,8 +9,8 @@ use crate::{
 use bson::doc;
 use onionskin_core::error::Error;
 
-/// Official test file `find-network-error`: the server becomes unknown and its pool is cleared,
-/// once (SDAM-100).
+/// Official test file `find-network-error`: the connection of a find breaks. The server becomes
+/// unknown and its pool is cleared, once (SDAM-100).
 #[test]
 fn a_find_whose_connection_breaks_resets_server_and_pool() {
     play(any_topology(), |scene| async move {
@@ -37,7 +37,7 @@ fn a_find_whose_connection_breaks_resets_server_and_pool() {
     });
 }
 
-/// Official test file `insert-network-error`.
+/// Official test file `insert-network-error`: as `find-network-error`, with an insert.
 #[test]
 fn an_insert_whose_connection_breaks_resets_server_and_pool() {
     play(any_topology(), |scene| async move {
@@ -56,8 +56,8 @@ fn an_insert_whose_connection_breaks_resets_server_and_pool() {
     });
 }
 
-/// Official test file `find-network-timeout-error`: a timeout changes neither server nor pool
-/// (SDAM-101).
+/// Official test file `find-network-timeout-error`: after a timeout of an operation, the server
+/// stays known and its pool is not cleared (SDAM-101).
 #[test]
 fn a_find_that_takes_too_long_changes_nothing() {
     play(any_topology(), |scene| async move {
@@ -106,7 +106,7 @@ fn two_finds_that_meet_a_shutdown_reset_server_and_pool_once() {
     });
 }
 
-/// Official test file `insert-shutdown-error`.
+/// Official test file `insert-shutdown-error`: as `find-shutdown-error`, with inserts.
 #[test]
 fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
     play(any_topology(), |scene| async move {
@@ -132,8 +132,8 @@ fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
     });
 }
 
-/// An error on a connection of an older generation is stale (SDAM-86). The server has recovered and
-/// stays known.
+/// An error on a connection whose generation is older than that of the pool is stale and changes
+/// nothing (SDAM-86). Here the server has recovered before the error, and stays known.
 #[test]
 fn a_connection_that_breaks_after_the_pool_was_cleared_resets_nothing() {
     play(any_topology(), |scene| async move {
@@ -218,7 +218,7 @@ fn who_waited_for_a_pool_that_was_cleared_does_not_reset_the_server_again() {
 }
 
 /// Official test file `cancel-server-check`: a network error cancels the check under way
-/// (SDAM-109). So the retry finds the server after 500 ms, and not only after
+/// (SDAM-109). So the next check, and with it the retry, comes after 500 ms and not after
 /// `heartbeatFrequencyMS`.
 #[test]
 fn an_operations_network_error_ends_the_check_that_runs() {

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-/// All pool options, each with another value than its default.
+/// All pool options, each with a value that is not its default.
 const ALL_OPTIONS: &str = "maxPoolSize=7&minPoolSize=2&maxIdleTimeMS=90000&maxConnecting=3\
                            &waitQueueTimeoutMS=5000";
 
@@ -43,7 +43,7 @@ fn options_of_pools(events: &EventLog) -> Vec<ReportedPoolOptions> {
 }
 
 /// "All ConnectionPoolOptions MUST be specified at the MongoClient level" (CMAP prose 1): the
-/// client accepts all pool options (CMAP-5), under the names of the language (CMAP-6).
+/// client accepts all pool options (CMAP-5), under names in the style of Rust (CMAP-6).
 #[test]
 fn the_options_of_a_client_are_those_of_its_pool() {
     play([standalone()], |scene| async move {
@@ -141,13 +141,13 @@ fn a_listener_hears_each_event_of_a_pool() {
     });
 }
 
-/// Checks the events of a pool with one connection, with all their fields.
+/// Checks the events of a pool that has at most one connection at a time, with all their fields.
 struct PoolReader {
     address: Address,
     counts: BTreeMap<&'static str, u32>,
     /// The creation times of the connections that are not ready yet.
     created: BTreeMap<u64, Instant>,
-    /// The duration of the establishment for the check out under way.
+    /// The time that the establishment of a connection took, for the check out under way.
     established: Option<Duration>,
     ready: BTreeSet<u64>,
     starts: VecDeque<Instant>,
@@ -205,7 +205,7 @@ impl PoolReader {
 
     fn read_connection(&mut self, at: Instant, event: &PoolEvent) {
         match event {
-            // The ids of connections (CMAP-117) start at one.
+            // The event has the id of the connection (CMAP-117). The ids start at 1 and grow by 1.
             PoolEvent::ConnectionCreated { connection, .. } => {
                 self.count("connection created");
                 assert_eq!(*connection, u64::from(self.counts["connection created"]));
@@ -224,7 +224,8 @@ impl PoolReader {
                 self.ready.insert(*connection);
                 self.count("connection ready");
             }
-            // One connection broke, and the other one was left at the end (CMAP-119).
+            // The event has the reason (CMAP-119). One connection broke, and the other one was
+            // closed with the pool.
             PoolEvent::ConnectionClosed {
                 connection,
                 reason,
@@ -327,8 +328,8 @@ fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
     }
 }
 
-/// Each member has its own pool (CMAP-35), which keeps `minPoolSize` connections (CMAP-16) without
-/// an operation (CMAP-106).
+/// Each member has its own pool (CMAP-35). Each pool has `minPoolSize` connections (CMAP-16), which
+/// are made in the background, without an operation (CMAP-106).
 #[test]
 fn every_member_has_its_connections_kept_ready() {
     play([replica_set()], |scene| async move {
@@ -342,7 +343,7 @@ fn every_member_has_its_connections_kept_ready() {
     });
 }
 
-/// Returns the number of connections that became ready for each server.
+/// Returns for each server the number of connections that became ready.
 fn ready_connections(watched: &Watched) -> Vec<u64> {
     let mut counts = BTreeMap::new();
     for address in watched.events.notes(|event| match &event.kind {

@@ -1,5 +1,5 @@
-//! Programs that are no operations of the client. The tests show that the runner has what later
-//! operations of several commands need.
+//! Programs that are not part of the client's API. The tests show that a runner supports operations
+//! that consist of several commands.
 
 use crate::{
     event_log::EventLog,
@@ -67,8 +67,8 @@ impl Program for Numbered {
     }
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<Self::Output> {
-        // The first reply is read in place, the second one is not read, and the third one is moved
-        // out of the exchange.
+        // A program can use a reply in three ways: it reads the first reply in place, ignores the
+        // second one, and moves the third one out of the exchange.
         let Some(number) = self.number else {
             let reply = exchange.reply().expect("it came");
             let value = reply.get_document("value").expect("a counter");
@@ -123,7 +123,8 @@ fn each_command_of_a_program_is_made_of_the_reply_before_it() {
         let ids: Vec<u64> = sent.iter().map(|(id, _)| *id).collect();
         assert!(ids[..3].iter().all(|id| *id == ids[0]) && ids[3..].iter().all(|id| *id == ids[3]));
         assert_ne!(ids[0], ids[3]);
-        // The time limit of the first command bounds all commands, instead of that of the client.
+        // The time limit of the first command bounds all commands together, instead of the client's
+        // `timeoutMS`.
         let limits = sent.iter().map(|(_, command)| command.get_i32("maxTimeMS"));
         assert!(
             limits
@@ -163,9 +164,9 @@ fn the_time_limit_of_a_program_goes_on_from_command_to_command() {
     });
 }
 
-/// A program like a commit. After a network error the effect of the command is unknown, so the
-/// program repeats it with the write concern `majority`. The third error gets the label
-/// `UnknownTransactionCommitResult`.
+/// A program like the commit of a transaction. After a network error the effect of the command is
+/// unknown, so the program repeats the command with the write concern `majority`. The error gets
+/// the label `UnknownTransactionCommitResult` if it is the third network error.
 struct Commit {
     attempts: u32,
 }
@@ -238,8 +239,8 @@ fn a_program_repeats_its_own_command_with_another_write_concern() {
     });
 }
 
-/// A program like an upload: it inserts the chunks one after another, and then a document about
-/// them. An abandoned upload deletes its chunks.
+/// A program like the upload of a file: it inserts chunks one after another, and then a document
+/// about them. If the upload is abandoned before it sends that document, it deletes its chunks.
 struct Upload {
     bytes: Vec<u8>,
     /// The number of chunks that were sent.
@@ -340,7 +341,8 @@ fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
     });
 }
 
-/// A program that fails sends none of its other commands.
+/// After an error that a program does not handle itself, the program sends none of its other
+/// commands.
 #[test]
 fn a_program_that_fails_ends_with_its_error() {
     play([standalone()], |scene| async move {

@@ -1,7 +1,7 @@
 //! The prose tests of discovery and monitoring, in the order of
 //! `server-discovery-and-monitoring-tests.md`, and then those of
-//! `server-discovery-and-monitoring/tests/README.md`. SDAM prose 6, about the texts of errors, is
-//! tested in `core/src/sdam`, and SDAM prose 10 in `backpressure`.
+//! `server-discovery-and-monitoring/tests/README.md`. SDAM prose 6, about the codes and texts of
+//! error replies, is tested in `core/src/sdam`, and SDAM prose 10 in `backpressure`.
 
 use crate::{
     event_log::{
@@ -19,7 +19,8 @@ use onionskin_core::{
 };
 use std::{sync::Arc, sync::Mutex, time::Duration};
 
-/// "All servers unavailable" (SDAM prose 1): the client can be created (SDAM-33).
+/// "All servers unavailable" (SDAM prose 1): a client can be created although none of its servers
+/// answers (SDAM-33).
 #[test]
 fn a_client_of_servers_that_are_away_is_made_all_the_same() {
     play([standalone()], |scene| async move {
@@ -45,7 +46,8 @@ fn topology_type(watched: &Watched) -> TopologyType {
     watched.client.topology().topology_type
 }
 
-/// Creates a client that knows all members of the set, and waits until a time between two checks.
+/// Creates a client without retries, waits until it knows all members of the set, and then until a
+/// time between two checks.
 async fn settled(scene: &Scene, options: &str) -> Watched {
     let watched = scene.client(&format!("retryWrites=false&retryReads=false&{options}"));
     watched
@@ -81,8 +83,9 @@ fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
             assert_eq!(later.len(), checks, "{mode}: it is left alone");
             scene.pause(3_000).await;
             let later = watched.events.times(heartbeats_of(0, heartbeat_started));
-            // A polling monitor keeps its interval. A streaming check is cancelled, and the next
-            // one comes a whole interval later.
+            // A polling monitor keeps the time of its next check. A streaming monitor has a check
+            // under way, which is cancelled. Its next check comes a whole `heartbeatFrequencyMS`
+            // later.
             let waited = later[checks].saturating_since(lost).as_secs();
             let expected = if mode == "poll" { 7..9 } else { 9..11 };
             assert!(expected.contains(&waited), "{mode}: {waited} s");
@@ -93,7 +96,8 @@ fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
 }
 
 /// "Not writable primary error when reading without SecondaryOk bit" (SDAM prose 3). The former
-/// primary is checked at once (SDAM-96), although the prose test denies it (A.12, point 1).
+/// primary is unknown and checked at once (SDAM-96), although the prose test says that it is not
+/// checked at once (A.12, point 1).
 #[test]
 fn a_primary_that_says_it_is_none_any_more_is_unknown_and_checked_at_once() {
     play([replica_set()], |scene| async move {
@@ -189,8 +193,8 @@ fn a_write_concern_error_may_say_that_the_primary_goes_away() {
 }
 
 /// "Topology discovery" (SDAM prose 7a), "Direct connection" (SDAM prose 7b) and "Existing
-/// behavior" (SDAM prose 7c): a write of a client whose seed is a secondary. The write fails only
-/// with a direct connection (SDAM-21), which is not the default (SDAM-22).
+/// behavior" (SDAM prose 7c): the only seed of the client is a secondary. A write fails only with a
+/// direct connection (SDAM-21), which is not the default (SDAM-22).
 #[test]
 fn a_write_to_a_secondary_goes_to_the_primary_unless_the_connection_is_direct() {
     play([replica_set()], |scene| async move {
@@ -214,7 +218,8 @@ fn a_write_to_a_secondary_goes_to_the_primary_unless_the_connection_is_direct() 
     });
 }
 
-/// "Monitors sleep at least minHeartbeatFrequencyMS between checks" (SDAM prose 8, MON-31).
+/// "Monitors sleep at least minHeartbeatFrequencyMS between checks" (SDAM prose 8): checks are at
+/// least 500 ms apart (MON-31).
 #[test]
 fn checks_that_fail_are_half_a_second_apart() {
     play(
@@ -249,7 +254,7 @@ fn checks_that_fail_are_half_a_second_apart() {
 }
 
 /// "Connection Pool Management" (SDAM prose 9): the pool is ready after the first check that
-/// succeeds, cleared after a check that fails, and ready again after the next one.
+/// succeeds, cleared after a check that fails, and ready again after the next check that succeeds.
 #[test]
 fn a_pool_follows_the_checks_of_its_server() {
     play([standalone(), sharded_alone()], |scene| async move {
@@ -343,7 +348,7 @@ fn a_heartbeat_starts_before_its_socket() {
     });
 }
 
-/// Streaming test 1 of `tests/README.md`: a server delays its reply by at most
+/// Streaming test 1 of `tests/README.md`: without changes, a server streams one reply per
 /// `heartbeatFrequencyMS`.
 #[test]
 fn streams_bring_an_answer_at_the_pace_of_the_heartbeat() {
@@ -354,8 +359,8 @@ fn streams_bring_an_answer_at_the_pace_of_the_heartbeat() {
             scene.pause(10_100).await;
             let checks = watched.events.times(heartbeats_of(0, heartbeat_succeeded));
             assert!((20..=23).contains(&checks.len()), "{} checks", checks.len());
-            // The first check is the handshake, and the members of a set may stream changes at
-            // first.
+            // The first check is the handshake, and the members of a set can stream changes at the
+            // beginning.
             for pair in checks[3..].windows(2) {
                 let millis = pair[1].saturating_since(pair[0]).as_millis();
                 assert!((495..=505).contains(&millis), "{millis} ms");
@@ -379,7 +384,8 @@ fn round_trips_are_measured_while_checks_stream() {
             assert!(!trips.is_empty());
             assert!(trips.iter().all(|trip| !trip.is_zero()), "{trips:?}");
             let changes = trips.len();
-            // The duration of a streamed reply, about 500 ms, is no sample (MON-47).
+            // The wait for a streamed reply, about 500 ms, is not used as a round trip time
+            // (MON-47).
             for server in watched.client.topology().servers.values() {
                 assert!(
                     server.round_trip_time < Some(Duration::from_millis(50)),

@@ -1,9 +1,9 @@
 //! Races that drivers really had in discovery and monitoring. The checkers of the simulated world
-//! look for the same errors in drawn histories.
+//! look for such errors in random histories.
 //!
-//! The scenarios of leaks and shutdown are in `leaks`, scenario 14 is in `freeze`, and scenario 12
-//! is in the core's `selection/tests/custom.rs`. The histories of scenario 23 are official test
-//! files.
+//! Other scenarios are in the modules `clearing`, `closing`, `connecting`, `establishing`, `freeze`
+//! (scenario 14), `leaks`, `storm` and `waiting`, and scenario 12 is also in the core's
+//! `selection/tests/custom.rs`. The histories of scenario 23 are official test files.
 
 use crate::{
     event_log::{
@@ -23,9 +23,9 @@ use onionskin_core::{
 use onionskin_simulations::world::plan::Disaster;
 use std::{error::Error as _, time::Duration};
 
-/// An operation that selects a server while the topology description changes sees the change
-/// (scenario 2). Operations start every 50 microseconds around the time at which a primary is
-/// found.
+/// An operation that begins to wait for a server while the topology description changes notices the
+/// change (scenario 2). Operations start every 50 microseconds, from the start of the client until
+/// after it has found a suitable server.
 #[test]
 fn no_change_is_missed_by_who_begins_to_wait() {
     play([replica_set(), sharded()], |scene| async move {
@@ -55,8 +55,8 @@ fn no_change_is_missed_by_who_begins_to_wait() {
     });
 }
 
-/// A change during a check is found soon, although the request for a check came during that check
-/// (scenario 3). The delayed reply of that check is outdated when it comes.
+/// An operation requests a check after a change, while a check of each server is under way and its
+/// reply is delayed (scenario 3). The change is found soon.
 #[test]
 fn a_change_during_a_slow_check_is_found_by_who_waits() {
     play([replica_set()], |scene| async move {
@@ -70,7 +70,7 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
         for member in 0..3 {
             scene.fail(member, doc! { "times": 1 }, slow.clone()).await;
         }
-        // All servers have a check under way now, which the fail point blocks.
+        // Waits until each server has a check under way, which the fail point blocks.
         let checks = watched.events.count(heartbeat_started);
         scene
             .until_within(Duration::from_secs(20), "checks", || {
@@ -140,8 +140,7 @@ fn answers_at_one_moment_are_all_kept() {
     });
 }
 
-/// At each time of a failover a server that can be selected has a ready pool, and a cleared pool
-/// belongs to an unknown server (scenario 18).
+/// During a failover, a server becomes selectable only while its pool is ready (scenario 18).
 #[test]
 fn pools_and_descriptions_change_together() {
     play([replica_set()], |scene| async move {
@@ -203,7 +202,7 @@ fn a_callers_limit_does_not_reach_the_monitors() {
 }
 
 /// A server that is available again is used after the next check that a waiting operation requests
-/// (scenario 35). Its round trip times do not matter.
+/// (scenario 35). One round trip time is enough for that.
 #[test]
 fn a_server_that_comes_back_is_used_at_once() {
     play([standalone(), replica_set_of(1)], |scene| async move {
@@ -220,7 +219,7 @@ fn a_server_that_comes_back_is_used_at_once() {
                 .until_within(Duration::from_secs(60), "a primary", is_up)
                 .await;
             let start = scene.now();
-            // The first insert may still get a connection that broke.
+            // The first insert can still get a connection that broke.
             watched.insert(2).await.err();
             watched.insert(3).await.expect("a reply");
             let took = scene.now().saturating_since(start);
@@ -287,7 +286,8 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
         });
         let [breaks, waits] = finds;
         let breaks = scene.spawn(breaks);
-        // The simulated network may split a write and deliver the rest 20 ms later.
+        // Waits until the request is sent: a write can be split, and its rest is sent up to 20 ms
+        // later.
         scene.pause(40).await;
         scene
             .fail(0, doc! { "times": 1 }, delay("hello", 2_300))
@@ -307,8 +307,8 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
     });
 }
 
-/// All members restart one after another, after a shutdown or by force (scenario 42, scenario 44).
-/// Retryable writes never fail, and the client recovers.
+/// All members restart one after another, after an orderly shutdown or a kill (scenario 42,
+/// scenario 44). Retryable writes never fail, and the client recovers.
 #[test]
 fn a_client_survives_the_restart_of_all_members() {
     for in_order in [true, false] {
@@ -360,8 +360,8 @@ async fn restart(scene: &Scene, member: usize, in_order: bool) {
     scene.pause(15_000).await;
 }
 
-/// A member that shuts down reports it. The client marks it as unknown before its connections
-/// break.
+/// A member that shuts down answers its awaitable hellos with a shutdown error. So the client marks
+/// the member as unknown before the member closes its connections.
 #[test]
 fn a_member_that_says_goodbye_is_left_at_once() {
     play([replica_set()], |scene| async move {
@@ -385,8 +385,8 @@ fn a_member_that_says_goodbye_is_left_at_once() {
     });
 }
 
-/// A host name leads to another server after its address changed (scenario 42). A waiting operation
-/// gets the new server.
+/// A host name resolves to another server after a while (scenario 42). An operation that waits for
+/// a server gets the new one.
 #[test]
 fn a_server_whose_address_changed_is_found_again() {
     play([replica_set()], |scene| async move {
@@ -412,8 +412,8 @@ fn a_server_whose_address_changed_is_found_again() {
 }
 
 /// The time limit of an operation ends at about the time at which the operation is interrupted, or
-/// at which its retry starts (scenario 43). The operation ends with one error, no later than the
-/// limit.
+/// at which its retry starts (scenario 43). The operation ends once, with a result or an error, no
+/// later than the limit.
 #[test]
 fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
     play([standalone()], |scene| async move {
@@ -462,8 +462,8 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
                 }
                 Err(error) => {
                     assert!(error.is_timeout(), "{error:?}");
-                    // The server's `maxTimeMS` is shorter by a round trip time (SEL-59) and has
-                    // whole milliseconds.
+                    // The `maxTimeMS` of the command is shorter than the limit by the minimum round
+                    // trip time (SEL-59), and is rounded to whole milliseconds.
                     let early = limit - took;
                     assert!(early <= Duration::from_millis(3), "{early:?}, {error:?}");
                 }

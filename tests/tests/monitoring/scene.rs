@@ -37,28 +37,31 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
 /// The longest virtual time of a test.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// The longest time to wait for a condition, as in the runners of official tests.
+/// The longest virtual time to wait for a condition, unless a test sets another one. The runners of
+/// official tests wait as long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The name and the password of the user, for deployments that require authentication.
 const USER: (&str, &str) = ("user", "sesame");
 
-/// The number of the simulated runtime of watched clients, and that of the operator's clients.
+/// The index of the simulated runtime of the watched clients.
 const WATCHED: usize = 0;
+/// The index of the simulated runtime of the operator's clients.
 const OPERATOR: usize = 1;
 
-/// Returns a standalone.
+/// Returns the options of a deployment with one standalone.
 pub(crate) fn standalone() -> DeploymentOptions {
     let address = member_addresses(1).remove(0);
     DeploymentOptions::standalone(address)
 }
 
-/// Returns a replica set of three members. The first one starts as primary.
+/// Returns the options of a replica set of three members. The first member starts as primary.
 pub(crate) fn replica_set() -> DeploymentOptions {
     replica_set_of(3)
 }
 
-/// Returns a replica set with this number of members.
+/// Returns the options of a replica set with this number of members. The first member starts as
+/// primary.
 pub(crate) fn replica_set_of(members: usize) -> DeploymentOptions {
     let mut options = DeploymentOptions::replica_set("rs", member_addresses(members));
     options.network.min_latency = Duration::from_micros(50);
@@ -66,33 +69,36 @@ pub(crate) fn replica_set_of(members: usize) -> DeploymentOptions {
     options
 }
 
-/// Returns a sharded cluster with two routers.
+/// Returns the options of a sharded cluster with two routers.
 pub(crate) fn sharded() -> DeploymentOptions {
     DeploymentOptions::sharded(member_addresses(2))
 }
 
-/// Returns two services behind a load balancer.
+/// Returns the options of two services behind a load balancer.
 pub(crate) fn balanced() -> DeploymentOptions {
     DeploymentOptions::load_balanced(balancer_address(), member_addresses(2))
 }
 
-/// Returns one service behind a load balancer, for `useMultipleMongoses: false` of official tests.
+/// Returns the options of one service behind a load balancer, for `useMultipleMongoses: false` of
+/// official tests.
 pub(crate) fn balanced_alone() -> DeploymentOptions {
     DeploymentOptions::load_balanced(balancer_address(), member_addresses(1))
 }
 
-/// Returns the deployment with a user, so that it requires authentication.
+/// Returns the options with a user added, so that the servers require authentication.
 pub(crate) fn authenticated(mut options: DeploymentOptions) -> DeploymentOptions {
     options.users = vec![User::new(USER.0, USER.1)];
     options
 }
 
-/// Returns the deployments for official tests that require `single`, `replicaset` and `sharded`.
+/// Returns the deployments for official tests that run with `single`, `replicaset` and `sharded`,
+/// each with one server.
 pub(crate) fn any_topology() -> [DeploymentOptions; 3] {
     [standalone(), replica_set_of(1), sharded_alone()]
 }
 
-/// Returns a sharded cluster with one router, for `useMultipleMongoses: false` of official tests.
+/// Returns the options of a sharded cluster with one router, for `useMultipleMongoses: false` of
+/// official tests.
 pub(crate) fn sharded_alone() -> DeploymentOptions {
     DeploymentOptions::sharded(member_addresses(1))
 }
@@ -117,7 +123,7 @@ fn play_once<F: Future<Output = ()>>(
     options: DeploymentOptions,
     act: &impl Fn(Scene) -> F,
 ) {
-    /// Prints the command that repeats a failure.
+    /// Prints, in a panic, the command that runs the test again with the same seed.
     struct Replay(u64);
 
     impl Drop for Replay {
@@ -144,14 +150,16 @@ fn play_once<F: Future<Output = ()>>(
     drop(replay);
 }
 
-/// A deployment with an operator.
+/// A simulated deployment, with a runtime for the clients under test and one for the operator's
+/// clients.
 #[derive(Clone)]
 pub(crate) struct Scene {
     pub(crate) runtime: SimRuntime,
     pub(crate) operator: SimRuntime,
     pub(crate) options: Arc<DeploymentOptions>,
     pub(crate) seed: u64,
-    /// The number of clients so far, which makes the sessions of each client different.
+    /// The number of clients so far. It is part of each client's seed, so that the session ids of
+    /// the clients differ.
     clients: Arc<AtomicU8>,
 }
 
@@ -175,12 +183,13 @@ impl Scene {
         self.client_of(&hosts.join(","), &format!("{set}{options}"))
     }
 
-    /// Creates a client with these hosts as seeds.
+    /// Creates a client with these hosts as seeds, and with these options in its connection string.
     pub(crate) fn client_of(&self, hosts: &str, options: &str) -> Watched {
         self.client_with(hosts, options, |_| {})
     }
 
-    /// Creates such a client, with options that a connection string cannot have.
+    /// Creates a client with these hosts as seeds. `tune` sets options that a connection string
+    /// cannot have.
     pub(crate) fn client_with(
         &self,
         hosts: &str,
@@ -231,7 +240,7 @@ impl Scene {
         reply
     }
 
-    /// Sets a fail point for commands to one member.
+    /// Sets the fail point `failCommand` of one member.
     pub(crate) async fn fail(&self, member: usize, mode: impl Into<bson::Bson>, data: Document) {
         self.tell(
             member,
@@ -393,7 +402,7 @@ impl Watched {
         self.things().find_one(doc! { "_id": 1 }).await
     }
 
-    /// Waits until `count` events fulfil the condition. Panics after [`PATIENCE`].
+    /// Waits until at least `count` events fulfil the condition. Panics after [`PATIENCE`].
     pub(crate) async fn wait_for(&self, count: usize, what: &str, is: impl Fn(&Event) -> bool) {
         let limit = self.runtime.now() + PATIENCE;
         while self.events.count(&is) < count {
@@ -406,14 +415,14 @@ impl Watched {
         }
     }
 
-    /// Asserts the number of events that fulfil the condition.
+    /// Asserts that exactly `count` events fulfil the condition.
     pub(crate) fn assert_count(&self, count: usize, what: &str, is: impl Fn(&Event) -> bool) {
         let found = self.events.count(is);
         assert_eq!(found, count, "{what}: {:#?}", self.events.names());
     }
 
-    /// Closes the client. Asserts that nothing is left in the client and on the servers, and that
-    /// each heartbeat has ended.
+    /// Closes the client. Asserts that the client has no operations, connections and sockets left,
+    /// that the servers have no connections, and that each heartbeat has ended.
     pub(crate) async fn end(self) {
         let Self {
             client,

@@ -1,5 +1,6 @@
-//! The prose tests of server selection (SEL-P) and max staleness (STALE-P) that need a server.
-//! SEL-P1, SEL-P5 and SEL-P6 are unit tests of the core, and SEL-P7 runs the official test files.
+//! The prose tests of server selection (SEL-P) and max staleness (STALE-P), and related rules about
+//! read preferences. SEL-P1, SEL-P5 and SEL-P6 are unit tests of the core. SEL-P7 is the run of the
+//! official test files in `tests/tests/specifications`.
 
 use crate::{
     event_log::{became, heartbeat_failed, heartbeat_started, pool_name, unknown},
@@ -16,8 +17,8 @@ use onionskin_core::{
 };
 use std::{collections::BTreeMap, time::Duration};
 
-/// The first sample of the round trip time after a disconnect is the new average (SEL-P2, "RTT").
-/// The test of a negative sample is not needed, because the type excludes it.
+/// The first sample of the round trip time after a disconnect is the new average (SEL-P2, "RTT"). A
+/// negative sample, which the prose test also has, is impossible in the type `Duration`.
 #[test]
 fn the_average_begins_anew_when_a_server_comes_back() {
     play([standalone()], |scene| async move {
@@ -100,7 +101,7 @@ fn routers_are_told_every_read_preference_but_primary() {
     });
 }
 
-/// Returns the number of `find` commands to each server after the mark.
+/// Returns the number of `find` commands that were sent to each server after the mark.
 fn finds_by_server(watched: &Watched, from: usize) -> BTreeMap<Address, usize> {
     let mut finds = BTreeMap::new();
     for address in watched
@@ -132,8 +133,9 @@ async fn find_a_lot(scene: &Scene, watched: &Watched, tasks: usize, finds: usize
     }
 }
 
-/// A slow router gets fewer operations than a fast one (SEL-P4, "operationCount-based selection
-/// within the latency window").
+/// A router that is slow gets less than a quarter of the operations. When both routers are fast,
+/// each gets about half of them (SEL-P4, "operationCount-based selection within the latency
+/// window").
 #[test]
 fn a_router_that_is_slow_gets_less_to_do() {
     const TASKS: usize = 10;
@@ -197,7 +199,8 @@ fn staleness_in_a_connection_string() {
     ] {
         assert_eq!(preference(options), Ok(None), "{options}");
     }
-    // Other values are ignored with a warning (STALE-3), so they are valid with mode `primary`.
+    // Values below -1 and values that are no integer are ignored with a warning (STALE-3), so they
+    // are also valid with mode `primary`.
     for value in ["-2", "-120", "soon", "1.5", ""] {
         for mode in ["secondary", "primary"] {
             let options = format!("readPreference={mode}&maxStalenessSeconds={value}");
@@ -210,7 +213,7 @@ fn staleness_in_a_connection_string() {
     }
 }
 
-/// Reads use their own read preference (SEL-32), or else that of the client (SEL-19).
+/// A read uses its own read preference (SEL-32), or that of the client if it has none (SEL-19).
 #[test]
 fn a_reads_own_preference_goes_before_the_clients() {
     play([sharded_alone()], |scene| async move {

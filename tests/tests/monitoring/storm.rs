@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The number of operations in a storm.
 const STORM: u64 = 1_000;
 
-/// The result of an operation: true if the document was found, and `None` if the operation was
+/// The result of an operation: whether the document was found, or `None` if the operation was
 /// dropped.
 type Outcome = Option<bool>;
 
@@ -57,7 +57,8 @@ fn events(events: &EventLog) -> Vec<Event> {
     events.notes(|event| Some(event.clone()))
 }
 
-/// Returns a client whose pool has no connection yet. Its finds find a document.
+/// Inserts the document that the operations of a storm look for. Returns a client whose pool has no
+/// connection yet.
 async fn cold(scene: &Scene, options: &str) -> Watched {
     let other = scene.client("");
     other.insert(1).await.ok();
@@ -68,8 +69,8 @@ async fn cold(scene: &Scene, options: &str) -> Watched {
     watched
 }
 
-/// Operations get connections in the order in which they started. The limits of the pool hold, and
-/// no connection is available while an operation waits.
+/// Operations get connections in the order in which they started. The pool keeps its limits, and no
+/// operation waits while a connection is available.
 #[test]
 fn a_storm_on_a_cold_pool_is_served_in_order() {
     for (max_size, max_connecting) in [(100, 2), (5, 2), (100, 7), (5, 5)] {
@@ -91,14 +92,15 @@ fn a_storm_on_a_cold_pool_is_served_in_order() {
     }
 }
 
-/// Returns the times after which every third operation is dropped.
+/// Returns a function for the `patience` of [`storm`]: a random time for every third operation, and
+/// `None` for the others.
 fn moments(random: &mut Random, most_micros: u64) -> impl FnMut(u64) -> Option<Duration> {
     move |n| (n % 3 == 0).then(|| Duration::from_micros(random.below(most_micros)))
 }
 
-/// The same, while a third of the operations is dropped in different states. No other operation
-/// loses its turn. A connection that was established for a dropped operation goes to the next one
-/// or to the pool.
+/// Every third operation is dropped after a random time, if it has not ended before. The other
+/// operations still get connections in the order in which they started. A connection that was
+/// established for a dropped operation goes to the next operation or to the pool.
 #[test]
 fn those_who_leave_a_storm_cost_nobody_a_turn() {
     for (max_size, most_micros) in [(100, 2_000), (100, 40_000), (5, 2_000), (5, 200_000)] {
@@ -116,7 +118,7 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
                 (100..=334).contains(&left),
                 "{left} left of {max_size}, {most_micros}"
             );
-            // Late replies may still be outstanding.
+            // Waits for the late replies to the operations that were dropped.
             scene.pause(4_000).await;
             let ledger = Ledger::new(max_size, 2).read(&events(&watched.events));
             let books = ledger.only();
@@ -141,8 +143,8 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
     }
 }
 
-/// All operations are dropped while their connections are established. The pool keeps these
-/// connections, and the next operation uses one of them.
+/// All operations are dropped while connections are being established for the first of them. The
+/// pool keeps these connections, and the next operation uses one of them.
 #[test]
 fn connections_outlive_a_storm_that_passes() {
     play([standalone(), balanced_alone()], |scene| async move {
@@ -165,9 +167,9 @@ fn connections_outlive_a_storm_that_passes() {
     });
 }
 
-/// Connections are checked in, break, and are cleared and interrupted, while operations are dropped
-/// (scenario 30). Finds a place that is freed twice, so that the pool exceeds its maximum, and a
-/// place that is never freed, so that operations wait for ever.
+/// Connections break, operations are dropped or reach their time limits, and the pool is cleared
+/// and interrupts operations (scenario 30). Fails if a place in the pool is freed twice, so that
+/// the pool exceeds `maxPoolSize`, or if a place is never freed, so that operations wait for ever.
 #[test]
 fn a_pool_in_a_storm_of_everything_keeps_its_size() {
     play([standalone(), balanced_alone()], |scene| async move {

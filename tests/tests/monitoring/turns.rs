@@ -1,4 +1,4 @@
-//! The number of reads in one poll of an operation.
+//! A limit on the number of reads in one poll of an operation's future.
 
 use crate::scene::{play, standalone};
 use bson::{Document, doc};
@@ -107,8 +107,8 @@ impl Runtime for Dripping {
     }
 }
 
-/// A server that sends all the time does not block other tasks. A poll of an exchange ends after a
-/// number of reads, however many bytes are available.
+/// One poll of an operation's future makes at most 32 reads, however many bytes are available. So a
+/// server that sends all the time does not block the other tasks of the thread.
 #[test]
 fn an_operation_reads_so_often_in_one_turn_and_no_more() {
     play([standalone()], |scene| async move {

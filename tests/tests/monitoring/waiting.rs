@@ -1,6 +1,6 @@
-//! Races that pools of drivers really had: those about waiting for a connection or for a server.
-//! Each test names the mistake that it finds. Races about clearing and closing are in `clearing`
-//! and `closing`.
+//! Races that pools of drivers really had: races about the wait for a connection or for a server.
+//! Comments say which mistake of a driver would make a test fail. Races about the clear of a pool
+//! and about the close of connections are in `clearing` and `closing`.
 
 use crate::{
     event_log::{
@@ -28,7 +28,8 @@ use std::{
     time::Duration,
 };
 
-/// Blocks commands of this client for a time.
+/// Lets the primary block commands with this name, of the client with this application name, for
+/// `millis` milliseconds.
 async fn hold(scene: &Scene, mode: Document, command: &str, app: &str, millis: i32) {
     let delay = doc! {
         "failCommands": [command], "appName": app, "blockConnection": true, "blockTimeMS": millis,
@@ -36,16 +37,17 @@ async fn hold(scene: &Scene, mode: Document, command: &str, app: &str, millis: i
     scene.fail(scene.primary(), mode, delay).await;
 }
 
-/// An operation is retried in a pool of one connection, which the failed attempt had (scenario 4).
-/// Finds a retry that checks out before the failed attempt has checked in.
+/// An operation is retried while its pool has only one connection, which the failed attempt used
+/// (scenario 4). Fails if the retry checks a connection out before the failed attempt has checked
+/// its connection in.
 #[test]
 fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
     play([replica_set(), sharded_alone()], |scene| async move {
         let watched = scene.client("maxPoolSize=1&heartbeatFrequencyMS=500&appname=again");
         watched.insert(1).await.expect("a reply");
         let failures = [
-            // The first error affects neither the server nor the connection, so the connection is
-            // used again.
+            // An error with code 6 affects neither the server nor the connection, so the retry
+            // needs no new connection.
             (doc! { "errorCode": 6 }, 0),
             (doc! { "closeConnection": true }, 1),
             (doc! { "errorCode": 91 }, 1),
@@ -83,8 +85,8 @@ fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
 }
 
 /// The application's server selector panics while waiting operations select a server (scenario 12).
-/// Finds a panic after which the operations behind select no server, and one that breaks the
-/// client.
+/// Fails if the operations that wait behind one whose selection panicked select no server, or if
+/// the client is broken afterwards.
 #[test]
 fn a_selector_that_fails_strands_nobody() {
     play([replica_set()], |scene| async move {
@@ -132,9 +134,9 @@ fn a_selector_that_fails_strands_nobody() {
     });
 }
 
-/// Establishing fails for connections that operations wait for, at once or after a time
-/// (scenario 15). Finds a failure without an error for the waiting operation, and one after which
-/// the next operation gets no attempt.
+/// Connections that operations wait for cannot be established: they break at once or time out
+/// (scenario 15). Fails if the waiting operation gets no error, or if no connection is made for the
+/// next operation.
 #[test]
 fn everybody_who_waits_hears_of_the_attempt_that_failed() {
     play([standalone(), replica_set_of(1)], |scene| async move {
@@ -159,7 +161,7 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
             for find in finds {
                 let error = scene.ended("an answer", find).await;
                 let error = error.expect_err("there is no connection");
-                // Each operation gets the error of its own attempt (CMAP-83).
+                // Each operation gets the error of the connection that was made for it (CMAP-83).
                 assert!(error.has_label(&Label::SystemOverloadedError), "{error:?}");
             }
             // Two connections are established at a time, each within `connectTimeoutMS`.
@@ -175,8 +177,9 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
     });
 }
 
-/// Thousands of operations give up while the only connection is in use (scenario 16). Finds entries
-/// of the queue and of tables that stay behind, and a grant to an operation that has ended.
+/// Two thousand operations give up while the only connection is in use (scenario 16). Fails if an
+/// operation that has ended stays in the wait queue or in a table, or if it gets the connection
+/// later.
 #[test]
 fn those_who_gave_up_leave_nothing_in_the_queue() {
     play([standalone()], |scene| async move {
@@ -206,7 +209,7 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
             for leaver in leavers {
                 leaver.join().await;
             }
-            // The operation with the connection does not count as waiting.
+            // The operation that uses the connection does not count as waiting.
             assert_eq!(watched.client.counts().waiting, 0, "round {round}");
         }
         let steps = scene.operator.steps() - steps;
@@ -227,8 +230,8 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
     });
 }
 
-/// A timeout in the wait queue does not affect the server (scenario 19). Finds a timeout in the
-/// queue that counts as a network error.
+/// The timeout of an operation in the wait queue does not affect the server (scenario 19). Fails if
+/// such a timeout counts as a network error.
 #[test]
 fn a_wait_that_is_too_long_pauses_no_pool() {
     play(
@@ -268,7 +271,7 @@ fn a_wait_that_is_too_long_pauses_no_pool() {
     );
 }
 
-/// Many tasks run one operation after another on few connections (scenario 33). Finds a pool that
+/// Many tasks run one operation after another on few connections (scenario 33). Fails if the pool
 /// serves new requests before waiting ones.
 #[test]
 fn two_hundred_tasks_on_five_connections_all_have_their_turns() {
@@ -303,8 +306,9 @@ fn two_hundred_tasks_on_five_connections_all_have_their_turns() {
     });
 }
 
-/// Runs a `find` that waits for the only connection. The connection is checked in at about the time
-/// at which the limit ends.
+/// Runs a `find` with this time limit, which waits for the only connection. The connection is
+/// checked in after about 20 ms. With `freeze`, the process is suspended for that time around the
+/// end of the limit.
 async fn race_for_the_connection(
     scene: &Scene,
     watched: &Watched,
@@ -336,8 +340,8 @@ async fn race_for_the_connection(
         what.starts_with("check").then_some(what)
     });
     let ends = told.iter().filter(|what| **what != "checked in").count();
-    // The check out of `find` starts and ends. The check out of the first operation may also do so
-    // after the mark.
+    // The check out of `find` starts and ends. The check out of the first operation can also start
+    // and end after the mark.
     assert!((2..=4).contains(&ends), "{told:?}");
     match found {
         Ok(found) => {
@@ -351,10 +355,10 @@ async fn race_for_the_connection(
     }
 }
 
-/// The time limit of a wait ends at about the time at which a connection is checked in
-/// (scenario 43). If the process is suspended, the limit can also end between a grant and its use.
-/// Finds a wait that ends twice or never, a negative remaining time, and a connection that is lost
-/// with its grant.
+/// The time limit of a waiting operation ends at about the time at which a connection is checked in
+/// (scenario 43). If the process is suspended, the limit can also end after the connection was
+/// granted and before the operation resumes. Fails if the wait ends twice or never, if the
+/// remaining time becomes negative, or if the granted connection is lost.
 #[test]
 fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
     play([standalone()], |scene| async move {
@@ -374,7 +378,7 @@ fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
             }
             assert!(missed > 3, "{freeze:?}: {got} got it, {missed} missed it");
             assert!(got > 3 || freeze.is_some(), "{got}, {missed}");
-            // A request that is only partly written at the limit costs its connection.
+            // If a request is only partly written when the limit ends, its connection is closed.
             let closed = watched.events.count(connection_closed) - closed;
             assert!(closed <= missed, "{closed} of {missed}");
         }
@@ -383,8 +387,8 @@ fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
     });
 }
 
-/// A connection is granted to an operation that is dropped before its next poll. Finds a grant that
-/// is lost with the operation.
+/// A connection is granted to an operation that is dropped before its next poll. Fails if the
+/// connection is lost with the operation.
 #[test]
 fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
     play([standalone()], |scene| async move {
@@ -401,7 +405,7 @@ fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
             let next = scene.spawn(async move { others.find_one(doc! { "_id": 1 }).await });
             scene.pause(1).await;
             busy.await.expect("a reply");
-            // The connection is granted to `leaver`, which was not polled since.
+            // The connection is granted to `leaver`, whose future has not been polled since.
             drop(leaver);
             let found = scene.ended("the next one's turn", next).await;
             assert!(found.expect("a reply").is_some(), "round {round}");
@@ -411,7 +415,7 @@ fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
     });
 }
 
-/// Polls a future once.
+/// Polls a future once, and asserts that it is pending.
 async fn poll_once<F: Future + Unpin>(future: &mut F) {
     poll_fn(|context| {
         let polled = Pin::new(&mut *future).poll(context);

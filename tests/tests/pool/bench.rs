@@ -14,10 +14,10 @@ use onionskin_tests::model::pool::{
 
 pub(crate) type Found = Result<(), String>;
 
-/// The largest number of deadlines at one instant.
+/// The largest number of deadlines at one instant, and of steps until a pool has settled.
 const MOST_DEADLINES: usize = 100;
 
-/// The connection pool with its watcher and, in a pair, the model.
+/// The connection pool with its watcher and, if created by `paired`, with the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
     /// The pool. The content of each pooled connection is the connection's own number.
@@ -167,7 +167,7 @@ impl Bench {
         Ok(Answer::Done)
     }
 
-    /// Compares the results of all methods that read the state of the pool.
+    /// Compares the state, generations, counts and deadline of the pool with those of the model.
     fn compare(&self) -> Found {
         let Some(model) = &self.model else {
             return Ok(());
@@ -204,8 +204,8 @@ impl Bench {
         Err("the deadlines of one moment do not end".into())
     }
 
-    /// Checks in all connections and completes all establishments. Each request must get its
-    /// result.
+    /// Checks in all connections, completes all establishments, and lets all late replies arrive.
+    /// Each request must get its result.
     pub(crate) fn settle(&mut self) -> Found {
         self.feed(&Input::Ready)?;
         for _ in 0..MOST_DEADLINES {
@@ -239,7 +239,8 @@ impl Bench {
         Err(format!("{:?} are stranded", self.watch.waiting()))
     }
 
-    /// Closes the pool and checks in all connections. Nothing may be left.
+    /// Closes the pool and checks in all connections. The pool must then have no connection,
+    /// request or deadline.
     pub(crate) fn close(&mut self) -> Found {
         self.feed(&Input::Close)?;
         for connection in self.watch.in_use() {

@@ -1,10 +1,12 @@
 //! Walks through all states of small pools, breadth first: a few requests, connections, failures
 //! and clears in every order.
 //!
-//! In each state pool and model must agree. If all connections are established and checked in, each
-//! request must get its result. After a close nothing may be left.
+//! In each state pool and model must agree. From each state of an open pool, each request must get
+//! its result after all connections were established and checked in, and a closed pool must have no
+//! connection, request or deadline.
 //!
-//! Two states are the same if all fields of pool, watcher and model are equal.
+//! Two states are the same if pool, watcher, model, time and the events that can still happen are
+//! equal.
 
 use crate::bench::{Bench, Found};
 use onionskin_core::pool::{PinnedFor, PoolOptions};
@@ -16,7 +18,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The largest numbers of events in a world. A checked-out connection can always be checked in.
+/// The options of the pool, and the largest numbers of events in a world. Some events are not
+/// limited: for example, a checked-out connection can always be checked in.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Bounds {
     pub(crate) max_size: u32,
@@ -34,15 +37,15 @@ pub(crate) struct Bounds {
     pub(crate) due: u8,
     /// The number of requests that are cancelled.
     pub(crate) cancels: u8,
-    /// The number of deadlines that can pass. If not zero, requests have a deadline and connections
-    /// an idle limit.
+    /// The number of deadlines that can pass. If not zero, all requests except the first have a
+    /// deadline, and connections have an idle limit.
     pub(crate) deadlines: u8,
     /// True if the pool can be closed.
     pub(crate) close: bool,
     /// The number of services behind a load balancer; zero without a load balancer.
     pub(crate) services: u8,
     pub(crate) service_clears: u8,
-    /// The number of times that a connection can be pinned for a cursor or a transaction.
+    /// The number of pins for a cursor or a transaction, of all connections together.
     pub(crate) pins: u8,
 }
 
@@ -165,7 +168,7 @@ impl World {
         moves
     }
 
-    /// Returns the services in inputs so far, and one new service.
+    /// Returns the services that occurred in inputs so far, and one new service if there is one.
     fn services(&self) -> impl Iterator<Item = u8> + use<> {
         1..=self.left.services.min(self.heard_of + 1)
     }
@@ -197,7 +200,8 @@ impl World {
         self.bench.feed(input)
     }
 
-    /// Checks that each request gets its result, and that nothing is left after a close.
+    /// Checks with copies of the pool that each request gets its result, and that a close leaves
+    /// nothing. Does nothing if the pool is closed.
     fn ends_well(&self) -> Found {
         if !self.closed {
             self.bench.clone().settle()?;
@@ -222,7 +226,7 @@ impl World {
     }
 }
 
-/// Walks through all states that can be reached, until the first disagreement.
+/// Walks through all states that can be reached, or until the first disagreement.
 fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
     let mut walk = Walk::default();
     walk.disagreement = wander(bounds, mistake, &mut walk).err();
@@ -232,8 +236,8 @@ fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
 fn wander(bounds: Bounds, mistake: Option<Mistake>, walk: &mut Walk) -> Found {
     let first = World::new(bounds, mistake)?;
     let mut seen = BTreeSet::from([first.key()]);
-    // The predecessor of each state, the move from it, and the depth. `way` makes the moves to a
-    // disagreement from them.
+    // For each state its predecessor, the input from there, and its depth. The function `way` makes
+    // the list of inputs that lead to a disagreement.
     let mut origins: Vec<(usize, Option<Input>, usize)> = vec![(0, None, 0)];
     let mut next = VecDeque::from([(0, first)]);
     while let Some((number, world)) = next.pop_front() {
@@ -258,7 +262,7 @@ fn wander(bounds: Bounds, mistake: Option<Mistake>, walk: &mut Walk) -> Found {
     Ok(())
 }
 
-/// Returns the moves that lead to a state.
+/// Returns the inputs that lead to a state.
 fn way(origins: &[(usize, Option<Input>, usize)], mut number: usize) -> Vec<Input> {
     let mut moves = Vec::new();
     while let (origin, Some(input), _) = &origins[number] {
@@ -269,7 +273,8 @@ fn way(origins: &[(usize, Option<Input>, usize)], mut number: usize) -> Vec<Inpu
     moves
 }
 
-/// Walks through all states, prints statistics, and asserts the number of states and the depth.
+/// Walks through all states and prints statistics. Asserts that pool and model agree, and that
+/// there are at least `states` states and the depth is at least `depth`.
 pub(crate) fn explore(bounds: Bounds, states: usize, depth: usize) {
     let began = Instant::now();
     let walk = walk(bounds, None);

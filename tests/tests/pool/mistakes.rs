@@ -1,5 +1,5 @@
 //! Shows that the comparison of pool and model finds errors: for each mistake of the model, one of
-//! the drawn programs makes both differ.
+//! the random programs makes pool and model differ.
 
 use crate::{
     bench::Bench,
@@ -14,7 +14,7 @@ use proptest::{
 /// The number of programs.
 const PROGRAMS: usize = 1000;
 
-/// Draws the programs, which are the same in every run.
+/// Draws random programs, which are the same in every run.
 fn drawn() -> Vec<Program> {
     let mut runner = TestRunner::deterministic();
     let strategy = programs(60);

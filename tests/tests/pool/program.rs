@@ -1,4 +1,5 @@
-//! Programs: drawn sequences of inputs to a connection pool.
+//! Programs: random sequences of inputs to a connection pool. They have nothing to do with the
+//! programs of operations.
 
 use crate::bench::{Bench, Found};
 use onionskin_core::pool::{PinnedFor, PoolOptions};
@@ -6,7 +7,8 @@ use onionskin_tests::model::pool::Input;
 use proptest::{prelude::*, sample::Index};
 use std::time::Duration;
 
-/// One input to a pool. An `Index` chooses one of the requests or connections that the input fits.
+/// One step of a program. An `Index` selects one of the requests or connections for which the step
+/// is meant. If there is none, the step does nothing.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Ready,
@@ -39,11 +41,12 @@ pub(crate) enum Step {
     },
     EstablishFailed(Index),
     IdleClosed(Index),
-    /// Time passes, in milliseconds. Deadlines are handled at its end.
+    /// This number of milliseconds passes. Then the deadlines that were reached are handled.
     Wait(u16),
-    /// Time passes, in milliseconds. No deadline is handled.
+    /// This number of milliseconds passes. The deadlines that were reached are not handled yet.
     Late(u8),
-    /// Inputs about a connection that does not exist, or that is in another state.
+    /// All inputs about the connection with this number that do not fit its state, or a connection
+    /// that does not exist.
     Nonsense(u8),
     Close,
 }
@@ -89,8 +92,8 @@ fn step(load_balanced: bool) -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Returns a strategy for the steps that only pools behind a load balancer have. There are few
-/// services, so that several connections have the same one.
+/// Returns a strategy for the step `Ready` and the steps that only pools behind a load balancer
+/// have. The steps use only two services, so that several connections have the same service.
 fn balanced_step() -> impl Strategy<Value = Step> {
     let pinned_for = prop_oneof![
         1 => Just(PinnedFor::Operation),
@@ -119,7 +122,8 @@ pub(crate) fn programs(length: usize) -> impl Strategy<Value = Program> {
 /// Returns a strategy for programs of one kind of pool. A fifth of them close the pool at a random
 /// step.
 fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Program> {
-    // The limits are often 0 or 10 ms, so that a step `Late(10)` ends exactly at a limit.
+    // The time limits are often 0 or 10 ms, so that a step `Late(10)` often ends exactly at a time
+    // limit.
     let limit = || {
         let limits = prop_oneof![Just(0), Just(10), 1..50_u64];
         prop::option::of(limits.prop_map(Duration::from_millis))
@@ -155,8 +159,9 @@ fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Pro
     })
 }
 
-/// Returns a strategy for the first steps, which make some connections available. Behind a load
-/// balancer each connection has a different service.
+/// Returns a strategy for the first steps, which in a third of the programs make two or three
+/// connections available, if the pool's limits permit it. Behind a load balancer each of these
+/// connections has a different service.
 fn warmth(load_balanced: bool) -> impl Strategy<Value = Vec<Step>> {
     let connections = prop_oneof![2 => Just(0), 1 => 2..4_u8];
     (connections, any::<Index>()).prop_map(move |(connections, which)| {
@@ -274,7 +279,8 @@ fn establish(bench: &mut Bench, which: &Index) -> Found {
     bench.feed(&Input::Established(id))
 }
 
-/// Gives the pool each input about the connection `id` that does not fit the connection's state.
+/// Gives the pool each input about the connection `id` that does not fit the connection's state,
+/// and cancels a request that does not exist.
 fn nonsense(bench: &mut Bench, id: u64, requests: u64) -> Found {
     if !bench.watch.pending().contains(&id) {
         bench.feed(&Input::Established(id))?;

@@ -25,9 +25,8 @@ proptest! {
         program.play(&mut bench).map_err(failed)?;
     }
 
-    // The watcher checks that the counts are those that follow from the events. The watcher also
-    // checks limits, the order of the queue and the generations. Each check out and each connection
-    // has one end.
+    // The watcher checks the counts, the limits, the order of the wait queue and the generations.
+    // Each check out and each connection must end once.
     #[test]
     fn everybody_is_served_and_everything_comes_back(program in programs(60)) {
         let mut bench = paired(&program)?;

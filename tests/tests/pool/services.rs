@@ -32,7 +32,8 @@ impl Services {
         self.members.contains_key(&connection)
     }
 
-    /// Applies an input. `pending` are the connections that are being established.
+    /// Applies an input, and checks its answer. `pending` are the connections that are being
+    /// established.
     pub(crate) fn before(&mut self, input: &Input, answer: &Answer, pending: &[u64]) -> Found {
         match (input, answer) {
             (

@@ -1,5 +1,5 @@
-//! Checks each action and event of a pool against those before, without knowing the rules of the
-//! wait queue. The counts that follow from them must be the pool's counts.
+//! Checks each action and event of a pool against the inputs, actions and events before it. The
+//! counts that follow from them must be the pool's counts.
 
 use crate::{
     bench::{Found, id_of},
@@ -16,8 +16,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// The state of a connection, as it follows from actions and inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
-    /// The connection is being established. The number is that of the request that it is for, if
-    /// any.
+    /// The connection is being established, for the request with this number if there is one.
     Pending(Option<u64>),
     Available,
     InUse,
@@ -31,7 +30,7 @@ enum ConnectionState {
     Closing,
 }
 
-/// The state of a pool, as it follows from its actions and events.
+/// The state of a pool, as it follows from its inputs, actions and events.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     options: PoolOptions,
@@ -49,8 +48,8 @@ pub(crate) struct Watcher {
     /// The number of check outs that have started and not ended, by the events.
     open: usize,
     /// The connection and duration of the last checked out event, whose grant has to follow.
-    /// `failed` is the same for a check out failed event.
     granted: Option<(u64, Duration)>,
+    /// The reason and duration of the last check out failed event, whose failure has to follow.
     failed: Option<(CheckOutFailure, Duration)>,
     /// The latest connection that became ready, and the duration of its establishment. The check
     /// out that waits for it takes at least as long (CMAP-125).
@@ -80,7 +79,8 @@ impl Watcher {
         }
     }
 
-    /// Checks that the pool begins with the event pool created (CMAP-52).
+    /// Checks the outputs of a new pool: the pool created event, or nothing without subscribers
+    /// (CMAP-52).
     pub(crate) fn first(&self, outputs: &[Output]) -> Found {
         let expected: &[Output] = if self.subscribed {
             &[Output::PoolCreated]
@@ -273,8 +273,8 @@ impl Watcher {
         }
     }
 
-    /// Checks that a connection is interrupted once, and only by a clear with
-    /// `interruptInUseConnections` (CMAP-94).
+    /// Checks that a connection is interrupted at most once, while it is in use, and only by a
+    /// clear with `interruptInUseConnections` (CMAP-94).
     fn interrupt(&mut self, input: &Input, id: u64) -> Found {
         let twice = self.interrupted.contains(&id);
         self.interrupted.push(id);

@@ -1,4 +1,4 @@
-//! Compares machine and model after each input of drawn scripts.
+//! Compares the discovery machine with its model after each input of random scripts.
 
 use crate::{
     bench::Bench,
@@ -7,7 +7,8 @@ use crate::{
 };
 use proptest::{prelude::*, test_runner::TestCaseError};
 
-/// Plays the script on the machine and on the model. The case fails if they differ.
+/// Plays the script on the machine and on the model. Fails if they differ, or if the watcher finds
+/// a wrong action.
 fn agrees(script: &Script) -> Result<(), TestCaseError> {
     let mut bench = Bench::paired(&script.config, None).map_err(TestCaseError::fail)?;
     script.play(&mut bench).map_err(TestCaseError::fail)

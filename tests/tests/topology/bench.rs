@@ -1,4 +1,4 @@
-//! A harness for the discovery machine, which feeds inputs and checks the orders. If there is a
+//! A harness for the discovery machine, which feeds inputs and checks the actions. If there is a
 //! model, the harness compares the machine with it.
 
 use crate::watch::Watcher;
@@ -41,7 +41,7 @@ pub(crate) struct Known {
     pub(crate) life: u64,
 }
 
-/// The discovery machine with its watcher and, in a pair, the model.
+/// The discovery machine with its watcher and, if created by `paired`, with the model.
 #[derive(Clone, Debug)]
 pub(crate) struct Bench {
     pub(crate) sdam: Sdam,
@@ -52,7 +52,7 @@ pub(crate) struct Bench {
     pub(crate) lives: Vec<Known>,
     /// All monitor connections so far, with the addresses of their servers.
     pub(crate) checks: Vec<(MonitorConnectionId, Address)>,
-    /// The orders as text, if a test wants them.
+    /// The actions so far as text, if a test wants them.
     pub(crate) log: Option<Vec<String>>,
     config: Config,
 }
@@ -85,8 +85,8 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Gives the machine one input, and hands its orders to the watcher. Returns the number of
-    /// orders.
+    /// Gives the machine one input, and hands the resulting actions to the watcher. Returns the
+    /// number of actions.
     fn feed(&mut self, input: impl FnOnce(&mut Sdam, Instant)) -> Result<usize, String> {
         input(&mut self.sdam, self.now);
         let mut count = 0;
@@ -126,8 +126,8 @@ impl Bench {
         }
     }
 
-    /// Gives the machine an input about a server or connection that is gone. Such an input must
-    /// change nothing and cause no order (E.6-6).
+    /// Gives the machine a stale input, for example one about a server or connection that is gone.
+    /// Such an input must change nothing and cause no action (E.6-6).
     fn feed_in_vain(&mut self, input: impl FnOnce(&mut Sdam, Instant)) -> Found {
         let before = (self.sdam.version(), self.sdam.deadline());
         let ordered = self.feed(input)?;
@@ -137,7 +137,7 @@ impl Bench {
         self.compare()
     }
 
-    /// Compares the machine with the model.
+    /// Compares the machine with the model, if there is one.
     fn compare(&mut self) -> Found {
         let mut clears = std::mem::take(&mut self.watch.clears);
         clears.sort();
@@ -170,7 +170,8 @@ impl Bench {
         Err(format!("deadline: {machine:?}, but expected {expected:?}"))
     }
 
-    /// Advances the time by `duration`, and stops at each deadline to handle what is due.
+    /// Advances the time by `duration`. Calls `handle_timeout` at each deadline on the way, and at
+    /// the end.
     pub(crate) fn pass(&mut self, duration: Duration) -> Found {
         let target = self.now + duration;
         while let Some(deadline) = self.sdam.deadline().filter(|d| *d <= target) {
@@ -203,7 +204,7 @@ impl Bench {
         self.compare()
     }
 
-    /// Sets whether operations wait for a server.
+    /// Tells machine and model whether operations wait for a server.
     pub(crate) fn set_waiting(&mut self, waiting: bool) -> Found {
         self.feed(|sdam, now| sdam.set_waiting(now, waiting))?;
         if let Some(model) = &mut self.model {
@@ -212,7 +213,7 @@ impl Bench {
         self.compare()
     }
 
-    /// Closes the client.
+    /// Closes the machine and the model.
     pub(crate) fn close(&mut self) -> Found {
         self.feed(|sdam, now| sdam.close(now))?;
         if let Some(model) = &mut self.model {
@@ -221,8 +222,8 @@ impl Bench {
         self.compare()
     }
 
-    /// Answers the check of the server that is under way; without a reply the check fails. Returns
-    /// false if no check is under way.
+    /// Answers the server's check that is under way. Without a reply, the check fails with a
+    /// network error. Returns false if no check of the server is under way.
     pub(crate) fn answer(
         &mut self,
         address: &Address,
@@ -255,7 +256,8 @@ impl Bench {
         Ok(true)
     }
 
-    /// Lets the check of the server that is under way fail. Returns false if no check is under way.
+    /// Lets the server's check that is under way fail, with a timeout or another network error.
+    /// Returns false if no check of the server is under way.
     pub(crate) fn fail(&mut self, address: &Address, timeout: bool) -> Result<bool, String> {
         let Some(check) = self.watch.pending(address) else {
             return Ok(false);
@@ -269,8 +271,9 @@ impl Bench {
         Ok(true)
     }
 
-    /// Lets time pass until the server is checked, and answers the check. For a server that is not
-    /// in the topology, the reply comes late on its last connection and changes nothing.
+    /// Lets time pass until a check of the server is under way, and answers the check. For a server
+    /// that is not in the topology, the reply comes late on the server's last connection and
+    /// changes nothing.
     pub(crate) fn ask(
         &mut self,
         address: &Address,
@@ -303,7 +306,8 @@ impl Bench {
         Err(format!("{address} was wanted checked and is not"))
     }
 
-    /// Gives the machine a late reply on a connection that is closed, which must change nothing.
+    /// Gives the machine inputs about a connection that is closed: a first reply, a later reply and
+    /// a failure. They must change nothing. Does nothing if the connection still exists.
     pub(crate) fn answer_late(&mut self, check: MonitorConnectionId, reply: &RawDocument) -> Found {
         if self.watch.connections.contains_key(&check) {
             return Ok(());
@@ -314,8 +318,9 @@ impl Bench {
         self.feed_in_vain(|sdam, now| sdam.handle_failed(now, check, broken(false)))
     }
 
-    /// Answers a round trip time measurement, or lets it fail. The measurement must not change the
-    /// topology (E.6-9). Returns false if none is under way.
+    /// Answers the round trip time measurement that is under way, or lets it fail without a reply.
+    /// The measurement must not change the topology (E.6-9). Returns false if no measurement is
+    /// under way.
     pub(crate) fn measure(&mut self, reply: Option<&RawDocument>) -> Result<bool, String> {
         let connections = &self.watch.connections;
         let round_trip = connections
@@ -364,7 +369,8 @@ impl Bench {
         self.compare()
     }
 
-    /// Gives the machine the error of an operation on a connection that is `age` generations old.
+    /// Gives the machine the error of an operation, or of a new connection of a pool. The
+    /// generation of the connection is `age` lower than that of its pool or service.
     pub(crate) fn application_error(
         &mut self,
         known: &Known,

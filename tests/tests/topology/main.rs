@@ -1,8 +1,8 @@
 //! Tests of the discovery machine of the core, `Sdam`.
 //!
-//! A bench feeds the machine with inputs, checks its orders, and compares it with a slow, plain
-//! model. The tests cover each property that no official test file checks (section E.6 of the
-//! requirements of discovery).
+//! A bench feeds the machine with inputs, checks its actions, and compares it with a slow, plain
+//! model. The tests cover the properties that no official test file checks (section E.6), except
+//! E.6-7, which is about SRV records.
 //!
 //! Property tests draw their cases at random. A failure prints the smallest case that fails, and
 //! keeps its seed in `tests/tests/proptest-regressions`. `PROPTEST_CASES=n` sets the number of

@@ -1,5 +1,5 @@
 //! Shows that the comparison of machine and model finds errors: for each mistake of the model, one
-//! of the drawn scripts makes both differ.
+//! of the random scripts makes machine and model differ.
 
 use crate::{
     bench::Bench,
@@ -14,7 +14,7 @@ use proptest::{
 /// The number of scripts for each deployment.
 const SCRIPTS: usize = 300;
 
-/// Draws the scripts, which are the same in every run.
+/// Draws random scripts, which are the same in every run.
 fn drawn() -> Vec<Script> {
     let mut runner = TestRunner::deterministic();
     let mut drawn = Vec::new();

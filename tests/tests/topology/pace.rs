@@ -1,5 +1,6 @@
-//! Compares machine and model with servers whose replies come early or name new members each time.
-//! Both limit the checks that follow such replies at once.
+//! Compares machine and model with servers whose replies come early, or whose replies name new
+//! members each time. Machine and model limit the rate of the checks that follow such replies at
+//! once.
 
 use crate::bench::{Bench, Found};
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};

@@ -29,10 +29,10 @@ fn failed(what: String) -> TestCaseError {
 proptest! {
     #![proptest_config(cases(100))]
 
-    // The watcher checks the promises (E.6-1 to E.6-6, E.6-9). There is at most one primary, and
-    // the events give the same description as the machine. A server has one check at a time, at the
-    // permitted times, with one end. A server that can be selected has a ready pool. Stale inputs
-    // change nothing, and after the close nothing is left.
+    // The bench and its watcher check the properties E.6-1 to E.6-6 and E.6-9. For example, there
+    // is at most one primary, and the events give the same description as the machine. A server has
+    // one check at a time, at the permitted times, and each check ends once. A server that can be
+    // selected has a ready pool. Stale inputs change nothing, and after the close nothing is left.
     #[test]
     fn nothing_that_servers_say_breaks_a_promise(script in scripts(Deployment::LyingHugely)) {
         let mut bench = Bench::alone(&script.config).map_err(failed)?;
@@ -42,7 +42,7 @@ proptest! {
         prop_assert!(bench.sdam.description().servers.is_empty());
     }
 
-    // The same inputs give the same orders (E.6-10).
+    // The same inputs give the same actions (E.6-10).
     #[test]
     fn the_same_inputs_give_the_same_orders(script in scripts(Deployment::Lying)) {
         let run = || -> Result<_, TestCaseError> {
@@ -163,7 +163,8 @@ fn an_unreachable_server_is_checked_as_often_as_it_is_wanted() -> Result<(), Str
     Ok(())
 }
 
-/// Returns the inputs without the drawn hello replies, which the simulated set did not send.
+/// Returns the inputs without those whose hello replies are random and do not come from the
+/// simulated replica set.
 fn truthful(script: &Script) -> impl Iterator<Item = &Input> {
     let drawn = |input: &&Input| !matches!(input, Input::Handshake(..) | Input::Late(..));
     script.inputs.iter().filter(drawn)
@@ -197,8 +198,8 @@ fn is_out_of_place(known: &TopologyDescription, speaker: &Address, reply: &RawDo
     }
 }
 
-/// Checks the members in this order, several times, and returns the topology type and the server
-/// types that the client found.
+/// Answers checks of the members in this order, four times. Returns the resulting topology type and
+/// server types.
 fn discover(
     set: &ReplicaSet,
     order: &[usize],
@@ -223,7 +224,8 @@ fn discover(
     Ok((now.topology_type, servers.collect()))
 }
 
-/// Returns the orders of a machine, without its events. The inputs come 700 ms apart.
+/// Plays the inputs `Ask`, `Request`, `Waiting` and `Close` of the script, 700 ms apart, and leaves
+/// out all others. Returns the actions of the machine without its events.
 fn orders_of(script: &Script, subscribed: bool) -> Vec<String> {
     let mut options = options(&script.config);
     options.subscribed = subscribed;

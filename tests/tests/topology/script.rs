@@ -1,4 +1,4 @@
-//! Scripts: drawn sequences of inputs to a client.
+//! Scripts: random sequences of inputs to the discovery machine of a client.
 
 use crate::bench::{Bench, Found};
 use bson::{RawDocumentBuf, oid::ObjectId};
@@ -11,16 +11,18 @@ use onionskin_tests::model::Config;
 use proptest::{collection::vec, prelude::*};
 use std::time::Duration;
 
-/// One input. An index chooses one of the servers or connections so far, modulo their number.
+/// One input. An index selects one of the servers or monitor connections that have existed so far,
+/// modulo their number.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
-    /// A check of the server starts, if none is under way, and is answered by this reply, or fails
-    /// without one. The milliseconds are the round trip time. The last field is true if the reply
-    /// announces another one.
+    /// A check of the server starts, if none is under way, and gets this reply. Without a reply the
+    /// check fails. The third field is the round trip time in milliseconds. The last field is true
+    /// if the reply announces another one.
     Ask(Address, Option<RawDocumentBuf>, u64, bool),
-    /// The check of the server that is under way fails; `true` means by a timeout.
+    /// The server's check that is under way fails: with a timeout (`true`) or another network
+    /// error.
     Fail(Address, bool),
-    /// A round trip time measurement is answered (`true`) or fails.
+    /// The round trip time measurement that is under way is answered (`true`) or fails.
     Measure(bool),
     /// A time passes, in milliseconds.
     Pass(u64),
@@ -32,8 +34,9 @@ pub(crate) enum Input {
     Late(usize, RawDocumentBuf),
     /// A reply to the handshake of a new connection of a pool. The index is that of the server.
     Handshake(usize, RawDocumentBuf),
-    /// An operation fails. The fields are the index of the server, the age of the connection in
-    /// generations, the error, and the service behind a load balancer.
+    /// An operation fails, or the establishment of a pool's connection. The fields are the index of
+    /// the server, the age of the connection in generations, the error, and the service behind a
+    /// load balancer.
     Error(usize, u64, Failure, u8),
     /// The client closes.
     Close,
@@ -57,7 +60,7 @@ pub(crate) enum Deployment {
     Standalone,
     /// Servers whose replies violate the rules of servers.
     Lying,
-    /// The servers of `Lying`, with host lists that are too long.
+    /// The servers of `Lying`. Some of their host lists are longer than a client accepts.
     LyingHugely,
     /// A load balancer.
     LoadBalanced,
@@ -117,7 +120,7 @@ fn configure(history: &History, load_balanced: bool, direct: bool) -> Config {
     config
 }
 
-/// Returns a strategy for the inputs other than the hello replies of a history.
+/// Returns a strategy for all inputs except `Ask`, which comes from a history, and `Close`.
 fn others() -> impl Strategy<Value = Input> {
     let server = || (0..ADDRESSES).prop_map(address);
     prop_oneof![

@@ -1,5 +1,5 @@
-//! Tests of the strategies: the drawn values have the properties that the strategies document, and
-//! they shrink.
+//! Tests of the strategies: the random values have the properties that the strategies document, and
+//! failing cases shrink.
 
 use crate::{bench::Bench, cases};
 use bson::{RawDocument, oid::ObjectId};
@@ -115,7 +115,7 @@ proptest! {
 
 #[test]
 fn a_failing_history_shrinks_to_what_is_needed() {
-    // The test fails on purpose, so `proptest` must not store the failure.
+    // The property below fails on purpose, so `proptest` must not store the failure.
     let config = proptest::test_runner::Config {
         failure_persistence: None,
         ..cases(500)

@@ -1,4 +1,4 @@
-//! Checks each order and event of the discovery machine against the orders and events before it.
+//! Checks each action and event of the discovery machine against the actions and events before it.
 
 use bson::oid::ObjectId;
 use onionskin_core::{
@@ -11,7 +11,7 @@ use onionskin_core::{
 use onionskin_tests::model::{Clear, PoolView};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A monitor connection that the machine ordered to open.
+/// A monitor connection that the machine opened by an action.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     pub(crate) server: ServerId,
@@ -21,10 +21,10 @@ pub(crate) struct Connection {
     pub(crate) open: bool,
     /// True if the last hello is awaitable, so that the server may delay its reply.
     pub(crate) awaited: bool,
-    /// True if a reply is due.
+    /// True if the connection waits for a reply.
     pub(crate) pending: bool,
-    /// True if the connection failed. Then the connection is gone before the machine orders to
-    /// close it.
+    /// True if the connection failed. A failed connection no longer counts as open, although the
+    /// machine has not closed it yet.
     broken: bool,
 }
 
@@ -34,12 +34,12 @@ struct End {
     at: Instant,
     /// The id of the connection, if the heartbeat succeeded.
     succeeded: Option<u64>,
-    /// True if the server was known and the error is a network error. Then the next check may
-    /// follow at once (MON-66).
+    /// True if the heartbeat failed with a network error or a timeout, and the server was known.
+    /// Then the next check is permitted at once (MON-66).
     retry: bool,
 }
 
-/// The state of topology, pools and connections that follows from all orders so far.
+/// The state of topology, pools and connections that follows from all actions so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     opened: bool,
@@ -118,7 +118,7 @@ impl Watcher {
     }
 
     pub(crate) fn on_action(&mut self, now: Instant, action: &Action) -> Found {
-        // Topology closed is the last event, and no order follows (E.6-5).
+        // The topology closed event is the last one, and no action follows (E.6-5).
         expect(!self.closed, || format!("after the end: {action:?}"))?;
         match action {
             Action::Emit(event) => self.on_event(now, event),
@@ -348,7 +348,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Checks that each heartbeat ends once, and as it started (E.6-1).
+    /// Checks that each heartbeat ends once (E.6-1), with the address and the field `awaited` of
+    /// its start.
     fn on_heartbeat_ended(&mut self, address: &Address, id: u64, awaited: bool, end: End) -> Found {
         let started = self.running.remove(&id);
         expect(started == Some((address.clone(), awaited)), || {
@@ -358,8 +359,8 @@ impl Watcher {
         Ok(())
     }
 
-    /// Compares the state that follows from all events with the machine's topology description,
-    /// after all orders of an input were carried out.
+    /// Checks the conditions that hold between any two inputs. For example, the state that follows
+    /// from all events is the machine's topology description.
     pub(crate) fn settle(&self, sdam: &Sdam) -> Found {
         let now = sdam.description();
         expect(same_topology(&self.topology, now), || {
@@ -419,7 +420,8 @@ impl Watcher {
         expect(legal && !stranger, || format!("not a legal state: {now}"))
     }
 
-    /// Checks that a server has a round trip time exactly if it is known (SDAM-49).
+    /// Checks that a server, except a load balancer, has a round trip time if and only if the
+    /// server is known (SDAM-49).
     fn round_trips(&self, now: &TopologyDescription) -> Found {
         let wrong = now.servers.values().find(|s| {
             s.server_type != ServerType::LoadBalancer

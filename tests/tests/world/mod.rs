@@ -1,5 +1,5 @@
-//! The functions that `world_core.rs` and `world_runtime.rs` share: they choose the seeds, and
-//! print how to repeat a failing one.
+//! The functions that `world_core.rs` and `world_runtime.rs` share: they run simulated worlds with
+//! several seeds, and assert that the runs have no failure.
 
 use onionskin_simulations::world::{Way, WorldOptions, run_seed};
 use std::env;
@@ -7,7 +7,7 @@ use std::env;
 /// The environment variable that selects a single seed.
 const SEED: &str = "ONIONSKIN_SEED";
 
-/// The seeds that once found an error, one per line.
+/// The seeds of runs that once failed, one per line. A comment after `#` says what was wrong.
 const REGRESSIONS: &str = include_str!("regressions.txt");
 
 fn chosen_seed() -> Option<u64> {
@@ -23,7 +23,8 @@ fn regressions() -> Vec<u64> {
 }
 
 /// Runs the seeds of `regressions.txt`, and then `count` seeds from 0 on. With the environment
-/// variable `ONIONSKIN_SEED`, runs that seed only and prints its trace.
+/// variable `ONIONSKIN_SEED`, runs only that seed and prints its trace. A failure prints the
+/// command that repeats the run.
 pub(crate) fn try_seeds(way: Way, count: u64) {
     let chosen = chosen_seed();
     let seeds = match chosen {
@@ -51,8 +52,8 @@ pub(crate) fn try_seeds(way: Way, count: u64) {
     );
 }
 
-/// Runs seeds with many operations for one connection. Some operations are not polled while the
-/// client decides about their connections.
+/// Runs `count` seeds from 0 on, with many operations for one connection to each server. Some
+/// operations are not polled while the client decides about their connections.
 pub(crate) fn try_crowded(way: Way, count: u64) {
     for seed in 0..count {
         let report = run_seed(seed, way, WorldOptions::drawn(seed).crowded());
@@ -60,7 +61,7 @@ pub(crate) fn try_crowded(way: Way, count: u64) {
     }
 }
 
-/// Runs some seeds twice and compares their traces.
+/// Runs some seeds twice, and asserts that both runs of a seed give the same trace.
 pub(crate) fn try_twice(way: Way) {
     for seed in [3, 4, 5, 6] {
         let run = || {
@@ -79,7 +80,8 @@ pub(crate) fn try_twice(way: Way) {
     }
 }
 
-/// Runs seeds without faults. No operation may fail.
+/// Runs `count` seeds from 0 on, without faults and disasters. Asserts that no operation is
+/// abandoned, or fails with another error than a timeout.
 pub(crate) fn try_calm(way: Way, count: u64) {
     for seed in 0..count {
         let report = run_seed(seed, way, WorldOptions::drawn(seed).calm());

@@ -60,8 +60,9 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
 /// than `maxBsonObjectSize` is not sent and ends the insert with an error.
 ///
 /// The error lists the failed documents by their index
-/// ([`WriteFailure::errors`](onionskin_core::error::WriteFailure)). Every error contains the
-/// documents that were inserted before it ([`Error::partial_insert`]).
+/// ([`WriteFailure::errors`](onionskin_core::error::WriteFailure)). The error also has the `_id`s
+/// of the documents that the server confirmed as inserted ([`Error::partial_insert`]), unless the
+/// call failed before its first command.
 #[must_use = "a call runs when it is awaited"]
 pub struct InsertMany<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,

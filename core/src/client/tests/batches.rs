@@ -135,8 +135,8 @@ fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
     let again = begin(&world, &mut runner, again).unwrap_or_else(|(_, error)| panic!("{error:?}"));
     assert_eq!(documents(&again), sent);
     assert_eq!(number(&again), first_number);
-    // The next batch is another command. It has all remaining documents, which the new limit
-    // permits.
+    // The next batch is another command. This command has all remaining documents, which the new
+    // limit permits.
     let step = answer(&mut world, &mut runner, again, &rawdoc! { "ok": 1, "n": 3 });
     let next = next_exchange(&mut world, &mut runner, step);
     assert_eq!(next.portion().map(|portion| portion.documents), Some(4));

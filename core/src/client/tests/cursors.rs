@@ -100,7 +100,8 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
 
 #[test]
 fn a_cursor_without_time_limit_is_fetched_for_ever() {
-    // Zero means no limit. It also switches off `timeoutMS` and `socketTimeoutMS` of the client.
+    // A time limit of zero means no limit. Such a limit also switches off `timeoutMS` and
+    // `socketTimeoutMS` of the client.
     let of_the_client = format!("{URI}&timeoutMS=1000&socketTimeoutMS=100");
     for (uri, timeout) in [(URI, None), (&of_the_client, Some(Duration::ZERO))] {
         let mut world = World::new(uri, primary());
@@ -151,7 +152,7 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
 
 #[test]
 fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
-    // As in the official test `getMore-retried`, "getMores are retried".
+    // The `getMore` is retried, as in the official test `getMore-retried`, "getMores are retried".
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
     let mut exchange = world.begin_exchange(first(&mut cursor));

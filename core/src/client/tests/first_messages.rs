@@ -5,7 +5,7 @@ use super::*;
 use bson::doc;
 use std::{collections::BTreeMap, time::Duration};
 
-/// The reply of the servers to a message; `None` means no reply.
+/// A function that returns the servers' reply to a message; `None` means no reply.
 type Answers<'a> = &'a dyn Fn(&Document) -> Option<RawDocumentBuf>;
 
 /// Servers whose replies a test defines, and the messages that they received.
@@ -65,7 +65,7 @@ fn opened(text: &str) -> World {
         ClientConfig::new(options, Seed::new([5; 32])).expect("options")
     };
     let mut world = World::with_config(config(), rawdoc! { "ok": 0 });
-    // Replaces the first client, whose messages do not count.
+    // The first client is replaced, because its messages do not count.
     world.begin_anew(config());
     world
 }

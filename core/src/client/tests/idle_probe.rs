@@ -15,7 +15,7 @@ fn rested(text: &str, pause: Duration) -> World {
     world
 }
 
-/// Returns the exchange of an operation, which is not begun.
+/// Returns the exchange of an operation. The exchange has not begun.
 fn given(start: Progress) -> Exchange {
     match start {
         Progress::Exchange(exchange) => exchange,

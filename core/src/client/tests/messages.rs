@@ -130,7 +130,8 @@ fn only_a_hello_that_waits_lets_the_server_go_on() {
 #[test]
 fn a_command_of_the_users_is_sent_as_it_is() {
     // The fields of the user's document stay as they are (MSG-27), with the command name first
-    // (MSG-13). The driver adds `$db` (MSG-25), and no default `$readPreference` (MSG-26).
+    // (MSG-13). The driver adds `$db` (MSG-25) and `lsid`, and no default `$readPreference`
+    // (MSG-26).
     let user = doc! {
         "find": "c", "filter": { "$readPreference": { "mode": "x" }, "b": [1, { "a": 2.5 }] },
         "documents": [{ "_id": 1 }], "comment": "ok",

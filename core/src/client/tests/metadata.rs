@@ -197,7 +197,7 @@ fn prose_7_and_8_empty_strings_are_unset() {
 
 #[test]
 fn appending_metadata_neither_sends_nor_opens_nor_closes_anything() {
-    // Appended metadata applies to new connections only (HELLO-48). Official test
+    // Appended metadata applies to new connections only (HELLO-48), as in the official test
     // `metadata-not-propagated`.
     let mut world = World::new(
         "mongodb://a/?directConnection=true&serverMonitoringMode=poll",

@@ -196,8 +196,8 @@ fn a_deeply_nested_reply_costs_no_stack() {
 
 #[test]
 fn a_write_without_reply_is_told_as_answered() {
-    // No reply follows an unacknowledged write (MSG-18). Its succeeded event has the reply `{ok:
-    // 1}`.
+    // No reply follows an unacknowledged write (MSG-18). The succeeded event of the write has the
+    // reply `{ok: 1}`.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let mut command = insert();
     command.set_unacknowledged();
@@ -261,7 +261,7 @@ fn operations_that_wait_for_a_server_are_bounded_in_number() {
     assert!(waits(&third), "there is room again");
 }
 
-/// Starts an operation with this time limit, which has to wait for a connection.
+/// Starts an operation with this time limit. Asserts that the operation waits.
 fn waits(world: &mut World, limit: Option<Duration>) -> OperationId {
     let mut command = ping();
     command.set_timeout(limit);

@@ -135,8 +135,9 @@ impl Peer for Leading<'_> {
     }
 }
 
-/// Runs the new connection of the pool until it sends `command`. Returns its socket and the id of
-/// its last request.
+/// Runs the new connection of the pool until the connection sends `command`. If `command` is empty,
+/// the connection stops at the dial. Returns the socket and the id of the last request on it, or
+/// zero after the dial.
 fn lead_to(world: &mut World, command: &str) -> (SocketId, i32) {
     let met = None;
     let mut peer = Leading {

@@ -107,8 +107,8 @@ fn dials(world: &World, name: &str) -> usize {
 
 #[test]
 fn an_operation_that_needs_the_primary_does_not_wait_for_a_silent_member() {
-    // An operation waits for a scan (MON-25), except that the primary is enough for one that needs
-    // the primary (`sdam/scan.rs`).
+    // An operation waits for a scan (MON-25). But an operation that needs the primary waits only
+    // for the primary (`sdam/scan.rs`).
     let mut world = set_of(URI, &["b"], &["b"]);
     for command in [find, insert, ping] {
         for _ in 0..5 {

@@ -405,8 +405,8 @@ fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
 
 #[test]
 fn a_storage_engine_without_retryable_writes_is_told_with_what_to_do() {
-    // The message of an error with code 20 is replaced if it begins with "Transaction numbers"
-    // (RW-4).
+    // If a command has a transaction number and fails with code 20, a message that begins with
+    // "Transaction numbers" is replaced (RW-4).
     let text = "Transaction numbers are only allowed on a replica set member or mongos";
     let specified = "This MongoDB deployment does not support retryable writes. Please add \
                      retryWrites=false to your connection string.";

@@ -181,8 +181,8 @@ fn told(world: &mut World) -> Vec<&'static str> {
 
 #[test]
 fn a_search_is_said_to_wait_only_once_it_has_found_nothing() {
-    // The waiting event follows only after a scan without a suitable server (SEL-61), which is step
-    // 9 of the algorithm for single-threaded clients.
+    // The waiting event (SEL-61) comes only after a scan without a suitable server, in step 9 of
+    // the specification's algorithm for single-threaded clients.
     let mut world = scanning_for(PATIENT, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     assert_eq!(

@@ -61,8 +61,9 @@ fn told(world: &mut World) -> Vec<String> {
 
 #[test]
 fn a_selection_is_told_with_its_operation_and_what_was_known() {
-    // Server selection emits a started and a succeeded event (SEL-61). They have the operation, the
-    // selector and the topology description (SEL-62), the last one also the address (SEL-63).
+    // Server selection emits a started and a succeeded event (SEL-61). Both events have the
+    // operation, the selector and the topology description (SEL-62). The succeeded event also has
+    // the address (SEL-63).
     let mut world = world(primary());
     let verdict = world.perform(insert(), &rawdoc! { "ok": 1, "n": 1 });
     assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
@@ -112,7 +113,7 @@ fn a_wait_is_told_once_and_its_end_without_the_servers() {
     let text = failure.to_string();
     assert!(!text.contains("a:27017"), "{text}");
     assert!(!text.contains("ReplicaSet"), "{text}");
-    // The operation gets the whole error.
+    // The error of the operation contains the topology, unlike the failure in the event.
     let Progress::Waiting(id) = start else {
         unreachable!("it was just looked at")
     };
@@ -327,7 +328,7 @@ fn asking(start: Progress) -> (OperationId, SelectorQuestion) {
 #[test]
 fn the_application_is_asked_outside_and_chooses() {
     // The server selector narrows the list of suitable servers (SEL-10). The client does not call
-    // it itself.
+    // the selector itself.
     let (mut world, calls) = narrowed(2);
     let (id, question) = asking(world.client.start(world.now, ping()));
     assert_eq!(calls.load(Ordering::Relaxed), 0, "not inside of the client");

@@ -36,7 +36,7 @@ fn secondary() -> RawDocumentBuf {
     member(false, 21)
 }
 
-/// The hello reply of a host; `None` means no reply.
+/// A function that returns the hello reply of a host; `None` means no reply.
 type Answers<'a> = &'a dyn Fn(&str) -> Option<RawDocumentBuf>;
 
 /// Servers whose replies a test defines by host.
@@ -71,7 +71,7 @@ impl World {
     /// Returns a world with a new client. Its servers have not replied yet.
     fn silent(text: &str) -> Self {
         let mut world = Self::new(text, rawdoc! { "ok": 0 });
-        // Replaces the client of the constructor, whose messages do not count.
+        // The client of the constructor is replaced, because its messages do not count.
         let options = crate::uri::parse(text)
             .expect("a connection string")
             .options;

@@ -57,8 +57,8 @@ fn own(suffixes: [&str; 3]) -> [String; 3] {
 
 #[test]
 fn the_nine_environments_of_the_prose_test_give_their_env_documents() {
-    // Handshake prose test 1, cases 1 to 9, which show the rules for function services and
-    // containers (HELLO-22 to HELLO-31).
+    // Cases 1 to 9 of handshake prose test 1 show the rules for function services and containers
+    // (HELLO-22 to HELLO-31).
     let long = "a".repeat(512);
     let lambda = ("AWS_EXECUTION_ENV", "AWS_Lambda_java8");
     let region = ("AWS_REGION", "us-east-2");

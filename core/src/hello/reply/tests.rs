@@ -5,8 +5,9 @@ use bson::{DateTime, Timestamp, rawdoc};
 
 #[test]
 fn the_type_follows_the_first_symptom_that_fits() {
-    // The rows of table A.2.2 in their order (SDAM-40). `hidden` comes before primary and
-    // secondary, and `ismaster` counts only without `isWritablePrimary` (SDAM-39; A.11, trap 2).
+    // The list covers rows 1 to 9 of table A.2.2, and the first row that matches decides (SDAM-40).
+    // So `hidden` comes before primary and secondary. `ismaster` counts only without
+    // `isWritablePrimary` (SDAM-39; A.11, trap 2).
     for (reply, expected) in [
         (rawdoc! {}, ServerType::Unknown),
         (rawdoc! { "ok": 0, "msg": "isdbgrid" }, ServerType::Unknown),

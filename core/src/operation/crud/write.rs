@@ -46,7 +46,7 @@ pub struct InsertOneResult {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct InsertManyResult {
-    /// The `_id` of each document, by its index in the list of inserted documents.
+    /// The `_id` of each inserted document, by its index in the caller's list.
     pub inserted_ids: BTreeMap<usize, Bson>,
 }
 
@@ -79,7 +79,8 @@ impl InsertOneResult {
 }
 
 impl InsertManyResult {
-    /// Returns the result of an insert of documents with these `_id`s, by their index in the list.
+    /// Returns the result of an insert of documents with these `_id`s, by their index in the
+    /// caller's list.
     #[must_use]
     pub const fn new(inserted_ids: BTreeMap<usize, Bson>) -> Self {
         Self { inserted_ids }

@@ -7,8 +7,8 @@ use super::{
 
 impl ClientOptions {
     /// Sets [`hosts`](Self::hosts), the seed list ([SDAM-19]). A few members of a replica set are
-    /// enough, because discovery finds the others. The client connects to every seed at the start,
-    /// so that a list of hundreds costs many connections and finds no more servers ([SDAM-121]).
+    /// enough, because discovery finds the others. The client connects to every seed, so that a
+    /// list of hundreds costs many connections and finds no more servers ([SDAM-121]).
     ///
     /// [SDAM-19]: crate::requirements::discovery#SDAM-19
     /// [SDAM-121]: crate::requirements::discovery#SDAM-121

@@ -63,7 +63,7 @@ fn typed_values_that_make_no_sense_are_errors_that_name_the_option() {
 
 #[test]
 fn a_refused_value_changes_nothing() {
-    // Among the values is a server selection timeout of zero, which this driver refuses (SEL-5).
+    // One of the values is a server selection timeout of zero, which this driver refuses (SEL-5).
     let mut options = ClientOptions::default();
     assert!(
         options
@@ -101,8 +101,8 @@ type Choose = fn(&mut ClientOptions) -> Result<&mut ClientOptions, Error>;
 
 #[test]
 fn contradictions_are_found_whatever_the_order_of_setting() {
-    // The rules about the topology and SRV (URI-13 to URI-17, LB-3 to LB-6), the pool size (CMAP-9)
-    // and TLS (URI-5 to URI-11).
+    // These options break the rules about the topology and SRV (URI-13 to URI-17, LB-3 to LB-6),
+    // the pool size (CMAP-9) and TLS (URI-5 to URI-11).
     let wrong: [Choose; 12] = [
         |o| Ok(o.set_hosts(Vec::new())),
         |o| Ok(o.set_hosts(two_hosts()).set_direct_connection(true)),

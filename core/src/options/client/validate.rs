@@ -5,7 +5,7 @@ use crate::options::TLS_CONFLICTS;
 
 impl ClientOptions {
     /// Checks the rules that involve several options, and that the credential is complete.
-    /// [`ClientConfig`](crate::client::ClientConfig) calls this for every client, and
+    /// [`ClientConfig::new`](crate::client::ClientConfig::new) calls this for every client, and
     /// [`resolve`](crate::uri::resolve) when the hosts of a `mongodb+srv` string are known.
     ///
     /// ```

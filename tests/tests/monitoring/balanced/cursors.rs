@@ -12,7 +12,8 @@ use onionskin_core::event::{CommandEvent, Event, EventKind};
 use onionskin_simulations::world::SimRuntime;
 use std::collections::BTreeSet;
 
-/// Returns the names of the pool events that `cursors` expects, in their order.
+/// Returns the short names of those pool events that the official test file `cursors` checks, in
+/// their order.
 fn moves(watched: &Watched) -> Vec<&'static str> {
     let told = watched.events.notes(pool_name);
     let wanted = |name: &&str| {
@@ -24,7 +25,7 @@ fn moves(watched: &Watched) -> Vec<&'static str> {
     told.into_iter().filter(wanted).collect()
 }
 
-/// Opens a cursor over three documents, with two in the first batch. Reads the first document.
+/// Opens a cursor over all documents, with two in the first batch. Reads the first document.
 pub(super) async fn open_cursor(watched: &Watched) -> Cursor<SimRuntime, Document> {
     let mut cursor = watched
         .things()
@@ -49,7 +50,7 @@ pub(super) async fn three_documents(scene: &Scene) {
 }
 
 /// Official test file `cursors`, "no connection is pinned if all documents are returned in the
-/// initial batch".
+/// initial batch". The reply to `find` has the cursor id zero.
 #[test]
 fn a_cursor_that_came_at_once_keeps_no_connection() {
     play([balanced_alone()], |scene| async move {
@@ -67,8 +68,9 @@ fn a_cursor_that_came_at_once_keeps_no_connection() {
 }
 
 /// Official test file `cursors`, "pinned connections are returned when the cursor is drained". A
-/// cursor (LB-30) with more documents (LB-32) keeps its connection as one check out (LB-31), for
-/// its `getMore` commands (LB-33), until the cursor id is zero (LB-34).
+/// cursor whose first reply has a cursor id other than zero (LB-32) pins its connection (LB-30).
+/// The pin counts as one check out (LB-31). All `getMore` commands of the cursor use this
+/// connection (LB-33), until a reply has the cursor id zero (LB-34).
 #[test]
 fn a_cursor_keeps_its_connection_until_it_is_drained() {
     play([balanced()], |scene| async move {
@@ -76,7 +78,7 @@ fn a_cursor_keeps_its_connection_until_it_is_drained() {
         let watched = scene.client("");
         let mut cursor = open_cursor(&watched).await;
         assert_eq!(moves(&watched), ["connection ready", "checked out"]);
-        // Meanwhile other operations use the other service, where the cursor is unknown.
+        // Meanwhile other operations use the other service, which does not have the cursor.
         for _ in 0..3 {
             watched.find().await.expect("a reply");
         }
@@ -104,7 +106,7 @@ fn a_cursor_keeps_its_connection_until_it_is_drained() {
 }
 
 /// Official test file `cursors`, "pinned connections are returned to the pool when the cursor is
-/// closed".
+/// closed", and the same for a cursor that is dropped.
 #[test]
 fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
     play([balanced()], |scene| async move {
@@ -149,7 +151,7 @@ fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
 }
 
 /// Official test file `cursors`, "pinned connections are not returned after an network error during
-/// getMore" (LB-36).
+/// getMore". The close of the cursor sends no `killCursors` and checks the connection in (LB-36).
 #[test]
 fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
     play([balanced_alone()], |scene| async move {
@@ -188,7 +190,7 @@ fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
 }
 
 /// Official test file `cursors`, "pinned connections are returned after a network error during a
-/// killCursors request".
+/// killCursors request". The pool closes such a connection.
 #[test]
 fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
     play([balanced_alone()], |scene| async move {
@@ -212,7 +214,7 @@ fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
 }
 
 /// Official test file `cursors`, "pinned connections are not returned to the pool after a
-/// non-network error on getMore" (LB-37).
+/// non-network error on getMore". The close of the cursor still sends `killCursors` (LB-37).
 #[test]
 fn a_cursor_is_ended_after_another_error() {
     play([balanced_alone()], |scene| async move {
@@ -239,8 +241,8 @@ fn a_cursor_is_ended_after_another_error() {
     });
 }
 
-/// Official test file `wait-queue-timeouts`, "wait queue timeout errors include cursor statistics"
-/// (LB-46).
+/// Official test file `wait-queue-timeouts`, "wait queue timeout errors include cursor statistics":
+/// the error says what uses the connections (LB-46).
 #[test]
 fn who_waits_in_vain_for_a_connection_hears_who_has_them() {
     play([balanced_alone()], |scene| async move {

@@ -1,4 +1,4 @@
-//! Cursors that are dropped while no monitor checks the servers.
+//! Cursors that are dropped behind a load balancer, where no monitor checks the servers.
 
 use super::cursors::{open_cursor, three_documents};
 use crate::scene::{balanced_alone, play};
@@ -6,8 +6,9 @@ use bson::doc;
 
 #[test]
 fn a_service_that_hangs_does_not_keep_the_connection_of_a_dropped_cursor() {
-    // The connection is checked in even if `killCursors` fails (LB-35). No monitor would notice
-    // that the service hangs, so without a time limit the client could not close.
+    // The connection is checked in even if `killCursors` fails (LB-35). No monitor notices that the
+    // service hangs. So without a time limit of `killCursors`, the connection would stay checked
+    // out, and the client could not close.
     play([balanced_alone()], |scene| async move {
         three_documents(&scene).await;
         let watched = scene.client("");

@@ -1,4 +1,4 @@
-//! Clients behind a load balancer: the official tests of `load-balancers/tests`, and other tests.
+//! Clients behind a load balancer: official tests of `load-balancers/tests`, and other tests.
 
 mod cursors;
 mod dropped;
@@ -20,7 +20,7 @@ use onionskin_core::{
 };
 use onionskin_simulations::world::runtime::{balancer_address, member_addresses};
 
-/// Returns the service in a command started event.
+/// Returns the `serviceId` in a command started event; `None` for other events.
 fn service(event: &Event) -> Option<Option<ObjectId>> {
     match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, .. }) => Some(facts.service),
@@ -28,7 +28,7 @@ fn service(event: &Event) -> Option<Option<ObjectId>> {
     }
 }
 
-/// Returns the service in a pool cleared event.
+/// Returns the `serviceId` in a pool cleared event; `None` for other events.
 fn cleared(event: &Event) -> Option<Option<ObjectId>> {
     match &event.kind {
         EventKind::Pool(PoolEvent::Cleared { service, .. }) => Some(*service),
@@ -36,9 +36,9 @@ fn cleared(event: &Event) -> Option<Option<ObjectId>> {
     }
 }
 
-/// Official test file `loadbalanced-emit-topology-changed-before-close`: the events at the start
-/// (LB-16) and at the end (LB-17), and no others (LB-18). The load balancer is never checked
-/// (LB-14).
+/// Official test file `loadbalanced-emit-topology-changed-before-close`: the topology emits its
+/// events at the start (LB-16) and at the end (LB-17), and no others (LB-18). The load balancer is
+/// never checked (LB-14).
 #[test]
 fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
     play([balanced()], |scene| async move {
@@ -75,8 +75,8 @@ fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
     });
 }
 
-/// Official test file `event-monitoring`: the events of commands (LB-55) and of clears (LB-56)
-/// contain the service.
+/// Official test file `event-monitoring`: the events of commands (LB-55) and of pool clears (LB-56)
+/// contain the `serviceId`.
 #[test]
 fn events_tell_of_the_service() {
     play([balanced_alone()], |scene| async move {
@@ -95,8 +95,8 @@ fn events_tell_of_the_service() {
     });
 }
 
-/// Official test file `server-selection`: commands contain the read preference, as for a router
-/// (LB-24).
+/// Official test file `server-selection`: commands contain the read preference, as commands to a
+/// mongos do (LB-24).
 #[test]
 fn the_read_preference_is_sent() {
     play([balanced()], |scene| async move {

@@ -1,4 +1,4 @@
-//! Errors of one service affect only its own connections: the official test file
+//! An error of a service affects only the connections of this service: the official test file
 //! `load-balancers/tests/sdam-error-handling`, and services that end.
 
 use super::{cleared, service};
@@ -15,8 +15,9 @@ use onionskin_core::{
 use onionskin_simulations::world::plan::Disaster;
 use std::{collections::BTreeSet, time::Duration};
 
-/// Official test file `sdam-error-handling`: an error changes no server description (LB-51). The
-/// clear after a shutdown error (LB-52) or a network error (LB-53) affects one service only.
+/// Official test file `sdam-error-handling`: an error of an operation changes no server description
+/// (LB-51). The pool clear after a shutdown error (LB-52) or a network error (LB-53) affects the
+/// connections of one service only.
 #[test]
 fn an_error_of_one_service_makes_its_connections_stale_alone() {
     play([balanced()], |scene| async move {
@@ -26,7 +27,7 @@ fn an_error_of_one_service_makes_its_connections_stale_alone() {
         ];
         for effect in effects {
             let watched = scene.client("retryReads=false");
-            // There are two available connections afterwards, one for each service.
+            // Two operations at once leave two available connections, one for each service.
             assert!(two_at_once(&scene, &watched).await.is_empty());
             let services: BTreeSet<_> = watched.events.notes(service).into_iter().collect();
             assert_eq!(services.len(), 2, "{services:?}");
@@ -86,8 +87,8 @@ fn errors_of_the_hello_say_nothing_of_a_service() {
     });
 }
 
-/// Official test file `sdam-error-handling`, "errors during authentication are processed": the
-/// clear affects one service only (LB-50).
+/// Official test file `sdam-error-handling`, "errors during authentication are processed": the pool
+/// clear affects the connections of one service only (LB-50).
 #[test]
 fn errors_of_a_login_are_those_of_the_service() {
     play([authenticated(balanced_alone())], |scene| async move {
@@ -105,8 +106,9 @@ fn errors_of_a_login_are_those_of_the_service() {
     });
 }
 
-/// The process of one service ends, or its connections break. Only these connections are closed,
-/// and reads and writes are retried on the other service without an error.
+/// The process of one service ends, or all its connections break. Only the connections of this
+/// service are closed. Reads and writes that meet a broken connection are retried, and no operation
+/// fails.
 #[test]
 fn a_service_that_goes_away_takes_its_connections_along() {
     play([balanced()], |scene| async move {
@@ -136,8 +138,8 @@ fn a_service_that_goes_away_takes_its_connections_along() {
     });
 }
 
-/// Without any service an operation fails within its time limit. With a service again, the next
-/// operation succeeds.
+/// While no service runs, an operation fails within its time limit. After the services have started
+/// again, the next operation succeeds.
 #[test]
 fn a_balancer_without_services_is_survived() {
     play([balanced()], |scene| async move {

@@ -17,7 +17,8 @@ use std::{
     time::Duration,
 };
 
-/// The hash of a client's state, without times, numbers of connections and counts of generations.
+/// Two hashes of a client's state. They do not depend on times, ids of connections and numbers of
+/// clears.
 pub(super) type Knowledge = (u64, u64);
 
 /// An input of a client about a server.
@@ -56,7 +57,7 @@ pub(super) struct Outcome {
     pub(super) removed: [bool; SERVERS],
 }
 
-/// The state of a server, as the client knows it.
+/// The state of a server in the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) known: bool,
@@ -226,7 +227,8 @@ fn fail_operation(bench: &mut Bench, server: usize, age: Age, cause: Cause) -> F
     bench.application_error(&known, generations, &failure, None)
 }
 
-/// Returns the current life of a server, or an earlier one for [`Age::Dead`].
+/// Returns the current life of a server, or the latest earlier one for [`Age::Dead`]. If there is
+/// none, returns a life with an id that the machine does not know.
 fn life(bench: &Bench, server: usize, age: Age) -> Known {
     let address = address(server);
     let current = bench.sdam.server_id(&address);
@@ -256,7 +258,8 @@ fn check_everybody(bench: &mut Bench) -> Found {
     bench.pass(Duration::from_millis(500))
 }
 
-/// Checks that a replaced primary never becomes the primary again.
+/// Checks that a replaced primary does not become the primary again: the `electionId` of the
+/// primary is not lower than the highest one before.
 fn succession(before: &Bench, after: &Bench) -> Found {
     let newest = before.sdam.description().max_election_id;
     let description = after.sdam.description();

@@ -4,11 +4,13 @@
 //! are the changes of the set, the arrival of replies in any order, and errors of operations with
 //! current and stale generations. Machine and model must agree in each state.
 //!
-//! A check of each server is always under way, so the state contains no times. Numbers of
-//! connections and counts of clears are also left out, because they do not affect what follows.
+//! A check of each server is always under way, so the state contains no times. The state also
+//! contains neither the ids of connections nor the numbers of clears, because later states do not
+//! depend on them.
 //!
-//! Larger worlds, with `terms,reconfigurations,restarts,step-downs,delays,errors,wire-version`,
-//! take for example two minutes:
+//! The environment variable `ONIONSKIN_WORLD` sets other bounds, as
+//! `terms,reconfigurations,restarts,step-downs,delays,errors,wire-version`. For example, this world
+//! takes about two minutes:
 //!
 //! ```sh
 //! ONIONSKIN_WORLD=2,0,0,0,1,1,21 \
@@ -28,10 +30,11 @@ use std::{
 };
 use world::{Move, World};
 
-/// The number of servers.
+/// The number of members of the replica set, all of which are seeds of the client.
 const SERVERS: usize = 3;
 
-/// The environment variable that sets other bounds.
+/// The environment variable with the bounds of
+/// `every_interleaving_of_the_world_that_was_asked_for`.
 const BOUNDS: &str = "ONIONSKIN_WORLD";
 
 /// The largest numbers of events in a world.
@@ -65,7 +68,7 @@ struct Walk {
     disagreement: Option<String>,
 }
 
-/// Walks through all states that can be reached, until machine and model disagree.
+/// Walks through all states that can be reached, or until machine and model disagree.
 fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
     let mut walk = Walk::default();
     match Clients::new(mistake) {
@@ -81,8 +84,8 @@ fn walk(bounds: Bounds, mistake: Option<Mistake>) -> Walk {
 fn wander(bounds: Bounds, clients: &mut Clients, walk: &mut Walk) -> Result<(), String> {
     let first = World::new(bounds, clients);
     let mut seen = BTreeSet::from([key(&first)]);
-    // The predecessor of each state, the move from it, and the depth. `way` makes the moves to a
-    // disagreement from them.
+    // For each state its predecessor, the move from there, and its depth. The function `way` makes
+    // the list of moves that lead to a disagreement.
     let mut origins: Vec<(usize, Option<Move>, usize)> = vec![(0, None, 0)];
     let mut next = VecDeque::from([(0, first)]);
     while let Some((number, world)) = next.pop_front() {
@@ -127,8 +130,8 @@ fn key(world: &World) -> (u64, u64) {
     (hash(0), hash(1))
 }
 
-/// Walks through all states, prints statistics, and asserts that there are at least `at_least`
-/// states.
+/// Walks through all states and prints statistics. Asserts that machine and model agree, and that
+/// there are at least `at_least` states.
 fn explore(bounds: Bounds, at_least: usize) {
     let began = Instant::now();
     let walk = walk(bounds, None);

@@ -191,8 +191,8 @@ impl World {
                 });
             }
             Move::Arrive => match self.delayed.take() {
-                // A reply of a removed server changes nothing. `farewell` tests this in each state
-                // of the client.
+                // A reply of a removed server, or to a cancelled check, changes nothing. `farewell`
+                // tests this in each state of the client.
                 Some(delayed) if !delayed.dead => {
                     let news = if delayed.handshake {
                         News::Handshake(delayed.reply)
@@ -247,8 +247,9 @@ impl World {
         Ok(())
     }
 
-    /// Starts all servers, lets them learn the state of the set, and has the client check each
-    /// server. Then the client must know the primary of the set.
+    /// Drops the late replies, starts all servers, lets them learn the state of the set, and
+    /// answers three checks of each server. If the set has a primary, the client must know this
+    /// primary afterwards.
     pub(super) fn converges(&self, clients: &mut Clients) -> Result<(), String> {
         let mut world = self.clone();
         (world.delayed, world.refusal) = (None, None);

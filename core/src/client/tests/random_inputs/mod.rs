@@ -10,7 +10,8 @@ use play::Play;
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// One input. Its index selects the object that the input concerns, such as a socket.
+/// One input. A number of type `usize` selects the object that the input concerns, such as a
+/// socket.
 #[derive(Clone, Debug)]
 enum Input {
     Start { kind: u8, timeout: Option<u16> },

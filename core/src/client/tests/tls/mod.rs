@@ -193,7 +193,7 @@ impl Scene {
         self.run();
     }
 
-    /// Returns the exchange of an operation, which is not begun.
+    /// Returns the exchange of an operation. The exchange has not begun.
     fn start(&mut self, command: Command) -> Exchange {
         let start = self.client.start(self.now, command);
         self.exchange_of(start)

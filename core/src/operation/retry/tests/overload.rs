@@ -48,8 +48,8 @@ fn both_labels_together_make_an_error_of_any_kind_retryable() {
             assert_eq!(attempts, expected, "{kind:?} {labels:?}");
         }
     }
-    // Code 91 is retryable by the rules of reads and writes. With the label of overload errors, its
-    // retries have a backoff, and `maxAdaptiveRetries` is their limit.
+    // Code 91 is retryable by the rules of reads and writes. With the label
+    // `SystemOverloadedError`, its retries have a backoff, and `maxAdaptiveRetries` is their limit.
     let both = failure(91).with_label(overload);
     for kind in [CommandKind::Read, CommandKind::RetryableWrite] {
         let (attempts, pauses, _) = exhaust(POLICY, kind, std::slice::from_ref(&both));

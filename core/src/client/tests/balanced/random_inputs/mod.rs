@@ -9,7 +9,8 @@ use play::{Play, Purpose, nth};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// One input. Its index selects the object that the input concerns, such as a socket.
+/// One input. A number of type `usize` selects the object that the input concerns, such as a
+/// socket.
 #[derive(Clone, Debug)]
 enum Input {
     Start { kind: u8, timeout: Option<u16> },
@@ -190,7 +191,8 @@ impl Play {
         }
     }
 
-    /// Reports that the runtime has ended. All exchanges have to be interrupted.
+    /// Reports that the runtime has ended. Asserts that all exchanges are interrupted, unless the
+    /// client was over before.
     fn abandon(&mut self) {
         self.interrupted.clear();
         let was_over = self.client.is_terminated() || self.client.life.lost().is_some();
