@@ -2,13 +2,13 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-/// The port of an address without a port: 27017.
+/// The default port: the port of an address whose text has none.
 pub const DEFAULT_PORT: u16 = 27017;
 
 /// The address of a server: a host and a port, or the path of a Unix domain socket.
 ///
-/// Host names are kept in lower case, so that addresses of the same server are equal ([SDAM-20],
-/// [SDAM-53]). Cloning is cheap.
+/// The functions that create an address change the host to lower case, so that two spellings of one
+/// host name give equal addresses ([SDAM-20], [SDAM-53]). Cloning is cheap.
 ///
 /// ```
 /// use onionskin_core::address::Address;
@@ -101,8 +101,8 @@ impl std::error::Error for InvalidAddress {}
 impl FromStr for Address {
     type Err = InvalidAddress;
 
-    /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`, or a path that ends in `.sock`. The text
-    /// must be percent-decoded already (CS-9, CS-11, CS-13).
+    /// Parses `host`, `host:port`, `[v6]` or `[v6]:port`, or a path that contains a slash and ends
+    /// in `.sock`. The text must be percent-decoded already (CS-9, CS-11, CS-13).
     fn from_str(text: &str) -> Result<Self, InvalidAddress> {
         let fail = |reason| Err(InvalidAddress { reason });
         if text.ends_with(".sock") && text.contains('/') {

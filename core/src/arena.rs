@@ -1,7 +1,8 @@
 //! An arena: values in slots, each with an id, and doubly linked lists through them.
 //!
-//! Every operation takes constant time. Memory is allocated only when the number of values exceeds
-//! its previous maximum. An id together with its slot finds a value without a search.
+//! Every operation except [`Arena::iter`] takes constant time. Memory is allocated only when the
+//! number of values exceeds its previous maximum. An id together with its slot finds a value
+//! without a search.
 
 /// The end of a list, and the end of the list of free nodes.
 const NONE: u32 = u32::MAX;
@@ -47,9 +48,10 @@ impl List {
 #[derive(Clone, Debug)]
 struct Node<T> {
     id: u64,
-    /// The neighbour towards the first value of the list. In a free node, the next free node.
+    /// The index of the neighbour towards the first value of the list. In a free node, the index of
+    /// the next free node.
     before: u32,
-    /// The neighbour towards the last value of the list.
+    /// The index of the neighbour towards the last value of the list.
     after: u32,
     value: Option<T>,
 }

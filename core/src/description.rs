@@ -20,8 +20,8 @@ pub enum ServerType {
     Standalone,
     /// A router of a sharded cluster.
     Mongos,
-    /// A server that was not checked yet and that another member named as primary. Treated like
-    /// `Unknown`.
+    /// A server of type `Unknown` that another member named as primary. The type counts as
+    /// `Unknown`, except that a client that checks servers on demand checks this server earlier.
     PossiblePrimary,
     /// The primary of a replica set.
     RsPrimary,
@@ -36,7 +36,8 @@ pub enum ServerType {
     RsGhost,
     /// A load balancer in front of a deployment.
     LoadBalancer,
-    /// A server that was not checked yet, or whose last check failed.
+    /// A server whose state is not known: it was not checked yet, or it became `Unknown` because of
+    /// an error or of a reply that was rejected.
     #[default]
     Unknown,
 }
@@ -58,8 +59,7 @@ impl ServerType {
         )
     }
 
-    /// True unless the type is `Unknown` or `PossiblePrimary`, that is, if the last check
-    /// succeeded.
+    /// True unless the type is `Unknown` or `PossiblePrimary`.
     #[must_use]
     pub const fn is_available(self) -> bool {
         !matches!(self, Self::Unknown | Self::PossiblePrimary)
@@ -104,7 +104,7 @@ pub enum TopologyType {
     Sharded,
     /// A load balancer in front of services.
     LoadBalanced,
-    /// A deployment that is not discovered yet.
+    /// A deployment that is not discovered yet, or the topology of a closed client.
     #[default]
     Unknown,
 }
@@ -179,8 +179,8 @@ pub struct OpTime {
     pub term: Option<i64>,
 }
 
-/// The state of one server by its last check ([SDAM-15], table A.2.1). A description is never
-/// changed, only replaced ([SDAM-122]).
+/// The state of one server, made from its last reply to `hello` or from an error ([SDAM-15], table
+/// A.2.1). A description is never changed, only replaced ([SDAM-122]).
 ///
 /// [SDAM-15]: crate::requirements::discovery#SDAM-15
 /// [SDAM-122]: crate::requirements::discovery#SDAM-122
@@ -188,20 +188,22 @@ pub struct OpTime {
 pub struct ServerDescription {
     /// The address to which the client connects. It can differ from the server's `me`.
     pub address: Address,
-    /// The error because of which the server is `Unknown` ([SDAM-16], [SDAM-45]).
+    /// The error because of which the server became `Unknown`; `None` for a server of another type
+    /// and for one that was not checked yet ([SDAM-16], [SDAM-45]).
     ///
     /// [SDAM-16]: crate::requirements::discovery#SDAM-16
     /// [SDAM-45]: crate::requirements::discovery#SDAM-45
     pub error: Option<Error>,
-    /// The weighted moving average of the round trip time; `None` while the server is `Unknown`.
+    /// The weighted moving average of the round trip time; `None` while the server is `Unknown`,
+    /// and for a load balancer.
     pub round_trip_time: Option<Duration>,
-    /// The minimum of the last ten round trip times; zero before the second measurement.
+    /// The minimum of the last ten round trip times; zero while there are fewer than two.
     pub min_round_trip_time: Duration,
-    /// The field `lastWrite.lastWriteDate`.
+    /// The field `lastWrite.lastWriteDate`; `None` if the reply has none.
     pub last_write_date: Option<WallTime>,
-    /// The field `lastWrite.opTime`.
+    /// The field `lastWrite.opTime`; `None` if the reply has none.
     pub op_time: Option<OpTime>,
-    /// The type of the server.
+    /// The type of the server; `Unknown` before the first reply.
     pub server_type: ServerType,
     /// The field `minWireVersion`; zero if the reply has none.
     pub min_wire_version: i32,
@@ -215,9 +217,9 @@ pub struct ServerDescription {
     pub passives: Vec<Address>,
     /// The arbiters, sorted.
     pub arbiters: Vec<Address>,
-    /// The tags of the member.
+    /// The tags of the member; empty if it has none.
     pub tags: Tags,
-    /// The name of the replica set.
+    /// The name of the server's replica set; `None` if it is in none or reports none.
     pub set_name: Option<String>,
     /// The id of the election in which this primary was elected.
     pub election_id: Option<ObjectId>,
@@ -225,8 +227,9 @@ pub struct ServerDescription {
     pub set_version: Option<i64>,
     /// The address of the member that this member considers the primary.
     pub primary: Option<Address>,
-    /// The time of the last update on the monotonic clock ([SDAM-52]), without a correction for
-    /// network latency ([SDAM-51]). `None` if the server was never checked.
+    /// The time at which a reply or an error gave this description, on the monotonic clock
+    /// ([SDAM-52]), without a correction for network latency ([SDAM-51]). `None` before the first
+    /// reply or error.
     ///
     /// [SDAM-52]: crate::requirements::discovery#SDAM-52
     /// [SDAM-51]: crate::requirements::discovery#SDAM-51
@@ -323,7 +326,7 @@ impl fmt::Display for ServerDescription {
     }
 }
 
-/// The state of the deployment, by the last checks of its servers ([SDAM-14]).
+/// The state of the deployment, made from the descriptions of its servers ([SDAM-14]).
 ///
 /// [SDAM-14]: crate::requirements::discovery#SDAM-14
 #[derive(Clone, Debug)]
@@ -349,8 +352,8 @@ pub struct TopologyDescription {
     ///
     /// [SDAM-60]: crate::requirements::discovery#SDAM-60
     pub compatibility_error: Option<String>,
-    /// The smallest value of the data-bearing servers, in minutes; `None` if one of them has none
-    /// ([SDAM-83]).
+    /// The smallest session timeout of the data-bearing servers, in minutes; `None` if one of them
+    /// reports none, or if there is no such server ([SDAM-83]).
     ///
     /// [SDAM-83]: crate::requirements::discovery#SDAM-83
     pub logical_session_timeout_minutes: Option<i64>,

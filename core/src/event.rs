@@ -42,8 +42,8 @@ pub enum EventKind {
     Selection(SelectionEvent),
     /// The start and the end of operations.
     Operation(OperationEvent),
-    /// A report that events were dropped at this place, because listeners were too slow. The client
-    /// that delivers the events creates this report, independent of the subscriptions.
+    /// A report that events were dropped at this place, because listeners were too slow. The shell,
+    /// which delivers the events, creates this report, independent of the subscriptions.
     Dropped {
         /// The number of dropped events.
         count: u64,
@@ -114,21 +114,22 @@ impl fmt::Display for EventKind {
     }
 }
 
-/// The event families that have a listener. Events of other families are not built.
+/// The event families that have a listener. An event of another family is not built, unless
+/// `notices` includes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subscriptions {
-    /// Server discovery and monitoring.
+    /// The events of server discovery and monitoring.
     pub sdam: bool,
-    /// Connections and connection pools.
+    /// The events of connections and connection pools.
     pub pool: bool,
-    /// Commands.
+    /// The events of commands: started, succeeded and failed.
     pub command: bool,
-    /// Server selection.
+    /// The events of server selection.
     pub selection: bool,
-    /// The start and the end of operations.
+    /// The events of operations: started and ended.
     pub operation: bool,
-    /// Important events only: an operation waits for a server, or the topology has no server left.
-    /// The families `selection` and `sdam` contain these events as well.
+    /// Important events only: an operation waits for a server, or the topology has no servers. The
+    /// families `selection` and `sdam` contain these events as well.
     pub notices: bool,
 }
 

@@ -13,11 +13,11 @@
 //! - An input about a thing that no longer exists changes nothing.
 //! - The same seed with the same inputs gives the same outputs, byte for byte.
 //!
-//! A shell needs [`client`], which is the composition of all machines, and the vocabulary around it
-//! ([`options`], [`operation`], [`event`], [`error`], [`time`]). This is the stable surface. The
-//! other machines (`wire`, `hello`, `auth`, `tls`, `connection`, `sdam`, `pool`, `selection`,
-//! `session`) are reachable by the feature `unstable-machines`, for tests and simulations. What it
-//! opens may change in any release.
+//! A shell needs [`client`], which is the composition of all machines, and the vocabulary around
+//! it, for example [`options`], [`operation`], [`event`], [`error`] and [`time`]. The modules that
+//! are public without a feature are the stable surface. The other machines (`wire`, `hello`,
+//! `auth`, `tls`, `connection`, `sdam`, `pool`, `selection`, `session`) are reachable by the
+//! feature `unstable-machines`, for tests and simulations. What it opens may change in any release.
 //!
 //! `docs/core.md` says how to write a shell, and `core/examples/shell.rs` is a small one.
 //!

@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-/// The minimum delay of an expired deadline that counts as a freeze: the process did not run,
-/// because the machine was suspended, a serverless function was frozen between two calls, or the
-/// clock jumped.
+/// The minimum delay between a deadline and its handling that counts as a freeze: the process did
+/// not run, because the machine was suspended, a serverless function was frozen between two calls,
+/// or the clock jumped.
 const FREEZE: Duration = Duration::from_secs(1);
 
 /// The extra time for a reply whose deadline expired during a freeze. After such a pause the reply
@@ -30,8 +30,8 @@ pub(crate) fn deadline_after_freeze(deadline: Instant, now: Instant) -> Option<I
 
 /// A point in time, as nanoseconds since a start that the shell chooses.
 ///
-/// Values passed to the core never decrease. An adapter reads a monotonic clock at its start and
-/// passes the difference to that reading. A simulation passes its virtual time.
+/// The values that a shell passes to the core must not decrease. An adapter reads a monotonic clock
+/// at its start and passes the difference to that reading. A simulation passes its virtual time.
 ///
 /// ```
 /// use onionskin_core::time::Instant;
@@ -48,7 +48,8 @@ impl Instant {
     /// The start of the count.
     pub const ZERO: Self = Self(0);
 
-    /// The latest representable time, about 584 years after the start. Additions saturate here.
+    /// The latest representable time, about 584 years after the start. The operator `+` saturates
+    /// here.
     pub const MAX: Self = Self(u64::MAX);
 
     /// Returns the time `nanos` nanoseconds after the start of the count.
@@ -108,7 +109,8 @@ impl fmt::Display for Instant {
 }
 
 /// Calendar time as milliseconds since 1970-01-01T00:00:00Z. Used where a specification requires
-/// it: for the validity of certificates and for the time part of an ObjectId.
+/// it, for example for the validity of certificates, for the date of a server's last write, and for
+/// the time part of an ObjectId.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WallTime(u64);
 

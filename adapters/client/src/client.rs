@@ -267,15 +267,14 @@ impl<R: Runtime> Client<R> {
     /// The change applies to connections that are created later. Nothing is sent on open
     /// connections, and no connection is opened or closed ([HELLO-48]). An info with the same name,
     /// version and platform as an earlier one is not appended again ([HELLO-49]). Nothing is
-    /// appended if there are [`MAX_DRIVER_INFOS`] libraries already. The metadata is limited to 512
-    /// bytes: fields that do not fit are omitted or cut ([HELLO-34]).
+    /// appended if the metadata has 64 libraries already. The metadata is limited to 512 bytes:
+    /// fields that do not fit are omitted or cut ([HELLO-34]).
     ///
     /// Fails if the name is empty, or if a text contains the separator `|` ([HELLO-45]).
     ///
     /// [HELLO-47]: onionskin_core::requirements::handshake#HELLO-47
     /// [HELLO-48]: onionskin_core::requirements::handshake#HELLO-48
     /// [HELLO-49]: onionskin_core::requirements::handshake#HELLO-49
-    /// [`MAX_DRIVER_INFOS`]: onionskin_core::hello::MAX_DRIVER_INFOS
     /// [HELLO-34]: onionskin_core::requirements::handshake#HELLO-34
     /// [HELLO-45]: onionskin_core::requirements::handshake#HELLO-45
     #[expect(

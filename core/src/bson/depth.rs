@@ -4,8 +4,9 @@ use super::MAX_DEPTH;
 use crate::error::{Error, ErrorKind, is_deeper};
 use bson::{Document, RawDocument};
 
-/// Returns an error if a document is nested deeper than [`MAX_DEPTH`]. Decoding such a document
-/// into a tree could exhaust the stack. A document that is too small for this depth is not read.
+/// Returns an error if a document is nested deeper than [`MAX_DEPTH`] or is malformed. Decoding a
+/// document of more levels into a tree could exhaust the stack. A document that is too small for
+/// this depth is not read, so malformed elements are not found in it.
 pub fn check_depth(document: &RawDocument) -> Result<(), Error> {
     let is_deeper = is_deeper(document, MAX_DEPTH).map_err(|error| {
         Error::new(ErrorKind::Bson {
@@ -22,7 +23,8 @@ pub fn check_depth(document: &RawDocument) -> Result<(), Error> {
     Ok(())
 }
 
-/// Decodes a raw document into a tree. Fails if it is nested deeper than [`MAX_DEPTH`].
+/// Decodes a raw document into a tree. Fails if it is nested deeper than [`MAX_DEPTH`] or is
+/// malformed.
 pub fn decode_document(document: &RawDocument) -> Result<Document, Error> {
     check_depth(document)?;
     Document::try_from(document).map_err(|error| {

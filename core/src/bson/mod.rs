@@ -10,7 +10,8 @@ pub use writer::DocumentWriter;
 /// documents of 100 levels, and replies nest these in a few more.
 pub const MAX_DEPTH: usize = 200;
 
-/// Reads an integer that a server sent as int32, int64 or double. Returns `None` for other values.
+/// Reads an integer that a server sent as int32, int64 or double. Returns `None` for other types,
+/// for a fraction, and for a double of 9e15 or more in absolute value.
 #[must_use]
 pub fn integer(value: bson::RawBsonRef<'_>) -> Option<i64> {
     if let Some(n) = value.as_i32() {
@@ -23,7 +24,8 @@ pub fn integer(value: bson::RawBsonRef<'_>) -> Option<i64> {
     (n.fract() == 0.0 && n.abs() < 9e15).then_some(n as i64)
 }
 
-/// Reads a field with an integer that a server sent as int32, int64 or double.
+/// Reads a field with an integer that a server sent as int32, int64 or double. Returns `None` if
+/// the field is absent, or if [`integer`] returns `None` for its value.
 #[must_use]
 pub fn integer_field(document: &bson::RawDocument, key: &str) -> Option<i64> {
     integer(document.get(key).ok()??)

@@ -174,7 +174,8 @@ impl<'a> DocumentWriter<'a> {
 
     /// Appends all fields of `tree`.
     ///
-    /// Fails if a key contains a NUL byte, or if `tree` is nested deeper than any server accepts.
+    /// Fails if a key contains a NUL byte, if `tree` is nested deeper than
+    /// [`MAX_DEPTH`](super::MAX_DEPTH), which no server accepts, or if a value cannot be encoded.
     pub fn tree(&mut self, tree: &Document) -> Result<&mut Self, Error> {
         self.tree_at(tree, 1)?;
         Ok(self)

@@ -46,8 +46,7 @@ impl TopologyVersion {
         Self::from_document(version?.as_document()?)
     }
 
-    /// Reads a `topologyVersion` document. Returns `None` if it is malformed, or larger than any
-    /// that a server sends.
+    /// Reads a `topologyVersion` document. Returns `None` if it is malformed or too large.
     #[must_use]
     pub fn from_document(version: &RawDocument) -> Option<Self> {
         if version.as_bytes().len() > MAX_VERSION_BYTES {
@@ -81,7 +80,7 @@ pub struct CommandError {
     pub code: Option<i32>,
     /// The field `codeName`; empty if it is absent.
     pub code_name: String,
-    /// The field `errmsg`; empty if it is absent.
+    /// The field `errmsg`, at most [`MAX_MESSAGE_TEXT_BYTES`] of it; empty if it is absent.
     pub message: String,
     /// The field `topologyVersion`, which state change errors have.
     pub topology_version: Option<TopologyVersion>,
@@ -167,13 +166,13 @@ pub struct WriteError {
     pub index: usize,
     /// The error code of the server, for example 11000 for a duplicate key.
     pub code: i32,
-    /// The error message of the server. Empty if the reply would have been too large with it
-    /// ([MSG-33]).
+    /// The error message of the server, at most [`MAX_MESSAGE_TEXT_BYTES`] of it. Empty if the
+    /// server left it out ([MSG-33]), or if the errors of an `insert_many` are too large.
     ///
     /// [MSG-33]: crate::requirements::messages#MSG-33
     pub message: String,
-    /// The field `errInfo`; `None` if it is absent, or exceeds [`MAX_DETAILS_BYTES`] or
-    /// [`MAX_DETAILS_DEPTH`].
+    /// The field `errInfo`; `None` if it is absent, if it exceeds [`MAX_DETAILS_BYTES`] or
+    /// [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are too large.
     pub details: Option<RawDocumentBuf>,
 }
 
@@ -183,12 +182,12 @@ pub struct WriteError {
 pub struct WriteConcernError {
     /// The error code of the server.
     pub code: i32,
-    /// The name of the code; empty if the server sent none.
+    /// The field `codeName`; empty if it is absent.
     pub code_name: String,
     /// The error message of the server.
     pub message: String,
-    /// The field `errInfo`; `None` if it is absent, or exceeds [`MAX_DETAILS_BYTES`] or
-    /// [`MAX_DETAILS_DEPTH`].
+    /// The field `errInfo`; `None` if it is absent, if it exceeds [`MAX_DETAILS_BYTES`] or
+    /// [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are too large.
     pub details: Option<RawDocumentBuf>,
 }
 
@@ -223,14 +222,15 @@ impl WriteConcernError {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WriteFailure {
-    /// The failed statements in the order of the reply; at most [`MAX_WRITE_ERRORS`].
+    /// The failed statements in the order of the replies; at most [`MAX_WRITE_ERRORS`].
     pub errors: Vec<WriteError>,
     /// The error of a write concern that was not satisfied.
     pub write_concern: Option<WriteConcernError>,
     /// The write concern errors of the later batches of an `insert_many`, in the order of the
     /// batches. Empty for a single command.
     pub more_write_concerns: Vec<WriteConcernError>,
-    /// The field `n` of the reply: the number of documents that were written.
+    /// The number of documents that were inserted, matched or deleted: the field `n` of the reply,
+    /// and for an `insert_many` the sum of its batches.
     pub written: i64,
     /// The field `topologyVersion`, which replies with a state change in `writeConcernError` have.
     pub topology_version: Option<TopologyVersion>,
@@ -276,7 +276,7 @@ impl WriteFailure {
         })
     }
 
-    /// Returns the code of the first failed statement.
+    /// Returns the code of the first failed statement; `None` if no statement failed.
     #[must_use]
     pub fn first_code(&self) -> Option<i32> {
         self.errors.first().map(|e| e.code)
@@ -317,7 +317,7 @@ fn details(info: Option<RawBsonRef<'_>>) -> Option<RawDocumentBuf> {
     is_kept.then(|| info.to_owned())
 }
 
-/// Reads an integer that the server sent as int32, int64 or double.
+/// Reads an integer that the server sent as int32, int64 or double, if it fits into an `i32`.
 fn number(value: Option<RawBsonRef<'_>>) -> Option<i32> {
     let value = value?;
     if let Some(n) = value.as_i32() {

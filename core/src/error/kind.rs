@@ -6,13 +6,16 @@ use std::fmt;
 /// The party that has to change something before the operation can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Responsible {
-    /// The application: an argument, an option or a connection string is wrong.
+    /// The application: for example, an argument, an option or the credentials are wrong, or the
+    /// client is closed.
     Caller,
-    /// The server: it replied with an error, or its reply cannot be understood.
+    /// The server: for example, it replied with an error, its reply cannot be understood, or TLS
+    /// with it failed.
     Peer,
-    /// The network: the server refused or reset the connection, is unreachable, or is too slow.
+    /// The network: for example, the server refused or reset the connection, is unreachable or too
+    /// slow, or no suitable server was found.
     Network,
-    /// A limit of the client was reached.
+    /// A limit of the client was reached, or its connection pool was closed.
     Limit,
 }
 
@@ -47,15 +50,16 @@ impl fmt::Display for UriPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NetworkFault {
-    /// The host refused the connection: no process listens on the port.
+    /// The host refused the connection: no process listens on the port, or the socket path does not
+    /// exist.
     Refused,
     /// The peer closed the connection while the client still expected bytes.
     Closed,
-    /// The connection was reset.
+    /// The peer or the network reset the connection.
     Reset,
     /// The host or the network cannot be reached.
     Unreachable,
-    /// The host name has no address.
+    /// The host name could not be resolved to an address.
     NotResolved,
     /// The process or the system has no free socket, or no memory or port for one.
     OutOfSockets,
@@ -67,12 +71,13 @@ pub enum NetworkFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsFault {
-    /// The certificate is not trusted, expired or malformed, or the server sent more certificates
-    /// than the client checks.
+    /// The certificate was refused: for example, it is missing, not trusted, expired, revoked or
+    /// malformed.
     Certificate,
-    /// The certificate is for another host name.
+    /// The certificate is for another host name, or the host cannot be a name in a certificate.
     HostName,
-    /// The peer does not speak TLS, or offers no TLS version or cipher that this client supports.
+    /// The handshake failed for another reason: for example, the peer does not speak TLS, or offers
+    /// no TLS version or cipher that this client supports.
     Handshake,
     /// The client's own keys or certificates cannot be used.
     Configuration,
@@ -89,9 +94,11 @@ pub enum Wait {
     Selection,
     /// Check out: waiting for a connection of the pool.
     CheckOut,
-    /// Connecting: waiting for the TCP connection or the TLS handshake.
+    /// Connecting: waiting for name resolution, the TCP connection, the proxy or the TLS handshake.
+    /// For the first check on a monitor's connection, also for the reply to `hello`.
     Connect,
-    /// Handshake: waiting for the reply to `hello` or to a step of authentication.
+    /// Handshake: waiting for the reply to `hello` or to a step of authentication, or for the reply
+    /// to a later check by a monitor.
     Handshake,
     /// Exchange: waiting for the reply to a command.
     Exchange,
@@ -141,7 +148,7 @@ pub enum ErrorKind {
     Network {
         /// The way in which the network failed.
         fault: NetworkFault,
-        /// The error text of the operating system.
+        /// The text of the error, for example that of the operating system.
         message: String,
     },
     /// A deadline passed.
@@ -155,16 +162,16 @@ pub enum ErrorKind {
     Tls {
         /// The way in which TLS failed.
         fault: TlsFault,
-        /// The error text of the TLS library.
+        /// The text of the error, for example that of the TLS library.
         message: String,
     },
-    /// The peer sent bytes that violate the MongoDB wire protocol.
+    /// The peer sent bytes or a reply that violates the MongoDB protocol.
     Protocol {
-        /// The expected bytes and the received bytes.
+        /// The way in which the bytes or the reply violate the protocol.
         message: String,
     },
-    /// Authentication failed: the server rejected the credentials, or the client could not verify
-    /// the server.
+    /// Authentication failed: for example, the server rejected the credentials, or the client could
+    /// not verify the server.
     Authentication {
         /// The authentication mechanism, for example `SCRAM-SHA-256`.
         mechanism: &'static str,
@@ -177,12 +184,14 @@ pub enum ErrorKind {
     Command(Box<CommandError>),
     /// The server replied with `ok: 1`, but some writes failed or were not confirmed.
     Write(Box<WriteFailure>),
-    /// No suitable server was found before the deadline.
+    /// No suitable server was found: for example before the deadline, after the one permitted scan,
+    /// or because the server of a cursor cannot be used.
     ServerSelection {
-        /// The selection criteria, and why the known servers are not suitable.
+        /// The reason, for example the selection criteria with the types or errors of the known
+        /// servers.
         message: String,
-        /// The error of the first server description that has one, in the order of addresses. It
-        /// contains the address of its server.
+        /// The error of a server description: of the first one that has an error, in the order of
+        /// addresses, or of the only permitted server.
         cause: Option<Error>,
     },
     /// A server supports no wire version that this driver supports.
@@ -198,12 +207,13 @@ pub enum ErrorKind {
         /// The reason why the server was rejected or removed.
         message: String,
     },
-    /// The pool was cleared while the operation waited for a connection. The operation can be
-    /// retried ([CMAP-142]).
+    /// The pool was cleared while the operation waited for a connection, or is paused until the
+    /// server is checked. The operation can be retried ([CMAP-142]).
     ///
     /// [CMAP-142]: crate::requirements::pool#CMAP-142
     PoolCleared {
-        /// The message that the specification defines, with the error that caused the clear.
+        /// The message that the specification defines, with the error that caused the clear;
+        /// another message if there was no clear.
         message: String,
     },
     /// The pool was closed ([CMAP-141]).
@@ -221,8 +231,9 @@ pub enum ErrorKind {
         message: String,
     },
     /// The pool was cleared while the operation used a connection, because a check of the server
-    /// timed out. The connection was closed; the operation can be retried ([CMAP-97]).
-    /// [`is_pool_cleared`](Error::is_pool_cleared) is true for this kind and for `PoolCleared`.
+    /// timed out or because the process was forked. The connection is closed; the operation can be
+    /// retried ([CMAP-97]). [`is_pool_cleared`](Error::is_pool_cleared) is true for this kind and
+    /// for `PoolCleared`.
     ///
     /// [CMAP-97]: crate::requirements::pool#CMAP-97
     Interrupted {
@@ -240,14 +251,14 @@ pub enum ErrorKind {
     },
     /// The client is closed.
     ClientClosed,
-    /// The async runtime cannot run the client: the client was created outside of a runtime, or its
-    /// runtime has ended. Create the client in the runtime that uses it.
+    /// The async runtime cannot run the client: for example, the client was created outside of a
+    /// runtime, or its runtime has ended. Create the client in the runtime that uses it.
     Runtime {
-        /// The missing thing, and how to provide it.
+        /// The reason, and how to correct it.
         message: String,
     },
-    /// The future of the operation was dropped before the operation ended. Only events contain this
-    /// kind.
+    /// The future of the operation was dropped before the operation ended, or a check was cancelled
+    /// because no operation waits for it any more. Only events contain this kind.
     Abandoned,
 }
 

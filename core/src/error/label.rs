@@ -1,4 +1,5 @@
-//! Error labels, with which servers and drivers mark errors that can be retried.
+//! Error labels, by which servers and drivers state whether and how a failed operation can be
+//! retried.
 
 use super::pick;
 use std::{collections::BTreeSet, fmt, sync::Arc};
@@ -11,13 +12,13 @@ pub enum Label {
     ///
     /// [RW-13]: crate::requirements::retries#RW-13
     RetryableWriteError,
-    /// The command can be retried, also if it is neither a retryable read nor a retryable write
-    /// ([BP-1]).
+    /// Together with [`SystemOverloadedError`](Self::SystemOverloadedError): the command can be
+    /// retried, also if it is neither a retryable read nor a retryable write ([BP-1]).
     ///
     /// [BP-1]: crate::requirements::retries#BP-1
     RetryableError,
-    /// The server is overloaded. The error changes neither the server description nor the pool
-    /// ([CMAP-44]).
+    /// The server is overloaded. A network error with this label, or an error before the end of the
+    /// handshake, changes neither the server description nor the pool ([CMAP-44]).
     ///
     /// [CMAP-44]: crate::requirements::pool#CMAP-44
     SystemOverloadedError,

@@ -26,10 +26,11 @@ pub(crate) use {
 use crate::address::Address;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// The result type of all fallible functions of this crate.
+/// The result type of the functions of this crate that fail with an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error as plain data: its kind, its labels, and the server where it occurred.
+/// An error as plain data: its kind, its labels, the server where it occurred, the error that
+/// caused it, and the documents that a failed `insert_many` had inserted.
 ///
 /// Cloning is cheap. Two errors with the same content are equal.
 ///
@@ -138,7 +139,7 @@ impl Error {
     }
 
     /// Returns this error with `cause` as its [source](std::error::Error::source). Used when a time
-    /// limit ends the retries: `cause` is the error of the failed attempt.
+    /// limit or another limit ends the retries: `cause` is the error of the failed attempt.
     #[must_use]
     pub fn with_cause(mut self, cause: Self) -> Self {
         Arc::make_mut(&mut self.0).cause = Some(cause);
@@ -171,16 +172,16 @@ impl Error {
         self.0.labels.contains(label)
     }
 
-    /// Returns the address of the server where this error occurred; `None` if no server was
-    /// involved.
+    /// Returns the address of the server where this error occurred; `None` if no single server was
+    /// involved or if the server is not known.
     #[must_use]
     pub fn server(&self) -> Option<&Address> {
         self.0.server.as_ref()
     }
 
     /// Returns the documents that an `insert_many` had inserted when it failed with this error
-    /// ([RW-29]). `None` for every other operation. `None` also if a document could not be encoded,
-    /// because then nothing was sent.
+    /// ([RW-29]). `None` for every other operation. `None` also if the call was refused before a
+    /// command was made, for example because a document could not be encoded.
     ///
     /// [RW-29]: crate::requirements::retries#RW-29
     #[must_use]
@@ -188,7 +189,8 @@ impl Error {
         self.0.partial_insert.as_deref()
     }
 
-    /// Returns the server's numeric error code, if the server sent one.
+    /// Returns the server's numeric error code. `None` if the server sent none, and for every kind
+    /// other than [`ErrorKind::Command`] and [`ErrorKind::Write`].
     ///
     /// For a write, this is the code of the first failed statement, for example 11000 for a
     /// duplicate key. If no statement failed, it is the code of the write concern error. Server
@@ -222,8 +224,9 @@ impl Error {
         }
     }
 
-    /// True for a broken connection and for a timeout while waiting for the network. TLS that fails
-    /// on an established connection ([`TlsFault::Broken`]) counts as a broken connection.
+    /// True if a connection could not be made or broke, and for a timeout while waiting for the
+    /// network. TLS that fails on an established connection ([`TlsFault::Broken`]) counts as a
+    /// broken connection.
     #[must_use]
     pub fn is_network(&self) -> bool {
         match self.kind() {
@@ -234,7 +237,8 @@ impl Error {
         }
     }
 
-    /// True if the pool was cleared while the operation waited for a connection or used one.
+    /// True if the pool was cleared before the operation got a connection, or while the operation
+    /// used one.
     ///
     /// This covers the `PoolClearedError` of the specifications ([CMAP-142]) and the error of an
     /// interrupted operation ([CMAP-97]). A retry is safe if the operation itself can be repeated
@@ -251,7 +255,7 @@ impl Error {
     }
 
     /// True if a deadline passed: a deadline of the client, or the `maxTimeMS` that the server got
-    /// with the command.
+    /// with the command. A failed server selection ([`ErrorKind::ServerSelection`]) does not count.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(

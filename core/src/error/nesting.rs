@@ -8,7 +8,7 @@ use bson::{RawBsonRef, RawDocument};
 const MIN_LEVEL_BYTES: usize = 7;
 
 /// True if `document` has more than `max` levels of nesting, including the outermost one. A
-/// document that is too small for so many levels is not read.
+/// document that is too small for so many levels is not read. Fails if the document is malformed.
 pub(crate) fn is_deeper(document: &RawDocument, max: usize) -> Result<bool, bson::error::Error> {
     if document.as_bytes().len() <= max * MIN_LEVEL_BYTES {
         return Ok(false);

@@ -15,8 +15,8 @@ pub struct PartialInsert {
     /// have inserted them. With an unacknowledged write concern these are the documents that were
     /// sent.
     pub inserted_ids: BTreeMap<usize, Bson>,
-    /// The write errors ([`ErrorKind::Write`](super::ErrorKind::Write)) of earlier batches of an
-    /// unordered insert, if another error, such as a lost connection or a time limit, ended the
-    /// insert.
+    /// The errors of kind [`ErrorKind::Write`](super::ErrorKind::Write) after which the insert
+    /// continued, if another error, such as a lost connection or a time limit, ended it. An insert
+    /// continues after write concern errors, and after write errors if it is unordered.
     pub earlier: Option<Error>,
 }

@@ -1,5 +1,5 @@
 //! Events of commands. Events of sensitive commands have neither documents nor error messages of
-//! the server, so nothing is redacted for log messages (AUTH-22).
+//! the server, so log messages need no redaction of their own (AUTH-22).
 
 use super::table::{Fields, Visit, events};
 use crate::{address::Address, error::Error};
@@ -68,13 +68,14 @@ events! {
             concat!("Command \"{commandName}\" started on database \"{databaseName}\"", command!(),
                 " Command: {command}");
 
-        /// The server replied with `ok: 1`.
+        /// The server replied with `ok: 1`, or a command without a reply was sent.
         Succeeded {
             /// The name, the ids and the connection of the command.
             facts: Arc<CommandFacts> => "facts",
-            /// The time from the encoding of the command to the decoded reply.
+            /// The time from the encoding of the command to the decoded reply or, for a command
+            /// without a reply, to the end of the write.
             duration: Duration => "durationMS",
-            /// The reply.
+            /// The reply; `{ ok: 1 }` for a command without a reply.
             reply: RawDocumentBuf => "reply",
         }
         trace ("{} {} succeeded after {duration:?}", facts.name, facts.request_id)
@@ -82,7 +83,7 @@ events! {
             concat!("Command \"{commandName}\" succeeded on database \"{databaseName}\" in \
                 {durationMS} ms", command!(), " Command reply: {reply}");
 
-        /// The command failed.
+        /// The command failed, or the future of its operation was dropped.
         Failed {
             /// The name, the ids and the connection of the command.
             facts: Arc<CommandFacts> => "facts",

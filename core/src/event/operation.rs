@@ -23,14 +23,14 @@ events! {
     pub enum OperationEvent {
         /// The first command of the operation was given to the client.
         Started {
-            /// The id and the name of the operation.
+            /// The id, the name and the database of the operation.
             facts: Arc<OperationFacts>,
         }
         trace ("operation {} begins: {}", facts.operation_id, facts.name);
 
         /// The operation ended. Each started operation has exactly one such event.
         Ended {
-            /// The id and the name of the operation.
+            /// The id, the name and the database of the operation.
             facts: Arc<OperationFacts>,
             /// The time from start to end, including waits and retries.
             duration: Duration,
@@ -42,7 +42,7 @@ events! {
     }
 }
 
-/// Returns how an operation ended, for traces.
+/// Returns the part of a `Display` line about how an operation ended.
 fn result(failure: Option<&Error>) -> String {
     failure.map_or_else(|| "ends".to_owned(), |error| format!("fails: {error}"))
 }

@@ -44,7 +44,8 @@ pub enum CloseReason {
     Stale,
     /// The connection was unused for longer than `maxIdleTimeMS`.
     Idle,
-    /// An error occurred while the connection was established or used.
+    /// An error occurred while the connection was established, used or drained, or its peer closed
+    /// it while it was idle.
     Error,
     /// The pool was closed.
     PoolClosed,
@@ -74,9 +75,11 @@ impl fmt::Display for CloseReason {
 pub enum CheckOutFailure {
     /// The pool was closed.
     PoolClosed,
-    /// No connection became available within the time limit.
+    /// No connection became available within the time limit, or the operation ended while it
+    /// waited.
     Timeout,
-    /// A new connection could not be established, or the pool is paused.
+    /// A new connection could not be established, the pool was cleared or is paused, or too many
+    /// requests wait for a connection.
     ConnectionError,
 }
 
@@ -130,7 +133,7 @@ events! {
         trace ("{address} pool ready")
         log "Connection pool ready", "Connection pool ready for {server}";
 
-        /// The pool was cleared: its connections became stale, and it is paused.
+        /// The pool was cleared: its connections became stale, and the pool is paused.
         Cleared {
             /// The address of the pool's server.
             address: Address => "server",
@@ -205,7 +208,7 @@ events! {
             address: Address => "server",
             /// The reason of the failure.
             reason: CheckOutFailure => "reason",
-            /// The error that the operation got.
+            /// The error of the failed check out.
             error: Option<Error> =>
                 ("error", error.as_ref().filter(|_| *reason == CheckOutFailure::ConnectionError)),
             /// The time since the check out started.
@@ -241,7 +244,7 @@ events! {
     }
 }
 
-/// Returns which connections of a pool a clear concerns, for traces.
+/// Returns the part of a `Display` line about the connections that a clear concerns.
 fn scope(service: Option<&ObjectId>, interrupt_in_use: bool) -> String {
     match service {
         Some(service) => format!(" of service {service}"),

@@ -19,7 +19,7 @@ use std::{fmt, sync::Arc, time::Duration};
 pub enum NoServersCause {
     /// The client was created without seeds.
     NoSeeds,
-    /// The last server was removed because its reply did not fit the topology.
+    /// The last server was removed because of a reply that did not fit the topology.
     LastRemoved,
 }
 
@@ -54,7 +54,7 @@ events! {
     /// [EVT-20]: crate::requirements::monitoring_events#EVT-20
     #[derive(Clone, Debug)]
     pub enum SdamEvent {
-        /// The topology was created. This is the first event ([EVT-12]).
+        /// The topology was created. This is the first event of the topology ([EVT-12]).
         ///
         /// [EVT-12]: crate::requirements::monitoring_events#EVT-12
         TopologyOpening {
@@ -85,7 +85,7 @@ events! {
             "Description changed for topology with ID {topologyId}. Previous description: \
              {previousDescription}. New description: {newDescription}";
 
-        /// The client was closed. This is the last event ([EVT-17]).
+        /// The client was closed. This is the last event of the topology ([EVT-17]).
         ///
         /// [EVT-17]: crate::requirements::monitoring_events#EVT-17
         TopologyClosed {
@@ -109,8 +109,9 @@ events! {
         log "Starting server monitoring",
             "Starting monitoring for server {server} in topology with ID {topologyId}";
 
-        /// A server description changed. A new round trip time alone is no change ([EVT-14]). The
-        /// previous description always exists; at first it is of type `Unknown` ([EVT-9]).
+        /// A server description changed. A new round trip time, for example, is no change
+        /// ([EVT-14]). The previous description always exists; at first it is of type `Unknown`
+        /// ([EVT-9]).
         ///
         /// [EVT-14]: crate::requirements::monitoring_events#EVT-14
         /// [EVT-9]: crate::requirements::monitoring_events#EVT-9
@@ -162,9 +163,11 @@ events! {
             address: Address => "server",
             /// The driver's number of the monitoring connection.
             driver_connection_id: u64 => "driverConnectionId",
-            /// The server's number of the monitoring connection; `None` before the first reply.
+            /// The server's number of the monitoring connection; `None` if no reply reported one
+            /// yet.
             server_connection_id: Option<i64> => "serverConnectionId",
-            /// True if the server may delay its reply until its state changes.
+            /// True for an awaitable `hello` and for each streamed reply: the server delays its
+            /// reply until its state changes, for `heartbeatFrequencyMS` at most.
             awaited: bool => "awaited",
         }
         trace ("{address} check started, awaited: {awaited}")
@@ -183,7 +186,7 @@ events! {
             driver_connection_id: u64 => "driverConnectionId",
             /// The server's number of the monitoring connection, if the server reported one.
             server_connection_id: Option<i64> => "serverConnectionId",
-            /// The value of the started event.
+            /// The value of `awaited` in the started event.
             awaited: bool => "awaited",
             /// The round trip time of `hello`. If `awaited` is true, the time since the started
             /// event.
@@ -207,7 +210,7 @@ events! {
             driver_connection_id: u64 => "driverConnectionId",
             /// The server's number of the monitoring connection; `None` if no reply reported one.
             server_connection_id: Option<i64> => "serverConnectionId",
-            /// The value of the started event.
+            /// The value of `awaited` in the started event.
             awaited: bool => "awaited",
             /// The time since the started event.
             duration: Duration => "durationMS",
@@ -223,7 +226,7 @@ events! {
 /// The reply to a check, as log messages show it.
 ///
 /// Monitors do not authenticate, so their replies lack `speculativeAuthenticate`. A reply that has
-/// the field all the same is shown as an empty document.
+/// the field all the same, or that cannot be searched for it, is shown as an empty document.
 struct HelloReply<'a>(&'a RawDocument);
 
 impl Fields for HelloReply<'_> {

@@ -29,7 +29,8 @@ impl Fields for SelectionFacts {
     }
 }
 
-/// The text of a message: the given words, the operation, further fields, and the criteria.
+/// The text of a message: the given words, the operation, further fields, the criteria, and the
+/// topology description.
 macro_rules! selection {
     ($words:literal, $fields:literal) => {
         concat!(
@@ -42,8 +43,8 @@ macro_rules! selection {
 }
 
 events! {
-    /// Events of server selection ([SEL-61]). Each attempt of an operation selects a server. A
-    /// command that runs on the server of its cursor does not ([SEL-2]).
+    /// Events of server selection ([SEL-61]). Each attempt of an operation selects a server, except
+    /// an attempt on the server of a cursor or on a pinned connection ([SEL-2]).
     ///
     /// [SEL-61]: crate::requirements::server_selection#SEL-61
     /// [SEL-2]: crate::requirements::server_selection#SEL-2
@@ -51,7 +52,7 @@ events! {
     pub enum SelectionEvent {
         /// A server selection starts.
         Started {
-            /// The operation and its criteria.
+            /// The operation, its criteria and the topology description.
             facts: SelectionFacts => "facts",
         }
         trace ("operation {} selects", facts.operation_id)
@@ -60,7 +61,7 @@ events! {
 
         /// No server is suitable at the moment. Emitted at most once per operation.
         Waiting {
-            /// The operation and its criteria.
+            /// The operation, its criteria and the topology description.
             facts: SelectionFacts => "facts",
             /// The time until server selection fails; `None` for no limit.
             remaining: Option<Duration> => ("remainingTimeMS", remaining.map(Millis)),
@@ -74,7 +75,7 @@ events! {
 
         /// A server was selected.
         Succeeded {
-            /// The operation and its criteria.
+            /// The operation, its criteria and the topology description.
             facts: SelectionFacts => "facts",
             /// The address of the selected server.
             address: Address => "server",
@@ -83,10 +84,10 @@ events! {
         log "Server selection succeeded",
             selection!("Server selection succeeded", " Selected server: {server}.");
 
-        /// Server selection failed. The reason is a time limit, an error that waiting does not
-        /// resolve, a dropped future of the operation, or a closed client.
+        /// Server selection failed. The reason is, for example, a time limit, an error that waiting
+        /// does not resolve, a dropped future of the operation, or a closed client.
         Failed {
-            /// The operation and its criteria.
+            /// The operation, its criteria and the topology description.
             facts: SelectionFacts => "facts",
             /// The error, without the topology description, which is in `facts`.
             failure: Error => "failure",

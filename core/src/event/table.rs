@@ -1,4 +1,4 @@
-//! Tables of events. One row defines an event, its log message and its line in traces.
+//! Tables of events. One row defines an event, its log message and its `Display` line.
 
 use crate::{
     address::Address,
@@ -23,8 +23,8 @@ use std::{sync::Arc, time::Duration};
 /// ```
 ///
 /// Log fields have the order of the table. An event without `log` has no message. All variants are
-/// `non_exhaustive`, so that a new field breaks no listener. Tests of listeners can construct
-/// events with the feature `unstable-machines`.
+/// `non_exhaustive`, so that a new field breaks no listener. With the feature `unstable-machines`
+/// they are not, so that tests of listeners can construct events.
 macro_rules! events {
     (
         $(#[$family_doc:meta])*
@@ -94,11 +94,11 @@ pub(super) use events;
 /// The value of a log field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Field<'a> {
-    /// A text.
+    /// A text, such as a name or an error message.
     Text(&'a str),
-    /// A number.
+    /// A whole number, such as an id or a count.
     Integer(i64),
-    /// A truth value.
+    /// A flag, such as `awaited`.
     Boolean(bool),
     /// An address, which is logged as host and port, whatever its key.
     Server(&'a Address),
@@ -110,7 +110,7 @@ pub(crate) enum Field<'a> {
     Document(&'a RawDocument),
 }
 
-/// Takes the key and the value of a log field.
+/// A function that takes the key and the value of a log field.
 pub(crate) type Visit<'v> = dyn FnMut(&'static str, Field<'_>) + 'v;
 
 /// A value of an event that stands for one or more log fields, or for none.
@@ -169,7 +169,7 @@ impl Fields for u32 {
     }
 }
 
-/// Ids and counts of the driver, which stay below the greatest number of a log field.
+/// Logs ids and counts of the driver as integers. They do not exceed `i64::MAX` in practice.
 impl Fields for u64 {
     fn visit(&self, key: &'static str, visit: &mut Visit<'_>) {
         visit(

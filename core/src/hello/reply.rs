@@ -130,7 +130,7 @@ pub struct HelloReply {
     pub max_write_batch_size: usize,
     /// The server's id of this connection (`connectionId`).
     pub connection_id: Option<i64>,
-    /// The compressors that the server accepts (`compression`), in its order of preference.
+    /// The compressors that the server accepts (`compression`), in the order of the reply.
     pub compression: Vec<String>,
     /// The mechanisms of the user (`saslSupportedMechs`). `None` if the field is absent.
     pub sasl_supported_mechs: Option<Vec<String>>,

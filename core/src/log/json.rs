@@ -12,7 +12,7 @@ const ELLIPSIS: &str = "...";
 /// numbers.
 const LAST_DATE_MILLIS: i64 = 253_402_300_799_999;
 
-/// Returns a document as relaxed extended JSON of at most `limit` bytes.
+/// Returns a document as relaxed extended JSON, cut to `limit` bytes.
 ///
 /// A longer text is cut between two characters and ends with `...` in addition. As far as possible,
 /// the part of the document that is cut off is not read. A value that is nested too deeply or

@@ -29,11 +29,12 @@ pub enum Component {
     Command,
     /// Server discovery and monitoring.
     Topology,
-    /// Server selection.
+    /// The server selections of operations.
     ServerSelection,
     /// Connections and connection pools.
     Connection,
-    /// The client as a whole: warnings about its options and its connection string.
+    /// The client as a whole: warnings about its options and its connection string, and about
+    /// dropped events.
     Client,
 }
 
@@ -75,9 +76,9 @@ pub enum Level {
     Error,
     /// A condition that probably needs a change by the user.
     Warn,
-    /// A main step of the driver.
+    /// An important step of the driver: at present only that an operation waits for a server.
     Info,
-    /// A single step of the driver.
+    /// A single step of the driver, for example a command, a heartbeat or a check out.
     Debug,
     /// Details below [`Debug`](Self::Debug). No message has this level at present.
     Trace,

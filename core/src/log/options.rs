@@ -6,14 +6,14 @@ use crate::event::Subscriptions;
 /// The default length of documents in log messages, in bytes of extended JSON.
 pub const DEFAULT_MAX_DOCUMENT_LENGTH_BYTES: usize = 1000;
 
-/// The environment variable that sets the level of all components.
+/// The environment variable that sets the level of each component without a variable of its own.
 const ALL: &str = "MONGODB_LOG_ALL";
 
 /// The environment variable that sets the maximum length of documents.
 const MAX_DOCUMENT_LENGTH: &str = "MONGODB_LOG_MAX_DOCUMENT_LENGTH";
 
-/// The selection of log messages. By default all messages are selected, and the collector of the
-/// messages filters them.
+/// The selection of log messages. By default all messages are selected. The collector, which is the
+/// library of the application that collects log messages, can then filter them.
 ///
 /// ```
 /// use onionskin_core::log::{Component, Level, LogOptions};

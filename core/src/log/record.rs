@@ -10,11 +10,11 @@ use std::fmt::{self, Write};
 pub enum Value {
     /// A text. A document is a text in relaxed extended JSON.
     Text(String),
-    /// An integer.
+    /// An integer, such as an id, a port or a count.
     Integer(i64),
-    /// A floating-point number.
+    /// A floating-point number: a duration in milliseconds.
     Double(f64),
-    /// True or false.
+    /// A flag, such as `awaited`.
     Boolean(bool),
 }
 
@@ -30,7 +30,8 @@ impl fmt::Display for Value {
 }
 
 /// A log message. Its fields have the names that the specifications define. `Display` writes the
-/// text that the specifications define for unstructured logs.
+/// text that the specifications define for unstructured logs. Names and texts that no specification
+/// defines are the driver's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     pub(super) component: Component,

@@ -27,8 +27,8 @@ pub struct SdamOptions {
     pub seeds: Vec<Address>,
     /// `replicaSet`: the only set name that the client accepts. `None`, the default, accepts any.
     pub replica_set: Option<String>,
-    /// `directConnection`: the client connects to its one seed of any server type and discovers no
-    /// other servers. False by default ([SDAM-22]).
+    /// `directConnection`: the client connects only to its one seed, whatever the type of that
+    /// server, and discovers no other servers. False by default ([SDAM-22]).
     ///
     /// [SDAM-22]: crate::requirements::discovery#SDAM-22
     pub direct_connection: bool,
@@ -38,11 +38,13 @@ pub struct SdamOptions {
     /// minimum is [`MIN_HEARTBEAT_FREQUENCY`](super::MIN_HEARTBEAT_FREQUENCY), the default
     /// [`DEFAULT_HEARTBEAT_FREQUENCY`].
     pub heartbeat_frequency: Duration,
-    /// `connectTimeoutMS`: the time limit of a check, connecting included ([MON-10], [MON-11]).
-    /// `None` and zero mean no limit. 10 s by default.
+    /// `connectTimeoutMS`: the time limit of a check, connecting included ([MON-10], [MON-11]). An
+    /// awaited reply can take `heartbeat_frequency` longer ([MON-44]). `None` and zero mean no
+    /// limit. 10 s by default.
     ///
     /// [MON-10]: crate::requirements::monitoring#MON-10
     /// [MON-11]: crate::requirements::monitoring#MON-11
+    /// [MON-44]: crate::requirements::monitoring#MON-44
     pub connect_timeout: Option<Duration>,
     /// Monitors use the streaming protocol with servers that support streaming. The value follows
     /// from `serverMonitoringMode` and from the platform of the process ([MON-1] to [MON-5]). True
@@ -62,12 +64,13 @@ pub struct SdamOptions {
     /// default, means background monitoring.
     pub scanning: Option<Seed>,
     /// Handshakes use the legacy hello command, because the client declares no server API version
-    /// ([MON-7]). Checks on an open connection use it until a reply has `helloOk: true`. True by
-    /// default.
+    /// ([MON-7]). Checks on an open connection use `hello` if the last reply had `helloOk: true`,
+    /// and legacy hello otherwise. True by default.
     ///
     /// [MON-7]: crate::requirements::monitoring#MON-7
     pub legacy_hello: bool,
-    /// The machine emits events. Without subscribers no event is built. True by default.
+    /// The machine emits events. If false, no event is built, except that of `notices`. True by
+    /// default.
     pub subscribed: bool,
     /// The machine emits [`SdamEvent::NoServers`], even if `subscribed` is false. False by default.
     pub notices: bool,
@@ -121,8 +124,9 @@ pub enum Action {
     /// Publish an event.
     Emit(SdamEvent),
     /// Connect and do the handshake, without authentication and without `saslSupportedMechs`
-    /// ([MON-15]). The reply of the handshake is the outcome of the check ([MON-19]). Report the
-    /// end with `handle_connected` or `handle_failed`.
+    /// ([MON-15]). The reply to the handshake is the outcome of a check ([MON-19]), or the first
+    /// measurement of the round trip time. Report the reply with `handle_connected`, and an error
+    /// with `handle_failed`.
     ///
     /// [MON-15]: crate::requirements::monitoring#MON-15
     /// [MON-19]: crate::requirements::monitoring#MON-19
@@ -133,7 +137,8 @@ pub enum Action {
         server: ServerId,
         /// The address to connect to.
         address: Address,
-        /// The purpose of the connection, for the names of threads and for logs.
+        /// The purpose of the connection, for example for logs. The handshake does not depend on
+        /// it.
         task: MonitorTask,
     },
     /// Send `hello` on an open connection. Report each reply with `handle_reply`, and an error with

@@ -11,7 +11,7 @@ pub(super) enum StateChange {
     NotPrimary,
     /// "Node is recovering": the server cannot be used for some time.
     Recovering,
-    /// "Node is shutting down".
+    /// "Node is shutting down": the server cannot be used, and its connections will break.
     ShuttingDown,
 }
 
@@ -99,8 +99,9 @@ fn judge_handshake(error: &Error, load_balanced: bool) -> Consequence {
     }
 }
 
-/// Returns the consequences of an error in an operation. Network errors and state change errors
-/// make the server Unknown (SDAM-95 to SDAM-100); timeouts and other errors do not (SDAM-101,
+/// Returns the consequences of an error in an operation. State change errors make the server
+/// Unknown (SDAM-95 to SDAM-99), and so do network and TLS errors without the label
+/// `SystemOverloadedError` (SDAM-100, SDAM-104). Timeouts and other errors do not (SDAM-101,
 /// SDAM-110).
 fn judge_operation(error: &Error) -> Consequence {
     match error.kind() {
@@ -141,8 +142,9 @@ fn command_error(error: &Error) -> Option<&CommandError> {
     }
 }
 
-/// True for errors that the client itself caused, which say nothing about the server (SDAM-116).
-/// One of them is a lack of free sockets, which leaves the existing connections intact.
+/// True for errors that the client itself caused, for example by a cleared pool, which say nothing
+/// about the server (SDAM-116). Another example is a lack of free sockets, which leaves the
+/// existing connections intact.
 fn is_caused_by_client(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Network { fault, .. } => *fault == NetworkFault::OutOfSockets,
@@ -188,11 +190,12 @@ pub(super) fn state_change(error: &Error) -> Option<StateChange> {
         }
     };
     match code {
-        // InterruptedAtShutdown, ShutdownInProgress
+        // The codes of InterruptedAtShutdown and ShutdownInProgress (SDAM-91).
         Some(11600 | 91) => Some(StateChange::ShuttingDown),
-        // NotWritablePrimary, NotPrimaryNoSecondaryOk, LegacyNotPrimary
+        // The codes of NotWritablePrimary, NotPrimaryNoSecondaryOk and LegacyNotPrimary (SDAM-90).
         Some(10107 | 13435 | 10058) => Some(StateChange::NotPrimary),
-        // InterruptedDueToReplStateChange, NotPrimaryOrSecondary, PrimarySteppedDown
+        // The codes of InterruptedDueToReplStateChange, NotPrimaryOrSecondary and
+        // PrimarySteppedDown (SDAM-89).
         Some(11602 | 13436 | 189) => Some(StateChange::Recovering),
         // Any other code means that the message is not examined (SDAM-88, SDAM-92).
         Some(_) => None,

@@ -58,7 +58,7 @@ impl Sdam {
 
     /// Handles a reply to a `hello` on an open connection. With `more_to_come` the server sends
     /// further replies without a request; call this method for each of them. `round_trip` is the
-    /// time from sending `hello` to its reply.
+    /// time from sending `hello` to its reply; it is ignored for an awaited reply.
     pub fn handle_reply(
         &mut self,
         now: Instant,
@@ -87,8 +87,9 @@ impl Sdam {
     }
 
     /// Handles the reply to the `hello` of a pool's new connection: the reply updates the server
-    /// description as the reply to a check does ([MON-22]). An Unknown server stays Unknown until
-    /// its monitor gets a reply, since this reply can be older than the error that made the server
+    /// description as the reply to a check does ([MON-22]). A reply without `ok: 1` changes
+    /// nothing, nor does a reply behind a load balancer. An Unknown server stays Unknown until its
+    /// monitor gets a reply, since this reply can be older than the error that made the server
     /// Unknown.
     ///
     /// [MON-22]: crate::requirements::monitoring#MON-22
@@ -161,10 +162,11 @@ impl Sdam {
         self.continue_scan(now);
     }
 
-    /// Sets whether operations wait for a suitable server. While they wait, all servers are checked
-    /// at once and then every 500 ms ([SDAM-119]). A client that checks servers on demand instead
-    /// begins or continues a scan if the topology is stale. A new scan begins 500 ms after the end
-    /// of the last one at the earliest ([MON-26]).
+    /// Sets whether operations wait for a suitable server. While they wait, checks of all servers
+    /// are requested, at once and then every 500 ms ([SDAM-119]). A client that checks servers on
+    /// demand instead begins or continues a scan if the topology is stale, and suspends the scan
+    /// when no operation waits any more. A new scan begins 500 ms after the end of the last one at
+    /// the earliest ([MON-26]).
     ///
     /// [SDAM-119]: crate::requirements::discovery#SDAM-119
     /// [MON-26]: crate::requirements::monitoring#MON-26
@@ -274,8 +276,8 @@ impl Sdam {
     }
 
     /// Handles a failed check. The monitor closes its connection, the server becomes Unknown, and
-    /// its pool is cleared. After a network error of a server that was known, the next check
-    /// follows at once (MON-62 to MON-67).
+    /// its pool is cleared. If the server was known, and the error is a network error or a timeout
+    /// of the network, the next check follows at once (MON-62 to MON-67).
     fn on_check_failed(&mut self, now: Instant, id: ServerId, error: &Error) {
         let was_known = self
             .server(id)
@@ -320,8 +322,8 @@ impl Sdam {
         self.apply(now, unknown, pool);
     }
 
-    /// Returns the server of a connection, whether the connection is the one that checks, and
-    /// whether a check is running.
+    /// Returns the server of an open connection, whether the connection is the one that checks, and
+    /// whether a check of the server is running.
     fn find(&self, connection: MonitorConnectionId) -> Option<(ServerId, bool, bool)> {
         let id = self.out.server_of(connection)?;
         let monitor = self.servers.get(&id)?.monitor.as_ref()?;

@@ -1,9 +1,8 @@
 //! Server discovery and monitoring: finds the servers of a deployment and keeps a description of
 //! each.
 //!
-//! The machine [`Sdam`] holds the topology description, a monitor for each server, and the last
-//! action for each server's pool. So a server becomes Unknown and its pool is cleared in one step
-//! (SDAM-85).
+//! The machine [`Sdam`] holds the topology description, a monitor for each server, and the state of
+//! each server's pool. So a server becomes Unknown and its pool is cleared in one step (SDAM-85).
 
 mod action;
 mod application;
@@ -95,7 +94,7 @@ pub struct Sdam {
     /// The id of each server, by its address.
     ids: BTreeMap<Address, ServerId>,
     /// Limits the immediate first checks of servers that replies name. Without a token, the first
-    /// check waits for a heartbeat.
+    /// check begins after `heartbeatFrequencyMS`, or after 500 ms if a check is requested.
     first_checks: TokenBucket,
     /// The queue of actions and the timers.
     out: Outbox,

@@ -1,8 +1,9 @@
 //! The monitor of one server. It runs one check at a time, on its own connection (table E.4,
 //! MON-14).
 //!
-//! If the replies of the server have a `topologyVersion`, the monitor uses the streaming protocol
-//! (MON-33). Each streamed reply is a check of its own, in the order of arrival (MON-37, MON-53).
+//! If streaming is enabled and the replies of the server have a `topologyVersion`, the monitor uses
+//! the streaming protocol (MON-33). Each streamed reply is a check of its own, in the order of
+//! arrival (MON-37, MON-53).
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
@@ -58,7 +59,8 @@ enum State {
 struct Running {
     /// The time at which the check began.
     started: Instant,
-    /// The check waits for an awaited reply (EVT-23).
+    /// The check waits for an awaited reply: the reply to an awaitable `hello`, or a further reply
+    /// of its stream (EVT-23).
     awaited: bool,
 }
 
@@ -130,9 +132,9 @@ impl Monitor {
         }
     }
 
-    /// Requests an immediate check: a plain `hello`, 500 ms after the end of the last check at the
-    /// earliest. A monitor whose check is running ignores the request (MON-17). So does a monitor
-    /// in a client that checks servers on demand, where scans decide the order of checks.
+    /// Requests an immediate check that is not awaited, 500 ms after the end of the last check at
+    /// the earliest. A monitor whose check is running ignores the request (MON-17). So does a
+    /// monitor in a client that checks servers on demand, where scans decide the order of checks.
     pub(super) fn request(&mut self, now: Instant, out: &mut Outbox) {
         let State::Waiting { ended } = self.state else {
             return;
@@ -249,9 +251,9 @@ impl Monitor {
     }
 
     /// Closes the connection of a server that streams too many early replies, since only this ends
-    /// the stream. The server stays known: after a pause of the client's process, the streamed
-    /// replies of the whole pause arrive at once. The next check opens a new connection, and its
-    /// handshake brings the current state of the server.
+    /// the stream. The server stays known, because the cause can be a pause of the client's
+    /// process: the streamed replies of the whole pause then arrive at once. The next check opens a
+    /// new connection, and its handshake brings the current state of the server.
     fn give_up_stream(&mut self, out: &mut Outbox, connection: MonitorConnectionId) {
         out.close(connection);
         self.connection = None;
@@ -267,7 +269,7 @@ impl Monitor {
     }
 
     /// Returns the earliest time at which a scan may check this server, if that is later than
-    /// `now`. It is 500 ms after the end of the last check of any outcome (MON-31).
+    /// `now`. That time is 500 ms after the end of the last check of any outcome (MON-31).
     pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
         let State::Waiting { ended: Some(ended) } = self.state else {
             return None;
@@ -275,7 +277,8 @@ impl Monitor {
         Some(ended + MIN_HEARTBEAT_FREQUENCY).filter(|&turn| turn > now)
     }
 
-    /// Forgets the end of the last check, because the parent process made that check.
+    /// Forgets the end of the last check, in a forked child process, because the parent process
+    /// made that check.
     pub(super) fn forget_last_check(&mut self) {
         if let State::Waiting { ended } = &mut self.state {
             *ended = None;
@@ -284,7 +287,8 @@ impl Monitor {
 
     /// Checks again at once, after a network error of a known server (MON-66). A server that
     /// completes each handshake and breaks each later check would then be checked in a tight loop.
-    /// So a second retry within 500 ms waits for the end of this time, or for the next scan.
+    /// So a second retry within 500 ms waits for the end of this time. In a client that checks
+    /// servers on demand, it waits for the next scan.
     pub(super) fn retry(&mut self, now: Instant, out: &mut Outbox) {
         if !matches!(self.state, State::Waiting { .. }) {
             return;
@@ -329,7 +333,8 @@ impl Monitor {
         self.state = State::Stopped;
     }
 
-    /// Closes a connection that broke between two checks. The next check opens a new one.
+    /// Closes a connection that broke between two checks, and forgets the round trip times. The
+    /// next check opens a new connection.
     pub(super) fn lose_idle_connection(&mut self, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) {
             self.disconnect(out);
@@ -450,7 +455,8 @@ impl Monitor {
         true
     }
 
-    /// Closes both connections and forgets what was learned on them (MON-52, MON-62).
+    /// Closes both connections and forgets the values learned on them, round trip times included
+    /// (MON-52, MON-62).
     fn disconnect(&mut self, out: &mut Outbox) {
         if let Some(connection) = self.connection.take() {
             out.close(connection);

@@ -65,8 +65,8 @@ impl Outbox {
         }
     }
 
-    /// Returns the time limit of a check, which is longer for an awaited reply (MON-43, MON-44).
-    /// `None` for no limit.
+    /// Returns the time limit of a check: `connectTimeoutMS`, and for an awaited reply
+    /// `connectTimeoutMS` plus `heartbeatFrequencyMS` (MON-43, MON-44). `None` for no limit.
     pub(super) fn check_limit(&self, awaited: bool) -> Option<Duration> {
         let limit = self.connect_timeout?;
         Some(if awaited {
@@ -123,8 +123,8 @@ impl Outbox {
         });
     }
 
-    /// Queues a `hello` on an open connection. Without a server API version, legacy hello is sent
-    /// until a reply has `helloOk: true`.
+    /// Queues a `hello` on an open connection. Without a server API version, and unless `hello_ok`
+    /// is true, legacy hello is sent instead. `awaited` makes the command awaitable.
     pub(super) fn send_hello(
         &mut self,
         connection: MonitorConnectionId,

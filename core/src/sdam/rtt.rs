@@ -21,7 +21,8 @@ impl RoundTrips {
     /// Adds a sample. The first sample is the average; each later one has a weight of 0.2 (MON-51).
     ///
     /// A sample above `limit`, the time limit of a check, includes a pause of the process. Such a
-    /// sample is ignored if there is an average. Otherwise it is the average until the next sample.
+    /// sample is used only if there is no average or if the average is to be replaced, and only
+    /// until the next sample.
     pub(super) fn add(&mut self, sample: Duration, limit: Option<Duration>) {
         let is_pause = |duration: Duration| limit.is_some_and(|limit| duration > limit);
         let is_usable = |&average: &Duration| !is_pause(average) && !self.is_old;
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_was_measured_before_a_loss_counts_until_there_is_something_newer() {
-        // The first sample after the loss of a server is its new average (SEL-P2).
+        // The first sample after a server became Unknown is its new average (SEL-P2).
         let millis = Duration::from_millis;
         let mut trips = RoundTrips::default();
         trips.add(millis(1), None);

@@ -8,8 +8,8 @@
 //!   check on the connections of operations. So no check is authenticated, and no server can refuse
 //!   one for that reason (MON-15, MON-30).
 //! * A scan remembers which servers it has checked. The specification compares the times of the
-//!   last updates, but a description is also replaced without a check. And a stale primary, whose
-//!   description becomes a default without a time, would be checked without end.
+//!   last updates, but a description is also replaced without a check. By that comparison, a stale
+//!   primary, whose description becomes a default without a time, would be checked without end.
 //! * Only a network error of a check starts the cooldown of a server, as the text about
 //!   `cooldownMS` says. Its pseudocode also counts errors of operations. But a server that an
 //!   operation found to have stepped down is one that the next scan has to check.
@@ -21,8 +21,8 @@
 //!   operation that needs the primary continues as soon as the primary was checked in this scan.
 //!   The other servers are checked when an operation needs them.
 //! * A scan is suspended when no operation waits for it any more. The next operation continues it.
-//!   A suspended scan ends `heartbeatFrequencyMS` after its start, and when the topology becomes
-//!   stale.
+//!   A suspended scan is dropped `heartbeatFrequencyMS` after its start, or when the topology
+//!   becomes stale.
 //! * The check under way is cancelled when its scan is suspended. The cancellation is no error of
 //!   the server, so the server description stays. The server is then checked after all others, and
 //!   500 ms after the cancellation at the earliest (MON-31).
@@ -62,7 +62,8 @@ pub(super) struct Scan {
     completed: u64,
     /// The end of the last scan; `None` before the first.
     ended: Option<Instant>,
-    /// The earliest start of the next scan, 500 ms after the last one (MON-26).
+    /// The earliest start of the next scan: 500 ms after the end of the last one (MON-26), or after
+    /// the suspension of the last one if it was dropped because the topology became stale.
     earliest: Instant,
     /// The ends of the cooldowns of servers whose last check failed with a network error.
     cooldowns: BTreeMap<ServerId, Instant>,
@@ -81,11 +82,12 @@ pub(super) struct Running {
     pub(super) checked: BTreeSet<ServerId>,
     /// The server whose check is under way; `None` between two checks.
     current: Option<ServerId>,
-    /// The time at which the check under way began.
+    /// The time at which the latest check of the scan began; at first the start of the scan.
     turn_began: Instant,
-    /// The time since which no operation waits for this scan; `None` while one does.
+    /// The time at which the scan was suspended; `None` from the start of its next check on.
     suspended: Option<Instant>,
-    /// The scan outlasted the `serverSelectionTimeoutMS` of an operation, which used a part of it.
+    /// An operation waited for this scan for `serverSelectionTimeoutMS`, and then used the results
+    /// so far.
     is_overdue: bool,
     /// The topology became stale again during this scan, so that another scan has to follow.
     outdated: bool,
@@ -159,9 +161,9 @@ impl Sdam {
             .is_some_and(|scan| scan.running.is_some())
     }
 
-    /// Marks the topology as stale, so that the next server selection waits for a scan. Callers do
-    /// this if no server suited after the last scan ([MON-26]), and after a state change error
-    /// ([SDAM-97]).
+    /// Marks the topology as stale, so that the next server selection waits for a scan. Called, for
+    /// example, if no server suited after the last scan ([MON-26]), and after a state change error
+    /// that makes the topology stale ([SDAM-97]).
     ///
     /// [MON-26]: crate::requirements::monitoring#MON-26
     /// [SDAM-97]: crate::requirements::discovery#SDAM-97
@@ -190,8 +192,8 @@ impl Sdam {
     }
 
     /// Returns a number for an operation that begins to select a server now. When
-    /// [`scans_completed`](Self::scans_completed) exceeds it, a whole scan took place since then. A
-    /// suspended scan does not count, because some of its checks came before.
+    /// [`scans_completed`](Self::scans_completed) exceeds it, a scan has ended since then. A scan
+    /// that is suspended now does not count, because some of its checks came before.
     #[must_use]
     pub(crate) fn scans_begun_before(&self) -> u64 {
         let running = self.scan.as_ref().and_then(|scan| scan.running.as_ref());
@@ -258,7 +260,9 @@ impl Sdam {
         Some(description)
     }
 
-    /// Returns the earliest start of the next scan, 500 ms after the last one ([MON-26]).
+    /// Returns the earliest start of the next scan: 500 ms after the end of the last one
+    /// ([MON-26]), or after the suspension of a scan that was dropped because the topology became
+    /// stale.
     ///
     /// [MON-26]: crate::requirements::monitoring#MON-26
     #[must_use]
@@ -348,8 +352,8 @@ impl Sdam {
         self.out.push(Action::ScanEnded);
     }
 
-    /// Continues the scan under way after each input. When a check has ended, waiting operations
-    /// select again before the next check. When no server is left, the scan ends.
+    /// Called after each input. If the check of the scan under way has ended, waiting operations
+    /// select again before the next check. If no server is left, the scan ends.
     pub(super) fn continue_scan(&mut self, now: Instant) {
         let Some(running) = self.scan.as_mut().and_then(|scan| scan.running.as_mut()) else {
             return;
@@ -369,8 +373,8 @@ impl Sdam {
         }
     }
 
-    /// Lets a suspended scan check this server once more, because an operation found the server to
-    /// be no longer usable.
+    /// Lets a suspended scan check this server once more, because an error of an operation or of a
+    /// pool's connection made the server Unknown.
     pub(super) fn check_again(&mut self, id: ServerId) {
         let running = self.scan.as_mut().and_then(|scan| scan.running.as_mut());
         if let Some(running) = running.filter(|running| running.suspended.is_some()) {
@@ -399,8 +403,8 @@ impl Sdam {
         }
     }
 
-    /// Drops the scan under way and all cooldowns, in a forked child process. The next scan starts
-    /// as soon as an operation waits for it.
+    /// Drops the scan under way, all cooldowns and the record of cancelled checks, in a forked
+    /// child process. The next scan starts as soon as an operation waits for it.
     pub(super) fn drop_scan(&mut self, now: Instant) {
         if let Some(scan) = &mut self.scan {
             scan.running = None;
@@ -434,7 +438,7 @@ impl Sdam {
 }
 
 impl Scan {
-    /// True if the scan `running` skips this server during its cooldown (MON-23).
+    /// True if the scan `running` skips this server because of the server's cooldown (MON-23).
     pub(super) fn is_in_cooldown(&self, running: &Running, id: ServerId) -> bool {
         let until = self.cooldowns.get(&id);
         until.is_some_and(|&until| until > running.started)

@@ -110,7 +110,7 @@ impl Server {
 }
 
 /// Returns the sort key of a server: its rank, and then the time of its last update. Servers that
-/// were never checked come first in their rank.
+/// were never updated come first in their rank.
 fn order(server: &ServerDescription) -> (Rank, Option<Instant>) {
     (Rank::of(server.server_type), server.last_update_time)
 }

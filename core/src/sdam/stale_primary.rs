@@ -8,8 +8,9 @@ use std::fmt;
 /// `setVersion`.
 const ELECTION_FIRST_WIRE_VERSION: i32 = 17;
 
-/// Accepts `primary` and stores its pair in `topology`, or returns the error text for a stale
-/// primary (SDAM-46). The wire version of `primary` decides which rule holds (SDAM-72, SDAM-73).
+/// Accepts `primary` and updates the maxima of both values in `topology`, or returns the error text
+/// for a stale primary (SDAM-46). The wire version of `primary` decides which rule holds (SDAM-72,
+/// SDAM-73).
 pub(super) fn accept_primary(
     topology: &mut TopologyDescription,
     primary: &ServerDescription,
@@ -151,7 +152,8 @@ mod tests {
 
     #[test]
     fn below_17_the_set_version_decides_and_null_is_never_stale() {
-        // Below wire version 17, `setVersion` is compared first, and null is never stale (SDAM-73).
+        // Below wire version 17, `setVersion` is compared first, and a pair with a null value is
+        // never stale (SDAM-73).
         let known = (Some(2), Some(2));
         for (new, expected) in [
             ((Some(2), Some(2)), Some((Some(2), Some(2)))),

@@ -55,7 +55,8 @@ impl Sdam {
         self.publish();
         self.out
             .emit(|topology| SdamEvent::TopologyOpening { topology });
-        // The first event comes even if the description has not changed (B.5, trap 1).
+        // The first topology description changed event comes even if the description has not
+        // changed (B.5, trap 1).
         self.emit_topology(previous);
         let seeds = self.options.seeds.clone();
         self.emit_opening(&seeds);
@@ -111,8 +112,8 @@ impl Sdam {
         self.apply(now, new, PoolOrder::Ready);
     }
 
-    /// Replaces a server description. The order for the pool, the events and the monitors follow
-    /// from the change (table E.5).
+    /// Replaces a server description, carries out the order for its pool, emits the events of the
+    /// change, and starts and stops monitors (table E.5).
     pub(super) fn apply(&mut self, now: Instant, new: ServerDescription, pool: PoolOrder<'_>) {
         let Some(id) = self.server_id(&new.address) else {
             return;
@@ -137,7 +138,7 @@ impl Sdam {
             self.with_monitor(id, |monitor, _| monitor.restart_average());
         }
         for change in &update.invalidated {
-            // The old primary is checked at once (SDAM-74).
+            // An immediate check of the old primary is requested (SDAM-74).
             if let Some(id) = self.server_id(&change.new.address) {
                 self.with_monitor(id, |monitor, out| {
                     monitor.restart_average();
@@ -267,8 +268,8 @@ impl Sdam {
         self.out.push(Action::Publish);
     }
 
-    /// Returns the topology description for a later comparison; `None` without subscribers. A
-    /// change copies the description only if a snapshot holds it.
+    /// Returns the topology description for a later comparison. `None` without subscribers, because
+    /// a snapshot makes the next change copy the description.
     fn snapshot(&self) -> Option<Arc<TopologyDescription>> {
         self.out
             .subscribed

@@ -1,8 +1,9 @@
 //! The transitions of the topology: how the new description of one server changes the topology
 //! description. Table A.4 has the transitions and table A.5 their actions.
 //!
-//! A server that another member names as primary is a `PossiblePrimary`. The type orders the scans
-//! of a client that checks servers on demand, and counts as Unknown otherwise (SDAM-12).
+//! An Unknown server that another member names as primary can become a `PossiblePrimary`. The type
+//! orders the scans of a client that checks servers on demand, and counts as Unknown otherwise
+//! (SDAM-12).
 
 use super::stale_primary::accept_primary;
 use crate::{
@@ -12,9 +13,10 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The size of a topology from which on replies add no more servers. Without a primary no server
-/// is removed, so a hostile member could otherwise name new servers without end. A replica set has
-/// at most 50 members. Adding a server takes about a microsecond under the client's lock.
+/// The number of servers in a topology at which replies add no more servers. Without a primary the
+/// lists of members remove no server, so a hostile member could otherwise name new servers without
+/// end. A replica set has at most 50 members. Adding a server takes about a microsecond under the
+/// client's lock.
 pub const MAX_SERVERS: usize = 256;
 
 /// A server description before and after a step.
@@ -31,14 +33,14 @@ pub(super) struct Update {
     pub(super) subject: Change,
     /// Primaries that became Unknown, because a newer primary was found (SDAM-74).
     pub(super) invalidated: Vec<Change>,
-    /// The added servers, in the order of the reply.
+    /// The added servers, in the order of the lists: hosts, passives, arbiters.
     pub(super) added: Vec<Address>,
     /// The removed servers.
     pub(super) removed: Vec<Address>,
 }
 
 impl Update {
-    /// True if the step changed only the subject and did not remove it.
+    /// True if the step invalidated, added and removed no server.
     pub(super) fn is_confined(&self) -> bool {
         self.invalidated.is_empty() && self.added.is_empty() && self.removed.is_empty()
     }
@@ -49,7 +51,7 @@ impl Update {
 pub(super) struct Rules {
     /// The client was configured with exactly one seed.
     pub(super) single_seed: bool,
-    /// A server that a member names as primary becomes `PossiblePrimary`.
+    /// An Unknown server that a member names as primary becomes `PossiblePrimary`.
     pub(super) possible_primary: bool,
 }
 
@@ -83,7 +85,7 @@ pub(super) fn apply(
     }
 }
 
-/// One step under way.
+/// The replacement of one server description under way, with the changes so far.
 struct Step<'a> {
     topology: &'a mut TopologyDescription,
     rules: Rules,
@@ -108,7 +110,7 @@ impl Step<'_> {
         }
     }
 
-    /// Table A.4, row Unknown.
+    /// Handles the new description in a topology of type Unknown (table A.4, row Unknown).
     fn transition_from_unknown(&mut self) {
         use ServerType as S;
         match self.new.server_type {
@@ -126,7 +128,7 @@ impl Step<'_> {
         }
     }
 
-    /// Table A.4, row Sharded.
+    /// Handles the new description in a topology of type Sharded (table A.4, row Sharded).
     fn transition_from_sharded(&mut self) {
         use ServerType as S;
         match self.new.server_type {
@@ -140,7 +142,8 @@ impl Step<'_> {
         }
     }
 
-    /// Table A.4, row ReplicaSetNoPrimary.
+    /// Handles the new description in a replica set without a known primary (table A.4, row
+    /// ReplicaSetNoPrimary).
     fn transition_from_no_primary(&mut self) {
         use ServerType as S;
         match self.new.server_type {
@@ -154,7 +157,8 @@ impl Step<'_> {
         }
     }
 
-    /// Table A.4, row ReplicaSetWithPrimary.
+    /// Handles the new description in a replica set with a known primary (table A.4, row
+    /// ReplicaSetWithPrimary).
     fn transition_from_with_primary(&mut self) {
         use ServerType as S;
         match self.new.server_type {
@@ -189,8 +193,9 @@ impl Step<'_> {
         }
     }
 
-    /// The action updateUnknownWithStandalone (SDAM-68). The number of configured seeds decides,
-    /// not the current number of servers (A.11, trap 6).
+    /// The action updateUnknownWithStandalone: with one seed the topology becomes `Single`,
+    /// otherwise the server is removed (SDAM-68). The number of configured seeds decides, not the
+    /// current number of servers (A.11, trap 6).
     fn on_standalone(&mut self) {
         if self.rules.single_seed {
             self.topology.topology_type = TopologyType::Single;

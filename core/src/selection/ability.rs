@@ -13,8 +13,8 @@ impl TopologyDescription {
     /// ([EVT-24], table B.2).
     ///
     /// The estimate of staleness needs `heartbeatFrequencyMS`, which a topology description does
-    /// not contain; the default is used. No server suits a maximum staleness below the smallest one
-    /// allowed.
+    /// not contain; the default is used. In a replica set, no server suits a maximum staleness
+    /// below the smallest one allowed.
     ///
     /// ```
     /// use onionskin_core::{

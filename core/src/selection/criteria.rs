@@ -12,7 +12,7 @@ const WRITING_AGGREGATE_WIRE_VERSION: i32 = 13;
 
 static PRIMARY: ReadPreference = ReadPreference::new(ReadMode::Primary);
 
-/// The criteria of an operation for its server.
+/// The criteria that the server of an operation must meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Criteria {
@@ -21,7 +21,7 @@ pub enum Criteria {
     /// The read preference allows the server.
     Readable(Arc<ReadPreference>),
     /// For an aggregation with `$out` or `$merge`: the read preference allows the server. While an
-    /// available server is older than 5.0, only the primary is suitable ([SEL-34]).
+    /// available server is older than 5.0, mode primary applies instead ([SEL-34]).
     ///
     /// [SEL-34]: crate::requirements::server_selection#SEL-34
     WritingAggregate(Arc<ReadPreference>),

@@ -7,12 +7,13 @@ use crate::{
 };
 use std::{fmt::Write, sync::Arc};
 
-/// The maximum number of servers that an error lists; of the others it gives only the number.
+/// The maximum number of servers that the text of an error lists. The text gives only the number of
+/// the others.
 const MAX_LISTED_SERVERS: usize = 10;
 
 /// Returns the error of a failed server selection ([SEL-60]). If a server is available, the text
-/// lists all servers. Otherwise the text contains the error that all servers share, or the error of
-/// each server.
+/// lists the servers. Otherwise the text contains the error that all servers with an error share,
+/// or the error of each of them. The text says so if no server is known or if none has replied yet.
 ///
 /// [SEL-60]: crate::requirements::server_selection#SEL-60
 #[must_use]

@@ -84,8 +84,8 @@ impl SelectorAnswer {
         self.version
     }
 
-    /// Removes the servers that the application did not accept. Servers that the application put
-    /// into its list are ignored.
+    /// Removes the servers that the application did not accept. Servers that the application added
+    /// to the list are ignored.
     pub(super) fn narrow(&self, servers: &mut Vec<&Arc<ServerDescription>>) -> Result<()> {
         let addresses = self.addresses.as_ref().map_err(Clone::clone)?;
         servers.retain(|server| addresses.binary_search(&server.address).is_ok());

@@ -107,7 +107,8 @@ impl Ranking {
     }
 }
 
-/// Returns the entries within the latency window, one of which is chosen at random (SEL-57).
+/// Returns the entries of the lowest rank within the latency window (SEL-57). `entries` must be
+/// sorted.
 pub(super) fn window(entries: &[Entry], local_threshold: Duration) -> &[Entry] {
     let Some(first) = entries.first() else {
         return entries;

@@ -15,16 +15,16 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The maximum number of criteria whose suitable servers are kept. Most applications use few. An
-/// application that makes a new read preference for each read computes them each time, without
-/// using more memory.
+/// The maximum number of criteria whose suitable servers are kept. Most applications use few. If
+/// each read of an application has a different read preference, the suitable servers are computed
+/// for each read, and no more memory is used.
 pub const MAX_CACHED_WINDOWS: usize = 16;
 
 /// Chooses servers for the operations of one client and counts the operations at each server
 /// ([SEL-38]).
 ///
-/// The suitable servers for some criteria are computed once per version of the topology
-/// description. A choice from kept servers allocates nothing.
+/// The suitable servers for up to [`MAX_CACHED_WINDOWS`] criteria are kept, and computed again for
+/// a new version of the topology description. A choice from kept servers does not copy them.
 ///
 /// [SEL-38]: crate::requirements::server_selection#SEL-38
 #[derive(Debug)]
@@ -179,7 +179,8 @@ impl Selector {
         Ok(self.choose(&window, |&id| id))
     }
 
-    /// Counts an operation at a server for which it was not selected, such as one of a cursor.
+    /// Counts an operation at a server that was not chosen by a selection, such as the server of a
+    /// cursor.
     pub fn started(&mut self, server: ServerId) {
         match self.counts.binary_search_by_key(&server, |&(id, _)| id) {
             Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(1),
@@ -213,8 +214,9 @@ impl Selector {
         at.map_or(0, |at| self.counts[at].1)
     }
 
-    /// Draws two different candidates and takes the one with the lower operation count (SEL-39). If
-    /// both counts are equal, the first one drawn is taken.
+    /// Draws two different candidates, takes the one with the lower operation count (SEL-39), and
+    /// counts the operation there. If both counts are equal, the first one drawn is taken. With a
+    /// plain choice, only one candidate is drawn.
     fn choose<T>(&mut self, candidates: &[T], id: impl Fn(&T) -> ServerId) -> Option<ServerId> {
         let chosen = match candidates {
             [] => return None,

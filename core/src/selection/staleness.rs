@@ -7,7 +7,7 @@ use crate::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// `idleWritePeriodMS`: the interval at which an idle primary writes to its log, so that
+/// `idleWritePeriodMS`: the interval at which an idle primary writes to its oplog, so that
 /// secondaries have a recent last write ([SEL-9]).
 ///
 /// [SEL-9]: crate::requirements::server_selection#SEL-9
@@ -18,8 +18,9 @@ pub const IDLE_WRITE_PERIOD: Duration = Duration::from_secs(10);
 /// [SEL-9]: crate::requirements::server_selection#SEL-9
 pub const SMALLEST_MAX_STALENESS: Duration = Duration::from_secs(90);
 
-/// Fails if the maximum staleness is smaller than the estimate can resolve (STALE-6). The check
-/// applies to replica sets only (STALE-7).
+/// Fails if the maximum staleness is smaller than [`SMALLEST_MAX_STALENESS`], or than
+/// `heartbeat_frequency` plus [`IDLE_WRITE_PERIOD`] (STALE-6). The check applies to replica sets
+/// only (STALE-7).
 pub(super) fn validate(
     description: &TopologyDescription,
     preference: &ReadPreference,
@@ -54,8 +55,8 @@ pub(super) fn retain_fresh(
     let Some(limit) = preference.max_staleness() else {
         return;
     };
-    // The reference is that of the whole topology, because the candidates may lack the primary or
-    // the most recent write.
+    // The reference is the primary or, without one, the most recent write of any secondary. The
+    // whole topology is searched, because the candidates can lack both.
     let reference = match description.primary() {
         Some(primary) => lag(primary),
         None => {

@@ -1,4 +1,5 @@
-//! Tests of what no official test checks: kept servers, operation counts, errors.
+//! Tests of server selection besides the official ones, for example of kept servers, operation
+//! counts and errors.
 
 mod custom;
 mod memory;
@@ -82,7 +83,7 @@ fn memory_for_criteria_is_bounded_and_answers_stay_right() {
 
 #[test]
 fn the_idler_of_two_is_chosen_and_an_end_is_counted_once() {
-    // The server with fewer operations is chosen (SEL-38).
+    // Operations are counted (SEL-38), and the server with fewer operations is chosen (SEL-39).
     let (description, mut selector) = (mongos(2), selector());
     let mut chosen: BTreeMap<ServerId, u32> = BTreeMap::new();
     for _ in 0..10 {

@@ -3,7 +3,7 @@
 use super::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The armed timers of a machine. `T` says what a timer is for; each value of `T` has at most one
+/// The armed timers of a machine. A value of `T` names the purpose of a timer and has at most one
 /// deadline. Timers expire in the order of their deadlines, and at the same deadline in the order
 /// of `T`.
 #[derive(Clone, Debug)]

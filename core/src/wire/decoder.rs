@@ -98,8 +98,8 @@ impl FrameDecoder {
     }
 
     /// Returns room for the next read, which is never empty. If the size of the next frame is
-    /// known, the room holds the rest of that frame. For a large frame the room is limited to one
-    /// megabyte, or to the number of bytes that have arrived if that is more.
+    /// known, the room holds the rest of that frame. For a large frame the room is limited to 1
+    /// MiB, or to the number of bytes that have arrived if that is more.
     pub fn spare(&mut self) -> Result<&mut [u8], WireError> {
         let buffered = self.end - self.start;
         let wanted = match self.header()? {

@@ -14,13 +14,14 @@ pub const MAX_MESSAGE_BYTES: usize = 48_000_000;
 /// The operation code, which defines the format of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpCode {
-    /// OP_REPLY, the reply to a legacy query (1).
+    /// OP_REPLY, the reply to OP_QUERY (1). This driver does not accept it.
     Reply,
-    /// OP_QUERY, the legacy query, used only for `hello` (2004).
+    /// OP_QUERY, the legacy query (2004). This driver does not send it; servers accept it only for
+    /// `hello`.
     Query,
-    /// OP_COMPRESSED, a compressed message (2012).
+    /// OP_COMPRESSED, a compressed message (2012). This driver neither sends nor accepts it.
     Compressed,
-    /// OP_MSG, all other commands and replies (2013).
+    /// OP_MSG, the format of all commands that this driver sends, and of their replies (2013).
     Msg,
 }
 

@@ -252,7 +252,7 @@ impl<'a> MessageWriter<'a> {
         Self { buffer, start }
     }
 
-    /// Sets the flags.
+    /// Sets the flags, in place of those set before. By default no flag is set.
     pub fn flags(self, flags: Flags) -> Self {
         let at = self.start + HEADER_BYTES;
         self.buffer[at..at + 4].copy_from_slice(&flags.bits().to_le_bytes());

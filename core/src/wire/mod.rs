@@ -36,7 +36,7 @@ pub enum WireError {
     ///
     /// [MSG-10]: crate::requirements::messages#MSG-10
     UnknownSectionKind(u8),
-    /// The message ends in the middle of the named part.
+    /// The message ends in the middle of the named part, or the size of that part is wrong.
     Truncated(&'static str),
     /// The number of sections of kind 0, which must be exactly one ([MSG-5]).
     ///
@@ -55,7 +55,8 @@ pub enum WireError {
         /// The checksum of the received bytes.
         actual: u32,
     },
-    /// A document whose length does not fit, or that is not valid BSON.
+    /// A document with an impossible length or without a terminator, or an identifier that is not
+    /// UTF-8. The text names the fault.
     Document(&'static str),
 }
 
@@ -113,7 +114,8 @@ fn take<const N: usize>(bytes: &mut &[u8], what: &'static str) -> Result<[u8; N]
     Ok(*head)
 }
 
-/// Removes a document from the front of `bytes` and returns it. Its length field gives its size.
+/// Removes a document from the front of `bytes` and returns it. The length field of the document
+/// gives its size. The elements are not checked.
 fn take_document<'a>(
     bytes: &mut &'a [u8],
     what: &'static str,

@@ -260,8 +260,8 @@ fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
 
 #[test]
 fn a_scan_that_is_continued_does_not_decide_alone() {
-    // The earlier operation began this scan, so the scan is not newer than the start of selection
-    // (SEL-71). A second scan has to decide.
+    // The insert began the first scan. So that scan is not newer than the start of the selection
+    // for the `find`, and a second scan has to decide (SEL-71).
     let mut world = set_of(URI, &["b"], &["b"]);
     let start = begin(&mut world, insert());
     finish(&mut world, start);

@@ -71,9 +71,9 @@ fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
 
 #[test]
 fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
-    // Every connection leads to the proxy first (SOCKS-11, SOCKS-12, SOCKS-16), and then continues
-    // as if connected to the server (SOCKS-15), which events name (SOCKS-20). The rules of SOCKS5
-    // hold for any proxy.
+    // Every connection leads to the proxy first (SOCKS-11, SOCKS-12, SOCKS-16). Then the client
+    // continues as if it were connected to the server (SOCKS-15), and events name the server
+    // (SOCKS-20). The proxy of this test does not use SOCKS5, but these rules hold for it, too.
     let mut peer = client();
     let monitor = dialled(&mut peer);
     establish(&mut peer, monitor);
@@ -108,7 +108,7 @@ fn errors_of_a_proxy_are_network_errors_and_no_sign_of_overload() {
         assert!(!error.has_label(&Label::SystemOverloadedError), "{error}");
         assert!(error.to_string().contains("a:27017"), "{error}");
     }
-    // After the answer of the proxy, an error is one of the server.
+    // An error after the answer of the proxy is an error of the server.
     let at_hello = failed(|peer, socket| {
         peer.connect(socket);
         peer.receive(socket, b"OK\n");

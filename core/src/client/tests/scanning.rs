@@ -39,7 +39,7 @@ fn failure(world: &mut World, id: OperationId) -> Error {
     }
 }
 
-/// Returns a client that has run one operation. The connection of the operation is idle.
+/// Returns a world whose client has run one operation. The connection of that operation is idle.
 fn warm(text: &str, hello: RawDocumentBuf) -> World {
     let mut world = scanning(text, hello);
     world.perform(ping(), &rawdoc! { "ok": 1 });

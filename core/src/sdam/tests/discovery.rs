@@ -1,5 +1,4 @@
-//! Rules of discovery that need several replies in a row; the official tests examine one reply at a
-//! time.
+//! Tests of discovery with sequences of replies and errors.
 
 use super::{
     Bench, PING, Phase, addresses, command, labelled, member, options, polled, reset, standalone,
@@ -32,7 +31,7 @@ fn polled_set(seeds: &[&str]) -> Bench {
     })
 }
 
-/// Returns the connection that was last opened to `address`.
+/// Returns the connection that was last opened to `address` for checks; `None` if none was.
 fn opened(actions: &[String], address: &str) -> Option<u64> {
     let ends = format!(" to {address}");
     let action = actions.iter().rev().find(|action| action.ends_with(&ends));
@@ -43,7 +42,8 @@ fn opened(actions: &[String], address: &str) -> Option<u64> {
         .ok()
 }
 
-/// Returns how many connections were opened, or sent a `hello`.
+/// Returns the number of checks that these actions begin: each opens a connection or sends a
+/// `hello` on an open one.
 fn asked(actions: &[String]) -> usize {
     let is_check = |action: &&String| action.starts_with("hello on") || action.starts_with("open ");
     actions.iter().filter(is_check).count()
@@ -302,8 +302,8 @@ fn the_number_of_seeds_does_not_choose_the_type() {
 
 #[test]
 fn only_a_server_that_shuts_down_has_its_pool_cleared() {
-    // The wire version does not matter (SDAM-99). By an older rule, servers of wire version 7 had
-    // their pools cleared after every state change error.
+    // The wire version does not matter (SDAM-99). By an older rule, a server with a wire version
+    // below 8 had its pool cleared after every state change error (SDAM-98).
     for wire_version in [7, 8, 21] {
         for (code, is_cleared) in [
             (11_600, true),
@@ -331,8 +331,9 @@ fn only_a_server_that_shuts_down_has_its_pool_cleared() {
 
 #[test]
 fn a_login_that_breaks_or_takes_too_long_makes_its_server_unknown() {
-    // An error in authentication makes the server Unknown (SDAM-102), while a labelled error in
-    // `hello` means overload and changes nothing (SDAM-104).
+    // A network error or a timeout in authentication makes the server Unknown (SDAM-102), except
+    // behind a load balancer. A labelled error in `hello` means overload and changes nothing
+    // (SDAM-104).
     for error in [reset(), timeout()] {
         let mut bench = polled();
         bench.connected(1, &standalone());

@@ -157,8 +157,8 @@ fn a_write_concern_error_is_judged_by_its_version_too() {
 
 #[test]
 fn only_a_state_change_leaves_its_version_with_the_server() {
-    // An error of authentication makes a default Unknown description, without the `topologyVersion`
-    // of the error (SDAM-55, SDAM-95, table A.8).
+    // An error of authentication makes a default Unknown description. Only a state change error
+    // keeps its `topologyVersion` there (SDAM-55, SDAM-95, table A.8).
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 5_i64 };
     for (code, kept) in [(18, None), (13436, Some(5))] {
         let reply = rawdoc! { "ok": 0, "code": code, "topologyVersion": version.clone() };
@@ -175,7 +175,8 @@ fn only_a_state_change_leaves_its_version_with_the_server() {
 
 #[test]
 fn a_handshake_of_the_pool_is_news_about_a_known_server_only() {
-    // The `hello` of a pool's connection updates a known server (MON-22, SDAM-126).
+    // The `hello` of a pool's connection updates a known server (MON-22, SDAM-126), but not an
+    // Unknown one.
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
     bench.actions();

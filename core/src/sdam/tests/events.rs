@@ -7,9 +7,9 @@ use std::time::Duration;
 
 #[test]
 fn a_start_is_told_in_order() {
-    // The events at the start have this order (EVT-37): the topology description change (B.5, trap
-    // 1), then the server openings (B.5, trap 2). The connection id is allotted before the
-    // connection opens (B.5, trap 6).
+    // The events at the start have this order (EVT-37): topology opening, the topology description
+    // change (B.5, trap 1), then the server openings (B.5, trap 2). The connection id is allotted
+    // before the connection opens (B.5, trap 6).
     let mut bench = Bench::new(options(&["b:1", "a:1", "b:1"]));
     assert_eq!(
         bench.actions(),
@@ -239,8 +239,8 @@ fn a_topology_without_servers_is_warned_of() {
 
 #[test]
 fn servers_close_one_by_one_and_their_checks_end_before() {
-    // At the close, each running check ends with an event (EVT-5), then the servers are closed
-    // (EVT-16), then the topology (EVT-39).
+    // At the close, each running check ends with an event (EVT-5). Then the servers are closed
+    // (EVT-16), the topology description changes, and the topology is closed (EVT-39).
     let mut bench = Bench::new(options(&["b:1", "a:1"]));
     bench.actions();
     bench.sdam.close(bench.now);

@@ -57,8 +57,8 @@ impl Bench {
         actions
     }
 
-    /// Returns the next action. After a check of a scan, operations that wait continue to wait, so
-    /// that the scan continues to its end.
+    /// Returns the next action other than `CheckEnded`. After a check of a scan, operations that
+    /// wait continue to wait, so that the scan continues to its end.
     pub(super) fn poll(&mut self) -> Option<Action> {
         let action = self.sdam.poll_action()?;
         if !matches!(action, Action::CheckEnded) {
@@ -153,7 +153,8 @@ pub(super) fn standalone() -> RawDocumentBuf {
     rawdoc! { "ok": 1, "helloOk": true, "maxWireVersion": 21, "connectionId": 7 }
 }
 
-/// Returns the reply of a standalone since 4.4, with this counter of its `topologyVersion`.
+/// Returns the reply of a standalone of version 4.4 or later, with this counter in its
+/// `topologyVersion`.
 pub(super) fn versioned(counter: i64) -> RawDocumentBuf {
     rawdoc! {
         "ok": 1, "helloOk": true, "maxWireVersion": 21,
@@ -186,7 +187,7 @@ pub(super) fn timeout() -> Error {
     Error::timeout(Wait::Exchange, "too slow")
 }
 
-/// Returns the error with the label of overload.
+/// Returns the error with the label `SystemOverloadedError`.
 pub(super) fn labelled(error: Error) -> Error {
     error.with_label(Label::SystemOverloadedError)
 }

@@ -33,8 +33,9 @@ fn polling_asks_a_heartbeat_after_the_last_answer() {
 
 #[test]
 fn the_old_name_is_used_until_the_new_one_is_understood() {
-    // With a server API version, checks use `hello` (MON-6). Otherwise they use legacy hello until
-    // a reply has `helloOk: true` (MON-7, MON-8, HELLO-5).
+    // With a server API version, checks use `hello` (MON-6). Otherwise they use `hello` after a
+    // reply with `helloOk: true`, and legacy hello after a reply without it (MON-7, MON-8,
+    // HELLO-5).
     for (declared, hello_ok, expected) in [
         (false, false, "legacy hello on 1"),
         (false, true, "hello on 1"),
@@ -140,7 +141,7 @@ fn limits_depend_on_what_is_waited_for() {
         bench.connected(1, &versioned(1));
         bench.connected(2, &standalone());
         bench.actions();
-        // The next measurement is due before the awaited reply.
+        // The next measurement is due before the time limit of the awaited reply ends.
         assert_eq!(bench.sleeps(), Some(10_000));
         if let Some(awaited) = awaited {
             bench.pass(10_000);
@@ -356,7 +357,7 @@ fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_u
         Some(10_000),
         "the next limit of the measurement"
     );
-    // Without a reply, the check fails 500 ms after the process runs again, once.
+    // Without a reply, the check fails once, 500 ms after the process runs again.
     bench.reply(2, &standalone(), false);
     bench.pass(3_600_000);
     bench.actions();

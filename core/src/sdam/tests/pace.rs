@@ -30,7 +30,8 @@ struct Work {
     opened: u32,
     /// The number of `hello` commands on open connections.
     sent: u32,
-    /// The number of handled replies to checks, including streamed ones.
+    /// The number of outcomes of checks that the machine handled: replies, streamed ones included,
+    /// and broken connections.
     processed: u32,
 }
 
@@ -271,8 +272,8 @@ fn a_request_during_the_wait_asks_for_a_reply_at_once() {
 
 #[test]
 fn a_network_error_during_the_wait_costs_the_connection() {
-    // The connection is closed (MON-59), and the next check begins 500 ms after the last one
-    // (MON-31).
+    // The connection is closed (MON-59), and the next check begins 500 ms after the end of the last
+    // one (MON-31).
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
     for _ in 0..11 {

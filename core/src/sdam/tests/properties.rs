@@ -122,7 +122,8 @@ struct Watcher {
     running: BTreeMap<Address, (u64, bool)>,
     /// The end of each server's last check, and the time of its last immediate retry.
     ended: BTreeMap<Address, (LastEnd, Option<Instant>)>,
-    /// The input can cancel checks, which then end with an error of another cause.
+    /// The current input can cancel checks. The error in their failed events then is no network
+    /// error of the check itself.
     cancels: bool,
     /// True for each pool that is ready.
     pools: BTreeMap<ServerId, bool>,
@@ -431,14 +432,16 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Tests properties 1 to 6 and 9 of section E.6, which the watcher asserts after each input.
+    /// Tests the properties 1, 2, 3 and 5 of section E.6, which the watcher asserts after each
+    /// input.
     #[test]
     fn any_order_of_inputs_is_survived(script in inputs(), streaming in any::<bool>()) {
         let mut watcher = run(&script, |options| options.streaming = streaming);
         watcher.feed(&Input::Close);
     }
 
-    /// Tests the same for scans. Between operations no timer is armed and no check is running.
+    /// Tests the same properties for scans, and that equal inputs give equal actions. Between
+    /// operations no timer is armed and no check is running.
     #[test]
     fn any_order_of_inputs_is_survived_by_scans(
         script in prop_oneof![inputs(), inputs_with(8)],

@@ -1,4 +1,4 @@
-//! Rows of the tables of requirements that no official test checks.
+//! Tests of rules and table rows that the official tests check in part or not at all.
 
 use super::{
     Bench, PING, Phase, addresses, command, member, polled, reset, standalone, streamed, versioned,
@@ -278,7 +278,7 @@ fn members_that_a_secondary_names_are_checked_at_once_and_each_by_itself() {
     let actions = bench.actions();
     let opened = actions.iter().filter(|order| order.starts_with("open"));
     assert_eq!(opened.count(), 3);
-    // The servers b to d do not answer; a is still checked in time.
+    // The servers `b`, `c` and `d` do not reply; `a` is still checked in time.
     bench.pass(9_999);
     bench.actions();
     bench.pass(1);
@@ -312,7 +312,7 @@ fn what_holds_for_all_follows_each_server_that_comes_changes_or_goes() {
     assert_eq!(known(&bench), (None, false));
     bench.connected(1, &timed(30, 21, "primary"));
     assert_eq!(known(&bench), (Some(30), false));
-    // An arbiter has no part in the session timeout, but in the compatibility.
+    // An arbiter counts for the compatibility, but not for the session timeout.
     bench.connected(2, &timed(10, 7, "arbiter"));
     assert_eq!(known(&bench), (Some(30), true));
     bench.pass(10_000);

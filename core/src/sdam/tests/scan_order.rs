@@ -25,8 +25,8 @@ fn wait(bench: &mut Bench, waiting: bool) {
 
 #[test]
 fn operations_that_come_and_go_do_not_set_the_pace_of_checks() {
-    // Each operation ends 0 or 1 ms after its start and so cancels its check (MON-60). The checks
-    // are 500 ms apart nevertheless (MON-31).
+    // Each operation ends 0 or 1 ms after its start. Its end cancels the check, as a network error
+    // of an operation does (MON-60). The checks are 500 ms apart nevertheless (MON-31).
     for millis in [0, 1] {
         let mut bench = scanning(&["a:1"]);
         let mut opened = 0;

@@ -1,4 +1,5 @@
-//! Rules about the whole topology that no official test checks.
+//! Tests of rules about the whole topology, for example wire versions, the number of servers and
+//! pools.
 
 use super::{Bench, addresses, member, options, polled, standalone};
 use crate::{
@@ -145,7 +146,8 @@ fn the_ends_of_the_supported_wire_versions_are_supported() {
 #[test]
 fn a_repeated_reply_that_removes_its_server_clears_what_was_said_because_of_it() {
     // The ghost does not change the topology of type Unknown (SDAM-82). The mongos makes the
-    // topology sharded, so the second reply of the ghost removes it and the error (SDAM-61).
+    // topology sharded, so the second reply of the ghost removes the ghost's server and the
+    // compatibility error (SDAM-61).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 7 };
     bench.connected(1, &ghost);

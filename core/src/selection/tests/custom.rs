@@ -1,4 +1,4 @@
-//! The application's server selector (SEL-10).
+//! Tests of the application's server selector (SEL-10).
 
 use super::*;
 use crate::options::ServerSelector;

@@ -1,4 +1,4 @@
-//! The rankings that a selector keeps between selections.
+//! Tests of the rankings that a selector keeps between selections.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests that a ranking that was kept and refreshed equals a new one.
+//! Tests that a ranking that was kept and refreshed has the same servers as a new computation.
 
 use super::*;
 use crate::{
@@ -95,8 +95,8 @@ proptest! {
         criteria in criteria(),
         steps in prop::collection::vec((step(), any::<bool>()), 1..60),
     ) {
-        // The rankings equal the suitable servers (SEL-12, SEL-20 to SEL-23, SEL-44 to SEL-49) in
-        // the latency window (SEL-57).
+        // The servers of the kept ranking in the latency window (SEL-57) are the suitable servers
+        // (SEL-12, SEL-20 to SEL-23, SEL-44 to SEL-49) in it.
         let mut description = mongos(0);
         description.topology_type = start;
         let mut version = 0;

@@ -1,4 +1,4 @@
-//! The estimate of staleness with values that no official test has.
+//! Tests of the estimate of staleness with values that no official test has.
 
 use super::*;
 use crate::time::{Instant, WallTime};
@@ -49,11 +49,12 @@ fn the_moment_of_each_check_counts_and_the_limit_itself_is_fresh() {
     let day = 86_400;
     for (checked, written, expected) in [
         (100, 1000 * day, true),
-        // Both members were checked at the same time: 80 s plus 10 s.
+        // Both members were checked at the same time. The difference of 80 s plus the heartbeat of
+        // 10 s is the limit.
         (100, 1000 * day - 80, true),
         (100, 1000 * day - 81, false),
-        // The estimate is equal: this member was checked 30 s earlier, and later writes are not
-        // known.
+        // The estimate is also 90 s: the last write is 110 s older, but this member was checked 30
+        // s earlier.
         (70, 1000 * day - 110, true),
         (70, 1000 * day - 111, false),
         // A secondary that is ahead of the primary has a negative staleness.
