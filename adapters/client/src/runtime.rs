@@ -9,6 +9,9 @@ use std::{future::Future, io, net::SocketAddr, path::Path, time::Duration};
 ///
 /// An implementation makes no decision about MongoDB. The conformance suite of the
 /// `onionskin-tests` crate tests implementations.
+///
+/// Tasks, futures and streams are `Send`. A runtime with one thread per core, whose streams are not
+/// `Send`, needs a shell of its own over `onionskin-core` (`docs/core.md`).
 pub trait Runtime: Send + Sync + 'static {
     /// A connected byte stream, which closes when it is dropped. Written bytes must be sent without
     /// a flush: the client does not flush.

@@ -30,8 +30,11 @@ impl Client {
         self.socket_use(id)
     }
 
-    /// Handles the answer to an [`Action::Ask`](super::Action::Ask). An answer that comes late or a
-    /// second time reaches no waiting connection, but later connections can use its keys.
+    /// Handles the answer to an [`Action::Ask`](super::Action::Ask). The shell calls this once for
+    /// each question, from any thread that has the client.
+    ///
+    /// A call after [`Action::Withdraw`](super::Action::Withdraw), or a second call, does no harm:
+    /// no connection waits for the answer, but later connections can use its keys.
     pub fn handle_answer(&mut self, now: Instant, id: QuestionId, answer: Answer) {
         let waiting = self.questions.handle_answer(now, id);
         match answer {
