@@ -99,7 +99,7 @@ impl Shell {
                     Box::new(move |shell, now| shell.client.handle_answer(now, id, answer))
                 }),
                 // `run` resumes the only operation after each step, so `Wake` needs no code. A
-                // withdrawn derivation continues, and the core ignores its keys.
+                // withdrawn derivation continues, and later connections can use its keys.
                 Action::Withdraw { .. } | Action::Wake { .. } => {}
             }
         }

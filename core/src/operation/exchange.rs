@@ -51,18 +51,23 @@ pub enum Outcome {
     Abandoned,
 }
 
-/// One attempt of an operation on one connection. An exchange holds the request, the reply and the
+/// The use of one connection by one attempt of an operation, or by a preliminary ping
+/// ([`is_preliminary`](Self::is_preliminary)). An exchange holds the request, the reply and the
 /// connection.
 ///
 /// The holder of an exchange can first probe the connection ([`wants_probe`](Self::wants_probe)).
 /// Then the holder moves the bytes in these steps:
 ///
 /// 1. Call [`begin`](Self::begin).
-/// 2. Write [`output`](Self::output) to the socket until it is empty.
-/// 3. If a reply is [expected](Self::expects_reply), read into [`input`](Self::input) until
-///    [`received`](Self::received) returns `true`.
+/// 2. Write [`output`](Self::output) to the socket and report the written bytes by
+///    [`sent`](Self::sent), until the output is empty.
+/// 3. If a reply is [expected](Self::expects_reply), read into [`input`](Self::input) and report
+///    the bytes by [`received`](Self::received), until that returns `true`.
 /// 4. Call [`end`](Self::end), then read the reply.
 /// 5. Give the exchange back to the client, also after an error.
+///
+/// With a [`Runner`](super::Runner), call [`Runner::begin`](super::Runner::begin) in place of
+/// `begin`, and [`Runner::handle_end`](super::Runner::handle_end) after `end`.
 ///
 /// Nothing else may use the connection between these steps. After each call, take the command
 /// events with [`poll_event`](Self::poll_event).

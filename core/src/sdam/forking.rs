@@ -5,9 +5,9 @@ use crate::{description::ServerId, error::Error, time::Instant};
 
 impl Sdam {
     /// Resets the machine in a forked child process. The open connections belong to the parent,
-    /// which still uses them. So the child closes them, clears all pools, and checks all servers
-    /// anew on its own connections ([CMAP-103]). `cause` is the error of the cancelled checks, of
-    /// the clears and of the Unknown servers.
+    /// which still uses them. So the child closes them, clears all pools (behind a load balancer:
+    /// replaces the pool), and checks all servers anew on its own connections ([CMAP-103]). `cause`
+    /// is the error of the cancelled checks, of the clears and of the Unknown servers.
     ///
     /// [CMAP-103]: crate::requirements::pool#CMAP-103
     pub fn handle_forked(&mut self, now: Instant, cause: &Error) {

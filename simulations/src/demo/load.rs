@@ -157,7 +157,8 @@ impl Load {
     }
 }
 
-/// Returns the writes in the collection, and the number of writes that occur more than once.
+/// Returns the writes in the collection, and the number of surplus documents: all documents of a
+/// write except the first.
 async fn look_for<R: Runtime>(
     collection: &Collection<R, Document>,
 ) -> Result<(BTreeSet<(usize, u64)>, usize), Error> {

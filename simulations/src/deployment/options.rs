@@ -14,8 +14,9 @@ pub const MAX_VOTING_MEMBERS: usize = 7;
 pub struct DeploymentOptions {
     /// The kind of the deployment, and its members.
     pub shape: Shape,
-    /// The address of each member, in order. The hello replies of a replica set name these
-    /// addresses.
+    /// The addresses of the servers that clients can reach: the members of a replica set in the
+    /// order of its options, or the routers. The hello replies of a replica set list the addresses
+    /// of the members that are not hidden.
     pub addresses: Vec<Address>,
     /// The users. If there are none, the servers require no authentication.
     pub users: Vec<User>,

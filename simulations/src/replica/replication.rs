@@ -49,7 +49,8 @@ impl Replica {
         }
         let index = peer.next - 1;
         let Some(term) = self.log.term_at(index) else {
-            // The entry was already removed, so that the member needs a snapshot.
+            // The log no longer has the entry before the next one to send. So the member needs a
+            // copy of all data.
             peer.next = commit + 1;
             let kind = self.snapshot();
             return self.send(to, kind);

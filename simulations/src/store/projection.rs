@@ -314,8 +314,8 @@ pub(crate) fn assign_within(
     Ok(())
 }
 
-/// Returns the number of places that a path has in a document. Each document in an array is a
-/// place.
+/// Returns the number of places at which [`assign`] sets the value of a path. Each element of an
+/// array on the way is a place.
 fn places(document: &Document, path: &str) -> usize {
     match path.split_once('.') {
         None => 1,
@@ -331,7 +331,8 @@ fn places_below(value: &Bson, path: &str) -> usize {
     }
 }
 
-/// Sets the value at a path, in each document of an array on the way.
+/// Sets the value at a path. In an array on the way, the value is set in each element. A value on
+/// the way that is missing, or is neither a document nor an array, is replaced by a document.
 pub(crate) fn assign(document: &mut Document, path: &str, value: Bson) {
     match path.split_once('.') {
         None => {

@@ -189,7 +189,9 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
 
 #[test]
 fn a_write_error_after_the_retries_of_its_batch_ends_an_unordered_insert() {
-    // A batch that fails after its retries ends an unordered insert too (RW-29).
+    // The label `RetryableWriteError` shows that no retry of the batch is left; with
+    // `retryWrites=false` there is none from the start. Such a batch ends an unordered insert too
+    // (RW-29). Without the label, the insert continues.
     let options = WriteOptions {
         unordered: true,
         ..WriteOptions::default()

@@ -1,8 +1,8 @@
 //! A loop that carries out a client's actions in tests and checks the client's contract.
 //!
 //! [`Peer`] has a method with a default for each action. [`drain`] gives each action to the peer
-//! until there are none. [`time_out`] reports the present time. Both functions check the contract
-//! in every test.
+//! until there are none, and checks it against the [`Contract`], except in tests that measure
+//! memory. [`time_out`] calls `handle_timeout` with the present time, and checks the next deadline.
 //!
 //! The crate `onionskin-tests` includes this file too, for its hostile peers. So the file uses only
 //! the public interface of the client, and `due` of its parent module.

@@ -120,7 +120,8 @@ struct Watcher {
     servers: Vec<ServerId>,
     /// The running check of each server: its connection, and whether it is awaited.
     running: BTreeMap<Address, (u64, bool)>,
-    /// The end of each server's last check, and the time of its last immediate retry.
+    /// How the last check of each server ended, and the time of the server's last immediate retry
+    /// since its last successful check.
     ended: BTreeMap<Address, (LastEnd, Option<Instant>)>,
     /// The current input can cancel checks. The error in their failed events then is no network
     /// error of the check itself.
