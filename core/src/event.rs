@@ -100,7 +100,7 @@ impl EventKind {
     }
 }
 
-/// Writes the event as one line, without its documents.
+/// Writes the event as one line for traces, without its documents. The format can change.
 impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -15,15 +15,16 @@ use std::{
 /// or the clock jumped.
 const FREEZE: Duration = Duration::from_secs(1);
 
-/// The extra time for a reply whose deadline expired during a freeze. After such a pause the reply
-/// is already in the socket, or the connection is lost.
+/// The extra time for a wait whose deadline passed during a freeze. After a freeze the reply, for
+/// example, is already in the socket, or the connection is lost.
 pub(crate) const AFTER_FREEZE: Duration = Duration::from_millis(500);
 
-/// Returns a later deadline for a reply whose deadline expired while the process was frozen; `None`
-/// if the process was not frozen.
+/// Returns a later deadline for a wait, such as for a reply, whose deadline passed at least
+/// [`FREEZE`] ago. Such a delay means that the process was frozen. Returns `None` after a shorter
+/// delay.
 ///
-/// During a freeze nothing was read from the socket. The extra time lets the shell read the reply
-/// before the wait counts as timed out.
+/// During a freeze the shell handled no sockets. The extra time lets it handle what has arrived
+/// since, before the wait counts as timed out.
 pub(crate) fn deadline_after_freeze(deadline: Instant, now: Instant) -> Option<Instant> {
     (now - deadline >= FREEZE).then(|| now + AFTER_FREEZE)
 }

@@ -32,7 +32,7 @@ fn main() -> Result<(), String> {
             if file.ends_with(".rs") {
                 cited.add(&file, &text, &prefixes);
             }
-            if file.starts_with("tests/tests/") {
+            if file.starts_with("tests/tests/") || file.starts_with("tests/src/suites/") {
                 folders.extend(official_folders(&text));
             }
         }

@@ -25,7 +25,8 @@ pub struct Rule {
     pub anchor: String,
     /// The sentence that states the rule.
     pub text: String,
-    /// Paths of the official test files and folders that show the rule, below `source/`.
+    /// The official tests that show the rule: paths of files (without extension) and folders below
+    /// `source/`, or patterns such as `discover_*`.
     pub official: Vec<String>,
     /// True for a rule of a specification, false for any other entry, such as a table, a timer, a
     /// scenario or a trap.

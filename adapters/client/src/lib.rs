@@ -63,6 +63,7 @@ pub use runtime::Runtime;
 
 pub use bson;
 pub use onionskin_core::{
+    client::Counts,
     error::{Error, Result},
     log,
 };
@@ -77,6 +78,7 @@ pub mod options {
             MonitoringMode, ProxyOptions, ReadConcern, ReadMode, ReadPreference, Secret, ServerApi,
             ServerApiVersion, ServerSelector, TlsOptions, WriteConcern,
         },
+        random::Seed,
         uri::{OptionValue, ParsedUri, Warning, parse},
     };
 }
@@ -113,10 +115,13 @@ pub mod event {
 /// Operations of several commands, for [`Client::run_program`].
 pub mod program {
     pub use onionskin_core::{
-        client::{ConnectionFacts, Outcome},
+        bson::DocumentWriter,
+        client::{ConnectionFacts, ConnectionId, Outcome, SessionId, SocketId},
+        description::ServerId,
         operation::{
             Abandoned, Command, CommandKind, Cursor, CursorResources, Decode, DocumentList,
-            Exchange, Portion, Prepared, Program, Reply, SessionUse, Single, Step,
+            Exchange, OperationId, Pin, PinnedFor, Portion, Prepared, Program, Reply, SessionUse,
+            Single, Step,
         },
     };
 }

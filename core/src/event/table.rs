@@ -71,7 +71,7 @@ macro_rules! events {
             }
         }
 
-        /// Writes the event as one line, without its documents.
+        /// Writes the event as one line for traces, without its documents. The format can change.
         impl std::fmt::Display for $Family {
             #[allow(unused_variables, reason = "a line does not show every field")]
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

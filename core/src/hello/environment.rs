@@ -28,7 +28,7 @@ impl OsFacts {
     /// `std::env::consts`.
     ///
     /// ```
-    /// use onionskin_core::hello::OsFacts;
+    /// use onionskin_core::client::OsFacts;
     ///
     /// let facts = OsFacts::from_target("macos", "aarch64");
     /// assert_eq!(facts.kind, "Darwin");
@@ -94,7 +94,7 @@ struct Function {
 /// environment variables are not kept.
 ///
 /// ```
-/// use onionskin_core::hello::{Environment, OsFacts};
+/// use onionskin_core::client::{Environment, OsFacts};
 ///
 /// let variables = |name: &str| (name == "VERCEL").then(|| "1".to_owned());
 /// let environment = Environment::from_lookup(variables, false, OsFacts::default());

@@ -137,7 +137,7 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
 /// let event = Event::new(Instant::ZERO, EventKind::Dropped { count: 3 });
 /// let record = log::record(&event, 1000).expect("the event has a log message");
 /// assert_eq!(record.message(), "Events dropped");
-/// assert_eq!(record.fields().len(), 1);
+/// assert!(record.to_string().starts_with("3 events were dropped"));
 /// ```
 #[must_use]
 pub fn record(event: &Event, max_document_length_bytes: usize) -> Option<Record> {

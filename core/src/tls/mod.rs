@@ -52,7 +52,7 @@ fn from_library(error: &rustls::Error) -> Error {
         rustls::Error::FailedToGetCurrentTime => {
             return configuration(
                 "the time of day was not set, which the check of certificates needs; call \
-                 TlsContext::set_wall_time first",
+                 Client::set_wall_time first",
             );
         }
         _ => TlsFault::Handshake,

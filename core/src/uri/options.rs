@@ -140,7 +140,9 @@ impl OptionsParser {
         });
     }
 
-    /// Parses the values of an option and stores them in the draft.
+    /// Parses an option and stores its value in the draft: all values if the option may be repeated
+    /// (`Repeat::Each`), otherwise the last one. A value that is not valid gives a warning or an
+    /// error.
     pub(super) fn apply(&mut self, given: &GivenOption) -> Result<()> {
         let option = given.spec.name;
         let values = match given.spec.repeat {

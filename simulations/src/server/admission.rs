@@ -28,7 +28,8 @@ pub(super) struct Admission {
     enabled: bool,
     /// The rate of tokens per second, `...RatePerSec`.
     rate: u64,
-    /// The number of seconds for which unused tokens are saved, `...BurstCapacitySecs`.
+    /// The largest number of saved tokens, given as the seconds in which `rate` produces them:
+    /// `...BurstCapacitySecs`.
     burst_seconds: u64,
     /// The largest number of queued connections, `...MaxQueueDepth`.
     max_queue: usize,

@@ -401,3 +401,44 @@ fn each_key_of_log_messages_reaches_tracing() {
     assert!(count > 30, "{count} keys");
     report(found);
 }
+
+#[test]
+fn seeds_of_property_tests_are_replayed() {
+    let paths = files();
+    assert!(
+        paths
+            .iter()
+            .any(|path| path.contains("/proptest-regressions/"))
+    );
+    report(modules::orphaned_seeds(&paths));
+}
+
+#[test]
+fn examples_of_the_core_use_its_stable_surface() {
+    let closed: Vec<String> = read("core/src/lib.rs")
+        .split("#[cfg(feature = \"unstable-machines\")]")
+        .skip(1)
+        .filter_map(|rest| {
+            Some(
+                rest.trim()
+                    .strip_prefix("pub mod ")?
+                    .split(';')
+                    .next()?
+                    .to_owned(),
+            )
+        })
+        .collect();
+    assert!(closed.len() >= 9, "{closed:?}");
+    check(rust_under("core/examples/"), |path, text| {
+        let is_used = |module: &&String| {
+            let paths = [
+                format!("onionskin_core::{module}::"),
+                format!("    {module}::"),
+            ];
+            paths.iter().any(|used| text.contains(used.as_str()))
+        };
+        let used = closed.iter().filter(is_used);
+        used.map(|module| format!("{path}: `{module}` needs unstable-machines"))
+            .collect()
+    });
+}

@@ -95,6 +95,25 @@ fn is_root_name(path: &str, stem: &str) -> bool {
         || ["tests", "benches", "examples", "bin"].contains(&parent)
 }
 
+/// Returns the files with seeds of property tests whose test module does not exist. Such seeds are
+/// never replayed.
+pub(crate) fn orphaned_seeds(paths: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in paths {
+        let Some((package, below)) = path.split_once("/proptest-regressions/") else {
+            continue;
+        };
+        let Some(module) = below.strip_suffix(".txt") else {
+            continue;
+        };
+        let sources = ["src", "tests"].map(|folder| format!("{package}/{folder}/{module}.rs"));
+        if !sources.iter().any(|source| paths.contains(source)) {
+            found.push(format!("{path}: there is no module {module}.rs"));
+        }
+    }
+    found
+}
+
 #[test]
 fn a_file_that_no_mod_reaches_is_found() {
     let files: Files = [
@@ -125,4 +144,16 @@ fn a_file_that_no_mod_reaches_is_found() {
         dead_files(&files),
         dead.map(|path| format!("{path}: no `mod` leads to it"))
     );
+}
+
+#[test]
+fn seeds_without_a_test_are_found() {
+    let paths = [
+        "a/src/b.rs",
+        "a/proptest-regressions/b.txt",
+        "a/proptest-regressions/c.txt",
+    ];
+    let found = orphaned_seeds(&paths.map(str::to_owned));
+    assert_eq!(found.len(), 1);
+    assert!(found[0].contains("c.rs"), "{found:?}");
 }

@@ -135,7 +135,8 @@ impl Peer {
         }
     }
 
-    /// Sends bytes, through TLS if the connection uses it. A closed connection sends nothing.
+    /// Sends bytes, through TLS if the connection uses it. Bytes that the socket does not accept
+    /// now are kept for later. Does nothing if the connection is closed.
     pub(super) fn send(&self, bytes: Vec<u8>) {
         if self.closed.get() {
             return;

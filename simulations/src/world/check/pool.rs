@@ -27,8 +27,9 @@ enum Life {
 struct Pool {
     is_ready: bool,
     is_closed: bool,
+    /// The number of clears of the whole pool. Clears of one service do not count.
     clears: u64,
-    /// The state of each connection, and the number of clears before it was created.
+    /// The state of each connection, and the value of `clears` when the connection was created.
     connections: BTreeMap<u64, (Life, u64)>,
     /// The connections from before a clear of a service, which may belong to that service.
     doubtful: BTreeSet<u64>,

@@ -108,7 +108,8 @@ impl Model {
         now.saturating_since(waiter.started)
     }
 
-    /// Gives a connection to a waiting request (CMAP-84, CMAP-86).
+    /// Gives a connection to a waiting request: sets the connection's state to in use (CMAP-84),
+    /// and emits the checked-out event right before the request gets the connection (CMAP-86).
     fn grant(&mut self, now: Instant, waiter: &Waiter, id: u64) {
         self.take(now, id);
         let duration = self.duration(now, waiter);

@@ -1,4 +1,5 @@
-//! Kinds: what is known about the types of values.
+//! The kind of a value: what the call graph knows about the type of the value in the source code
+//! that it reads.
 
 use std::collections::BTreeSet;
 
