@@ -139,8 +139,8 @@ impl Connection {
         self.free_if_monitor();
     }
 
-    /// Takes the keys that authentication waits for. Ignored while authentication waits for no
-    /// keys. Keys of another derivation fail the connection.
+    /// Takes the keys that authentication waits for. Keys that come at another time are
+    /// ignored. Keys of another derivation fail the connection.
     pub fn handle_keys(&mut self, now: Instant, keys: &DerivedKeys) {
         let State::DerivingKeys { rounds } = self.state else {
             return;

@@ -167,7 +167,8 @@ impl Bench {
         Ok(Answer::Done)
     }
 
-    /// Compares the state, generations, counts and deadline of the pool with those of the model.
+    /// Compares the pool with the model: the state, the generations, the counts, and the
+    /// connections for `minPoolSize`. The deadline must not be later than that of the model.
     fn compare(&self) -> Found {
         let Some(model) = &self.model else {
             return Ok(());
