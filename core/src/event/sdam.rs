@@ -233,7 +233,7 @@ impl Fields for HelloReply<'_> {
     fn visit(&self, key: &'static str, visit: &mut Visit<'_>) {
         match self.0.get("speculativeAuthenticate") {
             Ok(None) => visit(key, Field::Document(self.0)),
-            _ => visit(key, Field::Text("{}")),
+            _ => visit(key, Field::Text("{}".into())),
         }
     }
 }

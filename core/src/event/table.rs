@@ -6,7 +6,7 @@ use crate::{
     error::Error,
 };
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 /// Defines a family of events.
 ///
@@ -92,10 +92,10 @@ macro_rules! events {
 pub(super) use events;
 
 /// The value of a log field.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Field<'a> {
     /// A text, such as a name or an error message.
-    Text(&'a str),
+    Text(Cow<'a, str>),
     /// A whole number, such as an id or a count.
     Integer(i64),
     /// A flag, such as `awaited`.
@@ -141,7 +141,7 @@ impl<T: Fields + ?Sized> Fields for &T {
 
 impl Fields for str {
     fn visit(&self, key: &'static str, visit: &mut Visit<'_>) {
-        visit(key, Field::Text(self));
+        visit(key, Field::Text(self.into()));
     }
 }
 
@@ -202,7 +202,7 @@ impl Fields for RawDocumentBuf {
 
 impl Fields for ObjectId {
     fn visit(&self, key: &'static str, visit: &mut Visit<'_>) {
-        visit(key, Field::Text(&self.to_hex()));
+        visit(key, Field::Text(self.to_hex().into()));
     }
 }
 
@@ -212,7 +212,7 @@ macro_rules! displayed {
         $(
             impl Fields for $Type {
                 fn visit(&self, key: &'static str, visit: &mut Visit<'_>) {
-                    visit(key, crate::event::Field::Text(&self.to_string()));
+                    visit(key, crate::event::Field::Text(self.to_string().into()));
                 }
             }
         )*

@@ -94,7 +94,7 @@ impl Record {
     /// Adds a field of an event. A document is shown up to `limit` bytes.
     pub(super) fn add(&mut self, name: &'static str, field: Field<'_>, limit: usize) {
         let value = match field {
-            Field::Text(text) => Value::Text(text.to_owned()),
+            Field::Text(text) => Value::Text(text.into_owned()),
             Field::Integer(number) => Value::Integer(number),
             Field::Boolean(value) => Value::Boolean(value),
             Field::Document(document) => Value::Text(extended_json(document, limit)),

@@ -336,7 +336,7 @@ impl Sdam {
         debug_assert_eq!(self.ids.len(), self.servers.len());
         debug_assert_eq!(self.ids.len(), description.servers.len());
         debug_assert!(description.topology_type != TopologyType::Single || self.servers.len() == 1);
-        // A server that can be selected has a pool that is ready (E.6, property 3).
+        // A server that can be selected has a pool that is ready (E.6-3).
         debug_assert!(self.servers.values().all(|server| {
             let known = description.servers.get(&server.address);
             server.pool == PoolState::Ready

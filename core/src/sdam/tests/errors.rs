@@ -80,7 +80,7 @@ fn overload_and_slowness_leave_everything_as_it_is() {
 #[test]
 fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
     // An error of an older generation is ignored (SDAM-86, CMAP-145). Each other error clears the
-    // pool exactly once (E.6, property 4).
+    // pool exactly once (E.6-4).
     let mut bench = polled();
     bench.connected(1, &standalone());
     let server = bench.id("a:1");

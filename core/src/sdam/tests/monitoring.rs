@@ -251,7 +251,7 @@ fn a_request_during_a_check_is_not_remembered() {
 #[test]
 fn waiting_operations_make_every_server_be_asked_every_500_ms() {
     // While operations wait, a server that cannot be reached is checked every 500 ms (SDAM-119;
-    // E.6, property 8).
+    // E.6-8).
     let mut bench = polled();
     bench.failed(1);
     bench.actions();

@@ -238,7 +238,7 @@ impl Watcher {
             self.watch(&action);
         }
         self.follow();
-        // A data-bearing server has a ready pool (E.6, property 3).
+        // A data-bearing server has a ready pool (E.6-3).
         for server in self.sdam.description().servers.values() {
             if server.server_type.is_data_bearing() {
                 let id = self.sdam.server_id(&server.address).expect("it has an id");
@@ -457,7 +457,7 @@ proptest! {
         watcher.feed(&Input::Close);
     }
 
-    /// The same inputs give the same actions (E.6, property 10).
+    /// The same inputs give the same actions (E.6-10).
     #[test]
     fn the_same_inputs_give_the_same_orders(script in inputs()) {
         let (one, other) = (run(&script, |_| {}), run(&script, |_| {}));
