@@ -7,15 +7,17 @@ mod label;
 mod nesting;
 mod partial;
 mod text;
+mod topology_version;
 
 pub use command::{
     CommandError, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_ERROR_REPLY_BYTES, MAX_WRITE_ERRORS,
-    TopologyVersion, WriteConcernError, WriteError, WriteFailure,
+    WriteConcernError, WriteError, WriteFailure,
 };
 pub use kind::{ErrorKind, NetworkFault, Responsible, TlsFault, UriPart, Wait};
 pub use label::{Label, Labels};
 pub use partial::PartialInsert;
 pub use text::{MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES};
+pub use topology_version::TopologyVersion;
 
 pub(crate) use {
     fields::{MAX_FIELDS, pick},

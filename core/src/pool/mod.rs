@@ -400,16 +400,6 @@ impl<C> Pool<C> {
         std::mem::replace(state, in_use)
     }
 
-    fn emit_checked_out(&mut self, slot: Slot, duration: Duration) -> ConnectionId {
-        let id = self.id(slot);
-        self.emit(|address| PoolEvent::CheckedOut {
-            address,
-            connection: id.number(),
-            duration,
-        });
-        id
-    }
-
     fn id(&self, slot: Slot) -> ConnectionId {
         ConnectionId::new(self.connections.id(slot), slot.0)
     }

@@ -4,12 +4,22 @@ use super::{Action, CheckOutId, ConnectionId, ConnectionState, Pool, Request};
 use crate::{
     arena::Slot,
     error::{Error, ErrorKind},
-    event::CheckOutFailure,
+    event::{CheckOutFailure, PoolEvent},
     time::{Instant, earliest},
 };
 use std::time::Duration;
 
 impl<C> Pool<C> {
+    pub(super) fn emit_checked_out(&mut self, slot: Slot, duration: Duration) -> ConnectionId {
+        let id = self.id(slot);
+        self.emit(|address| PoolEvent::CheckedOut {
+            address,
+            connection: id.number(),
+            duration,
+        });
+        id
+    }
+
     /// Returns the slot of a request, or `None` if the request was answered or cancelled.
     pub(super) fn find_request(&self, id: CheckOutId) -> Option<Slot> {
         self.request_slots.get(&id).copied()

@@ -1,0 +1,181 @@
+//! The builder of a client.
+
+use super::{Client, Handle};
+use crate::{
+    Runtime, environment, event::EventListener, events::Delivery, ids::ObjectIds, shared::Shared,
+    timer, trace,
+};
+use onionskin_core::{
+    client::{Client as Core, ClientConfig, DriverInfo, Environment},
+    error::{Error, ErrorKind},
+    event::Subscriptions,
+    log::{self, LogOptions},
+    options::{ClientOptions, Secret},
+    random::Seed,
+    uri::{self, Warning},
+};
+use std::sync::Arc;
+
+/// A builder for a client.
+#[must_use = "a client is made by `build`"]
+pub struct ClientBuilder<R: Runtime> {
+    pub(super) runtime: R,
+    pub(super) options: ClientOptions,
+    pub(super) warnings: Vec<Warning>,
+    pub(super) listeners: Vec<EventListener>,
+    pub(super) log: LogOptions,
+    pub(super) seed: Option<Seed>,
+    pub(super) environment: Option<Environment>,
+    pub(super) infos: Vec<DriverInfo>,
+}
+
+impl<R: Runtime> ClientBuilder<R> {
+    /// Adds a listener for all events of the client, from the first one on.
+    pub fn event_listener(mut self, listener: EventListener) -> Self {
+        self.listeners.push(listener);
+        self
+    }
+
+    /// Sets which log messages are written to `tracing`. The environment variables of
+    /// [`LogOptions::with_environment`] are then ignored. Default: all messages that a subscriber
+    /// collects.
+    ///
+    /// The targets are `onionskin::command`, `onionskin::topology`, `onionskin::server_selection`,
+    /// `onionskin::connection` and `onionskin::client`.
+    ///
+    /// The selection is made when the client is built: no events are created for messages that the
+    /// subscriber does not collect at that time. Build clients after the subscriber is installed,
+    /// or set [`LogOptions::with_always_ready`].
+    ///
+    /// The thread that calls event listeners writes the messages. They go to the subscriber of the
+    /// thread that built the client, or to the global subscriber if that thread had none. The span
+    /// of the operation is not entered.
+    pub fn log_options(mut self, options: LogOptions) -> Self {
+        self.log = options;
+        self
+    }
+
+    /// Sets the maximum length of documents in log messages, in bytes of extended JSON. Default:
+    /// the value of `MONGODB_LOG_MAX_DOCUMENT_LENGTH`, or else 1000.
+    pub fn tracing_max_document_length_bytes(mut self, bytes: usize) -> Self {
+        self.log = self.log.with_max_document_length_bytes(bytes);
+        self
+    }
+
+    /// Sets the seed of all random choices of the client, for simulations. Default: a seed from the
+    /// system.
+    pub fn seed(mut self, seed: Seed) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Sets the environment that the client reports to servers in `hello`, for simulations.
+    /// Default: the environment of the process.
+    pub fn environment(mut self, environment: Environment) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// Adds a library that wraps the driver to the client metadata ([HELLO-43]).
+    ///
+    /// [HELLO-43]: onionskin_core::requirements::handshake#HELLO-43
+    pub fn driver_info(mut self, info: DriverInfo) -> Self {
+        self.infos.push(info);
+        self
+    }
+
+    /// Creates the client and starts it. Does not wait for a server: if no server can be reached,
+    /// operations return the error ([SDAM-33]).
+    ///
+    /// Fails for invalid options, if a certificate file cannot be read, and if the system gives no
+    /// random numbers. Fails with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there
+    /// is no runtime that can run the client.
+    ///
+    /// [SDAM-33]: onionskin_core::requirements::discovery#SDAM-33
+    pub fn build(self) -> Result<Client<R>, Error> {
+        let Self {
+            mut runtime,
+            mut options,
+            mut warnings,
+            mut listeners,
+            log,
+            seed,
+            environment,
+            infos,
+        } = self;
+        runtime.prepare()?;
+        warnings.extend(uri::ineffective_options(&options));
+        for warning in &warnings {
+            trace::emit_if_wanted(&log, &log::warning(warning));
+        }
+        read_certificates(&mut options)?;
+        let seed = match seed {
+            Some(seed) => seed,
+            None => {
+                let mut bytes = [0; 32];
+                runtime.entropy(&mut bytes).map_err(|error| {
+                    Error::argument(format!("cannot read random bytes from the system: {error}"))
+                })?;
+                Seed::new(bytes)
+            }
+        };
+        let environment = environment.unwrap_or_else(environment::environment);
+        let logged = log.subscriptions(trace::is_collected);
+        let subscriptions = if listeners.is_empty() {
+            logged
+        } else {
+            Subscriptions::all()
+        };
+        if logged != Subscriptions::default() {
+            listeners.insert(0, trace::listener(log));
+        }
+        let ids = ObjectIds::new(&seed, runtime.process_id());
+        let config = ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
+            .with_subscriptions(subscriptions);
+        let delivery = Delivery::new(listeners, subscriptions);
+        let shared = Shared::new(runtime, Core::new(config), delivery, ids);
+        let wall = shared.wall_time();
+        shared.with(|inner, now| {
+            inner.core.set_wall_time(wall);
+            inner.core.open(now);
+        });
+        shared.spawn(timer::run(shared.clone()));
+        let read_preference = Arc::new(options.read_preference().clone());
+        Ok(Client {
+            handle: Arc::new(Handle {
+                shared,
+                read_preference,
+                options,
+                warnings,
+            }),
+        })
+    }
+}
+
+/// Reads the certificate files that the TLS options name.
+fn read_certificates(options: &mut ClientOptions) -> Result<(), Error> {
+    let mut tls = options.tls().clone();
+    if !tls.enabled {
+        return Ok(());
+    }
+    let read = |option: &'static str, path: &str| {
+        std::fs::read(path).map_err(|error| {
+            let message = format!("{path} cannot be read: {error}");
+            Error::new(ErrorKind::InvalidOption { option, message })
+        })
+    };
+    if let (Some(path), None) = (&tls.ca_file, &tls.ca_pem) {
+        tls.ca_pem = Some(read("tlsCAFile", path)?);
+    }
+    if let (Some(path), None) = (&tls.certificate_key_file, &tls.certificate_key_pem) {
+        let option = "tlsCertificateKeyFile";
+        let bytes = read(option, path)?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            let message = format!("{path} is not a PEM file");
+            Error::new(ErrorKind::InvalidOption { option, message })
+        })?;
+        tls.certificate_key_pem = Some(Secret::new(text));
+    }
+    options.set_tls(tls);
+    Ok(())
+}
