@@ -284,8 +284,8 @@ mod tests {
         let mut command = Command::command();
         let demo = command.find_subcommand_mut("demo").expect("it is there");
         let help = demo.render_long_help().to_string();
-        for told in ["writes to it", "onionskin_demo", "dropped at the end"] {
-            assert!(help.contains(told), "{help}");
+        for part in ["writes to it", "onionskin_demo", "dropped at the end"] {
+            assert!(help.contains(part), "{help}");
         }
         for wrong in ["--tasks=0", "--seconds=0"] {
             assert!(

@@ -12,9 +12,9 @@ fn hello(criterion: &mut Criterion) {
         group.bench_function("hello, unchanged", |b| b.iter(|| set.hello_unchanged()));
         group.bench_function("hello, one changed", |b| b.iter(|| set.hello_changed()));
         group.bench_function("failover", |b| b.iter(|| set.failover()));
-        let mut heard = Set::new(size, true);
+        let mut set = Set::new(size, true);
         group.bench_function("hello, unchanged, with a listener", |b| {
-            b.iter(|| heard.hello_unchanged());
+            b.iter(|| set.hello_unchanged());
         });
         group.finish();
     }

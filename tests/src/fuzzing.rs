@@ -118,12 +118,12 @@ pub fn message(rest: &[u8]) {
     }
     for options in ["serverMonitoringMode=poll", "serverMonitoringMode=stream"] {
         let mut victim = Victim::watched(options, true);
-        victim.greet(&mut frame, 7);
+        victim.receive_hello(&mut frame, 7);
         assert!(victim.servers() <= MAX_SERVERS);
         assert!(victim.topology().len() < (MAX_CAUSE_TEXT_BYTES + 1024) * MAX_SERVERS);
     }
     let mut victim = Victim::watched("directConnection=true", false);
-    victim.greet(&mut standalone(), usize::MAX);
+    victim.receive_hello(&mut standalone(), usize::MAX);
     let exchange = victim.operation();
     match victim.reply(exchange, &mut frame) {
         Ok(Some(mut cursor)) => {

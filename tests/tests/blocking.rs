@@ -289,13 +289,13 @@ fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(),
     let deployment = standalone();
     let slot: Arc<OnceLock<Client>> = Arc::default();
     let panics: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (asked, told) = (slot.clone(), panics.clone());
+    let (asked, reported) = (slot.clone(), panics.clone());
     let listener: EventListener = Arc::new(move |event: &Event| {
         if let (EventKind::Command(_), Some(client)) = (&event.kind, asked.get()) {
             let call = || people(client).find_one(doc! {}).run();
             let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("it waits for itself");
             let text = panic.downcast_ref::<&str>().copied().unwrap_or_default();
-            told.lock().expect("no panic").push(text.to_owned());
+            reported.lock().expect("no panic").push(text.to_owned());
         }
     });
     let options = onionskin_blocking::options::parse(deployment.uri())?.options;

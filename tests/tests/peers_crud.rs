@@ -22,7 +22,7 @@ fn crud<A: Adapter>(deployment: &str, uri: &str) {
 }
 
 /// Asserts that a client with a wrong password gets an authentication error.
-fn assert_no_login<A: Adapter>(uri: &str) {
+fn assert_authentication_fails<A: Adapter>(uri: &str) {
     let (error, client) = A::block_on(crud::refusal::<A::R>(uri));
     let ErrorKind::Authentication { mechanism, .. } = error.kind() else {
         panic!("{error:?} is not about the login");
@@ -75,7 +75,7 @@ fn ferretdb_with_scram<A: Adapter>() {
     };
     let uri = format!("{}?authMechanism=SCRAM-SHA-256", server.uri());
     crud::<A>("FerretDB with SCRAM", &uri);
-    assert_no_login::<A>(&uri.replace("pencil", "chalk"));
+    assert_authentication_fails::<A>(&uri.replace("pencil", "chalk"));
 }
 
 fn ferretdb_with_tls<A: Adapter>() {
@@ -127,7 +127,7 @@ fn embedded_replica_set_with_authentication_and_tls<A: Adapter>() {
     let deployment = Embedded::start(options).expect("starts");
     let uri = deployment.uri();
     crud::<A>("embedded replica set with login and TLS", uri);
-    assert_no_login::<A>(&uri.replace("ada:pen", "ada:ink"));
+    assert_authentication_fails::<A>(&uri.replace("ada:pen", "ada:ink"));
     let others = Certificates::generate().expect("other certificates");
     assert_no_trust::<A>(&with_authority(uri, &others.authority));
 }

@@ -59,7 +59,7 @@ fn client_on(runtime: &Tokio, uri: &str) -> Client {
 }
 
 /// Creates a client with a listener, so that there are events to wait for.
-fn heard_client_on(runtime: &Tokio, uri: &str, listener: EventListener) -> Client {
+fn client_with_listener_on(runtime: &Tokio, uri: &str, listener: EventListener) -> Client {
     let _entered = runtime.enter();
     let builder = Client::builder_from_uri(TokioRuntime::default(), uri).expect("options");
     let builder = builder.event_listener(listener);
@@ -188,7 +188,7 @@ fn operations_end_where_the_task_that_keeps_time_has_panicked() {
 fn every_call_may_be_awaited_in_another_executor() {
     let server = Server::plain::<OnTokio>();
     let runtime = multi_thread();
-    let client = heard_client_on(&runtime, &server.uri(""), Arc::new(|_| {}));
+    let client = client_with_listener_on(&runtime, &server.uri(""), Arc::new(|_| {}));
     smol::block_on(async {
         let things = things(&client);
         let found = things.find_one(doc! { "n": 1 }).await;
@@ -224,7 +224,7 @@ fn a_flush_waits_in_any_executor_and_ends_with_the_runtime() {
         let runtime = multi_thread();
         // `go` must be dropped before the runtime, which waits for its listeners.
         let (go, listener) = deaf();
-        let client = heard_client_on(&runtime, "mongodb://localhost:1", listener);
+        let client = client_with_listener_on(&runtime, "mongodb://localhost:1", listener);
         let mut flush = Box::pin(client.flush_events());
         let mut context = Context::from_waker(Waker::noop());
         assert!(flush.as_mut().poll(&mut context).is_pending());

@@ -240,8 +240,8 @@ impl<R: Runtime> Client<R> {
             });
             let Some(mut command) = command else { break };
             command.set_timeout(Some(END_SESSIONS_TIMEOUT));
-            let said = EndCommand::new(&self, command).await;
-            if said.is_err() {
+            let result = EndCommand::new(&self, command).await;
+            if result.is_err() {
                 // The servers end sessions by themselves after a time, so a failure has no
                 // consequence.
                 break;

@@ -287,7 +287,7 @@ impl<R: Runtime, P: Program> Drop for Execution<R, P> {
         self.stop();
         match self.runner.abandon() {
             Abandoned::Nothing => {}
-            Abandoned::GiveBack(resources) => self.client.release_cursor(resources),
+            Abandoned::Release(resources) => self.client.release_cursor(resources),
             Abandoned::Run(command) => self.client.run_in_background(command),
         }
     }

@@ -361,13 +361,13 @@ mod tests {
             io::Error::other(Wordy(system())),
             io::Error::other(system()),
         ] {
-            let told = lookup_error(&error, &address);
-            assert_eq!(fault(&told), Some(NetworkFault::OutOfSockets), "{told:?}");
+            let error = lookup_error(&error, &address);
+            assert_eq!(fault(&error), Some(NetworkFault::OutOfSockets), "{error:?}");
         }
         let unknown = io::Error::other("Name or service not known");
-        let told = lookup_error(&unknown, &address);
-        assert_eq!(fault(&told), Some(NetworkFault::NotResolved), "{told:?}");
-        assert_eq!(told.server(), Some(&address));
+        let error = lookup_error(&unknown, &address);
+        assert_eq!(fault(&error), Some(NetworkFault::NotResolved), "{error:?}");
+        assert_eq!(error.server(), Some(&address));
     }
 
     #[test]

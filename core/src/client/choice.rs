@@ -72,7 +72,7 @@ impl Choice {
             return self.select_target(view, operation).map(Selected::from);
         }
         if self.selector.has_server_selector() {
-            return self.select_narrowed(view.topology, operation, None);
+            return self.select_from_answer(view.topology, operation, None);
         }
         let topology = view.topology;
         let found = self.selector.select(
@@ -94,7 +94,7 @@ impl Choice {
         description: &TopologyDescription,
     ) -> Result<Selected, Error> {
         if self.selector.has_server_selector() {
-            return self.select_narrowed(topology, operation, Some(description));
+            return self.select_from_answer(topology, operation, Some(description));
         }
         let id = |address: &Address| topology.server_id(address);
         let criteria = criteria(operation, &self.primary);
@@ -135,7 +135,7 @@ impl Choice {
 
     /// Selects among the servers that the application's server selector kept. Returns a question if
     /// there is no usable answer of the selector yet.
-    fn select_narrowed(
+    fn select_from_answer(
         &mut self,
         topology: &Sdam,
         operation: &mut Operation,
@@ -148,7 +148,8 @@ impl Choice {
         let avoided = &operation.deprioritized;
         if let Some(answer) = operation.selector_answer.take() {
             let id = |address: &Address| topology.server_id(address);
-            let found = selector.select_narrowed(description, id, &criteria, avoided, &answer)?;
+            let found =
+                selector.select_from_answer(description, id, &criteria, avoided, &answer)?;
             if found.is_some() || answer.version() == version {
                 return Ok(found.into());
             }

@@ -41,7 +41,7 @@ pub(super) enum End {
     /// before. Such an attempt does not count.
     NotBegun,
     /// The caller abandoned the operation.
-    Left,
+    Abandoned,
 }
 
 /// How an operation continues after an attempt.
@@ -65,13 +65,13 @@ impl Client {
         exchange: Exchange,
         outcome: Outcome,
     ) -> AfterExchange {
-        let verdict = if self.is_ordinary(&exchange, &outcome) {
+        let after = if self.is_ordinary(&exchange, &outcome) {
             self.end(now, exchange)
         } else {
             self.end_otherwise(now, exchange, outcome)
         };
         self.settle(now);
-        verdict
+        after
     }
 
     /// True for an exchange that [`end`](Self::end) can end. The exchange is complete, and its
@@ -158,7 +158,7 @@ impl Client {
         self.timers.cancel(Timer::Exchange(connection.facts.socket));
         self.choice.finished(connection.facts.server);
         self.keep_pinned(&connection.facts, pinned);
-        let was_left = matches!(outcome, Outcome::Abandoned);
+        let was_abandoned = matches!(outcome, Outcome::Abandoned);
         let result = self.judge(now, &connection.facts, outcome, assessment);
         if let Condition::Healthy(()) = condition
             && connection.transport.has_input()
@@ -171,7 +171,7 @@ impl Client {
         }
         let end = match result {
             Err(error) => End::Failed(error, Some(Box::new(connection.facts.clone()))),
-            Ok(()) if was_left => End::Left,
+            Ok(()) if was_abandoned => End::Abandoned,
             Ok(()) => End::Answered,
         };
         if let Condition::ReplyDue = condition
@@ -187,13 +187,13 @@ impl Client {
                 Ok(true) => Condition::Healthy(()),
                 Ok(false) => {
                     self.drain(now, connection, reply);
-                    return self.verdict(now, operation, end, was_left);
+                    return self.after_exchange(now, operation, end, was_abandoned);
                 }
                 Err(error) => Condition::Broken(Some(error)),
             };
         }
         self.return_connection(now, connection, condition);
-        self.verdict(now, operation, end, was_left)
+        self.after_exchange(now, operation, end, was_abandoned)
     }
 
     /// Returns the error with which the pool interrupted this connection, if it did.
@@ -231,16 +231,16 @@ impl Client {
         })
     }
 
-    fn verdict(
+    fn after_exchange(
         &mut self,
         now: Instant,
         operation: Box<Operation>,
         end: End,
-        was_left: bool,
+        was_abandoned: bool,
     ) -> AfterExchange {
         match self.end_attempt(now, operation, end) {
             Next::Again(operation) => self.again(now, operation),
-            Next::Over(_) if was_left => AfterExchange::Done(Ok(())),
+            Next::Over(_) if was_abandoned => AfterExchange::Done(Ok(())),
             Next::Over(result) => AfterExchange::Done(result),
         }
     }
@@ -354,7 +354,7 @@ impl Client {
         }
         let result = match end {
             End::Answered => Ok(()),
-            End::Left => Err(ErrorKind::Abandoned.into()),
+            End::Abandoned => Err(ErrorKind::Abandoned.into()),
             End::Final(error) => Err(error),
             End::Stopped(error) => {
                 self.emit_selection_failed(now, &mut operation, &error);

@@ -135,7 +135,7 @@ impl Client {
             // server.
             self.return_connection(now, connection, Condition::Broken(None));
             let end = if is_left {
-                End::Left
+                End::Abandoned
             } else {
                 End::Stopped(failure)
             };

@@ -58,7 +58,7 @@ pub enum PinState {
 #[derive(Debug)]
 pub(super) enum Order {
     /// Check the connection in to its pool: its last pin was released.
-    GiveBack {
+    CheckIn {
         socket: SocketId,
         server: ServerId,
         pooled: ConnectionId,
@@ -310,7 +310,7 @@ impl Pins {
             State::Broken(error) => Condition::Broken(Some(error)),
         };
         self.pinned.remove(&socket);
-        self.orders.push_back(Order::GiveBack {
+        self.orders.push_back(Order::CheckIn {
             socket,
             server,
             pooled,

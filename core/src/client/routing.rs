@@ -162,7 +162,7 @@ impl Client {
 
     fn on_pin_order(&mut self, now: Instant, order: pins::Order) {
         match order {
-            pins::Order::GiveBack {
+            pins::Order::CheckIn {
                 socket,
                 server,
                 pooled,

@@ -189,7 +189,7 @@ impl Client {
     /// Cancels an operation that waits, because its caller left.
     pub fn cancel(&mut self, now: Instant, id: OperationId) {
         if let Some(operation) = self.withdraw(now, id) {
-            self.end_attempt(now, operation, End::Left);
+            self.end_attempt(now, operation, End::Abandoned);
         }
         self.settle(now);
     }

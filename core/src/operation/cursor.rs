@@ -324,7 +324,7 @@ impl Program for Cursor {
                 Abandoned::Run(command)
             }
             Err(resources) if resources.is_empty() => Abandoned::Nothing,
-            Err(resources) => Abandoned::GiveBack(resources),
+            Err(resources) => Abandoned::Release(resources),
         }
     }
 }

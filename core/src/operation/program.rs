@@ -99,7 +99,7 @@ pub enum Abandoned {
     Nothing,
     /// A session or a pinned connection to give back to the client with
     /// [`Client::release_cursor`](crate::client::Client::release_cursor).
-    GiveBack(CursorResources),
+    Release(CursorResources),
     /// A command to run in the background, such as `killCursors`. Its result is ignored.
     Run(Command),
 }
@@ -350,7 +350,7 @@ impl<D: Decode> Program for Single<D> {
             return Abandoned::Nothing;
         }
         match self.command.take() {
-            Some(Ok(command)) => Abandoned::GiveBack(command.into_resources()),
+            Some(Ok(command)) => Abandoned::Release(command.into_resources()),
             Some(Err(_)) | None => Abandoned::Nothing,
         }
     }

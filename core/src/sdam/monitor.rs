@@ -143,8 +143,8 @@ impl Monitor {
             return;
         }
         self.next_awaited = None;
-        let rested = ended.map_or(now, |ended| ended + MIN_HEARTBEAT_FREQUENCY);
-        let earliest = now.max(rested);
+        let pause_end = ended.map_or(now, |ended| ended + MIN_HEARTBEAT_FREQUENCY);
+        let earliest = now.max(pause_end);
         let timer = Timer::Heartbeat(self.id);
         if out.timers.deadline(timer).is_none_or(|due| due > earliest) {
             if earliest > now {

@@ -74,7 +74,8 @@ impl Selector {
     }
 
     /// Sets the application's server selector ([SEL-10]). With one, each selection asks a
-    /// [`question`](Self::question) and then calls [`select_narrowed`](Self::select_narrowed).
+    /// [`question`](Self::question) and then calls
+    /// [`select_from_answer`](Self::select_from_answer).
     ///
     /// [SEL-10]: crate::requirements::server_selection#SEL-10
     #[must_use]
@@ -165,17 +166,17 @@ impl Selector {
 
     /// Chooses a server as [`select`](Self::select) does, among the servers in the answer of the
     /// application's server selector that are still suitable.
-    pub fn select_narrowed(
+    pub fn select_from_answer(
         &mut self,
         description: &TopologyDescription,
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
         deprioritized: &[Address],
-        narrowed: &SelectorAnswer,
+        answer: &SelectorAnswer,
     ) -> Result<Option<ServerId>, Error> {
         check_compatibility(description)?;
-        let narrowed = Some(narrowed);
-        let window = self.compute(description, server_id, criteria, deprioritized, narrowed)?;
+        let answer = Some(answer);
+        let window = self.compute(description, server_id, criteria, deprioritized, answer)?;
         Ok(self.choose(&window, |&id| id))
     }
 
@@ -269,7 +270,7 @@ impl Selector {
         server_id: impl Fn(&Address) -> Option<ServerId>,
         criteria: &Criteria,
         deprioritized: &[Address],
-        narrowed: Option<&SelectorAnswer>,
+        answer: Option<&SelectorAnswer>,
     ) -> Result<Vec<ServerId>, Error> {
         let mut servers = suitable(
             description,
@@ -277,8 +278,8 @@ impl Selector {
             self.heartbeat_frequency,
             deprioritized,
         )?;
-        if let Some(narrowed) = narrowed {
-            narrowed.narrow(&mut servers)?;
+        if let Some(answer) = answer {
+            answer.narrow(&mut servers)?;
         }
         in_window(&mut servers, self.local_threshold);
         let ids = servers.iter().filter_map(|s| server_id(&s.address));

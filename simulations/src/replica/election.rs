@@ -133,7 +133,7 @@ impl Replica {
         let knows_primary = self.leader.is_some()
             && (self.is_leader()
                 || self
-                    .heard_leader
+                    .leader_seen_at
                     .is_some_and(|at| now - at < self.config.election_timeout));
         let newer = last >= self.log.last();
         let free = if dry {
@@ -193,7 +193,7 @@ impl Replica {
         let peer = Peer {
             next: self.log.last().index + 1,
             matched: 0,
-            heard: now,
+            seen_at: now,
         };
         self.role = Role::Leader(Leader {
             peers: vec![peer; self.config.members.len()],
@@ -229,7 +229,7 @@ impl Replica {
         if let Role::Leader(leader) = old {
             let term = self.term;
             self.leader = None;
-            self.heard_leader = None;
+            self.leader_seen_at = None;
             self.events
                 .push_back(ReplicaEvent::SteppedDown { term, reason });
             if leader.step_down.is_some() {
@@ -251,14 +251,14 @@ impl Replica {
         if self.config.members.len() > 1 {
             if leader.heartbeat_at <= now {
                 leader.heartbeat_at = now + interval;
-                let heard = leader
+                let reachable = leader
                     .peers
                     .iter()
                     .zip(&self.config.members)
                     .enumerate()
-                    .filter(|(i, (p, m))| m.votes && (*i == self.me || now - p.heard < timeout))
+                    .filter(|(i, (p, m))| m.votes && (*i == self.me || now - p.seen_at < timeout))
                     .count();
-                if heard < self.config.majority() {
+                if reachable < self.config.majority() {
                     self.resign(now, "no majority in sight");
                     return;
                 }

@@ -107,7 +107,7 @@ struct Leader {
 struct Peer {
     next: u64,
     matched: u64,
-    heard: Instant,
+    seen_at: Instant,
 }
 
 /// A step-down that waits for other members to catch up. The primary accepts no writes while it
@@ -133,7 +133,7 @@ pub(crate) struct Replica {
     commit: u64,
     role: Role,
     leader: Option<usize>,
-    heard_leader: Option<Instant>,
+    leader_seen_at: Option<Instant>,
     election_at: Option<Instant>,
     barred_until: Instant,
     pub(crate) sent: VecDeque<(usize, Message)>,
@@ -154,7 +154,7 @@ impl Replica {
             commit: 0,
             role: Role::Follower,
             leader: None,
-            heard_leader: None,
+            leader_seen_at: None,
             election_at: None,
             barred_until: Instant::ZERO,
             sent: VecDeque::new(),
@@ -164,7 +164,7 @@ impl Replica {
             replica.term = 1;
             replica.voted = Some(first);
             replica.leader = Some(first);
-            replica.heard_leader = Some(Instant::ZERO);
+            replica.leader_seen_at = Some(Instant::ZERO);
             if first == me {
                 replica.lead(Instant::ZERO);
                 return replica;
@@ -179,7 +179,7 @@ impl Replica {
     pub(crate) fn restart(&mut self, now: Instant) {
         self.role = Role::Follower;
         self.leader = None;
-        self.heard_leader = None;
+        self.leader_seen_at = None;
         self.barred_until = Instant::ZERO;
         self.sent.clear();
         self.events.clear();

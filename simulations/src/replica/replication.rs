@@ -98,7 +98,7 @@ impl Replica {
             return false;
         }
         self.role = Role::Follower;
-        self.heard_leader = Some(now);
+        self.leader_seen_at = Some(now);
         if self.leader != Some(from) {
             self.leader = Some(from);
             self.events.push_back(ReplicaEvent::Changed);
@@ -181,7 +181,7 @@ impl Replica {
             return;
         };
         let peer = &mut leader.peers[from];
-        peer.heard = now;
+        peer.seen_at = now;
         match result {
             Ok(matched) => {
                 peer.matched = peer.matched.max(matched.min(last));

@@ -194,8 +194,8 @@ impl Member {
                     }
                 });
                 let backoff = self.overload.base_backoff(&labels);
-                let is_told = set && is_not_primary(code) || quiesces && is_shutdown(code);
-                let version = version.filter(|_| is_told);
+                let is_sent = set && is_not_primary(code) || quiesces && is_shutdown(code);
+                let version = version.filter(|_| is_sent);
                 envelope.more = false;
                 let fields = ErrorFields {
                     labels: &labels,

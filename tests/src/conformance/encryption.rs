@@ -152,7 +152,7 @@ pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
     let (server, _) = secure_server("127.0.0.1", &scratch);
     let stranger = client::<H>(&server.uri("tls=true&serverSelectionTimeoutMS=200"));
     find(&stranger, 1).await.expect_err("nobody vouches for it");
-    hears::<H>(&server, AlertDescription::UnknownCA).await;
+    wait_for_alert::<H>(&server, AlertDescription::UnknownCA).await;
     end::<H>(stranger, &server).await;
 
     let garbage = |_: &Request| vec![Step::Tls(TlsMessage::InvalidRecord)];
@@ -160,7 +160,7 @@ pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
     let client = client::<H>(&uri);
     let error = ping(&client).await.expect_err("no record");
     assert!(is_broken(&error), "{error:?}");
-    hears::<H>(&server, AlertDescription::BadRecordMac).await;
+    wait_for_alert::<H>(&server, AlertDescription::BadRecordMac).await;
     end::<H>(client, &server).await;
 }
 
@@ -185,11 +185,11 @@ pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
     // A single-threaded client does not probe idle connections, so its operation receives the wrong
     // record.
     assert!(next.is_ok() || !H::R::RUNS_IN_BACKGROUND, "{next:?}");
-    hears::<H>(&server, AlertDescription::BadRecordMac).await;
+    wait_for_alert::<H>(&server, AlertDescription::BadRecordMac).await;
     end::<H>(client, &server).await;
 }
 
-async fn hears<H: Host>(server: &Server, alert: AlertDescription) {
-    let told = rustls::Error::AlertReceived(alert);
-    until::<H>("the alert", || server.tls_failures().contains(&told)).await;
+async fn wait_for_alert<H: Host>(server: &Server, alert: AlertDescription) {
+    let failure = rustls::Error::AlertReceived(alert);
+    until::<H>("the alert", || server.tls_failures().contains(&failure)).await;
 }

@@ -73,11 +73,11 @@ async fn starve_elsewhere<H: Host>(host: &str) {
     };
     within::<H, _>(SOON * 3, "the other process", end).await;
     let output = child.join().expect("no panic").expect("it was started");
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
     assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}"
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
     );
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
@@ -87,10 +87,10 @@ fn hoard() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
-fn is_told(error: &Error) -> bool {
+fn is_reported(error: &Error) -> bool {
     let fault = NetworkFault::OutOfSockets;
-    let is_told = matches!(error.kind(), ErrorKind::Network { fault: f, .. } if *f == fault);
-    is_told && error.server().is_some()
+    let is_reported = matches!(error.kind(), ErrorKind::Network { fault: f, .. } if *f == fault);
+    is_reported && error.server().is_some()
 }
 
 /// Polls an operation until it completes.
@@ -121,7 +121,7 @@ async fn crowd<H: Host>(client: &Client<H::R>) -> usize {
         match drive::<H, _>(find).await {
             Ok(found) => assert_eq!(found, Some(doc! { "n": 7 })),
             Err(error) => {
-                assert!(is_told(&error), "{error:?}");
+                assert!(is_reported(&error), "{error:?}");
                 failed += 1;
             }
         }

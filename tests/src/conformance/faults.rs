@@ -235,8 +235,8 @@ pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
     };
     let error = within::<H, _>(SOON, "the interruption", end).await;
     let error = error.expect_err("nobody answers");
-    let is_told = matches!(error.kind(), ErrorKind::Interrupted { .. });
-    assert!(is_told, "{error:?}");
+    let is_reported = matches!(error.kind(), ErrorKind::Interrupted { .. });
+    assert!(is_reported, "{error:?}");
     client.flush_events().await;
     assert_eq!(events.counts().clears, 1);
     let lost = things.find_one(doc! { "n": 2 }).timeout(SLACK / 5);

@@ -266,8 +266,8 @@ pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
         let error = super::within::<H, _>(super::SOON, "the failure", find(&client, 1)).await;
         let error = error.expect_err("there is no connection");
         let text = error.to_string();
-        let is_told = error.server().is_some() || text.contains(&server.address());
-        assert!(is_told, "{error:?}");
+        let is_reported = error.server().is_some() || text.contains(&server.address());
+        assert!(is_reported, "{error:?}");
         at_rest::<H>(&client).await;
         end::<H>(client, &server).await;
     }
@@ -280,8 +280,8 @@ pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
     let script_flood = flood.clone();
     let server = Server::scripted::<H>(move |request| {
         if request.is_hello() && script_flood.load(Ordering::SeqCst) {
-            let greeting: Document = hello(request.connection);
-            let frame = request.frame(&greeting);
+            let hello_reply: Document = hello(request.connection);
+            let frame = request.frame(&hello_reply);
             return vec![Step::Send(frame.repeat(2000))];
         }
         answer(request)
@@ -304,18 +304,18 @@ pub async fn a_flood_of_streamed_hellos_leaves_time_for_others<H: Host>() {
             return answer(request);
         }
         let process = bson::oid::ObjectId::from_bytes([7; 12]);
-        let mut greeting = hello(request.connection);
-        greeting.insert(
+        let mut hello_reply = hello(request.connection);
+        hello_reply.insert(
             "topologyVersion",
             doc! { "processId": process, "counter": 0_i64 },
         );
         if !request.body.contains_key("maxAwaitTimeMS") {
-            return request.reply(&greeting);
+            return request.reply(&hello_reply);
         }
         // Each streamed reply announces the next one, whose `responseTo` is the id of the one
         // before it.
         let streamed = |answered: i32| {
-            let raw = bson::RawDocumentBuf::try_from(&greeting).expect("a document");
+            let raw = bson::RawDocumentBuf::try_from(&hello_reply).expect("a document");
             let mut frame = Vec::new();
             MessageWriter::begin(&mut frame, 1, answered)
                 .flags(Flags::MORE_TO_COME)

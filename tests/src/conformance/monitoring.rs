@@ -289,14 +289,14 @@ pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
         }
     }))
     .await;
-    let heard = log.names();
-    assert!(!heard.contains(&"find started".to_owned()), "{heard:#?}");
+    let names = log.names();
+    assert!(!names.contains(&"find started".to_owned()), "{names:#?}");
     drop(release);
     end::<H>(client, &server).await;
-    let heard = log.names();
-    let count = |name: &str| heard.iter().filter(|heard| *heard == name).count();
+    let names = log.names();
+    let count = |name: &str| names.iter().filter(|names| *names == name).count();
     assert_eq!((count("find started"), count("find succeeded")), (50, 50));
-    assert_eq!(heard.last().map(String::as_str), Some("topology closed"));
+    assert_eq!(names.last().map(String::as_str), Some("topology closed"));
 }
 
 /// The application's server selector is called without the client's lock, so it may call the

@@ -27,12 +27,12 @@ impl Set {
 
     fn hello(&self, request: &Request, is_primary: bool) -> Vec<Step> {
         let hosts = self.0.lock().expect("no panic").clone();
-        let mut greeting: Document = hello(request.connection);
-        greeting.extend(doc! {
+        let mut hello_reply: Document = hello(request.connection);
+        hello_reply.extend(doc! {
             "setName": "rs", "setVersion": 1, "isWritablePrimary": is_primary,
             "secondary": !is_primary, "hosts": hosts,
         });
-        request.reply(&greeting)
+        request.reply(&hello_reply)
     }
 }
 
@@ -50,15 +50,15 @@ struct Members {
 impl Members {
     fn new<H: Host>() -> Self {
         let (set, gate, is_slow) = (Set::default(), Gate::new(), Arc::<AtomicBool>::default());
-        let told = set.clone();
+        let served = set.clone();
         let primary = Server::scripted::<H>(move |request| match request.is_hello() {
-            true => told.hello(request, true),
+            true => served.hello(request, true),
             false => answer(request),
         });
-        let (told, server_gate, slow) = (set.clone(), gate.clone(), is_slow.clone());
+        let (served, server_gate, slow) = (set.clone(), gate.clone(), is_slow.clone());
         let secondary = Server::scripted::<H>(move |request| {
             let mut steps = match request.is_hello() {
-                true => told.hello(request, false),
+                true => served.hello(request, false),
                 false => answer(request),
             };
             // The first connection is the monitor's.
@@ -141,8 +141,8 @@ pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
     let error = drive::<H, _>(&mut waits)
         .await
         .expect_err("its pool is closed");
-    let is_told = matches!(error.kind(), ErrorKind::PoolClosed { .. });
-    assert!(is_told, "{error:?}");
+    let is_reported = matches!(error.kind(), ErrorKind::PoolClosed { .. });
+    assert!(is_reported, "{error:?}");
     let find = things.find_one(doc! { "n": 5 }).await;
     find.expect("the primary answers");
     members.gate.open();

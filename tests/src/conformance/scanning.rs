@@ -113,11 +113,11 @@ pub async fn one_server_is_asked_at_a_time<H: Host>() {
                 if !request.is_hello() {
                     return answer(request);
                 }
-                let mut greeting = hello(request.connection);
-                greeting.insert("msg", "isdbgrid");
+                let mut hello_reply = hello(request.connection);
+                hello_reply.insert("msg", "isdbgrid");
                 [
                     vec![Step::Hold(server_gate.clone())],
-                    request.reply(&greeting),
+                    request.reply(&hello_reply),
                 ]
                 .concat()
             })
@@ -163,9 +163,9 @@ pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
             return answer(request);
         }
         let own = known.get().expect("it is known by now");
-        let mut greeting = hello(request.connection);
-        greeting.extend(doc! { "setName": "rs", "me": own, "hosts": [own, &other] });
-        request.reply(&greeting)
+        let mut hello_reply = hello(request.connection);
+        hello_reply.extend(doc! { "setName": "rs", "me": own, "hosts": [own, &other] });
+        request.reply(&hello_reply)
     });
     own.set(server.address()).expect("it is set once");
     let client = client::<H>(&server.uri("replicaSet=rs"));
@@ -213,11 +213,11 @@ pub async fn an_idle_connection_is_asked_once_and_nobody_is_told<H: Host>() {
     let server = Server::plain::<H>();
     let commands = Arc::new(AtomicU32::new(0));
     let pinged = Arc::new(AtomicBool::new(false));
-    let (count, told) = (commands.clone(), pinged.clone());
+    let (count, noted) = (commands.clone(), pinged.clone());
     let listener = Arc::new(move |event: &Event| {
         if let EventKind::Command(CommandEvent::Started { facts, .. }) = &event.kind {
             count.fetch_add(1, Ordering::SeqCst);
-            told.fetch_or(&*facts.name == "ping", Ordering::SeqCst);
+            noted.fetch_or(&*facts.name == "ping", Ordering::SeqCst);
         }
     });
     let builder = builder::<H>(&server.uri(""));

@@ -105,11 +105,8 @@ impl Idle {
     pub fn leave(&mut self) {
         let mut exchange = self.start();
         self.begin(&mut exchange);
-        let verdict = self.client.check_in(self.now, exchange, Outcome::Abandoned);
-        assert!(
-            matches!(verdict, AfterExchange::Done(Ok(()))),
-            "{verdict:?}"
-        );
+        let after = self.client.check_in(self.now, exchange, Outcome::Abandoned);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
         self.settle();
     }
 
@@ -158,11 +155,8 @@ impl Idle {
                 break;
             }
         }
-        let verdict = self.client.check_in(self.now, exchange, Outcome::Completed);
-        assert!(
-            matches!(verdict, AfterExchange::Done(Ok(()))),
-            "{verdict:?}"
-        );
+        let after = self.client.check_in(self.now, exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
         self.settle();
     }
 
@@ -172,7 +166,7 @@ impl Idle {
     }
 
     /// Answers a `hello`.
-    fn greet(&mut self, socket: SocketId, request: &[u8]) {
+    fn answer_hello(&mut self, socket: SocketId, request: &[u8]) {
         let Header {
             request_id,
             op_code,
@@ -201,7 +195,7 @@ impl Peer for Idle {
     }
 
     fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
-        self.greet(socket, &bytes);
+        self.answer_hello(socket, &bytes);
     }
 
     fn woken(&mut self, operation: OperationId) {

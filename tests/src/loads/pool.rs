@@ -48,7 +48,7 @@ impl Warm {
             warm.pool.handle_established(warm.now, connection, ());
         }
         for connection in opened {
-            warm.give_back(connection);
+            warm.check_in(connection);
         }
         assert_eq!(warm.pool.counts().available, size);
         warm
@@ -60,7 +60,7 @@ impl Warm {
             .check_out(self.now, CheckOutId(self.last_request), deadline)
     }
 
-    fn give_back(&mut self, connection: ConnectionId) {
+    fn check_in(&mut self, connection: ConnectionId) {
         let returned = self
             .pool
             .check_in(self.now, connection, Condition::Healthy(()));
@@ -95,7 +95,7 @@ impl Warm {
 
     /// Checks the connection in.
     pub fn end(&mut self, connection: ConnectionId) {
-        self.give_back(connection);
+        self.check_in(connection);
     }
 
     /// Runs one more operation than the pool has connections, all at the same time, so that one

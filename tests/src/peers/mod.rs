@@ -184,13 +184,13 @@ mod tests {
 
     #[test]
     fn a_lack_is_skipped_loudly_where_that_is_allowed() {
-        let mut said = String::new();
+        let mut message = String::new();
         let lack = Err::<(), _>("not installed".to_owned());
         assert_eq!(
-            settle("a server", lack, false, |line| said = line.to_owned()),
+            settle("a server", lack, false, |line| message = line.to_owned()),
             None
         );
-        assert_eq!(said, "SKIPPED: a server cannot take part: not installed");
+        assert_eq!(message, "SKIPPED: a server cannot take part: not installed");
     }
 
     #[test]

@@ -68,8 +68,8 @@ impl Peer {
         timeout: Duration,
         mut ready: impl FnMut(&str) -> Option<String>,
     ) -> io::Result<Self> {
-        let (mut peer, heard) = Self::spawn(name, command, Stdio::null(), stream)?;
-        peer.uri = wait_until_ready(&heard, timeout, &mut ready)
+        let (mut peer, received) = Self::spawn(name, command, Stdio::null(), stream)?;
+        peer.uri = wait_until_ready(&received, timeout, &mut ready)
             .map_err(|lack| io::Error::other(format!("{name} {lack}:\n{}", peer.log())))?;
         Ok(peer)
     }
@@ -102,7 +102,7 @@ impl Peer {
             .stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let log = Log::default();
-        let (lines, heard) = mpsc::channel();
+        let (lines, received) = mpsc::channel();
         let (output, error) = (child.stdout.take(), child.stderr.take());
         // From here on, an early return drops `peer`, which kills the child.
         let peer = Self {
@@ -119,7 +119,7 @@ impl Peer {
             let wanted = (from == stream).then(|| lines.clone());
             listen(pipe, Arc::clone(&peer.log), wanted);
         }
-        Ok((peer, heard))
+        Ok((peer, received))
     }
 
     /// Returns the connection string of the server.
@@ -239,14 +239,14 @@ fn listen(pipe: Option<Box<dyn Read + Send>>, log: Log, wanted: Option<mpsc::Sen
 }
 
 fn wait_until_ready(
-    heard: &Receiver<String>,
+    received: &Receiver<String>,
     timeout: Duration,
     ready: &mut impl FnMut(&str) -> Option<String>,
 ) -> Result<String, String> {
     let deadline = Instant::now() + timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match heard.recv_timeout(left) {
+        match received.recv_timeout(left) {
             Ok(line) => {
                 if let Some(uri) = ready(&line) {
                     return Ok(uri);

@@ -76,11 +76,11 @@ fn every_field_of_every_message_arrives_in_its_order() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let collector = Collector::new(Level::TRACE);
     let _guard = collector.install();
-    let told: Arc<Mutex<Vec<log::Record>>> = Arc::default();
-    let tells = told.clone();
+    let reported: Arc<Mutex<Vec<log::Record>>> = Arc::default();
+    let sink = reported.clone();
     let listener = Arc::new(move |event: &Event| {
-        let mut told = tells.lock().unwrap_or_else(PoisonError::into_inner);
-        told.extend(log::record(event, 200));
+        let mut reported = sink.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.extend(log::record(event, 200));
     });
     block_on(async {
         let uri = format!("{}?maxPoolSize=3&maxIdleTimeMS=9000", server.uri());
@@ -99,10 +99,10 @@ fn every_field_of_every_message_arrives_in_its_order() {
         assert!(nothing.is_err());
         lost.shutdown().await;
     });
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner);
+    let reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
     let lines = collector.lines();
-    assert!(told.len() > 20 && lines.len() > told.len());
-    for (record, line) in told.iter().zip(&lines) {
+    assert!(reported.len() > 20 && lines.len() > reported.len());
+    for (record, line) in reported.iter().zip(&lines) {
         assert_eq!(fields(record), line.fields);
         assert_eq!(record.level().name(), line.level.as_str().to_lowercase());
         let component = record.component().name().to_lowercase();
@@ -119,7 +119,10 @@ fn every_field_of_every_message_arrives_in_its_order() {
         "Command failed",
         "Connection pool created",
     ] {
-        assert!(messages.iter().any(|said| said == message), "{message}");
+        assert!(
+            messages.iter().any(|messages| messages == message),
+            "{message}"
+        );
     }
 }
 
@@ -246,14 +249,14 @@ fn what_matters_is_told_above_the_details() {
         assert!(nothing.is_err());
         lost.shutdown().await;
     });
-    let said: Vec<String> = collector
+    let messages: Vec<String> = collector
         .lines()
         .iter()
         .skip(1)
         .map(|line| format!("{} {}: {}", line.target, line.level, line.message()))
         .collect();
     assert_eq!(
-        said,
+        messages,
         [
             "onionskin::client WARN: Connection string warning",
             "onionskin::server_selection INFO: Waiting for suitable server to become available",
@@ -336,12 +339,12 @@ fn a_topology_keeps_its_id_and_shares_it_with_no_other() {
             client.shutdown().await;
         });
         let lines = collector.lines();
-        let told = lines
+        let reported = lines
             .iter()
             .filter_map(|line| line.fields.get("topologyId"));
-        let told: BTreeSet<String> = told.map(ToString::to_string).collect();
-        assert_eq!(told.len(), 1, "{told:?}");
-        ids.extend(told);
+        let reported: BTreeSet<String> = reported.map(ToString::to_string).collect();
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        ids.extend(reported);
     }
     assert_eq!(ids.len(), 2);
 }
@@ -350,15 +353,15 @@ fn a_topology_keeps_its_id_and_shares_it_with_no_other() {
 fn nobody_is_told_two_things_at_once() {
     // Events of one topology do not come concurrently (EVT-4), and so keep their order (EVT-3).
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
-    let is_told = Arc::new(AtomicBool::new(false));
+    let is_reported = Arc::new(AtomicBool::new(false));
     let broken = Arc::new(AtomicBool::new(false));
-    let (told, breaks) = (is_told.clone(), broken.clone());
+    let (reported, breaks) = (is_reported.clone(), broken.clone());
     let listener = Arc::new(move |_: &Event| {
-        if told.swap(true, Ordering::SeqCst) {
+        if reported.swap(true, Ordering::SeqCst) {
             breaks.store(true, Ordering::SeqCst);
         }
         thread::yield_now();
-        told.store(false, Ordering::SeqCst);
+        reported.store(false, Ordering::SeqCst);
     });
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)

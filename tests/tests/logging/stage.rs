@@ -116,7 +116,7 @@ impl<'a> Stage<'a> {
             .map(document)
             .collect::<Result<_, _>>()?;
         if !documents.is_empty() {
-            collection.insert_many(&documents).await.map_err(told)?;
+            collection.insert_many(&documents).await.map_err(text_of)?;
         }
         client.shutdown().await;
         Ok(())
@@ -264,7 +264,8 @@ impl Watched {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone();
-            let fits = |told: &&String| **told == wanted || told.starts_with(&format!("{wanted} "));
+            let fits =
+                |found: &&String| **found == wanted || found.starts_with(&format!("{wanted} "));
             if events.iter().filter(fits).count() as u64 >= count {
                 return Ok(());
             }
@@ -306,10 +307,9 @@ fn client(uri: &str, entity: &Value) -> Result<Watched, String> {
         log = log.with_level(component, level);
     }
     let events: Arc<Mutex<Vec<String>>> = Arc::default();
-    let told_to = events.clone();
+    let sink = events.clone();
     let listener = Arc::new(move |event: &Event| {
-        told_to
-            .lock()
+        sink.lock()
             .unwrap_or_else(PoisonError::into_inner)
             .extend(name(event));
     });
@@ -345,9 +345,9 @@ fn read_preference(value: &Value) -> Result<Option<ReadPreference>, String> {
     match (value["mode"].as_str(), &value["tagSets"]) {
         (None, _) => Ok(None),
         (Some("Secondary"), tags) => {
-            let tags = serde_json::from_value(tags.clone()).map_err(told)?;
+            let tags = serde_json::from_value(tags.clone()).map_err(text_of)?;
             let preference = ReadPreference::new(ReadMode::Secondary);
-            preference.with_tag_sets(tags).map(Some).map_err(told)
+            preference.with_tag_sets(tags).map(Some).map_err(text_of)
         }
         (Some(other), _) => Err(format!("mode {other} is not known to the runner")),
     }
@@ -378,6 +378,6 @@ fn text(value: &Value) -> Result<&str, String> {
     value.as_str().ok_or_else(|| format!("{value} is no text"))
 }
 
-fn told(error: impl std::fmt::Display) -> String {
+fn text_of(error: impl std::fmt::Display) -> String {
     error.to_string()
 }

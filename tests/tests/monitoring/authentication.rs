@@ -36,7 +36,7 @@ fn a_failed_login_resets_server_and_pool(
 }
 
 /// Returns the error code with which a server refused the authentication.
-fn login_code(error: &Error) -> Option<i32> {
+fn authentication_code(error: &Error) -> Option<i32> {
     match error.kind() {
         ErrorKind::Authentication { cause, .. } => cause.as_ref()?.code,
         _ => None,
@@ -48,7 +48,7 @@ fn login_code(error: &Error) -> Option<i32> {
 fn a_refused_login_resets_server_and_pool() {
     let effect = doc! { "errorCode": 18 };
     a_failed_login_resets_server_and_pool("authErrorTest", &effect, "", |error| {
-        login_code(error) == Some(18)
+        authentication_code(error) == Some(18)
     });
 }
 
@@ -57,7 +57,7 @@ fn a_refused_login_resets_server_and_pool() {
 fn any_error_of_a_login_resets_server_and_pool() {
     let effect = doc! { "errorCode": 1 };
     a_failed_login_resets_server_and_pool("authMiscErrorTest", &effect, "", |error| {
-        login_code(error) == Some(1)
+        authentication_code(error) == Some(1)
     });
 }
 
@@ -84,7 +84,7 @@ fn a_login_that_takes_too_long_resets_server_and_pool() {
 fn a_server_that_shuts_down_in_a_login_is_reset() {
     let effect = doc! { "errorCode": 91 };
     a_failed_login_resets_server_and_pool("authShutdownErrorTest", &effect, "", |error| {
-        login_code(error) == Some(91)
+        authentication_code(error) == Some(91)
     });
 }
 
@@ -104,12 +104,12 @@ fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
             .wait_for(1, "connection closed", connection_closed)
             .await;
         let wanted = ["check out started", "cleared", "connection closed"];
-        let told = watched.events.notes(pool_name);
-        let told: Vec<&str> = told
+        let reported = watched.events.notes(pool_name);
+        let reported: Vec<&str> = reported
             .into_iter()
             .filter(|name| wanted.contains(name))
             .collect();
-        assert_eq!(told, wanted);
+        assert_eq!(reported, wanted);
         watched.end().await;
     });
 }
@@ -131,7 +131,7 @@ fn a_read_whose_login_meets_a_shutdown_is_tried_again() {
             let watched = scene.client(&format!("{options}&appname={app}"));
             if write {
                 let error = watched.insert(1).await.expect_err("no label allows it");
-                assert_eq!(login_code(&error), Some(91), "{error:?}");
+                assert_eq!(authentication_code(&error), Some(91), "{error:?}");
             } else {
                 watched.find().await.expect("another login");
             }

@@ -219,7 +219,7 @@ const INTERRUPTED: [&str; 6] = [
 ];
 
 fn assert_pool(watched: &Watched, expected: &[&str]) {
-    let told = watched.events.notes(pool_name);
+    let reported = watched.events.notes(pool_name);
     let names = [
         "checked out",
         "checked in",
@@ -228,11 +228,11 @@ fn assert_pool(watched: &Watched, expected: &[&str]) {
         "connection closed",
     ];
     // The pools of the other members have none of these events.
-    let told: Vec<&str> = told
+    let reported: Vec<&str> = reported
         .into_iter()
         .filter(|name| names.contains(name))
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 /// Official test file `interruptInUse-pool-clear`, "Connection pool clear uses
@@ -345,7 +345,7 @@ fn a_login_that_fails_in_the_background_clears_the_pool_and_a_hello_does_not() {
             watched
                 .wait_for(1, "connection closed", connection_closed)
                 .await;
-            let told = watched.events.notes(pool_name);
+            let reported = watched.events.notes(pool_name);
             let expected = [
                 "created",
                 "ready",
@@ -353,7 +353,7 @@ fn a_login_that_fails_in_the_background_clears_the_pool_and_a_hello_does_not() {
                 "cleared",
                 "connection closed",
             ];
-            assert_eq!(told[..5], expected);
+            assert_eq!(reported[..5], expected);
             watched.end().await;
 
             let effect = doc! { "closeConnection": true };

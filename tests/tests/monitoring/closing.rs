@@ -71,12 +71,12 @@ impl Drop for Open {
         let Some(client) = self.0.watched() else {
             return;
         };
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
             let looked = (client.counts(), client.topology());
-            let _ = tell.send(looked);
+            let _ = sender.send(looked);
         });
-        if told.recv_timeout(PATIENCE).is_err() {
+        if receiver.recv_timeout(PATIENCE).is_err() {
             self.0.under_the_lock.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -354,8 +354,8 @@ fn a_close_does_not_wait_for_ever_for_a_lost_server() {
             // sessions.
             assert!(took <= Duration::from_secs(12), "{mode}: {took:?}");
             let error = find.join().await.expect_err("its server is lost");
-            let is_told = matches!(error.kind(), ErrorKind::Interrupted { .. });
-            assert!(is_told, "{error:?}");
+            let is_reported = matches!(error.kind(), ErrorKind::Interrupted { .. });
+            assert!(is_reported, "{error:?}");
             scene.strike(Disaster::JoinClients);
             watched.end().await;
         }

@@ -193,8 +193,8 @@ fn a_client_closes_at_once_while_it_connects() {
                 assert!(is_quick, "{obstacle:?}, {moment:?}: {took:?}");
                 for find in finds {
                     if let Err(error) = scene.ended("an end", find).await {
-                        let is_told = matches!(error.kind(), ErrorKind::ClientClosed);
-                        assert!(is_told, "{obstacle:?}, {moment:?}: {error:?}");
+                        let is_reported = matches!(error.kind(), ErrorKind::ClientClosed);
+                        assert!(is_reported, "{obstacle:?}, {moment:?}: {error:?}");
                     }
                 }
                 scene.strike(Disaster::JoinClients);

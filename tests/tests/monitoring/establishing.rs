@@ -72,9 +72,9 @@ fn each_step_in_the_background_has_the_time_anew() {
             .wait_for(1, "connection ready", connection_ready)
             .await;
         watched.assert_count(0, "connection closed", connection_closed);
-        let told = watched.events.notes(pool_name);
+        let reported = watched.events.notes(pool_name);
         let wanted = ["created", "ready", "connection created", "connection ready"];
-        assert!(told.starts_with(&wanted), "{told:?}");
+        assert!(reported.starts_with(&wanted), "{reported:?}");
         scene.fail_no_more(0).await;
         watched.end().await;
     });

@@ -199,9 +199,12 @@ impl Reader {
                 let (started, connection) = self.started.take().expect("it started");
                 assert_eq!(*driver_connection_id, connection);
                 assert!(!duration.is_zero() && *duration <= at - started);
-                let told = reply.get_i32("connectionId").ok().map(i64::from);
-                let told = told.or_else(|| reply.get_i64("connectionId").ok());
-                assert!(told.is_some() && *server_connection_id == told, "{reply:?}");
+                let reported = reply.get_i32("connectionId").ok().map(i64::from);
+                let reported = reported.or_else(|| reply.get_i64("connectionId").ok());
+                assert!(
+                    reported.is_some() && *server_connection_id == reported,
+                    "{reply:?}"
+                );
                 (topology, address, awaited, "succeeded")
             }
             SdamEvent::HeartbeatFailed {

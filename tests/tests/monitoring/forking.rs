@@ -104,7 +104,7 @@ async fn slow_find(scene: &Scene, things: &Things) -> Task<bool> {
 
 /// Returns the session ids of all commands that were sent after the mark.
 fn sessions(events: &EventLog, mark: usize) -> BTreeSet<Vec<u8>> {
-    let told = events.notes_since(mark, |event| match &event.kind {
+    let reported = events.notes_since(mark, |event| match &event.kind {
         EventKind::Command(CommandEvent::Started { command, .. }) => {
             let command = Document::try_from(&**command).ok()?;
             match command.get_document("lsid").ok()?.get("id") {
@@ -114,7 +114,7 @@ fn sessions(events: &EventLog, mark: usize) -> BTreeSet<Vec<u8>> {
         }
         _ => None,
     });
-    told.into_iter().collect()
+    reported.into_iter().collect()
 }
 
 async fn fork_amid(scene: Scene, uri: &str, pools: usize) {

@@ -79,13 +79,13 @@ fn there_is_no_burst_of_checks_after_a_freeze() {
                 assert!(checks.len() <= servers, "{} checks are sent", checks.len());
                 // Servers stream replies during the freeze. The client reads these replies after
                 // the freeze, and each read counts as a check but sends no command.
-                let told = usize::try_from(pause / 10 + 4).expect("a number") * servers;
+                let expected = usize::try_from(pause / 10 + 4).expect("a number") * servers;
                 let started = watched
                     .events
                     .notes_since(mark, |event| heartbeat_started(event).then_some(()));
-                assert!(started.len() <= told, "{} of {told}", started.len());
+                assert!(started.len() <= expected, "{} of {expected}", started.len());
                 let steps = scene.operator.steps() - steps;
-                let bound = 200 * told as u64 + 1_000;
+                let bound = 200 * expected as u64 + 1_000;
                 assert!(steps < bound, "{steps} steps");
                 watched.end().await;
             });

@@ -124,10 +124,10 @@ fn only_a_limit_that_ends_is_told() {
             app.run_command(ping()).await.expect("a reply");
             for name in ["find", "ping"] {
                 let limits = max_times(&watched.events, name);
-                let is_told = matches!(limits[..], [Some(1..=1000)]);
-                let is_untold = matches!(limits[..], [None]);
+                let is_sent = matches!(limits[..], [Some(1..=1000)]);
+                let is_absent = matches!(limits[..], [None]);
                 assert!(
-                    if expected { is_told } else { is_untold },
+                    if expected { is_sent } else { is_absent },
                     "{name} {limits:?}"
                 );
             }

@@ -112,13 +112,13 @@ async fn run(scene: Scene, file: Arc<Value>, tests: Arc<Vec<Value>>) {
         for expected in list(&test["expectEvents"]) {
             let of_it = |(entity, _): &&(&Value, Watched)| entity["id"] == expected["client"];
             let (entity, watched) = clients.iter().find(of_it).expect("a client");
-            let told = || watched.events.notes(|event| observed(entity, event));
+            let reported = || watched.events.notes(|event| observed(entity, event));
             // A cursor sends its `killCursors` command in the background.
             let count = list(&expected["events"]).len();
-            scene.until(case, || told().len() >= count).await;
-            let (told, wanted) = (told(), list(&expected["events"]).iter().map(wanted));
+            scene.until(case, || reported().len() >= count).await;
+            let (reported, wanted) = (reported(), list(&expected["events"]).iter().map(wanted));
             let wanted: Vec<String> = wanted.collect();
-            assert_eq!(told, wanted, "{case}");
+            assert_eq!(reported, wanted, "{case}");
         }
         for (_, watched) in clients {
             watched.end().await;
@@ -255,13 +255,13 @@ fn observed(entity: &Value, event: &Event) -> Option<String> {
     let observes = |name: &str| list(&entity["observeEvents"]).iter().any(|e| e == name);
     match &event.kind {
         EventKind::Command(_) => {
-            let told = command_name(event)?;
-            let (command, _) = told.split_once(' ')?;
+            let reported = command_name(event)?;
+            let (command, _) = reported.split_once(' ')?;
             let ignored = list(&entity["ignoreCommandMonitoringEvents"]);
             let is_observed = observes("commandStartedEvent");
             // The official files do not mention `endSessions`, which belongs to no operation.
             let is_ignored = ignored.iter().any(|name| name == command) || command == "endSessions";
-            (is_observed && !is_ignored).then_some(told)
+            (is_observed && !is_ignored).then_some(reported)
         }
         _ => match pool_name(event)? {
             name @ "checked out" if observes("connectionCheckedOutEvent") => Some(name.to_owned()),

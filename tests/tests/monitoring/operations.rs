@@ -178,13 +178,13 @@ fn the_pool_is_cleared_before_a_broken_connection_is_checked_in() {
         watched.wait_for(1, "pool cleared", pool_cleared).await;
         let is_checked_in = |event: &_| pool_name(event) == Some("checked in");
         watched.wait_for(1, "checked in", is_checked_in).await;
-        let told = watched.events.notes(pool_name);
+        let reported = watched.events.notes(pool_name);
         let wanted = ["cleared", "checked in"];
-        let told: Vec<&str> = told
+        let reported: Vec<&str> = reported
             .into_iter()
             .filter(|name| wanted.contains(name))
             .collect();
-        assert_eq!(told, wanted);
+        assert_eq!(reported, wanted);
         watched.end().await;
     });
 }

@@ -132,8 +132,8 @@ fn a_listener_hears_each_event_of_a_pool() {
         }) {
             reader.read(at, &event);
         }
-        let told: Vec<&str> = reader.counts.keys().copied().collect();
-        assert_eq!(told.len(), 11, "{told:?}");
+        let reported: Vec<&str> = reader.counts.keys().copied().collect();
+        assert_eq!(reported.len(), 11, "{reported:?}");
         assert_eq!((reader.counts["created"], reader.counts["closed"]), (1, 1));
         assert!(reader.starts.is_empty() && reader.checked_out.is_empty());
         let reasons: Vec<CloseReason> = reader.reasons;
@@ -311,7 +311,7 @@ fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
             };
             scene.fail(0, doc! { "times": 1 }, data).await;
             watched.insert(1).await.expect_err("no connection");
-            let told = watched.events.notes(|event| match &event.kind {
+            let reported = watched.events.notes(|event| match &event.kind {
                 EventKind::Pool(PoolEvent::CheckOutFailed { reason, error, .. }) => {
                     Some((*reason, error.is_some()))
                 }
@@ -321,7 +321,7 @@ fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
                 }
                 _ => None,
             });
-            assert_eq!(told, [(CheckOutFailure::ConnectionError, true)]);
+            assert_eq!(reported, [(CheckOutFailure::ConnectionError, true)]);
             watched.assert_count(1, "check out failed", check_out_failed);
             watched.end().await;
         });

@@ -180,11 +180,11 @@ fn a_write_concern_error_may_say_that_the_primary_goes_away() {
         watched.insert(1).await.expect_err("its concern is not met");
         assert_eq!(server_type(&watched, 0), ServerType::Unknown);
         assert_eq!(topology_type(&watched), TopologyType::ReplicaSetNoPrimary);
-        let told = watched.events.notes_since(mark, |event| {
+        let reported = watched.events.notes_since(mark, |event| {
             (heartbeats_of(0, heartbeat_started)(event) || unknown(event)).then_some(event.at)
         });
-        assert_eq!(told.len(), 2, "unknown, and a check");
-        assert_eq!(told[0], told[1], "at once");
+        assert_eq!(reported.len(), 2, "unknown, and a check");
+        assert_eq!(reported[0], reported[1], "at once");
         watched.assert_count(1, "pool cleared", pool_cleared);
         scene.pause(50).await;
         assert_eq!(server_type(&watched, 0), ServerType::RsPrimary);
@@ -261,8 +261,8 @@ fn a_pool_follows_the_checks_of_its_server() {
         let app = "SDAMPoolManagementTest";
         let watched = scene.client(&format!("appname={app}&heartbeatFrequencyMS=500"));
         watched.wait_for(1, "pool ready", pool_ready).await;
-        let told = watched.events.notes(story);
-        assert_eq!(told[..2], ["heartbeat succeeded", "pool ready"]);
+        let reported = watched.events.notes(story);
+        assert_eq!(reported[..2], ["heartbeat succeeded", "pool ready"]);
         let data = doc! {
             "failCommands": ["isMaster", "hello"], "errorCode": 1234, "appName": app,
         };
@@ -273,18 +273,18 @@ fn a_pool_follows_the_checks_of_its_server() {
             .await;
         watched.wait_for(1, "pool cleared", pool_cleared).await;
         watched.wait_for(2, "pool ready", pool_ready).await;
-        let told = watched.events.notes_since(mark, story);
-        let from = told.iter().position(|what| *what == "heartbeat failed");
-        let told = &told[from.expect("a failure")..];
+        let reported = watched.events.notes_since(mark, story);
+        let from = reported.iter().position(|what| *what == "heartbeat failed");
+        let reported = &reported[from.expect("a failure")..];
         let expected = [
             "heartbeat failed",
             "pool cleared",
             "heartbeat succeeded",
             "pool ready",
         ];
-        let mut rest = told.iter();
+        let mut rest = reported.iter();
         for wanted in expected {
-            assert!(rest.any(|what| *what == wanted), "{wanted} in {told:?}");
+            assert!(rest.any(|what| *what == wanted), "{wanted} in {reported:?}");
         }
         watched.end().await;
     });
@@ -308,8 +308,8 @@ fn a_heartbeat_starts_before_its_socket() {
             .operator
             .listen("127.0.0.1:9999".parse().expect("an address"));
         let listener = listener.expect("it is free");
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let note = told.clone();
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let note = reported.clone();
         let server = scene.spawn(async move {
             let mut socket = listener.accept().await.expect("a connection");
             note.lock().expect("a list").push("client connected");
@@ -317,7 +317,7 @@ fn a_heartbeat_starts_before_its_socket() {
             assert!(!hello.is_empty());
             note.lock().expect("a list").push("client hello received");
         });
-        let note = told.clone();
+        let note = reported.clone();
         let listen = Arc::new(move |event: &Event| {
             let what = match &event.kind {
                 EventKind::Sdam(SdamEvent::HeartbeatStarted { .. }) => "heartbeat started",
@@ -337,14 +337,14 @@ fn a_heartbeat_starts_before_its_socket() {
         drop(ping);
         server.join().await;
         client.shutdown().await;
-        let told = told.lock().expect("a list").clone();
+        let reported = reported.lock().expect("a list").clone();
         let expected = [
             "heartbeat started",
             "client connected",
             "client hello received",
             "heartbeat failed",
         ];
-        assert_eq!(told[..4], expected, "{told:?}");
+        assert_eq!(reported[..4], expected, "{reported:?}");
     });
 }
 

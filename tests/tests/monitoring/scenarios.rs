@@ -297,10 +297,10 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
         let mark = watched.events.mark();
         waits.join().await.expect_err("its pool is cleared");
         scene.pause(5_000).await;
-        let told = watched
+        let reported = watched
             .events
             .notes_since(mark, |e| server_changed(e).then_some(e.at));
-        assert_eq!(told, [], "{:#?}", watched.events.names());
+        assert_eq!(reported, [], "{:#?}", watched.events.names());
         watched.assert_count(1, "unknown", unknown);
         watched.find().await.expect("it is checked for who waits");
         watched.end().await;
@@ -456,8 +456,8 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
                 Err(error) if was_cleared => {
                     let cause = error.source().and_then(|e| e.downcast_ref::<Error>());
                     let earlier = cause.unwrap_or(&error);
-                    let is_told = earlier.is_pool_cleared() || earlier.is_network();
-                    assert!(is_told, "{error:?}");
+                    let is_reported = earlier.is_pool_cleared() || earlier.is_network();
+                    assert!(is_reported, "{error:?}");
                     assert!(took == limit || cause.is_none(), "{took:?}, {error:?}");
                 }
                 Err(error) => {

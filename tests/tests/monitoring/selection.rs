@@ -207,8 +207,8 @@ fn staleness_in_a_connection_string() {
             assert_eq!(preference(&options), Ok(None), "{options}");
             let parsed = uri::parse(&format!("mongodb://a/?{options}"));
             let warnings = parsed.expect("it is only warned about").warnings;
-            let said = warnings.iter().map(ToString::to_string).collect::<String>();
-            assert!(said.contains("maxStalenessSeconds"), "{options}: {said}");
+            let text = warnings.iter().map(ToString::to_string).collect::<String>();
+            assert!(text.contains("maxStalenessSeconds"), "{options}: {text}");
         }
     }
 }

@@ -19,7 +19,7 @@ fn small_batches(mut options: DeploymentOptions) -> DeploymentOptions {
 }
 
 /// Returns the events of operations and of their commands as text, in their order.
-fn told(events: &EventLog) -> Vec<String> {
+fn spans(events: &EventLog) -> Vec<String> {
     events.notes(|event| match &event.kind {
         EventKind::Operation(OperationEvent::Started { facts, .. }) => {
             Some(format!("{} on {} begins", facts.name, facts.database))
@@ -52,7 +52,7 @@ fn an_operation_of_several_commands_begins_and_ends_once() {
             "insert succeeded",
             "insert ends",
         ];
-        assert_eq!(told(&watched.events), expected);
+        assert_eq!(spans(&watched.events), expected);
         let ids = watched.events.notes(|event| match &event.kind {
             EventKind::Operation(
                 OperationEvent::Started { facts, .. } | OperationEvent::Ended { facts, .. },
@@ -95,7 +95,7 @@ fn an_operation_that_fails_or_is_left_ends_as_well() {
             "find failed",
             "find is left",
         ];
-        assert_eq!(told(&watched.events), expected);
+        assert_eq!(spans(&watched.events), expected);
         watched.end().await;
     });
 }

@@ -73,9 +73,9 @@ fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
                 });
                 let result = scene.ended("the retry's end", task).await;
                 assert_eq!(result, Ok(()), "{effect}");
-                let told = watched.events.notes_since(mark, command_name);
+                let reported = watched.events.notes_since(mark, command_name);
                 let retried = ["started", "failed", "started", "succeeded"];
-                assert_eq!(told, retried.map(|what| format!("{command} {what}")));
+                assert_eq!(reported, retried.map(|what| format!("{command} {what}")));
                 let made = watched.events.count(connection_created) - made;
                 assert_eq!(made, connections, "{effect}: connections");
             }
@@ -121,8 +121,8 @@ fn a_selector_that_fails_strands_nobody() {
                 .until_within(Duration::from_secs(60), "an end", || insert.is_over())
                 .await;
             if let Err(error) = insert.join().await {
-                let is_told = matches!(error.kind(), ErrorKind::InvalidArgument { .. });
-                assert!(is_told, "{error:?}");
+                let is_reported = matches!(error.kind(), ErrorKind::InvalidArgument { .. });
+                assert!(is_reported, "{error:?}");
                 failed += 1;
             }
         }
@@ -335,14 +335,17 @@ async fn race_for_the_connection(
     if freeze.is_none() {
         assert!(took <= limit, "{took:?} of {limit:?}");
     }
-    let told = watched.events.notes_since(mark, |event| {
+    let reported = watched.events.notes_since(mark, |event| {
         let what = pool_name(event)?;
         what.starts_with("check").then_some(what)
     });
-    let ends = told.iter().filter(|what| **what != "checked in").count();
+    let ends = reported
+        .iter()
+        .filter(|what| **what != "checked in")
+        .count();
     // The check out of `find` starts and ends. The check out of the first operation can also start
     // and end after the mark.
-    assert!((2..=4).contains(&ends), "{told:?}");
+    assert!((2..=4).contains(&ends), "{reported:?}");
     match found {
         Ok(found) => {
             assert!(found.is_some());

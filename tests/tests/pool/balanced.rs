@@ -71,8 +71,8 @@ fn mistakes_that_a_small_pool_of_a_load_balancer_can_show_are_found_there() {
     let others = [
         (pinned, M::PinNotReleased),
         (twice, M::CursorInTransactionCountsTwice),
-        (pinned, M::FullIsNotTold),
-        (pinned, M::EstablishingIsToldOfUsers),
+        (pinned, M::FullIsNotReported),
+        (pinned, M::EstablishingReportsUsers),
     ];
     are_all_found(clears.into_iter().chain(others));
 }

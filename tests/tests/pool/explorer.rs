@@ -71,7 +71,7 @@ struct World {
     ready: bool,
     /// The highest number of a service in an input so far. New services come in the order of their
     /// numbers, because all services are equal.
-    heard_of: u8,
+    known_services: u8,
 }
 
 impl World {
@@ -90,7 +90,7 @@ impl World {
             left: bounds,
             closed: false,
             ready: false,
-            heard_of: 0,
+            known_services: 0,
         })
     }
 
@@ -170,7 +170,7 @@ impl World {
 
     /// Returns the services that occurred in inputs so far, and one new service if there is one.
     fn services(&self) -> impl Iterator<Item = u8> + use<> {
-        1..=self.left.services.min(self.heard_of + 1)
+        1..=self.left.services.min(self.known_services + 1)
     }
 
     fn apply(&mut self, input: &Input) -> Found {
@@ -185,7 +185,9 @@ impl World {
             Input::CheckInDue(_) => left.due -= 1,
             Input::Cancel(_) => left.cancels -= 1,
             Input::Close => self.closed = true,
-            Input::HelloAnswered { service, .. } => self.heard_of = self.heard_of.max(*service),
+            Input::HelloAnswered { service, .. } => {
+                self.known_services = self.known_services.max(*service)
+            }
             Input::ClearService(_) => left.service_clears -= 1,
             Input::PinFor { .. } => left.pins -= 1,
             Input::Timeout => {

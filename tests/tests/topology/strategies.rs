@@ -151,13 +151,13 @@ fn liars_use_every_kind_of_lie() {
             .expect("it can be drawn");
         let history = tree.current();
         for (_, reply) in replies(&history) {
-            missing.retain(|lie| !tells(reply, lie));
+            missing.retain(|lie| !contains_lie(reply, lie));
         }
     }
     assert!(missing.is_empty(), "nobody told {missing:?}");
 }
 
-fn tells(reply: &RawDocument, lie: &str) -> bool {
+fn contains_lie(reply: &RawDocument, lie: &str) -> bool {
     let hosts: Vec<_> = match reply.get_array("hosts") {
         Ok(hosts) => hosts.into_iter().flatten().collect(),
         Err(_) => Vec::new(),

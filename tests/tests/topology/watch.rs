@@ -366,13 +366,13 @@ impl Watcher {
         expect(same_topology(&self.topology, now), || {
             format!("events told of {}, but it is {now}", self.topology)
         })?;
-        let told = self.servers.len() == now.servers.len()
+        let is_equal = self.servers.len() == now.servers.len()
             && self
                 .servers
                 .iter()
                 .zip(&now.servers)
                 .all(|((a, x), (b, y))| a == b && same_server(x, y));
-        expect(told, || {
+        expect(is_equal, || {
             format!("events told of {:?}, but it is {now}", self.servers)
         })?;
         expect(!self.unpublished, || {

@@ -19,13 +19,17 @@ fn event(number: u64) -> Event {
     Event::new(Instant::from_nanos(number), kind)
 }
 
-type Heard = Arc<Mutex<Vec<(char, u64)>>>;
+type Received = Arc<Mutex<Vec<(char, u64)>>>;
 
-fn listener(heard: &Heard, name: char, act: impl Fn(u64) + Send + Sync + 'static) -> EventListener {
-    let heard = heard.clone();
+fn listener(
+    received: &Received,
+    name: char,
+    act: impl Fn(u64) + Send + Sync + 'static,
+) -> EventListener {
+    let received = received.clone();
     Arc::new(move |event| {
         let number = event.at.as_nanos();
-        heard
+        received
             .lock()
             .expect("no listener panics here")
             .push((name, number));
@@ -41,23 +45,23 @@ fn publish(delivery: &Arc<Delivery>, event: Event) {
     }
 }
 
-fn numbers(heard: &Heard, name: char) -> Vec<u64> {
-    let heard = heard.lock().expect("no listener panics here");
-    let ours = heard.iter().filter(|(who, _)| *who == name);
+fn numbers(received: &Received, name: char) -> Vec<u64> {
+    let received = received.lock().expect("no listener panics here");
+    let ours = received.iter().filter(|(who, _)| *who == name);
     ours.map(|&(_, number)| number).collect()
 }
 
 #[test]
 fn a_listener_that_panics_costs_nobody_an_event() {
-    let heard = Heard::default();
+    let received = Received::default();
     let listeners = vec![
-        listener(&heard, 'a', |number| assert_ne!(number, 1, "it panics")),
-        listener(&heard, 'b', |_| {}),
+        listener(&received, 'a', |number| assert_ne!(number, 1, "it panics")),
+        listener(&received, 'b', |_| {}),
     ];
     let delivery = Delivery::new(listeners, Subscriptions::all());
     (0..3).for_each(|number| publish(&delivery, event(number)));
     for name in ['a', 'b'] {
-        assert_eq!(numbers(&heard, name), [0, 1, 2], "{name}");
+        assert_eq!(numbers(&received, name), [0, 1, 2], "{name}");
     }
 }
 
@@ -65,33 +69,33 @@ fn a_listener_that_panics_costs_nobody_an_event() {
 fn what_a_listener_causes_is_told_after_all_have_heard_of_the_cause() {
     // No listener is called while another one is running, so that the order of events is kept
     // (EVT-3, EVT-4).
-    let heard = Heard::default();
+    let received = Received::default();
     let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
     let own = slot.clone();
     let listeners = vec![
-        listener(&heard, 'a', move |number| {
+        listener(&received, 'a', move |number| {
             if number < 3 {
                 publish(own.get().expect("it is set"), event(number + 1));
             }
         }),
-        listener(&heard, 'b', |_| {}),
+        listener(&received, 'b', |_| {}),
     ];
     let delivery = slot.get_or_init(|| Delivery::new(listeners, Subscriptions::all()));
     publish(delivery, event(0));
-    let heard = heard.lock().expect("no listener panics here").clone();
+    let received = received.lock().expect("no listener panics here").clone();
     let expected = [0, 1, 2, 3].map(|number| [('a', number), ('b', number)]);
-    assert_eq!(heard, expected.concat());
+    assert_eq!(received, expected.concat());
 }
 
 #[test]
 fn two_listeners_hear_the_same_from_many_threads_one_at_a_time() {
     // With several threads, events are still delivered in order (EVT-3) and never concurrently
     // (EVT-4).
-    let heard = Heard::default();
+    let received = Received::default();
     let busy = Arc::new(AtomicBool::new(false));
     let listeners = ['a', 'b'].map(|name| {
         let busy = busy.clone();
-        listener(&heard, name, move |_| {
+        listener(&received, name, move |_| {
             assert!(!busy.swap(true, Ordering::SeqCst), "two at once");
             std::thread::yield_now();
             busy.store(false, Ordering::SeqCst);
@@ -106,7 +110,7 @@ fn two_listeners_hear_the_same_from_many_threads_one_at_a_time() {
             });
         }
     });
-    let (a, b) = (numbers(&heard, 'a'), numbers(&heard, 'b'));
+    let (a, b) = (numbers(&received, 'a'), numbers(&received, 'b'));
     assert_eq!(a, b);
     assert!(!busy.load(Ordering::SeqCst), "nobody panicked");
     for thread in 0..4 {
@@ -124,9 +128,9 @@ fn without_listeners_no_event_is_queued() {
 
 #[test]
 fn a_listener_that_does_not_keep_up_misses_events_and_is_told_so() {
-    type Told = Vec<(u64, Option<u64>)>;
-    let told: Arc<Mutex<Told>> = Arc::default();
-    let notes = told.clone();
+    type Reported = Vec<(u64, Option<u64>)>;
+    let reported: Arc<Mutex<Reported>> = Arc::default();
+    let notes = reported.clone();
     let listener: EventListener = Arc::new(move |event| {
         let count = match event.kind {
             EventKind::Dropped { count } => Some(count),
@@ -143,21 +147,21 @@ fn a_listener_that_does_not_keep_up_misses_events_and_is_told_so() {
     // The gap is reported although no event follows it.
     let expected = (0..most).map(|number| (number, None));
     let expected: Vec<_> = expected.chain([(most + 6, Some(7))]).collect();
-    assert_eq!(*told.lock().expect("a list"), expected);
-    told.lock().expect("a list").clear();
+    assert_eq!(*reported.lock().expect("a list"), expected);
+    reported.lock().expect("a list").clear();
     publish(&delivery, event(most + 7));
-    assert_eq!(*told.lock().expect("a list"), [(most + 7, None)]);
+    assert_eq!(*reported.lock().expect("a list"), [(most + 7, None)]);
 }
 
 #[test]
 fn a_gap_is_told_at_its_place_and_lasts_until_half_of_the_queue_is_heard() {
-    let heard = Heard::default();
+    let received = Received::default();
     let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
     let own = slot.clone();
     let most = MAX_QUEUED_EVENTS as u64;
     // During the delivery of event 0, more events come than the queue can hold. Later each delivery
     // adds one.
-    let listener = listener(&heard, 'a', move |number| {
+    let listener = listener(&received, 'a', move |number| {
         let delivery = own.get().expect("it is set");
         match number {
             0 => (1..most + 3).for_each(|number| delivery.publish(event(number))),
@@ -167,7 +171,7 @@ fn a_gap_is_told_at_its_place_and_lasts_until_half_of_the_queue_is_heard() {
     });
     let delivery = slot.get_or_init(|| Delivery::new(vec![listener], Subscriptions::all()));
     publish(delivery, event(0));
-    let numbers = numbers(&heard, 'a');
+    let numbers = numbers(&received, 'a');
     let kept = usize::try_from(most).expect("a small number");
     assert!(numbers[..=kept].iter().copied().eq(0..=most), "in order");
     assert_eq!(numbers.len() as u64 + delivery.dropped(), 2 * most + 4);
@@ -210,18 +214,18 @@ fn large_commands_are_bounded_by_their_bytes() {
 
 #[test]
 fn a_turn_that_the_runtime_drops_goes_back() {
-    let heard = Heard::default();
-    let delivery = Delivery::new(vec![listener(&heard, 'a', |_| {})], Subscriptions::all());
+    let received = Received::default();
+    let delivery = Delivery::new(vec![listener(&received, 'a', |_| {})], Subscriptions::all());
     delivery.publish(event(1));
     drop(delivery.turn().expect("it is free"));
     delivery.turn().expect("it is free again").run();
-    assert_eq!(numbers(&heard, 'a'), [1]);
+    assert_eq!(numbers(&received, 'a'), [1]);
 }
 
 #[test]
 fn waiting_for_listeners_ends_when_they_have_heard_or_at_the_limit() {
-    let heard = Heard::default();
-    let delivery = Delivery::new(vec![listener(&heard, 'a', |_| {})], Subscriptions::all());
+    let received = Received::default();
+    let delivery = Delivery::new(vec![listener(&received, 'a', |_| {})], Subscriptions::all());
     delivery.publish(event(1));
     let mark = delivery.mark();
     let mut context = std::task::Context::from_waker(Waker::noop());
@@ -236,8 +240,8 @@ fn waiting_for_listeners_ends_when_they_have_heard_or_at_the_limit() {
 
 #[test]
 fn one_that_waits_has_one_place_however_often_it_is_polled_and_leaves_it() {
-    let heard = Heard::default();
-    let delivery = Delivery::new(vec![listener(&heard, 'a', |_| {})], Subscriptions::all());
+    let received = Received::default();
+    let delivery = Delivery::new(vec![listener(&received, 'a', |_| {})], Subscriptions::all());
     delivery.publish(event(1));
     let mut context = std::task::Context::from_waker(Waker::noop());
     {
@@ -260,13 +264,13 @@ fn a_panic_that_panics_when_it_is_dropped_costs_nobody_an_event() {
             }
         }
     }
-    let heard = Heard::default();
+    let received = Received::default();
     let mine: EventListener = Arc::new(|_| std::panic::resume_unwind(Box::new(Mine)));
     let delivery = Delivery::new(
-        vec![mine, listener(&heard, 'b', |_| {})],
+        vec![mine, listener(&received, 'b', |_| {})],
         Subscriptions::all(),
     );
     (0..3).for_each(|number| publish(&delivery, event(number)));
-    assert_eq!(numbers(&heard, 'b'), [0, 1, 2]);
+    assert_eq!(numbers(&received, 'b'), [0, 1, 2]);
     assert_eq!(delivery.lock().delivered, 3);
 }

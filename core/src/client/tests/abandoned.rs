@@ -67,7 +67,7 @@ fn a_client_that_closes_is_abandoned_where_an_exchange_is_under_way() {
     world.client.abandon(world.now, &why());
     world.run();
     assert_eq!(world.interrupted.len(), 1);
-    let verdict = world.check_in(exchange, reset());
-    assert!(matches!(verdict, AfterExchange::Done(Err(error)) if &error == why().kind()));
+    let after = world.check_in(exchange, reset());
+    assert!(matches!(after, AfterExchange::Done(Err(error)) if &error == why().kind()));
     assert!(world.client.is_terminated());
 }

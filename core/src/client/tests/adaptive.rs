@@ -68,9 +68,9 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
                 }
             }
             World::answer(&mut exchange, &overloaded());
-            let verdict = world.check_in(exchange, Outcome::Completed);
-            let AfterExchange::Done(Err(error)) = verdict else {
-                panic!("it was tried three times: {verdict:?}");
+            let after = world.check_in(exchange, Outcome::Completed);
+            let AfterExchange::Done(Err(error)) = after else {
+                panic!("it was tried three times: {after:?}");
             };
             assert_eq!(error.code(), Some(462));
         }
@@ -124,19 +124,13 @@ fn the_connection_is_free_during_the_backoff() {
         let id = overload(&mut world, exchange);
         assert_eq!(world.client.counts().in_use, 0);
         // The only connection is free, so another operation can use it.
-        let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
-        assert!(
-            matches!(verdict, AfterExchange::Done(Ok(()))),
-            "{verdict:?}"
-        );
+        let after = world.perform(ping(), &rawdoc! { "ok": 1 });
+        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
         exchange = again(&mut world, id);
     }
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    assert!(
-        matches!(verdict, AfterExchange::Done(Ok(()))),
-        "{verdict:?}"
-    );
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     let (mut out, mut back) = (0, 0);
     while let Some(event) = world.client.poll_event() {
         match event.kind {
@@ -172,9 +166,9 @@ fn an_operation_without_time_for_its_backoff_ends_at_once() {
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(timed(find(), Duration::from_millis(1)));
     World::answer(&mut exchange, &overloaded());
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    let AfterExchange::Done(Err(error)) = verdict else {
-        panic!("its time ends before the backoff does: {verdict:?}");
+    let after = world.check_in(exchange, Outcome::Completed);
+    let AfterExchange::Done(Err(error)) = after else {
+        panic!("its time ends before the backoff does: {after:?}");
     };
     assert_eq!(error.code(), Some(462), "its time is not over yet");
     assert_eq!(

@@ -45,7 +45,7 @@ fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
     // version 13. Otherwise the read preference of the command applies (SEL-34), as in the official
     // tests `aggregate-write-readPreference`.
     for stage in writing_stages() {
-        for (max_wire_version, is_told) in [(13, true), (12, false), (9, false)] {
+        for (max_wire_version, is_sent) in [(13, true), (12, false), (9, false)] {
             let mut world = World::new(URI, member(true, max_wire_version));
             let command = ending_in(stage.clone(), ReadMode::SecondaryPreferred);
             let sent = World::request(&world.begin_exchange(command));
@@ -53,7 +53,7 @@ fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
             let expected = doc! { "mode": "secondaryPreferred" };
             assert_eq!(
                 preference,
-                is_told.then_some(&expected),
+                is_sent.then_some(&expected),
                 "{max_wire_version}"
             );
             let concern = sent.get_document("writeConcern").ok();
@@ -68,7 +68,7 @@ fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
             };
             let resumed = world.client.resume(world.now, id);
             let is_in_use = matches!(resumed, Progress::Exchange(_));
-            assert_eq!(is_in_use, is_told, "{max_wire_version}: {resumed:?}");
+            assert_eq!(is_in_use, is_sent, "{max_wire_version}: {resumed:?}");
         }
     }
 }
@@ -92,8 +92,8 @@ fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
             Some(&doc! { "batchSize": 3_i64 })
         );
         // An aggregation without a write stage is retried (RR-5).
-        let verdict = world.check_in(exchange, reset());
-        assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
+        let after = world.check_in(exchange, reset());
+        assert!(matches!(after, AfterExchange::Again(_)), "{after:?}");
     }
 }
 
@@ -105,19 +105,16 @@ fn a_pipeline_that_writes_is_not_repeated_and_fails_where_its_write_is_not_confi
     };
     for stage in writing_stages() {
         let mut world = World::new(URI, member(true, 21));
-        let verdict = world.perform(ending_in(stage.clone(), ReadMode::Primary), &reply);
-        let AfterExchange::Done(Err(error)) = verdict else {
-            panic!("{verdict:?}");
+        let after = world.perform(ending_in(stage.clone(), ReadMode::Primary), &reply);
+        let AfterExchange::Done(Err(error)) = after else {
+            panic!("{after:?}");
         };
         assert_eq!(error.code(), Some(64));
         let exchange = world.begin_exchange(ending_in(stage, ReadMode::Primary));
         let sent = World::request(&exchange);
         assert!(!sent.contains_key("txnNumber"), "{sent}");
         assert_eq!(sent.get_document("cursor").ok(), Some(&doc! {}));
-        let verdict = world.check_in(exchange, reset());
-        assert!(
-            matches!(verdict, AfterExchange::Done(Err(_))),
-            "{verdict:?}"
-        );
+        let after = world.check_in(exchange, reset());
+        assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
     }
 }

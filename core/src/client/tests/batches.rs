@@ -102,7 +102,7 @@ fn answer<P: Program>(
     match (world.check_in(exchange, Outcome::Completed), step) {
         (AfterExchange::Done(Ok(())), Some(step)) => step,
         (AfterExchange::Done(Err(error)), None) => runner.handle_error(error),
-        (verdict, _) => panic!("{verdict:?}"),
+        (after, _) => panic!("{after:?}"),
     }
 }
 

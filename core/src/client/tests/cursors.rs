@@ -90,11 +90,8 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
         assert!(cursor.more().is_none());
         // `killCursors` has a time limit of its own.
         let kill = cursor.end().expect("the server still has it");
-        let verdict = world.perform(kill, &rawdoc! { "ok": 1 });
-        assert!(
-            matches!(verdict, AfterExchange::Done(Ok(()))),
-            "{verdict:?}"
-        );
+        let after = world.perform(kill, &rawdoc! { "ok": 1 });
+        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     }
 }
 
@@ -142,11 +139,8 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
             assert_eq!(next.keys().next(), first.keys().next());
         }
         World::answer(&mut exchange, &overloaded());
-        let verdict = world.check_in(exchange, Outcome::Completed);
-        assert!(
-            matches!(verdict, AfterExchange::Done(Err(_))),
-            "{verdict:?}"
-        );
+        let after = world.check_in(exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
     }
 }
 

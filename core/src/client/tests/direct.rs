@@ -56,18 +56,12 @@ fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
     ] {
         let mut world = World::new(DIRECT, hello);
         for kind in KINDS {
-            let verdict = world.perform(of_kind(kind), &rawdoc! { "ok": 1 });
-            assert!(
-                matches!(verdict, AfterExchange::Done(Ok(()))),
-                "{verdict:?}"
-            );
+            let after = world.perform(of_kind(kind), &rawdoc! { "ok": 1 });
+            assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
         }
         let refused = rawdoc! { "ok": 0, "code": 8000, "errmsg": "not here" };
-        let verdict = world.perform(insert(), &refused);
-        assert!(
-            matches!(verdict, AfterExchange::Done(Err(_))),
-            "{verdict:?}"
-        );
+        let after = world.perform(insert(), &refused);
+        assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
     }
 }
 
@@ -85,11 +79,8 @@ fn a_set_without_primary_serves_who_asks_for_no_primary() {
             ReadMode::Nearest,
         ] {
             let command = reading(of_kind(kind), mode);
-            let verdict = world.perform(command, &rawdoc! { "ok": 1 });
-            assert!(
-                matches!(verdict, AfterExchange::Done(Ok(()))),
-                "{verdict:?}"
-            );
+            let after = world.perform(command, &rawdoc! { "ok": 1 });
+            assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
         }
     }
     for kind in KINDS {
@@ -171,11 +162,8 @@ fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_witho
         }
     }
     assert_eq!(world.client.counts().in_use, 0);
-    let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
-    assert!(
-        matches!(verdict, AfterExchange::Done(Ok(()))),
-        "{verdict:?}"
-    );
+    let after = world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     // A client without a credential does not authenticate anywhere, so it sends its commands.
     let mut open = World::new(DIRECT, arbiter);
     open.begin_exchange(of_kind(CommandKind::Read));

@@ -15,7 +15,7 @@ fn world() -> World {
 
 /// Returns the pool events since the last call, as short texts: checked in, checked out, closed and
 /// cleared.
-fn told(world: &mut World) -> Vec<String> {
+fn take_events(world: &mut World) -> Vec<String> {
     let events = std::iter::from_fn(|| world.client.poll_event());
     let kinds = events.filter_map(|event| match event.kind {
         EventKind::Pool(PoolEvent::CheckedIn { connection, .. }) => {
@@ -76,7 +76,7 @@ fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_r
         let mut command = ping();
         command.set_timeout(is_timeout.then(|| Duration::from_millis(100)));
         let (exchange, socket, id) = sent(&mut world, command);
-        told(&mut world);
+        take_events(&mut world);
         let outcome = if is_timeout {
             world.wait(Duration::from_millis(100));
             assert_eq!(world.interrupted.len(), 1);
@@ -84,8 +84,8 @@ fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_r
         } else {
             Outcome::Abandoned
         };
-        let verdict = world.check_in(exchange, outcome);
-        assert_eq!(matches!(verdict, AfterExchange::Done(Err(_))), is_timeout);
+        let after = world.check_in(exchange, outcome);
+        assert_eq!(matches!(after, AfterExchange::Done(Err(_))), is_timeout);
         assert_eq!(world.draining, [socket]);
         let next = waiter(&mut world);
         world.run();
@@ -106,7 +106,7 @@ fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_r
                 .is_ok_and(|m| m.is_some())
         );
         world.check_in(exchange, Outcome::Completed);
-        assert_eq!(told(&mut world), ["in 1", "out 1", "in 1"]);
+        assert_eq!(take_events(&mut world), ["in 1", "out 1", "in 1"]);
         let topology = world.client.topology();
         assert!(
             topology
@@ -137,7 +137,7 @@ fn a_reply_of_which_a_part_was_read_is_drained_to_its_end() {
 fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_else() {
     let mut world = world();
     let (exchange, socket, _) = sent(&mut world, ping());
-    told(&mut world);
+    take_events(&mut world);
     world.check_in(exchange, Outcome::Abandoned);
     let next = waiter(&mut world);
     world.wait(DRAIN_LIMIT - Duration::from_millis(1));
@@ -146,7 +146,10 @@ fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_e
     assert!(world.closed.contains(&socket));
     let exchange = world.exchange_of(Progress::Waiting(next));
     assert_ne!(exchange.socket(), socket);
-    assert_eq!(told(&mut world), ["in 1", "closed 1: Error", "out 2"]);
+    assert_eq!(
+        take_events(&mut world),
+        ["in 1", "closed 1: Error", "out 2"]
+    );
     assert!(draining(&world.client).is_empty());
 }
 
@@ -215,10 +218,10 @@ fn what_is_not_the_reply_closes_the_connection() {
         let mut world = world();
         let (exchange, socket, id) = sent(&mut world, ping());
         world.check_in(exchange, Outcome::Abandoned);
-        told(&mut world);
+        take_events(&mut world);
         assert_eq!(receive(&mut world, socket, &bytes(id)), SocketUse::Closed);
         assert!(world.closed.contains(&socket));
-        assert_eq!(told(&mut world), ["closed 1: Error"]);
+        assert_eq!(take_events(&mut world), ["closed 1: Error"]);
         world.perform(ping(), &rawdoc! { "ok": 1 });
     }
 }
@@ -228,14 +231,14 @@ fn a_socket_that_breaks_while_it_drains_clears_no_pool() {
     let mut world = world();
     let (exchange, socket, _) = sent(&mut world, ping());
     world.check_in(exchange, Outcome::Abandoned);
-    told(&mut world);
+    take_events(&mut world);
     assert!(world.client.address_of(socket).is_some());
     let error = Error::network(NetworkFault::Reset, "reset");
     assert_eq!(
         world.client.handle_failed(world.now, socket, error),
         SocketUse::Closed
     );
-    assert_eq!(told(&mut world), ["closed 1: Error"]);
+    assert_eq!(take_events(&mut world), ["closed 1: Error"]);
     let topology = world.client.topology();
     assert!(
         topology

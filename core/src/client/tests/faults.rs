@@ -45,6 +45,6 @@ fn the_write_concerns_code_decides_about_retries_on_servers_that_put_no_labels()
     let mut world = World::new(URI, old);
     let mut exchange = world.begin_exchange(insert());
     World::answer(&mut exchange, &reply());
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Again(_)), "{after:?}");
 }

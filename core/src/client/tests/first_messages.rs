@@ -13,7 +13,7 @@ struct Servers<'a> {
     world: &'a mut World,
     answers: Answers<'a>,
     /// The messages on each socket, in their order.
-    said: BTreeMap<SocketId, Vec<Document>>,
+    sent: BTreeMap<SocketId, Vec<Document>>,
 }
 
 impl Peer for Servers<'_> {
@@ -32,7 +32,7 @@ impl Peer for Servers<'_> {
         if let Some(answer) = (self.answers)(&message) {
             self.respond(socket, &bytes, &answer);
         }
-        self.said.entry(socket).or_default().push(message);
+        self.sent.entry(socket).or_default().push(message);
     }
 
     fn closed(&mut self, socket: SocketId) {
@@ -43,11 +43,11 @@ impl Peer for Servers<'_> {
 /// Carries out actions, and returns the messages of each socket in their order. Each message has to
 /// have the form of an OP_MSG.
 fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Document>> {
-    let said = BTreeMap::new();
+    let sent = BTreeMap::new();
     let mut peer = Servers {
         world,
         answers,
-        said,
+        sent,
     };
     // Background work of pools is due at once.
     for _ in 0..3 {
@@ -55,7 +55,7 @@ fn play(world: &mut World, answers: Answers<'_>) -> BTreeMap<SocketId, Vec<Docum
         harness::time_out(&mut peer);
     }
     harness::drain(&mut peer);
-    peer.said
+    peer.sent
 }
 
 /// Returns a world whose client is open and has sent nothing yet.
@@ -116,14 +116,14 @@ fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
     let one = |message: &Document| {
         (is_hello(message) && !is_awaited(message)).then(|| streaming_primary(&["a:27017"]))
     };
-    let mut said = play(&mut world, &one);
+    let mut sent = play(&mut world, &one);
     assert_eq!(
-        said.len(),
+        sent.len(),
         4,
         "a monitor, a measurement, and two of the pool"
     );
     // The connection of the monitor fails, and the next hello reply names a new member.
-    let (&monitor, _) = said
+    let (&monitor, _) = sent
         .iter()
         .find(|(_, messages)| messages.iter().any(is_awaited))
         .expect("the monitor streams");
@@ -137,24 +137,24 @@ fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
         (is_hello(message) && !is_awaited(message)).then(|| streaming_primary(&hosts))
     };
     for (socket, messages) in play(&mut world, &two) {
-        said.entry(socket).or_default().extend(messages);
+        sent.entry(socket).or_default().extend(messages);
     }
-    assert!(said.len() >= 8, "{} sockets", said.len());
+    assert!(sent.len() >= 8, "{} sockets", sent.len());
     let to_b = world.dialled.iter().any(|(_, to)| to.host() == "b");
     assert!(to_b, "the new member is dialled");
-    assert_eq!(said.len(), world.dialled.len(), "each said something");
+    assert_eq!(sent.len(), world.dialled.len(), "each said something");
     let metadata = |messages: &[Document]| messages[0].get("client").cloned();
-    let first = said.values().next().map(|messages| metadata(messages));
-    for messages in said.values() {
+    let first = sent.values().next().map(|messages| metadata(messages));
+    for messages in sent.values() {
         assert_handshake(messages, "isMaster");
         assert_eq!(Some(metadata(messages)), first);
     }
 
     // Behind a load balancer, only the pool has sockets.
     let mut world = opened("mongodb://a/?loadBalanced=true&appname=shop&minPoolSize=1");
-    let said = play(&mut world, &|_| None);
-    assert_eq!(said.len(), 1);
-    said.values()
+    let sent = play(&mut world, &|_| None);
+    assert_eq!(sent.len(), 1);
+    sent.values()
         .for_each(|messages| assert_handshake(messages, "hello"));
 }
 
@@ -164,9 +164,9 @@ fn a_socket_whose_handshake_is_refused_is_closed() {
     let refused = rawdoc! { "ok": 0, "code": 91, "errmsg": "shutting down" };
     let mut world = opened("mongodb://a/?directConnection=true&serverMonitoringMode=poll");
     let refusal = refused.clone();
-    let said = play(&mut world, &|_| Some(refusal.clone()));
-    assert_eq!(said.len(), 1, "one monitor");
-    assert!(said.keys().all(|socket| world.closed.contains(socket)));
+    let sent = play(&mut world, &|_| Some(refusal.clone()));
+    assert_eq!(sent.len(), 1, "one monitor");
+    assert!(sent.keys().all(|socket| world.closed.contains(socket)));
     assert_eq!(world.client.counts().sockets, 0);
 
     // The hello of the monitor succeeds, and that of the pool's connection fails.
@@ -175,9 +175,9 @@ fn a_socket_whose_handshake_is_refused_is_closed() {
         Some(rawdoc! { "ok": 1, "maxWireVersion": 21 })
     });
     let (before, start) = (world.dialled.len(), world.client.start(world.now, ping()));
-    let said = play(&mut world, &|_| Some(refused.clone()));
+    let sent = play(&mut world, &|_| Some(refused.clone()));
     let (socket, _) = world.dialled[before];
-    assert!(said.contains_key(&socket) && world.closed.contains(&socket));
+    assert!(sent.contains_key(&socket) && world.closed.contains(&socket));
     let Progress::Waiting(id) = start else {
         panic!("{start:?}");
     };
@@ -190,11 +190,11 @@ fn a_credential_without_a_mechanism_is_tried_with_sha_256_and_asks_what_there_is
     // A credential without a mechanism is tried with SCRAM-SHA-256, and `saslSupportedMechs` is
     // sent (HELLO-42). Monitors do not authenticate (AUTH-13).
     let mut world = opened("mongodb://user:pencil@a/?directConnection=true&minPoolSize=1");
-    let said = play(&mut world, &|message| {
+    let sent = play(&mut world, &|message| {
         let is_monitors = !message.contains_key("speculativeAuthenticate");
         is_monitors.then(|| rawdoc! { "ok": 1, "maxWireVersion": 21 })
     });
-    let hellos: Vec<&Document> = said.values().map(|messages| &messages[0]).collect();
+    let hellos: Vec<&Document> = sent.values().map(|messages| &messages[0]).collect();
     let [monitors, pools] = hellos[..] else {
         panic!("{hellos:?}");
     };

@@ -114,11 +114,8 @@ fn operations_that_wait_begin_again() {
         assert!(!before.contains(&exchange.socket()));
         assert_eq!(exchange.operation.attempts, if id == first { 1 } else { 2 });
         World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
-        let verdict = world.check_in(exchange, Outcome::Completed);
-        assert!(
-            matches!(verdict, AfterExchange::Done(Ok(()))),
-            "{verdict:?}"
-        );
+        let after = world.check_in(exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     }
 }
 

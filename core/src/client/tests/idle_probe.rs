@@ -7,7 +7,7 @@ use std::time::Duration;
 const URI: &str = "mongodb://a/?replicaSet=rs&retryReads=false&retryWrites=false";
 
 /// Returns a world with one connection that was idle for this time.
-fn rested(text: &str, pause: Duration) -> World {
+fn idle_client(text: &str, pause: Duration) -> World {
     let mut world = World::with_subscriptions(text, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     world.wait(pause);
@@ -47,7 +47,7 @@ fn waits(start: &Progress) -> OperationId {
 
 #[test]
 fn only_a_connection_that_rested_is_looked_at() {
-    let mut world = rested(URI, PROBE_AFTER - Duration::from_nanos(1));
+    let mut world = idle_client(URI, PROBE_AFTER - Duration::from_nanos(1));
     let exchange = start(&mut world, ping());
     assert!(!exchange.wants_probe());
     world.check_in(exchange, Outcome::Abandoned);
@@ -63,33 +63,33 @@ fn only_a_connection_that_rested_is_looked_at() {
 #[test]
 fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool() {
     for found in [&[][..], &[0; 20]] {
-        let mut world = rested(URI, PROBE_AFTER);
+        let mut world = idle_client(URI, PROBE_AFTER);
         let exchange = start(&mut world, insert());
         let socket = exchange.socket();
         let session = exchange.operation.lsid;
         let id = waits(&refuse(&mut world, exchange, found));
         assert!(world.closed.contains(&socket));
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while let Some(event) = world.client.poll_event() {
             match event.kind {
                 EventKind::Pool(PoolEvent::ConnectionClosed { reason, error, .. }) => {
                     assert!(error.is_some_and(|e| e.server().is_some()));
-                    told.push(format!("{reason:?}"));
+                    reported.push(format!("{reason:?}"));
                 }
-                EventKind::Pool(PoolEvent::Cleared { .. }) => told.push("cleared".into()),
+                EventKind::Pool(PoolEvent::Cleared { .. }) => reported.push("cleared".into()),
                 EventKind::Sdam(event) => panic!("nothing is known: {event:?}"),
                 _ => {}
             }
         }
-        assert_eq!(told, ["Error"]);
+        assert_eq!(reported, ["Error"]);
         let mut exchange = world.exchange_of(Progress::Waiting(id));
         assert_ne!(exchange.socket(), socket);
         assert!(!exchange.wants_probe(), "it is new");
         assert_eq!(exchange.operation.attempts, 1, "nothing was sent before");
         assert_eq!(exchange.operation.lsid, session);
         World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
-        let verdict = world.check_in(exchange, Outcome::Completed);
-        assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+        let after = world.check_in(exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))));
     }
 }
 
@@ -115,7 +115,7 @@ fn all_connections_of_a_server_that_closed_them_are_found_one_after_the_other() 
 
 #[test]
 fn limits_go_with_the_exchange_that_is_refused() {
-    let mut world = rested(URI, PROBE_AFTER);
+    let mut world = idle_client(URI, PROBE_AFTER);
     let mut command = ping();
     command.set_timeout(Some(Duration::from_secs(1)));
     let exchange = start(&mut world, command);
@@ -124,13 +124,13 @@ fn limits_go_with_the_exchange_that_is_refused() {
     let exchange = world.exchange_of(Progress::Waiting(id));
     assert_eq!(exchange_limits(&world.client).len(), 1);
     world.wait(Duration::from_secs(1));
-    let told: Vec<_> = world.interrupted.iter().map(|(s, _)| *s).collect();
-    assert_eq!(told, [exchange.socket()]);
+    let reported: Vec<_> = world.interrupted.iter().map(|(s, _)| *s).collect();
+    assert_eq!(reported, [exchange.socket()]);
 }
 
 #[test]
 fn a_closed_client_gives_no_other_connection() {
-    let mut world = rested(URI, PROBE_AFTER);
+    let mut world = idle_client(URI, PROBE_AFTER);
     let exchange = start(&mut world, ping());
     world.client.close(world.now);
     world.run();

@@ -159,17 +159,14 @@ fn an_unacknowledged_write_may_be_lost_and_the_next_operation_notices() {
     assert_eq!(messages(exchange.output()), [(OpCode::Msg, 2)]);
     let socket = exchange.socket();
     exchange.sent(exchange.output().len());
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    assert!(
-        matches!(verdict, AfterExchange::Done(Ok(()))),
-        "{verdict:?}"
-    );
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     // The server has stepped down and closed the connection, which nothing reads from.
     let exchange = world.begin_exchange(find());
     assert_eq!(exchange.socket(), socket);
-    let verdict = world.check_in(exchange, Outcome::Failed(closed_by_peer()));
-    let AfterExchange::Done(Err(error)) = verdict else {
-        panic!("{verdict:?}");
+    let after = world.check_in(exchange, Outcome::Failed(closed_by_peer()));
+    let AfterExchange::Done(Err(error)) = after else {
+        panic!("{after:?}");
     };
     assert!(error.is_network(), "{error}");
     assert!(world.closed.contains(&socket));

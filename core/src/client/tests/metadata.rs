@@ -37,11 +37,11 @@ fn world(initial: &[DriverInfo]) -> World {
 
 /// Runs a ping on a new connection and returns the `client` document of its handshake. The earlier
 /// connection is idle for too long by then.
-fn told(world: &mut World) -> Document {
+fn sent_metadata(world: &mut World) -> Document {
     world.wait(Duration::from_millis(5));
     let (dialled, before) = (world.dialled.len(), world.messages.len());
-    let verdict = world.perform(ping(), &rawdoc! { "ok": 1 });
-    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+    let after = world.perform(ping(), &rawdoc! { "ok": 1 });
+    assert!(matches!(after, AfterExchange::Done(Ok(()))));
     assert_eq!(world.dialled.len(), dialled + 1, "a new connection");
     let hello = World::decoded(&world.messages[before]);
     hello.get_document("client").expect("a handshake").clone()
@@ -65,11 +65,11 @@ fn split(mut client: Document) -> ([String; 3], Document) {
 /// built with `initial`, then after each of `appended`. The rest of the document does not change.
 fn history(initial: &[DriverInfo], appended: &[DriverInfo]) -> Vec<[String; 3]> {
     let mut world = world(initial);
-    let (first, rest) = split(told(&mut world));
+    let (first, rest) = split(sent_metadata(&mut world));
     let mut all = vec![first];
     for info in appended {
         world.client.append_metadata(info).expect("a valid info");
-        let (texts, others) = split(told(&mut world));
+        let (texts, others) = split(sent_metadata(&mut world));
         assert_eq!(others, rest);
         all.push(texts);
     }
@@ -109,9 +109,9 @@ fn prose_1_the_driver_updates_metadata() {
     // A driver info (HELLO-43) can be appended later (HELLO-47). It replaces nothing: values are
     // joined by a vertical bar (HELLO-44, HELLO-50).
     for (appended, expected) in frameworks() {
-        let told = history(&[library()], &[appended]);
-        assert_eq!(told[0], own(["|library", "|1.2", "|Library Platform"]));
-        assert_eq!(told[1], expected);
+        let sent = history(&[library()], &[appended]);
+        assert_eq!(sent[0], own(["|library", "|1.2", "|Library Platform"]));
+        assert_eq!(sent[1], expected);
     }
 }
 
@@ -119,9 +119,9 @@ fn prose_1_the_driver_updates_metadata() {
 fn prose_2_multiple_successive_metadata_updates() {
     // Each info is appended to the earlier ones (HELLO-47) and replaces none (HELLO-50).
     for (appended, expected) in frameworks() {
-        let told = history(&[], &[library(), appended]);
-        assert_eq!(told[0], own([""; 3]));
-        assert_eq!(told[2], expected);
+        let sent = history(&[], &[library(), appended]);
+        assert_eq!(sent[0], own([""; 3]));
+        assert_eq!(sent[2], expected);
     }
 }
 
@@ -138,36 +138,36 @@ fn prose_3_updates_with_duplicate_data() {
         info("framework", version, Some("Framework Platform")),
         info("library", Some("2.0"), Some("Framework Platform")),
     ] {
-        let told = history(&[], &[library(), second.clone()]);
-        let first = &told[1];
+        let sent = history(&[], &[library(), second.clone()]);
+        let first = &sent[1];
         if second == library() {
-            assert_eq!(told[2], *first);
+            assert_eq!(sent[2], *first);
             continue;
         }
         let texts = [&second.name, second.version.as_ref().expect("one"), {
             second.platform.as_ref().expect("one")
         }];
         let expected = [0, 1, 2].map(|i| format!("{}|{}", first[i], texts[i]));
-        assert_eq!(told[2], expected);
+        assert_eq!(sent[2], expected);
     }
 }
 
 #[test]
 fn prose_4_a_duplicate_after_another_info_adds_nothing() {
     // A duplicate is not appended, even after another info (HELLO-49).
-    let told = history(&[], &[library(), framework(), library()]);
-    assert_eq!(told[2], frameworks()[0].1);
-    assert_eq!(told[3], told[2]);
+    let sent = history(&[], &[library(), framework(), library()]);
+    assert_eq!(sent[2], frameworks()[0].1);
+    assert_eq!(sent[3], sent[2]);
 }
 
 #[test]
 fn prose_5_and_6_metadata_that_is_identical_to_the_initial_one_is_not_appended() {
     // A duplicate of an initial info is not appended (HELLO-49).
-    let told = history(&[library()], &[library()]);
-    assert_eq!(told[1], told[0]);
-    let told = history(&[library()], &[framework(), library()]);
-    assert_eq!(told[1], frameworks()[0].1);
-    assert_eq!(told[2], told[1]);
+    let sent = history(&[library()], &[library()]);
+    assert_eq!(sent[1], sent[0]);
+    let sent = history(&[library()], &[framework(), library()]);
+    assert_eq!(sent[1], frameworks()[0].1);
+    assert_eq!(sent[2], sent[1]);
 }
 
 #[test]
@@ -186,11 +186,11 @@ fn prose_7_and_8_empty_strings_are_unset() {
     ] {
         for (first, second) in [(&unset, &empty), (&empty, &unset)] {
             let appended = [first.clone(), second.clone()];
-            let told = history(&[], &appended);
-            assert_ne!(told[1], told[0]);
-            assert_eq!(told[2], told[1]);
-            let told = history(&appended[..1], &appended[1..]);
-            assert_eq!(told[1], told[0]);
+            let sent = history(&[], &appended);
+            assert_ne!(sent[1], sent[0]);
+            assert_eq!(sent[2], sent[1]);
+            let sent = history(&appended[..1], &appended[1..]);
+            assert_eq!(sent[1], sent[0]);
         }
     }
 }
@@ -226,11 +226,11 @@ fn appending_metadata_neither_sends_nor_opens_nor_closes_anything() {
 fn an_info_that_is_not_valid_changes_nothing() {
     // A string with the separator is an error (HELLO-45), and so is an empty name.
     let mut world = world(&[library()]);
-    let before = told(&mut world);
+    let before = sent_metadata(&mut world);
     for bad in [info("a|b", None, None), info("", Some("1"), None)] {
         world.client.append_metadata(&bad).expect_err("not valid");
     }
-    assert_eq!(told(&mut world), before);
+    assert_eq!(sent_metadata(&mut world), before);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn metadata_that_grows_is_cut_to_what_servers_accept() {
         let info = info(&format!("l{index}"), None, Some(&platform));
         world.client.append_metadata(&info).expect("a valid info");
     }
-    let client = told(&mut world);
+    let client = sent_metadata(&mut world);
     let bytes = RawDocumentBuf::try_from(&client).expect("BSON");
     assert!(bytes.as_bytes().len() <= 512);
     let name = client

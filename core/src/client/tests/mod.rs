@@ -353,9 +353,9 @@ impl World {
     }
 
     pub(super) fn check_in(&mut self, exchange: Exchange, outcome: Outcome) -> AfterExchange {
-        let verdict = self.client.check_in(self.now, exchange, outcome);
+        let after = self.client.check_in(self.now, exchange, outcome);
         self.run();
-        verdict
+        after
     }
 
     /// Runs a command that the server answers with this reply.

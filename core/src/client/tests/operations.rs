@@ -155,8 +155,8 @@ fn documents_of_sensitive_commands_never_reach_events() {
             assert!(ended.is_some());
             let shown = format!("{ended:?}");
             // The debug output of raw documents is hexadecimal.
-            let tells = shown.contains("hunter2") || shown.contains("68756e74657232");
-            assert_eq!(tells, !secret, "{name}: {shown}");
+            let is_shown = shown.contains("hunter2") || shown.contains("68756e74657232");
+            assert_eq!(is_shown, !secret, "{name}: {shown}");
         }
     }
 }
@@ -186,8 +186,8 @@ fn a_deeply_nested_reply_costs_no_stack() {
             "writeErrors": [{ "index": 0, "code": 121, "errmsg": "x", "errInfo": deep.clone() }],
             "writeConcernError": { "code": 64, "errmsg": "x", "errInfo": deep.clone() },
         };
-        let verdict = world.perform(insert(), &error);
-        assert!(matches!(verdict, AfterExchange::Done(Err(_))));
+        let after = world.perform(insert(), &error);
+        assert!(matches!(after, AfterExchange::Done(Err(_))));
         let reply = rawdoc! { "ok": 1, "n": 1, "upserted": [{ "index": 0, "_id": deep }] };
         let result = crate::operation::crud::UpdateResult::from_reply(&reply);
         assert_eq!(result.upserted_id.is_some(), levels == 50);
@@ -307,9 +307,9 @@ fn an_exchange_of_another_client_is_refused_and_harms_nothing() {
     let [foreign, unused] = [(); 2].map(|()| other.begin_exchange(ping()));
     assert_eq!(own.socket(), foreign.socket());
     let before = world.client.counts();
-    let verdict = world.check_in(foreign, reset());
-    let AfterExchange::Done(Err(error)) = verdict else {
-        panic!("it was taken: {verdict:?}");
+    let after = world.check_in(foreign, reset());
+    let AfterExchange::Done(Err(error)) = after else {
+        panic!("it was taken: {after:?}");
     };
     let kind = error.kind();
     assert!(
@@ -323,11 +323,8 @@ fn an_exchange_of_another_client_is_refused_and_harms_nothing() {
     assert_eq!(world.client.counts(), before);
     assert!(world.closed.is_empty() && world.client.topology().servers.len() == 1);
     World::answer(&mut own, &rawdoc! { "ok": 1 });
-    let verdict = world.check_in(own, Outcome::Completed);
-    assert!(
-        matches!(verdict, AfterExchange::Done(Ok(()))),
-        "{verdict:?}"
-    );
+    let after = world.check_in(own, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     assert_eq!(world.client.counts().in_use, 0);
 }
 

@@ -91,11 +91,8 @@ fn finish(world: &mut World, start: Progress) -> String {
     exchange.begin(world.now).expect("it fits");
     let server = exchange.facts().address.to_string();
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    assert!(
-        matches!(verdict, AfterExchange::Done(Ok(()))),
-        "{verdict:?}"
-    );
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     server
 }
 
@@ -248,11 +245,8 @@ fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
     let Progress::Exchange(exchange) = begin(&mut world, insert()) else {
         panic!("the primary was checked");
     };
-    let verdict = world.check_in(exchange, reset());
-    assert!(
-        matches!(verdict, AfterExchange::Done(Err(_))),
-        "{verdict:?}"
-    );
+    let after = world.check_in(exchange, reset());
+    assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
     let id = waiting(begin(&mut world, insert()));
     let start = half_a_second_later(&mut world, id);
     assert_eq!(finish(&mut world, start), "a:27017");

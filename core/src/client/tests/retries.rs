@@ -103,8 +103,8 @@ fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
         let again = World::request(&exchange);
         assert_eq!(again.get("txnNumber"), first.get("txnNumber"));
         assert_eq!(again.get("lsid"), first.get("lsid"));
-        let told = again.get_document("$clusterTime").expect("it is gossiped");
-        assert_eq!(told.get_timestamp("clusterTime").ok(), Some(time));
+        let reported = again.get_document("$clusterTime").expect("it is gossiped");
+        assert_eq!(reported.get_timestamp("clusterTime").ok(), Some(time));
         assert_eq!(exchange.operation(), operation);
         assert_ne!(exchange.context.request_id, request);
     }
@@ -140,9 +140,9 @@ fn an_error_that_no_retry_follows_is_raised_as_it_is_however_late() {
         &rawdoc! { "ok": 0, "code": 8000, "errmsg": "no" },
     );
     world.now = world.now + LIMIT;
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    let AfterExchange::Done(Err(error)) = verdict else {
-        panic!("{verdict:?}");
+    let after = world.check_in(exchange, Outcome::Completed);
+    let AfterExchange::Done(Err(error)) = after else {
+        panic!("{after:?}");
     };
     assert_eq!(error.code(), Some(8000));
 }
@@ -352,9 +352,9 @@ fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() 
             let mut exchange = world.begin_exchange(command);
             assert!(!World::request(&exchange).contains_key("txnNumber"));
             World::answer(&mut exchange, &unreachable());
-            let verdict = world.check_in(exchange, Outcome::Completed);
-            let AfterExchange::Done(Err(error)) = verdict else {
-                panic!("it is sent again: {verdict:?}");
+            let after = world.check_in(exchange, Outcome::Completed);
+            let AfterExchange::Done(Err(error)) = after else {
+                panic!("it is sent again: {after:?}");
             };
             assert_eq!(error.code(), Some(6));
         }
@@ -452,10 +452,10 @@ fn failed_statements_are_told_and_not_tried_again() {
     let reply = rawdoc! {
         "ok": 1, "n": 0, "writeErrors": [{ "index": 0, "code": 91, "errmsg": "a shard ends" }],
     };
-    let verdict = world.perform(insert(), &reply);
+    let after = world.perform(insert(), &reply);
     assert!(
-        matches!(verdict, AfterExchange::Done(Err(ref e)) if e.code() == Some(91)),
-        "{verdict:?}"
+        matches!(after, AfterExchange::Done(Err(ref e)) if e.code() == Some(91)),
+        "{after:?}"
     );
 }
 
@@ -466,11 +466,8 @@ fn a_read_is_judged_by_codes_and_by_no_label_or_text() {
     let reply = rawdoc! {
         "ok": 0, "code": 8000, "errmsg": "not primary", "errorLabels": ["RetryableWriteError"],
     };
-    let verdict = world.perform(find(), &reply);
-    assert!(
-        matches!(verdict, AfterExchange::Done(Err(_))),
-        "{verdict:?}"
-    );
+    let after = world.perform(find(), &reply);
+    assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
 }
 
 #[test]

@@ -164,11 +164,11 @@ fn a_server_that_comes_back_is_found_in_time() {
 }
 
 /// Returns the names of the server selection events since the last call.
-fn told(world: &mut World) -> Vec<&'static str> {
-    let mut told = Vec::new();
+fn take_events(world: &mut World) -> Vec<&'static str> {
+    let mut reported = Vec::new();
     while let Some(event) = world.client.poll_event() {
         if let EventKind::Selection(event) = event.kind {
-            told.push(match event {
+            reported.push(match event {
                 SelectionEvent::Started { .. } => "started",
                 SelectionEvent::Waiting { .. } => "waiting",
                 SelectionEvent::Succeeded { .. } => "succeeded",
@@ -176,7 +176,7 @@ fn told(world: &mut World) -> Vec<&'static str> {
             });
         }
     }
-    told
+    reported
 }
 
 #[test]
@@ -186,21 +186,21 @@ fn a_search_is_said_to_wait_only_once_it_has_found_nothing() {
     let mut world = scanning_for(PATIENT, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     assert_eq!(
-        told(&mut world),
+        take_events(&mut world),
         ["started", "succeeded"],
         "the first scan is no news"
     );
     world.perform(ping(), &rawdoc! { "ok": 0, "code": 13436, "errmsg": "x" });
-    told(&mut world);
+    take_events(&mut world);
     world.is_dead = true;
     let id = waits(&mut world, ping());
     world.wait(Duration::from_secs(1));
-    assert_eq!(told(&mut world), ["started", "waiting"]);
+    assert_eq!(take_events(&mut world), ["started", "waiting"]);
     for _ in 0..14 {
         world.wait(Duration::from_millis(500));
     }
     failure(&mut world, id);
-    assert_eq!(told(&mut world), ["failed"]);
+    assert_eq!(take_events(&mut world), ["failed"]);
 }
 
 #[test]
@@ -265,8 +265,8 @@ fn a_lost_connection_leads_to_a_scan_and_a_retry() {
     };
     let mut exchange = world.exchange_of(start);
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))));
 }
 
 #[test]
@@ -335,8 +335,8 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
     assert!(!exchange.is_preliminary());
     assert_eq!(World::request(&exchange).get_str("insert").ok(), Some("c"));
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))));
     assert_eq!(world.client.counts().in_use, 0);
 }
 
@@ -357,18 +357,18 @@ fn an_idle_connection_that_broke_costs_the_operation_nothing() {
             }
         };
         let socket = exchange.socket();
-        let verdict = world.client.check_in(world.now, exchange, outcome);
+        let after = world.client.check_in(world.now, exchange, outcome);
         assert!(is_unknown(&world));
-        let AfterExchange::Again(start) = verdict else {
-            panic!("a server is looked for once more: {verdict:?}");
+        let AfterExchange::Again(start) = after else {
+            panic!("a server is looked for once more: {after:?}");
         };
         let mut exchange = world.exchange_of(start);
         assert!(!exchange.is_preliminary());
         assert_ne!(exchange.socket(), socket);
         assert_eq!(exchange.operation.attempts, 1);
         World::answer(&mut exchange, &rawdoc! { "ok": 1 });
-        let verdict = world.check_in(exchange, Outcome::Completed);
-        assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+        let after = world.check_in(exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))));
     }
 }
 
@@ -385,11 +385,11 @@ fn a_ping_that_is_not_answered_ends_by_the_connect_timeout() {
     world.wait(Duration::from_millis(1));
     let (socket, error) = world.interrupted.pop().expect("it is over");
     assert_eq!(socket, exchange.socket());
-    let verdict = world
+    let after = world
         .client
         .check_in(world.now, exchange, Outcome::Failed(error));
     assert!(is_unknown(&world));
-    assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
+    assert!(matches!(after, AfterExchange::Again(_)), "{after:?}");
 }
 
 #[test]
@@ -397,11 +397,8 @@ fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
     let mut world = warm(URI, primary());
     world.wait(SOCKET_CHECK_INTERVAL);
     let exchange = world.begin_exchange(ping());
-    let verdict = world.check_in(exchange, Outcome::Abandoned);
-    assert!(
-        matches!(verdict, AfterExchange::Done(Ok(()))),
-        "{verdict:?}"
-    );
+    let after = world.check_in(exchange, Outcome::Abandoned);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
 
     let mut world = warm(URI, primary());
     world.wait(SOCKET_CHECK_INTERVAL);
@@ -410,9 +407,9 @@ fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
     let exchange = world.begin_exchange(command);
     world.wait(Duration::from_millis(100));
     let (_, error) = world.interrupted.pop().expect("its time is over");
-    let verdict = world.check_in(exchange, Outcome::Failed(error));
-    let AfterExchange::Done(Err(error)) = verdict else {
-        panic!("its time is over: {verdict:?}");
+    let after = world.check_in(exchange, Outcome::Failed(error));
+    let AfterExchange::Done(Err(error)) = after else {
+        panic!("its time is over: {after:?}");
     };
     assert!(error.is_timeout(), "{error}");
     assert!(!is_unknown(&world));

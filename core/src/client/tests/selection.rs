@@ -46,7 +46,7 @@ fn selection(world: &mut World) -> Vec<SelectionEvent> {
 }
 
 /// Returns the server selection events since the last call, as short texts.
-fn told(world: &mut World) -> Vec<String> {
+fn take_events(world: &mut World) -> Vec<String> {
     let describe = |event: &SelectionEvent| match event {
         SelectionEvent::Started { facts } => format!("{} started", facts.operation),
         SelectionEvent::Waiting { facts, remaining } => {
@@ -65,8 +65,8 @@ fn a_selection_is_told_with_its_operation_and_what_was_known() {
     // operation, the selector and the topology description (SEL-62). The succeeded event also has
     // the address (SEL-63).
     let mut world = world(primary());
-    let verdict = world.perform(insert(), &rawdoc! { "ok": 1, "n": 1 });
-    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+    let after = world.perform(insert(), &rawdoc! { "ok": 1, "n": 1 });
+    assert!(matches!(after, AfterExchange::Done(Ok(()))));
     let events = selection(&mut world);
     let [
         SelectionEvent::Started { facts },
@@ -85,7 +85,7 @@ fn a_selection_is_told_with_its_operation_and_what_was_known() {
     }
     assert_eq!(*address, Address::tcp("a", 27017));
     world.perform(find(), &rawdoc! { "ok": 1 });
-    assert_eq!(told(&mut world), ["find started", "find to a:27017"]);
+    assert_eq!(take_events(&mut world), ["find started", "find to a:27017"]);
 }
 
 #[test]
@@ -96,14 +96,14 @@ fn a_wait_is_told_once_and_its_end_without_the_servers() {
     let start = world.client.start(world.now, insert());
     assert!(matches!(start, Progress::Waiting(_)));
     assert_eq!(
-        told(&mut world),
+        take_events(&mut world),
         ["insert started", "insert waits 2000"],
         "the check that follows changes nothing"
     );
     for _ in 0..3 {
         world.wait(Duration::from_millis(500));
     }
-    assert_eq!(told(&mut world), Vec::<String>::new());
+    assert_eq!(take_events(&mut world), Vec::<String>::new());
     world.wait(Duration::from_millis(500));
     let events = selection(&mut world);
     let [SelectionEvent::Failed { failure, facts }] = events.as_slice() else {
@@ -130,19 +130,19 @@ fn a_retry_selects_again_and_does_not_wait_aloud_twice() {
     let mut world = world(primary());
     let start = world.client.start(world.now, insert());
     let exchange = world.exchange_of(start);
-    assert_eq!(told(&mut world), ["insert started", "insert to a:27017"]);
-    let verdict = world.check_in(exchange, reset());
-    assert!(matches!(
-        verdict,
-        AfterExchange::Again(Progress::Waiting(_))
-    ));
     assert_eq!(
-        told(&mut world),
+        take_events(&mut world),
+        ["insert started", "insert to a:27017"]
+    );
+    let after = world.check_in(exchange, reset());
+    assert!(matches!(after, AfterExchange::Again(Progress::Waiting(_))));
+    assert_eq!(
+        take_events(&mut world),
         ["insert started", "insert waits 2000"],
         "the server counts as lost until its check ends"
     );
     world.wait(Duration::from_secs(1));
-    assert_eq!(told(&mut world), ["insert to a:27017"]);
+    assert_eq!(take_events(&mut world), ["insert to a:27017"]);
 }
 
 #[test]
@@ -154,13 +154,13 @@ fn those_who_leave_end_their_selection() {
     let Progress::Waiting(_) = world.client.start(world.now, insert()) else {
         panic!("there is no primary");
     };
-    told(&mut world);
+    take_events(&mut world);
     world.client.cancel(world.now, id);
     let left = Error::from(ErrorKind::Abandoned);
-    assert_eq!(told(&mut world), [format!("insert: {left}")]);
+    assert_eq!(take_events(&mut world), [format!("insert: {left}")]);
     world.client.close(world.now);
     let closed = Error::from(ErrorKind::ClientClosed);
-    assert_eq!(told(&mut world), [format!("insert: {closed}")]);
+    assert_eq!(take_events(&mut world), [format!("insert: {closed}")]);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn what_runs_where_its_cursor_lives_does_not_select() {
     more.body().i64("getMore", 5);
     more.set_target(Address::tcp("a", 27017));
     world.perform(more, &rawdoc! { "ok": 1 });
-    assert_eq!(told(&mut world), Vec::<String>::new());
+    assert_eq!(take_events(&mut world), Vec::<String>::new());
 }
 
 /// Returns a `getMore` and a `killCursors` for a cursor on `host`.
@@ -190,7 +190,7 @@ fn a_batch_waits_for_its_server_and_an_end_does_not() {
     // The pool is cleared between two batches (scenario 20).
     let mut world = world(primary());
     let exchange = world.begin_exchange(ping());
-    told(&mut world);
+    take_events(&mut world);
     world.client.check_in(world.now, exchange, reset());
     let [more, kill] = follow_ups("a");
     let Progress::Waiting(waiting) = world.client.start(world.now, more) else {
@@ -210,7 +210,11 @@ fn a_batch_waits_for_its_server_and_an_end_does_not() {
     let mut exchange = world.exchange_of(start);
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
     world.check_in(exchange, Outcome::Completed);
-    assert_eq!(told(&mut world), Vec::<String>::new(), "nobody selects");
+    assert_eq!(
+        take_events(&mut world),
+        Vec::<String>::new(),
+        "nobody selects"
+    );
 }
 
 #[test]
@@ -268,7 +272,7 @@ fn whoever_wants_notices_hears_nothing_else() {
     let mut world = World::with_subscriptions(URI, secondary(), notices);
     world.client.start(world.now, insert());
     world.wait(Duration::from_secs(3));
-    assert_eq!(told(&mut world), ["insert waits 2000"]);
+    assert_eq!(take_events(&mut world), ["insert waits 2000"]);
 
     let stranger = rawdoc! { "ok": 1, "maxWireVersion": 21 };
     let mut world = World::with_subscriptions(URI, stranger, notices);

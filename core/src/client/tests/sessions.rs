@@ -28,8 +28,8 @@ fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succe
         (session, number)
     );
     World::answer(&mut second, &rawdoc! { "ok": 1, "n": 1 });
-    let verdict = world.check_in(second, Outcome::Completed);
-    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+    let after = world.check_in(second, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))));
     let next = world.begin_exchange(ping());
     assert_ne!(
         id_of(&next),
@@ -59,9 +59,9 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
 
     let more = cursor.more().expect("it is open");
     let error = rawdoc! { "ok": 0, "code": 43, "errmsg": "cursor not found" };
-    let verdict = world.perform(more, &error);
-    let AfterExchange::Done(Err(error)) = verdict else {
-        panic!("the server has no such cursor: {verdict:?}");
+    let after = world.perform(more, &error);
+    let AfterExchange::Done(Err(error)) = after else {
+        panic!("the server has no such cursor: {after:?}");
     };
     assert_eq!(
         world.client.snapshot().idle_sessions,

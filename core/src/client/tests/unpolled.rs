@@ -94,8 +94,8 @@ fn an_exchange_is_interrupted_once_and_never_after_its_check_in() {
     let mut exchange = world.begin_exchange(ping());
     let socket = exchange.socket();
     hang(&mut world);
-    let told: Vec<SocketId> = world.interrupted.drain(..).map(|(s, _)| s).collect();
-    assert_eq!(told, [socket]);
+    let interrupted: Vec<SocketId> = world.interrupted.drain(..).map(|(s, _)| s).collect();
+    assert_eq!(interrupted, [socket]);
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
     world.check_in(exchange, Outcome::Completed);
     world.wait(MINUTE);

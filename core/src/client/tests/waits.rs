@@ -123,11 +123,8 @@ impl World {
     fn finish(&mut self, mut exchange: Exchange) {
         exchange.begin(self.now).expect("it fits");
         Self::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
-        let verdict = self.client.check_in(self.now, exchange, Outcome::Completed);
-        assert!(
-            matches!(verdict, AfterExchange::Done(Ok(()))),
-            "{verdict:?}"
-        );
+        let after = self.client.check_in(self.now, exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     }
 }
 
@@ -431,13 +428,13 @@ fn the_longest_times_that_options_can_say_are_survived() {
         // checked every 500 ms nevertheless.
         world.finish(exchange);
         world.pass(millis(1), &answers);
-        let verdict = world.client.start(world.now, insert());
-        let Progress::Exchange(exchange) = verdict else {
-            panic!("it need not wait: {verdict:?}");
+        let after = world.client.start(world.now, insert());
+        let Progress::Exchange(exchange) = after else {
+            panic!("it need not wait: {after:?}");
         };
-        let verdict = world.client.check_in(world.now, exchange, super::reset());
-        let AfterExchange::Again(Progress::Waiting(id)) = verdict else {
-            panic!("no primary is left: {verdict:?}");
+        let after = world.client.check_in(world.now, exchange, super::reset());
+        let AfterExchange::Again(Progress::Waiting(id)) = after else {
+            panic!("no primary is left: {after:?}");
         };
         let mut woken = world.answer_as(&answers);
         for _ in 0..4 {

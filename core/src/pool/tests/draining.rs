@@ -130,7 +130,7 @@ fn only_what_drains_is_drained() {
     let a = in_use(&mut pool);
     pool.handle_drained(at(1), a, ());
     assert_eq!(pool.counts().in_use, 1);
-    give_back(&mut pool, at(1), a);
+    check_in(&mut pool, at(1), a);
     drain(&mut pool);
     pool.handle_drained(at(2), a, ());
     assert_eq!(pool.counts().available, 1);

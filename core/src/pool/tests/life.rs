@@ -41,7 +41,7 @@ fn stale_generation_is_closed_on_check_in() {
         (pool.generation(), pool.generation_of(connection)),
         (1, Some(0))
     );
-    give_back(&mut pool, at(2), connection);
+    check_in(&mut pool, at(2), connection);
     let expected = [
         "PoolCleared(false)",
         "CheckedIn 1",
@@ -86,12 +86,12 @@ fn stale_and_idle_connections_met_on_check_out_are_closed() {
         ..options(5, 0, 5)
     });
     let a = fresh(&mut pool, at(0), 1);
-    give_back(&mut pool, at(0), a);
+    check_in(&mut pool, at(0), a);
     assert_eq!(
         pool.check_out(at(10), CheckOutId(2), None),
         CheckOut::Granted(a, ())
     );
-    give_back(&mut pool, at(10), a);
+    check_in(&mut pool, at(10), a);
     drain(&mut pool);
     assert_eq!(
         pool.check_out(at(21), CheckOutId(3), None),
@@ -107,7 +107,7 @@ fn stale_and_idle_connections_met_on_check_out_are_closed() {
     assert_eq!(drain(&mut pool), expected);
     pool.handle_established(at(21), id(&pool, 2), ());
     let back = id(&pool, 2);
-    give_back(&mut pool, at(21), back);
+    check_in(&mut pool, at(21), back);
     pool.handle_clear(at(22), &reset(), false);
     pool.handle_ready(at(22));
     drain(&mut pool);
@@ -135,8 +135,8 @@ fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
         ..options(5, 0, 5)
     });
     let (a, b) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
-    give_back(&mut pool, at(0), a);
-    give_back(&mut pool, at(5), b);
+    check_in(&mut pool, at(0), a);
+    check_in(&mut pool, at(5), b);
     drain(&mut pool);
     let due = pool.deadline().expect("something will be idle");
     assert!(due > at(10) && due < at(11));
@@ -235,11 +235,11 @@ fn close_ends_everything_in_order() {
     // check in (CMAP-56).
     let mut pool = ready_pool(options(3, 0, 1));
     let (used, free) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
-    give_back(&mut pool, at(0), free);
+    check_in(&mut pool, at(0), free);
     let _ = pool.check_out(at(0), CheckOutId(3), None);
     let _ = pool.check_out(at(0), CheckOutId(4), None);
     let _ = pool.check_out(at(0), CheckOutId(5), None);
-    give_back(&mut pool, at(0), free);
+    check_in(&mut pool, at(0), free);
     let _ = pool.check_out(at(0), CheckOutId(6), None);
     drain(&mut pool);
     pool.handle_close(at(1));
@@ -254,7 +254,7 @@ fn close_ends_everything_in_order() {
         "fail 6: closed",
     ];
     assert_eq!(drain(&mut pool), expected);
-    give_back(&mut pool, at(2), used);
+    check_in(&mut pool, at(2), used);
     assert_eq!(
         drain(&mut pool),
         ["CheckedIn 1", "Closed 1: PoolClosed", "close 1"]
@@ -310,7 +310,7 @@ fn population_pauses_after_a_failure_that_does_not_clear() {
 fn a_connection_that_breaks_while_idle_leaves() {
     let mut pool = ready_pool(options(10, 0, 2));
     let (a, b) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
-    give_back(&mut pool, at(0), a);
+    check_in(&mut pool, at(0), a);
     drain(&mut pool);
     pool.handle_idle_closed(at(1), a, Some(reset()));
     pool.handle_idle_closed(at(1), a, Some(reset()));

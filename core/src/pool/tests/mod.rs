@@ -128,7 +128,7 @@ fn fresh(pool: &mut Pool<()>, now: Instant, request: u64) -> ConnectionId {
     opened
 }
 
-fn give_back(pool: &mut Pool<()>, now: Instant, connection: ConnectionId) {
+fn check_in(pool: &mut Pool<()>, now: Instant, connection: ConnectionId) {
     assert_eq!(
         pool.check_in(now, connection, Condition::Healthy(())),
         Ok(())

@@ -11,18 +11,18 @@ fn ask(pool: &mut Pool<()>, now: Instant, request: u64) {
 /// Runs background work while it is due, and establishes each new connection at once. Returns the
 /// actions without `open` and `Ready`.
 fn populate(pool: &mut Pool<()>, now: Instant) -> Vec<String> {
-    let mut said = drain(pool);
+    let mut actions = drain(pool);
     while pool.deadline().is_some_and(|due| due <= now) {
         pool.handle_timeout(now);
         while let Some(action) = pool.poll_action() {
             if let Action::Open(connection) = action {
                 pool.handle_established(now, connection, ());
             }
-            said.push(short(action));
+            actions.push(short(action));
         }
     }
-    said.retain(|word| !word.starts_with("open") && !word.starts_with("Ready"));
-    said
+    actions.retain(|word| !word.starts_with("open") && !word.starts_with("Ready"));
+    actions
 }
 
 #[test]
@@ -96,13 +96,13 @@ fn a_returned_connection_goes_to_who_waits_before_any_new_one_is_ready() {
         ask(&mut pool, at(1), request);
     }
     drain(&mut pool);
-    give_back(&mut pool, at(400), first);
+    check_in(&mut pool, at(400), first);
     let expected = ["CheckedIn 1", "CheckedOut 1 after 399 ms", "grant 1 to 4"];
     assert_eq!(drain(&mut pool), expected);
     pool.handle_established(at(750), id(&pool, 2), ());
     pool.handle_established(at(750), id(&pool, 3), ());
-    let said = drain(&mut pool);
-    assert!(said.contains(&"grant 2 to 2".to_owned()), "{said:?}");
-    assert!(said.contains(&"grant 3 to 3".to_owned()), "{said:?}");
+    let actions = drain(&mut pool);
+    assert!(actions.contains(&"grant 2 to 2".to_owned()), "{actions:?}");
+    assert!(actions.contains(&"grant 3 to 3".to_owned()), "{actions:?}");
     assert_eq!(pool.counts().total, 3);
 }

@@ -23,7 +23,7 @@ fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
     ];
     assert_eq!(drain(&mut pool), expected);
     let back = id(&pool, 1);
-    give_back(&mut pool, at(6), back);
+    check_in(&mut pool, at(6), back);
     assert_eq!(
         pool.check_out(at(7), CheckOutId(8), None),
         CheckOut::Granted(id(&pool, 1), ())
@@ -39,7 +39,7 @@ fn without_subscribers_no_event_is_made() {
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     pool.handle_established(at(1), id(&pool, 1), ());
     let back = id(&pool, 1);
-    give_back(&mut pool, at(1), back);
+    check_in(&mut pool, at(1), back);
     assert_eq!(drain(&mut pool), ["open 1", "grant 1 to 1"]);
 }
 
@@ -58,7 +58,7 @@ fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
     assert_eq!(pool.counts().waiting, 3);
     for request in 2..=4_u64 {
         drain(&mut pool);
-        give_back(&mut pool, at(1), only);
+        check_in(&mut pool, at(1), only);
         assert_eq!(
             pool.check_out(at(1), CheckOutId(10 + request), None),
             CheckOut::Waiting
@@ -83,7 +83,7 @@ fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
         drain(&mut pool),
         ["Started", "Created 2", "open 2", "Started"]
     );
-    give_back(&mut pool, at(2), a);
+    check_in(&mut pool, at(2), a);
     let expected = ["CheckedIn 1", "CheckedOut 1 after 1 ms", "grant 1 to 3"];
     assert_eq!(drain(&mut pool), expected);
     pool.handle_established(at(3), id(&pool, 2), ());
@@ -115,7 +115,7 @@ fn a_waiter_past_its_deadline_leaves_at_once() {
         ["Failed: Timeout after 50 ms", "fail 2: timeout"]
     );
     assert_eq!(pool.deadline(), None);
-    give_back(&mut pool, at(60), only);
+    check_in(&mut pool, at(60), only);
     assert_eq!(pool.counts().available, 1);
 }
 
@@ -156,7 +156,7 @@ fn an_establishment_outlives_its_waiter_and_serves_the_next() {
     ];
     assert_eq!(drain(&mut pool), expected);
     let back = id(&pool, 1);
-    give_back(&mut pool, at(3), back);
+    check_in(&mut pool, at(3), back);
     let _ = pool.check_out(at(3), CheckOutId(3), None);
     pool.cancel(at(3), CheckOutId(3));
     assert_eq!(
@@ -199,7 +199,7 @@ fn what_is_not_checked_out_is_refused_and_harms_nothing() {
     let a = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
     drain(&mut pool);
-    give_back(&mut pool, at(0), a);
+    check_in(&mut pool, at(0), a);
     let before = pool.counts();
     for wrong in [a, id(&pool, 2), id(&pool, 99), id(&pool, 0)] {
         let refused = pool.check_in(at(1), wrong, Condition::Healthy(()));
@@ -215,8 +215,8 @@ fn what_is_not_checked_out_is_refused_and_harms_nothing() {
 fn the_latest_connection_is_used_first() {
     let mut pool = ready_pool(options(3, 0, 3));
     let (a, b) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
-    give_back(&mut pool, at(0), b);
-    give_back(&mut pool, at(0), a);
+    check_in(&mut pool, at(0), b);
+    check_in(&mut pool, at(0), a);
     assert_eq!(
         pool.check_out(at(1), CheckOutId(3), None),
         CheckOut::Granted(a, ())
@@ -289,6 +289,6 @@ fn the_queue_limit_does_not_count_for_a_request_with_a_time_limit_of_its_own() {
     pool.handle_timeout(at(70));
     assert_eq!(pool.deadline(), None);
     drain(&mut pool);
-    give_back(&mut pool, at(1000), only);
+    check_in(&mut pool, at(1000), only);
     assert!(drain(&mut pool).contains(&"grant 1 to 3".to_owned()));
 }

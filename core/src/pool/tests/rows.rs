@@ -54,7 +54,7 @@ fn an_idle_limit_of_zero_is_none_and_connections_in_use_are_never_idle() {
         });
         let connection = fresh(&mut pool, at(0), 1);
         assert_eq!(pool.deadline(), None, "in use");
-        give_back(&mut pool, at(500), connection);
+        check_in(&mut pool, at(500), connection);
         assert_eq!(pool.deadline().is_none(), limit == 0);
         let answer = pool.check_out(at(510), CheckOutId(2), None);
         assert_eq!(answer, CheckOut::Granted(connection, ()));
@@ -110,7 +110,7 @@ fn each_connection_counts_for_what_it_is() {
     let [_, _, available, drains] = [1, 2, 3, 4].map(|request| fresh(&mut pool, at(0), request));
     let due = pool.check_in(at(1), drains, Condition::ReplyDue);
     assert_eq!(due, Ok(()));
-    give_back(&mut pool, at(1), available);
+    check_in(&mut pool, at(1), available);
     pool.handle_timeout(at(1));
     let expected = Counts {
         total: 5,
@@ -157,12 +157,12 @@ fn a_closed_connection_never_comes_back() {
         pool.check_in(at(0), all[0], Condition::Broken(None)),
         Ok(())
     );
-    give_back(&mut pool, at(0), all[1]);
+    check_in(&mut pool, at(0), all[1]);
     pool.handle_idle_closed(at(1), all[1], None);
-    give_back(&mut pool, at(1), all[2]);
+    check_in(&mut pool, at(1), all[2]);
     pool.handle_timeout(at(20));
     pool.handle_clear(at(21), &reset(), false);
-    give_back(&mut pool, at(21), all[3]);
+    check_in(&mut pool, at(21), all[3]);
     pool.handle_ready(at(22));
     drain(&mut pool);
     for &connection in &all {
@@ -208,7 +208,7 @@ fn population_stands_in_nobodys_way() {
     let expected = ["Started", "Created 2", "open 2", "Ready 2 after 1 ms"];
     assert_eq!(drain(&mut pool)[..4], expected);
     let back = id(&pool, 2);
-    give_back(&mut pool, at(3), back);
+    check_in(&mut pool, at(3), back);
     let again = pool.check_out(at(4), CheckOutId(2), None);
     assert_eq!(again, CheckOut::Granted(id(&pool, 2), ()));
 }

@@ -65,17 +65,17 @@ fn a_clear_concerns_one_service_and_nobody_who_waits() {
     assert_eq!(pool.state(), PoolState::Ready);
     // The connection to the other service serves the waiting request. Connections to the cleared
     // service are closed at check in.
-    give_back(&mut pool, at(3), b);
+    check_in(&mut pool, at(3), b);
     assert_eq!(
         drain(&mut pool),
         ["CheckedIn 2", "CheckedOut 2 after 2 ms", "grant 2 to 4"]
     );
-    give_back(&mut pool, at(4), a);
+    check_in(&mut pool, at(4), a);
     assert_eq!(
         drain(&mut pool),
         ["CheckedIn 1", "Closed 1: Stale", "close 1"]
     );
-    give_back(&mut pool, at(5), c);
+    check_in(&mut pool, at(5), c);
     assert_eq!(
         drain(&mut pool),
         ["CheckedIn 3", "Closed 3: Stale", "close 3"]
@@ -92,7 +92,7 @@ fn stale_connections_are_pruned_from_between_the_others() {
         .collect();
     // The oldest and the newest available connections lead to the service that is not cleared.
     for &place in &[1, 0, 2, 3] {
-        give_back(&mut pool, at(1), all[place]);
+        check_in(&mut pool, at(1), all[place]);
     }
     drain(&mut pool);
     pool.handle_clear_service(at(2), service(7));
@@ -171,8 +171,8 @@ fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
     pool.handle_established(at(5), third, ());
     let done = drain(&mut pool);
     assert!(done.contains(&"grant 3 to 2".to_owned()), "{done:?}");
-    give_back(&mut pool, at(6), third);
-    give_back(&mut pool, at(6), other);
+    check_in(&mut pool, at(6), third);
+    check_in(&mut pool, at(6), other);
     assert!(drain(&mut pool).contains(&"grant 3 to 3".to_owned()));
 }
 
@@ -208,7 +208,7 @@ fn a_full_pool_tells_who_has_its_connections() {
         "{text}"
     );
     // A connection that was checked in no longer counts for the cursor.
-    give_back(&mut pool, at(60), all[0]);
+    check_in(&mut pool, at(60), all[0]);
     pool.check_out(at(60), CheckOutId(11), None)
         .expect_granted(all[0]);
     let text = timeout(&mut pool, 12);
@@ -271,7 +271,7 @@ fn the_service_is_set_only_during_establishment_and_only_once() {
         None
     );
     pool.pin_for(id(&pool, 9), PinnedFor::Cursor);
-    give_back(&mut pool, at(1), connection);
+    check_in(&mut pool, at(1), connection);
     // `pin_for` does nothing for an available connection.
     pool.pin_for(connection, PinnedFor::Cursor);
     assert_eq!(

@@ -470,18 +470,18 @@ fn a_hello_that_cannot_be_sent_is_told_with_its_error_and_so_is_its_repetition()
     bench.pass(10_000);
     bench.actions();
     bench.failed(1);
-    let mut told = Vec::new();
+    let mut actions = Vec::new();
     while let Some(action) = bench.sdam.poll_action() {
         if let Action::Emit(SdamEvent::HeartbeatFailed { failure, .. }) = &action {
             assert_eq!(failure.kind(), reset().kind());
         }
-        told.push(super::describe(&action));
+        actions.push(super::describe(&action));
     }
-    let heartbeats: Vec<_> = told
+    let heartbeats: Vec<_> = actions
         .iter()
         .filter(|action| action.starts_with("failed") || action.starts_with("started"))
         .collect();
-    assert_eq!(heartbeats, ["failed 1", "started 2 (None)"], "{told:?}");
+    assert_eq!(heartbeats, ["failed 1", "started 2 (None)"], "{actions:?}");
     let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
     let kept = server.error.as_ref().map(Error::kind);
     assert_eq!(kept, Some(reset().kind()), "the error goes further");

@@ -301,9 +301,9 @@ fn measurements_publish_nothing() {
     bench.reply(2, &versioned(1), false);
     bench.failed(2);
     let actions = bench.actions();
-    let told = |action: &String| !["hello on 2", "close 2"].contains(&action.as_str());
+    let is_reported = |action: &String| !["hello on 2", "close 2"].contains(&action.as_str());
     assert!(actions.contains(&"hello on 2".to_owned()), "{actions:?}");
-    assert!(!actions.iter().any(told), "{actions:?}");
+    assert!(!actions.iter().any(is_reported), "{actions:?}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn select_in(
     let criteria = Criteria::Writable;
     let question = selector.question(1, description, &criteria, avoid)?;
     let answer = question.expect("there are servers to ask about").ask();
-    selector.select_narrowed(description, id, &criteria, avoid, &answer)
+    selector.select_from_answer(description, id, &criteria, avoid, &answer)
 }
 
 #[test]

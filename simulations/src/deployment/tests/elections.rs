@@ -137,8 +137,8 @@ fn a_step_down_hands_over_at_once_and_election_ids_grow() {
         "4.2 and later keep connections"
     );
     let steps = world.events.iter();
-    let told = steps.filter(|(_, s)| matches!(s, MemberEvent::SteppedDown { member: 0, .. }));
-    assert_eq!(told.count(), 1);
+    let reported = steps.filter(|(_, s)| matches!(s, MemberEvent::SteppedDown { member: 0, .. }));
+    assert_eq!(reported.count(), 1);
 }
 
 #[test]

@@ -24,8 +24,8 @@ fn a_request_that_is_shed_has_both_labels_and_the_base_of_the_backoff() {
         Some("IngressRequestRateLimitExceeded")
     );
     let labels = [Bson::from("SystemOverloadedError"), "RetryableError".into()];
-    let told = shed.get_array("errorLabels").expect("labels");
-    assert_eq!(told[..], labels);
+    let reported = shed.get_array("errorLabels").expect("labels");
+    assert_eq!(reported[..], labels);
     assert!(!shed.contains_key("baseBackoffMS"), "{shed}");
     let set = |value: Bson| {
         doc! { "setParameter": 1, "externalClientBaseBackoffMS": value, "$db": "admin" }

@@ -252,7 +252,7 @@ mod tests {
         history
     }
 
-    fn verdict(kind: OperationKind, ended: Option<(Instant, Ending)>) -> Option<FailureKind> {
+    fn failure_of(kind: OperationKind, ended: Option<(Instant, Ending)>) -> Option<FailureKind> {
         let result = check_history(&history(kind, ended), |_| Duration::ZERO, 0);
         result.err().map(|failure| failure.kind)
     }
@@ -261,16 +261,16 @@ mod tests {
     fn operations_that_never_end_or_end_too_late_are_found() {
         let late = Instant::ZERO + Duration::from_millis(1001);
         assert_eq!(
-            verdict(OperationKind::Insert, None),
+            failure_of(OperationKind::Insert, None),
             Some(FailureKind::Liveness)
         );
         let ended = Some((late, Ending::Acknowledged));
         assert_eq!(
-            verdict(OperationKind::Insert, ended),
+            failure_of(OperationKind::Insert, ended),
             Some(FailureKind::Liveness)
         );
         let ended = Some((Instant::ZERO, Ending::Acknowledged));
-        assert_eq!(verdict(OperationKind::Insert, ended), None);
+        assert_eq!(failure_of(OperationKind::Insert, ended), None);
     }
 
     #[test]
@@ -278,12 +278,12 @@ mod tests {
         let other = doc! { "_id": 6_i64, "mark": mark(6), "n": 0 };
         let ended = Some((Instant::ZERO, Ending::Found(Some(other))));
         assert_eq!(
-            verdict(OperationKind::Find, ended),
+            failure_of(OperationKind::Find, ended),
             Some(FailureKind::Correctness)
         );
         let own = doc! { "_id": 5_i64, "mark": mark(5), "n": 0 };
         let ended = Some((Instant::ZERO, Ending::Found(Some(own))));
-        assert_eq!(verdict(OperationKind::Find, ended), None);
+        assert_eq!(failure_of(OperationKind::Find, ended), None);
     }
 
     #[test]

@@ -166,7 +166,7 @@ impl CoreWorld {
             && socket.holder == Holder::Core
             && let Some(incoming) = socket.inbox.pop_front()
         {
-            self.tell_core(client, id, incoming);
+            self.give_to_core(client, id, incoming);
         }
     }
 
@@ -205,7 +205,7 @@ impl CoreWorld {
             return;
         };
         match socket.holder {
-            Holder::Core => self.tell_core(client, id, incoming),
+            Holder::Core => self.give_to_core(client, id, incoming),
             Holder::Nobody => socket.inbox.push_back(incoming),
             Holder::Task(task) => {
                 socket.inbox.push_back(incoming);
@@ -214,7 +214,7 @@ impl CoreWorld {
         }
     }
 
-    fn tell_core(&mut self, client: usize, id: SocketId, incoming: Incoming) {
+    fn give_to_core(&mut self, client: usize, id: SocketId, incoming: Incoming) {
         let now = self.now;
         let core = &mut self.sides[client].core;
         let socket_use = match incoming {

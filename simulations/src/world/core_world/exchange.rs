@@ -150,9 +150,9 @@ impl CoreWorld {
             _ => Ok(Ending::Acknowledged),
         };
         self.park(client, &exchange);
-        let verdict = self.sides[client].core.check_in(now, *exchange, outcome);
+        let after = self.sides[client].core.check_in(now, *exchange, outcome);
         self.drain(client);
-        match verdict {
+        match after {
             AfterExchange::Done(Ok(())) => {
                 let ending = ending.unwrap_or_else(Ending::Failed);
                 self.end(client, task, ending);

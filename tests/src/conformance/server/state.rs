@@ -109,8 +109,8 @@ impl State {
 
     pub(super) fn note(&self, seen: Seen) {
         self.with(|records| {
-            let greets = ["hello", "isMaster", "ismaster", "saslStart", "saslContinue"];
-            if !greets.contains(&seen.name.as_str()) {
+            let is_handshake = ["hello", "isMaster", "ismaster", "saslStart", "saslContinue"];
+            if !is_handshake.contains(&seen.name.as_str()) {
                 records.operating.insert(seen.connection);
                 records.most_operating = records.most_operating.max(records.operating.len());
             }

@@ -74,7 +74,7 @@ impl Victim {
 
     /// Answers the outstanding `hello` with `frame`, in pieces of `piece` bytes. Sets the frame's
     /// `responseTo`.
-    pub fn greet(&mut self, frame: &mut [u8], piece: usize) -> SocketUse {
+    pub fn receive_hello(&mut self, frame: &mut [u8], piece: usize) -> SocketUse {
         let (socket, request) = self.asked.pop_first().expect("a hello is outstanding");
         answer(frame, request);
         self.receive(socket, frame, piece)
@@ -127,11 +127,11 @@ impl Victim {
                 cursor = Cursor::from_exchange(&mut exchange, "app".into()).ok();
             }),
         };
-        let verdict = match &outcome {
+        let ending = match &outcome {
             Ok(()) => Outcome::Completed,
             Err(error) => Outcome::Failed(error.clone()),
         };
-        let _ = black_box(self.client.check_in(self.now, exchange, verdict));
+        let _ = black_box(self.client.check_in(self.now, exchange, ending));
         self.settle();
         outcome.map(|()| cursor)
     }
@@ -181,7 +181,7 @@ impl Peer for Victim {
         let header = Header::decode(&bytes, MAX_MESSAGE_BYTES).expect("a frame");
         self.asked.insert(socket, header.request_id);
         if self.client.counts().waiting > 0 {
-            let _ = self.greet(&mut standalone(), usize::MAX);
+            let _ = self.receive_hello(&mut standalone(), usize::MAX);
         }
     }
 
@@ -285,13 +285,13 @@ impl Attack {
             Target::Hello(piece) => {
                 let mut victim = Victim::new("serverMonitoringMode=poll", true);
                 Box::new(move || {
-                    black_box(victim.greet(&mut frame, piece));
+                    black_box(victim.receive_hello(&mut frame, piece));
                     black_box(victim.servers());
                 })
             }
-            Target::Pushes(piece, is_heard) => {
-                let mut victim = Victim::new("serverMonitoringMode=stream", is_heard);
-                victim.greet(&mut crowd(), usize::MAX);
+            Target::Pushes(piece, has_listener) => {
+                let mut victim = Victim::new("serverMonitoringMode=stream", has_listener);
+                victim.receive_hello(&mut crowd(), usize::MAX);
                 let asked = victim.asked.pop_first();
                 let (socket, request) = asked.expect("a hello is outstanding");
                 answer(&mut frame, request);
@@ -302,7 +302,7 @@ impl Attack {
             }
             Target::Operation => {
                 let mut victim = Victim::new("directConnection=true", false);
-                victim.greet(&mut standalone(), usize::MAX);
+                victim.receive_hello(&mut standalone(), usize::MAX);
                 let exchange = victim.operation();
                 Box::new(move || {
                     if let Ok(Some(mut cursor)) = victim.reply(exchange, &mut frame) {

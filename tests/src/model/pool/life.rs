@@ -12,7 +12,7 @@ impl Model {
     /// change.
     pub(super) fn ready(&mut self, now: Instant) {
         match self.state {
-            PoolState::Ready if !self.makes(Mistake::ReadyIsToldAgain) => return,
+            PoolState::Ready if !self.makes(Mistake::ReadyIsReportedAgain) => return,
             PoolState::Closed if !self.makes(Mistake::ReadyReopens) => return,
             _ => self.state = PoolState::Ready,
         }
@@ -38,9 +38,9 @@ impl Model {
         if !self.makes(Mistake::ClearDoesNotPause) {
             self.state = PoolState::Paused;
         }
-        let told = was == PoolState::Ready || self.makes(Mistake::PausedClearIsTold);
+        let is_reported = was == PoolState::Ready || self.makes(Mistake::PausedClearIsReported);
         let late = self.makes(Mistake::ClearedAfterFailures);
-        let output = told.then_some(Output::PoolCleared { interrupt });
+        let output = is_reported.then_some(Output::PoolCleared { interrupt });
         if !late {
             self.outputs
                 .then(output.clone().into_iter().collect::<Vec<_>>());

@@ -14,7 +14,7 @@ pub enum Mistake {
     /// A clear of a paused pool does not raise the generation (CMAP trap 4, CMAP-92).
     PausedClearDoesNotCount,
     /// A clear of a paused pool emits an event (CMAP-92).
-    PausedClearIsTold,
+    PausedClearIsReported,
     /// A `maxPoolSize` of 0 permits no connection (CMAP trap 5, CMAP-8).
     ZeroIsNoRoom,
     /// A request whose connection is being established takes a returned one (CMAP trap 6).
@@ -72,7 +72,7 @@ pub enum Mistake {
     /// The cleared event comes after the failures of waiting requests (CMAP-91).
     ClearedAfterFailures,
     /// Marking a ready pool as ready emits an event (CMAP-58).
-    ReadyIsToldAgain,
+    ReadyIsReportedAgain,
     /// A closed pool can become ready (CMAP-51).
     ReadyReopens,
     /// The pool closed event comes before the closed events of the pool's connections (CMAP-55).
@@ -126,7 +126,7 @@ pub enum Mistake {
     /// A clear of a service closes connections that are being established (CMAP-102).
     ServiceClearClosesPending,
     /// A clear of a service without connections emits an event.
-    UnknownClearIsTold,
+    UnknownClearIsReported,
     /// A clear of a service without connections makes an entry with the generation 1.
     ClearMakesService,
     /// The entry of a service stays after its last connection was closed (CMAP-100).
@@ -159,11 +159,11 @@ pub enum Mistake {
     /// Connections that are not in use count as in use by other operations (LB-46).
     UnusedCountAsOthers,
     /// Behind a load balancer, a timeout of a full pool has the message of other pools (LB-46).
-    FullIsNotTold,
+    FullIsNotReported,
     /// A request that `maxConnecting` held up gets the message of a full pool (LB-45).
-    AnyWaitIsToldOfUsers,
+    AnyWaitReportsUsers,
     /// A request whose connection was being established gets the message of a full pool (LB-45).
-    EstablishingIsToldOfUsers,
+    EstablishingReportsUsers,
 }
 
 impl Mistake {
@@ -194,7 +194,7 @@ impl Mistake {
         Self::DurationOfEstablishment,
         Self::IdleWhileInUse,
         Self::IdleAtLimit,
-        Self::PausedClearIsTold,
+        Self::PausedClearIsReported,
     ];
 
     /// Mistakes about the other rules of pools without a load balancer.
@@ -204,7 +204,7 @@ impl Mistake {
         Self::ClearDoesNotPause,
         Self::ClearKeepsQueue,
         Self::ClearedAfterFailures,
-        Self::ReadyIsToldAgain,
+        Self::ReadyIsReportedAgain,
         Self::ReadyReopens,
         Self::PoolClosedFirst,
         Self::CloseKeepsQueue,
@@ -235,7 +235,7 @@ impl Mistake {
         Self::ServiceClearCountsForPool,
         Self::ServiceClearIsSilent,
         Self::ServiceClearClosesPending,
-        Self::UnknownClearIsTold,
+        Self::UnknownClearIsReported,
         Self::ClearMakesService,
         Self::ServiceNotForgotten,
         Self::ForgottenTooEarly,
@@ -250,8 +250,8 @@ impl Mistake {
         Self::UnusedIsPinned,
         Self::CursorInTransactionCountsTwice,
         Self::UnusedCountAsOthers,
-        Self::FullIsNotTold,
-        Self::AnyWaitIsToldOfUsers,
-        Self::EstablishingIsToldOfUsers,
+        Self::FullIsNotReported,
+        Self::AnyWaitReportsUsers,
+        Self::EstablishingReportsUsers,
     ];
 }

@@ -64,8 +64,8 @@ impl Model {
         }
         let Some(entry) = self.services.get_mut(&service) else {
             // The service has no connections, so there is nothing to clear and no event.
-            let told = self.makes(Mistake::UnknownClearIsTold);
-            let output = told.then_some(Output::ServiceCleared(service));
+            let is_reported = self.makes(Mistake::UnknownClearIsReported);
+            let output = is_reported.then_some(Output::ServiceCleared(service));
             self.outputs.then(output.into_iter().collect::<Vec<_>>());
             if self.makes(Mistake::ClearMakesService) {
                 self.services.entry(service).or_default().generation = 1;
@@ -170,9 +170,9 @@ impl Model {
     /// load-balanced pool was full (LB-45); otherwise `None`.
     pub(super) fn who_has_the_connections(&self, waiter: &Waiter) -> Option<String> {
         let balanced = self.options.load_balanced;
-        let waits = waiter.connection.is_none() || self.makes(Mistake::EstablishingIsToldOfUsers);
-        let full = self.is_full() || self.makes(Mistake::AnyWaitIsToldOfUsers);
-        if !balanced || !waits || !full || self.makes(Mistake::FullIsNotTold) {
+        let waits = waiter.connection.is_none() || self.makes(Mistake::EstablishingReportsUsers);
+        let full = self.is_full() || self.makes(Mistake::AnyWaitReportsUsers);
+        if !balanced || !waits || !full || self.makes(Mistake::FullIsNotReported) {
             return None;
         }
         let twice = self.makes(Mistake::CursorInTransactionCountsTwice);

@@ -15,14 +15,14 @@ use std::collections::BTreeSet;
 /// Returns the short names of those pool events that the official test file `cursors` checks, in
 /// their order.
 fn moves(watched: &Watched) -> Vec<&'static str> {
-    let told = watched.events.notes(pool_name);
+    let reported = watched.events.notes(pool_name);
     let wanted = |name: &&str| {
         matches!(
             *name,
             "connection ready" | "checked out" | "checked in" | "connection closed"
         )
     };
-    told.into_iter().filter(wanted).collect()
+    reported.into_iter().filter(wanted).collect()
 }
 
 /// Opens a cursor over all documents, with two in the first batch. Reads the first document.
@@ -88,9 +88,9 @@ fn a_cursor_keeps_its_connection_until_it_is_drained() {
             rest += 1;
         }
         assert_eq!(rest, 2);
-        let told = moves(&watched);
-        assert_eq!(told.last(), Some(&"checked in"));
-        let count = |name| told.iter().filter(|other| **other == name).count();
+        let reported = moves(&watched);
+        assert_eq!(reported.last(), Some(&"checked in"));
+        let count = |name| reported.iter().filter(|other| **other == name).count();
         assert_eq!((count("checked out"), count("checked in")), (4, 4));
         let services: Vec<_> = watched.events.notes(service);
         let commands = watched.events.notes(command_name);
@@ -138,12 +138,12 @@ fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
                 "it was found where it was: {replies:?}"
             );
             other.close().await;
-            let told = moves(&watched);
-            let count = |name| told.iter().filter(|other| **other == name).count();
+            let reported = moves(&watched);
+            let count = |name| reported.iter().filter(|other| **other == name).count();
             assert_eq!(
                 (count("checked out"), count("checked in")),
                 (2, 2),
-                "{told:?}"
+                "{reported:?}"
             );
             watched.end().await;
         }
@@ -250,10 +250,10 @@ fn who_waits_in_vain_for_a_connection_hears_who_has_them() {
         let watched = scene.client("maxPoolSize=1&waitQueueTimeoutMS=50");
         let cursor = open_cursor(&watched).await;
         let error = watched.insert(4).await.expect_err("no connection");
-        let told = "Timeout waiting for connection from the connection pool. maxPoolSize: 1, \
+        let expected = "Timeout waiting for connection from the connection pool. maxPoolSize: 1, \
                     connections in use by cursors: 1, connections in use by transactions: 0, \
                     connections in use by other operations: 0";
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
         cursor.close().await;
         watched.insert(4).await.expect("a connection");
         watched.end().await;

@@ -128,9 +128,9 @@ fn a_server_without_a_balancer_is_refused() {
         let member = member_addresses(1);
         let watched = scene.client_of(&member[0].to_string(), "loadBalanced=true");
         let error = watched.insert(1).await.expect_err("no service");
-        let told = "Driver attempted to initialize in load balancing mode, but the server does \
+        let expected = "Driver attempted to initialize in load balancing mode, but the server does \
                     not support this mode.";
-        assert!(error.to_string().contains(told), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
         watched.end().await;
         let watched = scene.client_of(&member[0].to_string(), "loadBalanced=false");
         watched.insert(1).await.expect("a reply");

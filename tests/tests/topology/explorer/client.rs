@@ -73,7 +73,7 @@ pub(super) struct Clients {
     /// The hello replies of the servers of each set.
     answers: BTreeMap<ReplicaSet, [Option<Reply>; SERVERS]>,
     /// The pairs of a set at rest and a client that were already tested.
-    rested: BTreeSet<(ReplicaSet, Knowledge)>,
+    seen: BTreeSet<(ReplicaSet, Knowledge)>,
     first: Knowledge,
 }
 
@@ -90,7 +90,7 @@ impl Clients {
             replies: Vec::new(),
             numbers: BTreeMap::new(),
             answers: BTreeMap::new(),
-            rested: BTreeSet::new(),
+            seen: BTreeSet::new(),
             first,
         })
     }
@@ -137,7 +137,7 @@ impl Clients {
 
     /// Notes a pair of a set and a client. Returns true if the pair is new.
     pub(super) fn meet(&mut self, set: &ReplicaSet, knowledge: Knowledge) -> bool {
-        self.rested.insert((set.clone(), knowledge))
+        self.seen.insert((set.clone(), knowledge))
     }
 
     /// Returns the state of the server in the client; `None` if the server is not in its topology.

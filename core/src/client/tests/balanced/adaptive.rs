@@ -26,7 +26,7 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
     // is checked out (BP trap 4).
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
-    told(&mut world);
+    take_events(&mut world);
     let exchange = more(&mut world, &mut cursor);
     let mut exchange = overload(&mut world, exchange);
     World::answer(&mut exchange, &cursor_reply(5, "nextBatch"));
@@ -44,13 +44,16 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
     };
     assert_eq!(error.code(), Some(462));
     cursor.handle_failure(&error);
-    assert!(told(&mut world).is_empty());
+    assert!(take_events(&mut world).is_empty());
     let exchange = world.begin_exchange(cursor.end().expect("the server has it"));
     let mut exchange = overload(&mut world, exchange);
-    assert!(told(&mut world).is_empty(), "it is kept during the backoff");
+    assert!(
+        take_events(&mut world).is_empty(),
+        "it is kept during the backoff"
+    );
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
     world.check_in(exchange, Outcome::Completed);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
 }
 
 #[test]
@@ -62,11 +65,8 @@ fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
     let (exchange, pin) = pinned_transaction(&mut world);
     let mut exchange = overload(&mut world, exchange);
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    assert!(
-        matches!(verdict, AfterExchange::Done(Ok(()))),
-        "{verdict:?}"
-    );
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     world.client.release(world.now, pin);
 }
 

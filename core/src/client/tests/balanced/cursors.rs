@@ -10,26 +10,29 @@ fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
     let (mut cursor, facts) = open_cursor(&mut world);
     assert_eq!(facts.service, Some(id(1)));
     assert_eq!(
-        told(&mut world),
+        take_events(&mut world),
         ["started", "created 1", "ready 1", "out 1"]
     );
     // Another operation uses another connection.
     let other = world.begin_exchange(ping());
     assert_ne!(other.socket(), facts.socket);
-    told(&mut world);
+    take_events(&mut world);
     let exchange = more(&mut world, &mut cursor);
     assert_eq!(exchange.socket(), facts.socket);
     let request = World::request(&exchange);
     assert_eq!(request.get_i64("getMore").ok(), Some(5));
     assert!(request.contains_key("lsid"), "{request}");
-    assert!(told(&mut world).is_empty(), "a reuse is no check-out");
+    assert!(
+        take_events(&mut world).is_empty(),
+        "a reuse is no check-out"
+    );
     let mut exchange = exchange;
     World::answer(&mut exchange, &cursor_reply(0, "nextBatch"));
     let step = cursor.handle_reply(&mut exchange);
     assert!(matches!(step, Step::Done(Ok(true))), "{step:?}");
     assert!(!cursor.is_open());
     world.check_in(exchange, Outcome::Completed);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
     assert!(cursor.end().is_err_and(|left| left.is_empty()));
     let again = world.begin_exchange(ping());
     assert_eq!(again.socket(), facts.socket);
@@ -43,7 +46,7 @@ fn a_first_batch_that_is_all_keeps_nothing() {
     World::answer(&mut exchange, &cursor_reply(0, "firstBatch"));
     let mut cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
     world.check_in(exchange, Outcome::Completed);
-    let events = told(&mut world);
+    let events = take_events(&mut world);
     assert_eq!(events.last().map(String::as_str), Some("in 1"));
     assert_eq!(
         world.client.snapshot().idle_sessions,
@@ -60,7 +63,7 @@ fn closing_a_cursor_ends_it_on_its_connection_whatever_comes_of_that() {
     for outcome in ["ok", "error", "reset"] {
         let mut world = world();
         let (mut cursor, facts) = open_cursor(&mut world);
-        told(&mut world);
+        take_events(&mut world);
         let kill = cursor.end().expect("it is open");
         let mut exchange = world.begin_exchange(kill);
         assert_eq!(exchange.socket(), facts.socket);
@@ -85,7 +88,7 @@ fn closing_a_cursor_ends_it_on_its_connection_whatever_comes_of_that() {
                 &["in 1"]
             }
         };
-        assert_eq!(told(&mut world), expected, "{outcome}");
+        assert_eq!(take_events(&mut world), expected, "{outcome}");
     }
 }
 
@@ -96,16 +99,16 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
     let exchange = more(&mut world, &mut cursor);
-    told(&mut world);
+    take_events(&mut world);
     let AfterExchange::Done(Err(error)) = world.check_in(exchange, reset()) else {
         panic!("it broke");
     };
     cursor.handle_failure(&error);
-    assert_eq!(told(&mut world), ["cleared 1"]);
+    assert_eq!(take_events(&mut world), ["cleared 1"]);
     assert!(!cursor.is_open() && cursor.more().is_none());
     let resources = cursor.end().expect_err("the server is out of reach");
     leave(&mut world, resources);
-    assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
+    assert_eq!(take_events(&mut world), ["in 1", "closed 1: Error"]);
     assert!(world.closed.contains(&facts.socket));
     assert_eq!(world.client.counts().in_use, 0);
 }
@@ -117,14 +120,14 @@ fn a_cursor_that_met_an_error_of_the_server_is_still_ended() {
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
     let refused = rawdoc! { "ok": 0, "code": 7, "errmsg": "host not found" };
-    told(&mut world);
+    take_events(&mut world);
     let error = fetch(&mut world, &mut cursor, &refused).expect_err("refused");
     assert_eq!(error.code(), Some(7));
     assert!(cursor.more().is_none(), "nothing more is read");
-    assert!(told(&mut world).is_empty());
+    assert!(take_events(&mut world).is_empty());
     let kill = cursor.end().expect("the server has it still");
     world.perform(kill, &rawdoc! { "ok": 1 });
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
 }
 
 #[test]
@@ -136,7 +139,7 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
     let request = exchange.output().to_vec();
     let header = Header::decode(&request, 1 << 20).expect("a request");
     exchange.sent(request.len());
-    told(&mut world);
+    take_events(&mut world);
     world.check_in(exchange, Outcome::Abandoned);
     assert_eq!(world.draining, [facts.socket]);
     let kill = cursor.end().expect("it is open");
@@ -153,10 +156,10 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
     let start = world.client.resume(world.now, waiting);
     let mut exchange = world.exchange_of(start);
     assert_eq!(exchange.socket(), facts.socket);
-    assert!(told(&mut world).is_empty());
+    assert!(take_events(&mut world).is_empty());
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
     world.check_in(exchange, Outcome::Completed);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
 }
 
 #[test]
@@ -166,7 +169,7 @@ fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
     let mut exchange = more(&mut world, &mut cursor);
     exchange.sent(exchange.output().len());
     world.check_in(exchange, Outcome::Abandoned);
-    told(&mut world);
+    take_events(&mut world);
     let mut kill = cursor.end().expect("it is open");
     kill.set_timeout(Some(std::time::Duration::from_secs(60)));
     let Progress::Waiting(waiting) = world.client.start(world.now, kill) else {
@@ -178,7 +181,7 @@ fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
     }
     let start = world.client.resume(world.now, waiting);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
-    assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
+    assert_eq!(take_events(&mut world), ["in 1", "closed 1: Error"]);
     assert!(world.closed.contains(&facts.socket));
 }
 
@@ -189,7 +192,7 @@ fn who_waits_for_an_outstanding_reply_waits_no_longer_than_its_limit() {
     let mut exchange = more(&mut world, &mut cursor);
     exchange.sent(exchange.output().len());
     world.check_in(exchange, Outcome::Abandoned);
-    told(&mut world);
+    take_events(&mut world);
     let mut kill = cursor.end().expect("it is open");
     kill.set_timeout(Some(std::time::Duration::from_millis(100)));
     let Progress::Waiting(waiting) = world.client.start(world.now, kill) else {
@@ -201,7 +204,7 @@ fn who_waits_for_an_outstanding_reply_waits_no_longer_than_its_limit() {
     };
     assert!(error.is_timeout(), "{error}");
     // The command was the last holder of the pin. The connection now drains in its pool.
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
     assert_eq!(world.client.counts().in_use, 0);
 }
 
@@ -213,7 +216,7 @@ fn a_client_that_closes_closes_what_cursors_keep() {
     world.run();
     assert!(world.closed.contains(&facts.socket));
     assert!(world.client.is_terminated());
-    let events = told(&mut world);
+    let events = take_events(&mut world);
     assert!(
         events.contains(&format!("closed 1: {:?}", CloseReason::PoolClosed)),
         "{events:?}"
@@ -228,10 +231,10 @@ fn a_client_that_closes_closes_what_cursors_keep() {
 fn a_command_that_is_never_run_gives_back_what_it_was_to_use() {
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
-    told(&mut world);
+    take_events(&mut world);
     let kill = cursor.end().expect("it is open");
     world.client.discard(world.now, kill);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
 }
 
 #[test]
@@ -248,14 +251,14 @@ fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
 
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
-    told(&mut world);
+    take_events(&mut world);
     let kill = cursor.end().expect("it is open");
     let mut runner = Runner::new(Single::new(Ok(kill), Unread));
-    let Abandoned::GiveBack(resources) = runner.abandon() else {
+    let Abandoned::Release(resources) = runner.abandon() else {
         panic!("it holds a session and a connection");
     };
     leave(&mut world, resources);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
     assert_eq!(world.client.snapshot().idle_sessions, 1);
     assert!(matches!(runner.abandon(), Abandoned::Nothing));
 }
@@ -270,9 +273,9 @@ fn where_there_is_no_load_balancer_nothing_is_pinned() {
     assert_eq!(exchange.facts().service, None);
     World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
     let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
-    told(&mut world);
+    take_events(&mut world);
     world.check_in(exchange, Outcome::Completed);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
     drop(cursor);
 }
 
@@ -287,10 +290,10 @@ fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
         World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
         let mut cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
         world.check_in(exchange, Outcome::Completed);
-        told(&mut world);
+        take_events(&mut world);
         assert_eq!(world.client.counts().in_use, 1, "{name}");
         fetch(&mut world, &mut cursor, &cursor_reply(0, "nextBatch")).expect("a batch");
-        assert_eq!(told(&mut world), ["in 1"], "{name}");
+        assert_eq!(take_events(&mut world), ["in 1"], "{name}");
     }
 }
 

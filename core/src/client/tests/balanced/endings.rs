@@ -19,9 +19,9 @@ fn an_operation_that_was_failed_by_a_close_is_not_failed_again_by_its_pin() {
     last.set_last_use(pin);
     let mut exchange = world.begin_exchange(last);
     World::answer(&mut exchange, &overloaded());
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    let AfterExchange::Again(Progress::Waiting(last)) = verdict else {
-        panic!("it backs off: {verdict:?}");
+    let after = world.check_in(exchange, Outcome::Completed);
+    let AfterExchange::Again(Progress::Waiting(last)) = after else {
+        panic!("it backs off: {after:?}");
     };
     let mut left = world.begin_exchange(left);
     left.sent(left.output().len());

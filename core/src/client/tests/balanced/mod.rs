@@ -34,12 +34,12 @@ fn service(n: u8) -> RawDocumentBuf {
 
 fn world() -> World {
     let mut world = World::with_subscriptions(URI, service(1), Subscriptions::all());
-    told(&mut world);
+    take_events(&mut world);
     world
 }
 
 /// Returns the pool events since the last call, as short texts.
-fn told(world: &mut World) -> Vec<String> {
+fn take_events(world: &mut World) -> Vec<String> {
     std::iter::from_fn(|| world.client.poll_event())
         .filter_map(|event| match event.kind {
             EventKind::Pool(event) => Some(event),
@@ -79,8 +79,8 @@ fn open_cursor(world: &mut World) -> (Cursor, ConnectionFacts) {
     let facts = exchange.facts().clone();
     World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
     let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
-    let verdict = world.check_in(exchange, Outcome::Completed);
-    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))));
     (cursor, facts)
 }
 

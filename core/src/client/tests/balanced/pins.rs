@@ -21,7 +21,7 @@ fn transaction_that_drains(world: &mut World) -> (Pin, OperationId, SocketId, Ve
     MessageWriter::begin(&mut late, 9, request)
         .body(&rawdoc! { "ok": 1, "n": 1 })
         .end();
-    told(world);
+    take_events(world);
     (pin, id, socket, late)
 }
 
@@ -39,7 +39,7 @@ fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
     world.client.release(world.now, pin);
     world.run();
     fail(&mut world, id);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
     assert_eq!(world.client.counts().waiting, 0);
     let socket_use = world.client.handle_received(world.now, socket, &late);
     assert_eq!(socket_use, SocketUse::Parked);
@@ -65,9 +65,9 @@ fn a_command_that_is_left_before_it_takes_a_connection_that_was_let_go_of_gives_
     let (pin, id, socket, late) = transaction_that_drains(&mut world);
     world.client.handle_received(world.now, socket, &late);
     world.client.release(world.now, pin);
-    assert!(told(&mut world).is_empty(), "it is the command's");
+    assert!(take_events(&mut world).is_empty(), "it is the command's");
     world.client.cancel(world.now, id);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
     assert!(world.client.snapshot().pins.is_empty());
 }
 
@@ -90,15 +90,12 @@ fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
     // on another one, as other writes are.
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);
-    told(&mut world);
-    let verdict = world.check_in(exchange, reset());
-    assert!(
-        matches!(verdict, AfterExchange::Done(Err(_))),
-        "{verdict:?}"
-    );
-    assert_eq!(told(&mut world), ["cleared 1"]);
+    take_events(&mut world);
+    let after = world.check_in(exchange, reset());
+    assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
+    assert_eq!(take_events(&mut world), ["cleared 1"]);
     world.client.release(world.now, pin);
-    assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
+    assert_eq!(take_events(&mut world), ["in 1", "closed 1: Error"]);
 }
 
 #[test]
@@ -115,13 +112,13 @@ fn a_pin_of_another_client_means_nothing_here() {
     assert_eq!(own.socket(), exchange.socket());
     World::answer(&mut own, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(own, Outcome::Completed);
-    told(&mut world);
+    take_events(&mut world);
     let mut command = ping();
     command.set_pin(&foreign);
     let start = world.client.start(world.now, command);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     world.client.release(world.now, foreign);
-    assert!(told(&mut world).is_empty());
+    assert!(take_events(&mut world).is_empty());
     assert_eq!(world.client.counts().in_use, 1);
 }
 
@@ -157,9 +154,9 @@ fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
         panic!("its holder would read what its parent is answered");
     };
     assert_eq!(interrupted, socket);
-    let verdict = world.check_in(exchange, Outcome::Failed(error));
-    let AfterExchange::Again(start) = verdict else {
-        panic!("a read is tried again: {verdict:?}");
+    let after = world.check_in(exchange, Outcome::Failed(error));
+    let AfterExchange::Again(start) = after else {
+        panic!("a read is tried again: {after:?}");
     };
     assert_ne!(world.exchange_of(start).socket(), socket);
     assert!(world.closed.contains(&socket));
@@ -182,12 +179,12 @@ fn what_waits_for_a_connection_when_the_process_is_forked_begins_again() {
 fn a_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
-    told(&mut world);
+    take_events(&mut world);
     world.client.release(world.now, pin);
-    assert!(told(&mut world).is_empty(), "the exchange is out");
+    assert!(take_events(&mut world).is_empty(), "the exchange is out");
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(exchange, Outcome::Completed);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
     assert!(world.client.snapshot().pins.is_empty());
 }
 
@@ -202,13 +199,16 @@ fn a_second_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
     command.set_pin(&transaction);
     let mut exchange = world.begin_exchange(command);
     let cursor = exchange.pin(PinnedFor::Cursor).expect("a load balancer");
-    told(&mut world);
+    take_events(&mut world);
     world.client.release(world.now, cursor);
     World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
     world.check_in(exchange, Outcome::Completed);
-    assert!(told(&mut world).is_empty(), "the transaction keeps it");
+    assert!(
+        take_events(&mut world).is_empty(),
+        "the transaction keeps it"
+    );
     world.client.release(world.now, transaction);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
     assert!(world.client.snapshot().pins.is_empty());
 }
 
@@ -216,13 +216,13 @@ fn a_second_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
 fn a_connection_that_is_refused_stays_with_whoever_keeps_it_already() {
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);
-    told(&mut world);
+    take_events(&mut world);
     let error = Error::network(NetworkFault::Closed, "closed");
     let start = world.client.refuse(world.now, exchange, error);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
-    assert!(told(&mut world).is_empty());
+    assert!(take_events(&mut world).is_empty());
     world.client.release(world.now, pin);
-    assert_eq!(told(&mut world), ["in 1", "closed 1: Error"]);
+    assert_eq!(take_events(&mut world), ["in 1", "closed 1: Error"]);
 }
 
 #[test]
@@ -305,8 +305,8 @@ fn an_interruption_that_meets_the_end_of_an_exchange_is_remembered_by_the_pin() 
     let socket = exchange.socket();
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
     interrupt(&mut world);
-    let told = world.interrupted.pop().map(|(socket, _)| socket);
-    assert_eq!(told, Some(socket));
+    let reported = world.interrupted.pop().map(|(socket, _)| socket);
+    assert_eq!(reported, Some(socket));
     // The exchange has its reply already, so its holder ignores the interruption.
     world.check_in(exchange, Outcome::Completed);
     let mut command = ping();

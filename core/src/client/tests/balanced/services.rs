@@ -41,7 +41,7 @@ fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
 fn a_server_that_is_no_service_is_refused_and_nothing_else_happens() {
     // A hello reply without `serviceId` is an error (LB-28). SDAM does not handle it (LB-47).
     let mut world = World::with_subscriptions(URI, mongos(), Subscriptions::all());
-    told(&mut world);
+    take_events(&mut world);
     for connection in [1, 2] {
         let Progress::Waiting(operation) = world.client.start(world.now, ping()) else {
             panic!("it waits");
@@ -55,7 +55,7 @@ fn a_server_that_is_no_service_is_refused_and_nothing_else_happens() {
                     support this mode.";
         assert!(error.to_string().contains(text), "{error}");
         assert_eq!(
-            told(&mut world),
+            take_events(&mut world),
             [
                 "started".to_owned(),
                 format!("created {connection}"),
@@ -74,7 +74,7 @@ fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
     let started = world.client.start(world.now, ping());
     assert!(matches!(started, Progress::Waiting(_)));
     world.run();
-    let events = told(&mut world);
+    let events = take_events(&mut world);
     assert!(events.contains(&"closed 1: Error".into()), "{events:?}");
     assert!(
         !events.iter().any(|e| e.starts_with("cleared")),
@@ -87,7 +87,7 @@ fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
     assert!(matches!(started, Progress::Waiting(_)));
     // The server answers authentication with its hello reply, which is an error.
     world.run();
-    let events = told(&mut world);
+    let events = take_events(&mut world);
     let after = events.iter().position(|e| e == "cleared 1");
     let after = after.unwrap_or_else(|| panic!("{events:?}"));
     assert_eq!(
@@ -108,21 +108,27 @@ fn an_error_of_one_service_leaves_the_others_alone() {
     let second = world.begin_exchange(ping());
     world.hello = service(2);
     let mut other = world.begin_exchange(ping());
-    told(&mut world);
+    take_events(&mut world);
     let before = world.client.topology().clone();
     world.check_in(first, reset());
-    assert_eq!(told(&mut world), ["cleared 1", "in 1", "closed 1: Error"]);
+    assert_eq!(
+        take_events(&mut world),
+        ["cleared 1", "in 1", "closed 1: Error"]
+    );
     // The connection is of the generation before the clear, so its error is ignored.
     world.check_in(second, reset());
-    assert_eq!(told(&mut world), ["in 2", "closed 2: Error"]);
+    assert_eq!(take_events(&mut world), ["in 2", "closed 2: Error"]);
     World::answer(&mut other, &rawdoc! { "ok": 1 });
     world.check_in(other, Outcome::Completed);
-    assert_eq!(told(&mut world), ["in 3"]);
+    assert_eq!(take_events(&mut world), ["in 3"]);
     let mut other = world.begin_exchange(ping());
     World::answer(&mut other, &shutting_down());
-    told(&mut world);
+    take_events(&mut world);
     world.check_in(other, Outcome::Completed);
-    assert_eq!(told(&mut world), ["cleared 2", "in 3", "closed 3: Stale"]);
+    assert_eq!(
+        take_events(&mut world),
+        ["cleared 2", "in 3", "closed 3: Stale"]
+    );
     assert!(Arc::ptr_eq(&before, world.client.topology()));
 }
 

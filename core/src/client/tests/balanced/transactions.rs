@@ -18,7 +18,7 @@ fn a_transaction_and_its_cursor_share_a_connection() {
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(exchange, Outcome::Completed);
     assert_eq!(
-        told(&mut world),
+        take_events(&mut world),
         ["started", "created 1", "ready 1", "out 1"]
     );
     let mut command = find();
@@ -33,15 +33,18 @@ fn a_transaction_and_its_cursor_share_a_connection() {
     // Other operations use other connections.
     let other = world.begin_exchange(ping());
     assert_ne!(other.socket(), socket);
-    told(&mut world);
+    take_events(&mut world);
     World::answer(&mut exchange, &cursor_reply(5, "firstBatch"));
     let mut cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
     world.check_in(exchange, Outcome::Completed);
     let kill = cursor.end().expect("it is open");
     world.perform(kill, &rawdoc! { "ok": 1 });
-    assert!(told(&mut world).is_empty(), "the transaction keeps it");
+    assert!(
+        take_events(&mut world).is_empty(),
+        "the transaction keeps it"
+    );
     world.client.release(world.now, pin);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
 }
 
 #[test]
@@ -62,20 +65,17 @@ fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
     first.set_pin(&pin);
     let exchange = world.begin_exchange(first);
     let socket = exchange.socket();
-    told(&mut world);
-    let verdict = world.check_in(exchange, reset());
+    take_events(&mut world);
+    let after = world.check_in(exchange, reset());
     // The owner of the transaction retries the commit. The client does not.
-    assert!(
-        matches!(verdict, AfterExchange::Done(Err(_))),
-        "{verdict:?}"
-    );
-    assert_eq!(told(&mut world), ["cleared 1"]);
+    assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
+    assert_eq!(take_events(&mut world), ["cleared 1"]);
     world.client.release(world.now, pin);
     world.run();
     let mut exchange = world.begin_exchange(commit());
     assert_ne!(exchange.socket(), socket);
     assert_eq!(
-        told(&mut world),
+        take_events(&mut world),
         [
             "in 1",
             "closed 1: Error",
@@ -87,7 +87,7 @@ fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
     );
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
     world.check_in(exchange, Outcome::Completed);
-    assert_eq!(told(&mut world), ["in 2"]);
+    assert_eq!(take_events(&mut world), ["in 2"]);
 }
 
 #[test]
@@ -100,12 +100,12 @@ fn a_pin_that_is_released_during_a_command_ends_with_it() {
     let mut command = ping();
     command.set_pin(&pin);
     let mut exchange = world.begin_exchange(command);
-    told(&mut world);
+    take_events(&mut world);
     world.client.release(world.now, pin);
-    assert!(told(&mut world).is_empty());
+    assert!(take_events(&mut world).is_empty());
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
     world.check_in(exchange, Outcome::Completed);
-    assert_eq!(told(&mut world), ["in 1"]);
+    assert_eq!(take_events(&mut world), ["in 1"]);
 }
 
 /// The result of a command.
@@ -133,7 +133,7 @@ impl Session {
         };
         session.perform(TransactionStep::Operation, Answered::Well);
         assert_eq!(
-            told(&mut session.world),
+            take_events(&mut session.world),
             ["started", "created 1", "ready 1", "out 1"]
         );
         session
@@ -208,7 +208,11 @@ fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_se
     for (step, answered, expected) in cases {
         let mut session = Session::begin();
         session.perform(step, answered);
-        assert_eq!(told(&mut session.world), expected, "{step:?}, {answered:?}");
+        assert_eq!(
+            take_events(&mut session.world),
+            expected,
+            "{step:?}, {answered:?}"
+        );
         let in_use = usize::from(expected.is_empty());
         assert_eq!(session.world.client.counts().in_use, in_use);
     }
@@ -217,11 +221,14 @@ fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_se
         // A commit that succeeded may be repeated on the same connection.
         session.perform(Step::Commit, Well);
         session.perform(Step::Commit, Well);
-        assert!(told(&mut session.world).is_empty());
+        assert!(take_events(&mut session.world).is_empty());
         session.after(step, Ok(()));
-        assert_eq!(told(&mut session.world), ["in 1"], "{step:?}");
+        assert_eq!(take_events(&mut session.world), ["in 1"], "{step:?}");
         session.after(Step::End, Ok(()));
-        assert!(told(&mut session.world).is_empty(), "it goes back once");
+        assert!(
+            take_events(&mut session.world).is_empty(),
+            "it goes back once"
+        );
     }
 }
 
@@ -234,9 +241,9 @@ fn a_first_command_that_fails_has_kept_its_connection_all_the_same() {
     };
     session.perform(TransactionStep::Operation, Answered::Badly(51, None));
     assert_eq!(
-        told(&mut session.world),
+        take_events(&mut session.world),
         ["started", "created 1", "ready 1", "out 1"]
     );
     session.after(TransactionStep::Abort, Ok(()));
-    assert_eq!(told(&mut session.world), ["in 1"]);
+    assert_eq!(take_events(&mut session.world), ["in 1"]);
 }

@@ -149,12 +149,15 @@ impl Play {
     fn watch_wakes(&mut self) {
         let snapshot = self.client.snapshot();
         for waiting in &snapshot.operations {
-            let is_told = match waiting.state {
+            let is_reported = match waiting.state {
                 OperationState::Granted(_) | OperationState::Failed => false,
                 OperationState::Asking => self.asking.contains_key(&waiting.id),
                 _ => continue,
             };
-            assert!(is_told || self.woken.contains(&waiting.id), "{waiting:?}");
+            assert!(
+                is_reported || self.woken.contains(&waiting.id),
+                "{waiting:?}"
+            );
         }
     }
 
@@ -246,11 +249,8 @@ impl Play {
                     Err(error) => {
                         assert!(error.is_timeout(), "{error}");
                         let outcome = Outcome::Failed(error);
-                        let verdict = self.client.check_in(self.now, exchange, outcome);
-                        assert!(
-                            matches!(verdict, AfterExchange::Done(Err(_))),
-                            "{verdict:?}"
-                        );
+                        let after = self.client.check_in(self.now, exchange, outcome);
+                        assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
                     }
                 }
             }

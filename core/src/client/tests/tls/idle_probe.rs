@@ -7,7 +7,7 @@ fn a_close_notify_at_rest_costs_its_connection_alone() {
     // A connection that its server has closed cannot be used again (CMAP-27).
     let uri = format!("{URI}&retryReads=false&retryWrites=false");
     for version in [&TLS12, &TLS13] {
-        let (mut scene, mut exchange) = Scene::rested(&uri, version);
+        let (mut scene, mut exchange) = Scene::idle(&uri, version);
         let socket = exchange.socket();
         let peer = scene.peer(&exchange);
         peer.tls.send_close_notify();
@@ -47,7 +47,7 @@ fn probe(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
 #[test]
 fn a_close_notify_behind_other_messages_at_rest_is_found() {
     // The first read of a probe has 64 bytes, which end before the `close_notify`.
-    let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+    let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
     let peer = scene.peer(&exchange);
     let mut bytes = Vec::new();
     for _ in 0..5 {
@@ -64,7 +64,7 @@ fn a_close_notify_behind_other_messages_at_rest_is_found() {
 #[test]
 fn half_a_record_at_rest_costs_its_connection() {
     for count in [1, 4, 5, 20] {
-        let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+        let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
         let peer = scene.peer(&exchange);
         peer.tls.send_close_notify();
         let bytes = peer.output();
@@ -81,7 +81,7 @@ fn half_a_record_at_rest_costs_its_connection() {
 
 #[test]
 fn plaintext_at_rest_costs_its_connection() {
-    let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+    let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
     let peer = scene.peer(&exchange);
     peer.tls.writer().write_all(&[0; 3]).expect("room");
     let bytes = peer.output();
@@ -90,7 +90,7 @@ fn plaintext_at_rest_costs_its_connection() {
 
 #[test]
 fn a_request_for_new_keys_at_rest_is_answered_with_the_next_request() {
-    let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+    let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
     let peer = scene.peer(&exchange);
     let mut bytes = Vec::new();
     for _ in 0..3 {
@@ -112,7 +112,7 @@ fn a_request_for_new_keys_at_rest_is_answered_with_the_next_request() {
 #[test]
 fn a_server_that_does_not_stop_talking_at_rest_is_left() {
     for (before, is_left) in [(MAX_PROBED_BYTES, true), (0, false)] {
-        let (mut scene, mut exchange) = Scene::rested(URI, &TLS13);
+        let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
         exchange.probed_bytes = before;
         let peer = scene.peer(&exchange);
         peer.tls.refresh_traffic_keys().expect("TLS 1.3");

@@ -234,18 +234,18 @@ impl Scene {
         peer.reply(request, &rawdoc! { "ok": 1 });
         let bytes = peer.output();
         assert!(feed(&mut exchange, &bytes).expect("a reply"));
-        let verdict = self.check_in(exchange, Outcome::Completed);
-        assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+        let after = self.check_in(exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))));
     }
 
     fn check_in(&mut self, exchange: Exchange, outcome: Outcome) -> AfterExchange {
-        let verdict = self.client.check_in(self.now, exchange, outcome);
+        let after = self.client.check_in(self.now, exchange, outcome);
         self.run();
-        verdict
+        after
     }
 
     /// Returns a client, and an exchange on a connection that was idle.
-    fn rested(uri: &str, version: &'static SupportedProtocolVersion) -> (Self, Exchange) {
+    fn idle(uri: &str, version: &'static SupportedProtocolVersion) -> (Self, Exchange) {
         let mut scene = Self::new(uri, version);
         scene.perform(ping());
         scene.wait(PROBE_AFTER);
@@ -300,8 +300,8 @@ fn a_close_notify_with_the_reply_costs_its_connection_alone() {
     peer.tls.send_close_notify();
     let bytes = peer.output();
     assert!(feed(&mut exchange, &bytes).expect("the reply is whole"));
-    let verdict = scene.check_in(exchange, Outcome::Completed);
-    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+    let after = scene.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))));
     assert_eq!(scene.closed, [socket]);
     assert_eq!((scene.clears, scene.changes), (0, 0));
     let mut exchange = scene.start(ping());
@@ -323,8 +323,8 @@ fn a_close_notify_in_the_midst_of_a_reply_is_an_error_at_once() {
         let bytes = peer.output();
         let error = feed(&mut exchange, &bytes).expect_err("cut off");
         assert!(error.is_network(), "{error}");
-        let verdict = scene.check_in(exchange, Outcome::Failed(error));
-        assert!(matches!(verdict, AfterExchange::Again(_)), "{verdict:?}");
+        let after = scene.check_in(exchange, Outcome::Failed(error));
+        assert!(matches!(after, AfterExchange::Again(_)), "{after:?}");
         assert_eq!(scene.clears, 1);
     }
 }
@@ -347,9 +347,9 @@ fn a_fatal_alert_during_an_operation_is_a_network_error() {
                 matches!(error.kind(), ErrorKind::Tls { .. }) && error.is_network(),
                 "{error:?}"
             );
-            let verdict = scene.check_in(exchange, Outcome::Failed(error));
-            let AfterExchange::Again(start) = verdict else {
-                panic!("it may be retried: {verdict:?}");
+            let after = scene.check_in(exchange, Outcome::Failed(error));
+            let AfterExchange::Again(start) = after else {
+                panic!("it may be retried: {after:?}");
             };
             assert_eq!((scene.clears, scene.changes > 0), (1, true));
             scene.wait(Duration::from_secs(10));
@@ -379,8 +379,8 @@ fn a_record_that_is_none_is_answered_with_an_alert() {
     let alert = exchange.output().to_vec();
     let peer = scene.peer(&exchange);
     peer.receive(&alert);
-    let told = rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac);
-    assert_eq!(peer.failure, Some(told));
+    let alert = rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac);
+    assert_eq!(peer.failure, Some(alert));
 }
 
 #[test]
@@ -392,8 +392,8 @@ fn a_server_hears_why_its_certificate_was_refused() {
     let scene = Scene::with_trust(URI, &TLS13, stranger, Authority::new());
     assert!(!scene.closed.is_empty());
     for (socket, peer) in &scene.peers {
-        let told = rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA);
-        assert_eq!(peer.failure, Some(told), "{socket:?}");
+        let alert = rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA);
+        assert_eq!(peer.failure, Some(alert), "{socket:?}");
     }
 }
 
@@ -420,8 +420,8 @@ fn a_reply_that_came_whole_before_an_alert_counts() {
     peer.break_off();
     let bytes = peer.output();
     assert!(feed(&mut exchange, &bytes).expect("the reply is whole"));
-    let verdict = scene.check_in(exchange, Outcome::Completed);
-    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+    let after = scene.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))));
     assert_eq!(scene.closed, [socket]);
     assert_eq!((scene.clears, scene.changes), (0, 0));
 }
@@ -484,6 +484,6 @@ fn a_server_hears_why_a_connection_that_drains_is_left() {
     scene.client.handle_received(scene.now, socket, &bytes);
     scene.run();
     assert_eq!(scene.closed, [socket]);
-    let told = rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac);
-    assert_eq!(scene.peers[&socket].failure, Some(told));
+    let alert = rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac);
+    assert_eq!(scene.peers[&socket].failure, Some(alert));
 }

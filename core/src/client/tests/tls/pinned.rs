@@ -22,8 +22,8 @@ fn cut_off(with_batch: bool) -> (Scene, Cursor, Vec<u8>) {
     }
     assert!(feed(&mut exchange, &bytes).expect("a reply"));
     let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
-    let verdict = scene.check_in(exchange, Outcome::Completed);
-    assert!(matches!(verdict, AfterExchange::Done(Ok(()))));
+    let after = scene.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))));
     (scene, cursor, farewell)
 }
 
@@ -60,9 +60,6 @@ fn a_close_notify_to_a_pinned_connection_at_rest_ends_its_cursor() {
     scene.send(&mut exchange);
     let error = feed(&mut exchange, &farewell).expect_err("it is closed");
     assert!(is_closed(&error), "{error:?}");
-    let verdict = scene.check_in(exchange, Outcome::Failed(error));
-    assert!(
-        matches!(verdict, AfterExchange::Done(Err(_))),
-        "{verdict:?}"
-    );
+    let after = scene.check_in(exchange, Outcome::Failed(error));
+    assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");
 }

@@ -122,7 +122,7 @@ fn an_alert_of_tls_passes_the_layers_below() {
             }
         );
         assert!(is_certificate, "{error}");
-        let told = pair.server.ended().expect_err("an alert").to_string();
-        assert!(told.contains("CertificateExpired"), "{kinds:?}: {told}");
+        let ended = pair.server.ended().expect_err("an alert").to_string();
+        assert!(ended.contains("CertificateExpired"), "{kinds:?}: {ended}");
     }
 }

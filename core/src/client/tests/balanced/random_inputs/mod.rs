@@ -97,7 +97,7 @@ impl Play {
                 self.left
                     .insert(exchange.socket(), exchange.context.request_id);
                 let outcome = finish(&mut exchange, purpose, outcome);
-                self.give_back(exchange, purpose, outcome);
+                self.check_in(exchange, purpose, outcome);
             }
             Input::Connect(which) if !self.dialling.is_empty() => {
                 let socket = self.dialling.remove(which % self.dialling.len());

@@ -317,7 +317,7 @@ impl Play {
         }
         match exchange.begin(self.now) {
             Ok(_) => self.exchanges.push((exchange, purpose)),
-            Err(error) => self.give_back(exchange, purpose, Outcome::Failed(error)),
+            Err(error) => self.check_in(exchange, purpose, Outcome::Failed(error)),
         }
     }
 
@@ -342,7 +342,7 @@ impl Play {
         }
     }
 
-    pub(super) fn give_back(&mut self, mut exchange: Exchange, purpose: Purpose, outcome: Outcome) {
+    pub(super) fn check_in(&mut self, mut exchange: Exchange, purpose: Purpose, outcome: Outcome) {
         let is_well = outcome == Outcome::Completed && exchange.outcome().is_ok();
         let is_well = is_well && !exchange.is_preliminary();
         let socket = exchange.socket();
