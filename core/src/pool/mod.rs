@@ -485,13 +485,4 @@ impl<C> Pool<C> {
             self.actions.push_back(Action::Emit(event));
         }
     }
-
-    fn emit_failed(&mut self, reason: CheckOutFailure, error: &Error, duration: Duration) {
-        self.emit(|address| PoolEvent::CheckOutFailed {
-            address,
-            reason,
-            error: Some(error.clone()),
-            duration,
-        });
-    }
 }

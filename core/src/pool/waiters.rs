@@ -20,6 +20,20 @@ impl<C> Pool<C> {
         id
     }
 
+    pub(super) fn emit_failed(
+        &mut self,
+        reason: CheckOutFailure,
+        error: &Error,
+        duration: Duration,
+    ) {
+        self.emit(|address| PoolEvent::CheckOutFailed {
+            address,
+            reason,
+            error: Some(error.clone()),
+            duration,
+        });
+    }
+
     /// Returns the slot of a request, or `None` if the request was answered or cancelled.
     pub(super) fn find_request(&self, id: CheckOutId) -> Option<Slot> {
         self.request_slots.get(&id).copied()
