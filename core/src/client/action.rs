@@ -1,4 +1,4 @@
-//! The actions that the client gives, and the results of its methods.
+//! The actions of the client for the shell, and the results that tell the shell how to continue.
 
 use super::{Question, QuestionId};
 use crate::{
@@ -24,8 +24,9 @@ pub enum Action {
         /// The address to connect to.
         address: Address,
     },
-    /// Take a parked socket and read from it, as after [`Dial`](Self::Dial).
-    /// Report everything that the socket receives, until its [`SocketUse`] is no longer `Open`.
+    /// Read from a parked socket, on which a late reply is due. Report everything that the socket
+    /// receives by [`handle_received`](super::Client::handle_received), until that returns another
+    /// [`SocketUse`] than `Open`.
     Drain {
         /// The socket to read from.
         socket: SocketId,
@@ -37,7 +38,8 @@ pub enum Action {
         /// The bytes to write, after those of earlier actions.
         bytes: Vec<u8>,
     },
-    /// Close a socket, parked or not. Dialling stops, and bytes that were not written are dropped.
+    /// Close a socket, parked or not. Dialling stops. Closing does not wait for bytes that were not
+    /// written.
     Close {
         /// The socket to close.
         socket: SocketId,
@@ -82,7 +84,7 @@ pub enum Progress<E = Exchange> {
     /// [Ask](SelectorQuestion::ask) the question while no lock is held. Then give the answer to
     /// [`handle_selector_answer`](super::Client::handle_selector_answer), or cancel the operation.
     Asking {
-        /// The operation, which waits for the answer.
+        /// The id of the operation, which waits for the answer.
         operation: OperationId,
         /// The server selector question.
         question: SelectorQuestion,
@@ -100,8 +102,8 @@ pub enum Progress<E = Exchange> {
 pub enum AfterExchange {
     /// The operation is over, with this result.
     Done(Result<(), Error>),
-    /// The operation continues: with another attempt, or with its own exchange after a preliminary
-    /// ping.
+    /// Another attempt was begun, or the operation's own exchange after a preliminary ping. The
+    /// value says how the operation continues.
     Again(Progress),
 }
 

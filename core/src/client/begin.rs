@@ -20,7 +20,7 @@ use crate::{
     time::{Instant, earliest},
 };
 
-/// The state of an attempt after its first step.
+/// The result of the first step of an attempt: server selection and check out.
 pub(super) enum Attempt {
     /// The attempt has a connection.
     Granted(Box<Operation>, Box<Established>),
@@ -28,7 +28,7 @@ pub(super) enum Attempt {
     Waiting,
     /// The application's server selector has to answer this question.
     Asking(Box<Operation>, SelectorQuestion),
-    /// The attempt has ended.
+    /// The attempt has ended, as the [`End`] says.
     Ended(Box<Operation>, End),
 }
 
@@ -321,8 +321,8 @@ impl Client {
         self.keep_without_server(now, operation, limit)
     }
 
-    /// Lets an operation wait until its next attempt may begin. The topology is not asked to check
-    /// servers for this wait, because no selection has shown yet that no server suits.
+    /// Lets an operation wait until its next attempt may begin. Servers are not checked for a
+    /// pause.
     fn pause(&mut self, mut operation: Box<Operation>, until: Instant) -> Attempt {
         if let Err(error) = self.operations.check_room() {
             return Attempt::Ended(operation, End::Stopped(error));

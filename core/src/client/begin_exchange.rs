@@ -141,7 +141,7 @@ impl Client {
         Error::new(kind).with_server(&facts.address)
     }
 
-    /// Gives the operation its implicit session, if it has one and the server supports sessions.
+    /// Begins the implicit session of an operation that uses one, if the server supports sessions.
     /// Gives a retryable write a transaction number, if `retryWrites` is true and the server
     /// accepts one. Retries use the same session (RR-25) and the same number (RW-19).
     #[inline]
@@ -149,8 +149,7 @@ impl Client {
         if let Some(session) = operation.session
             && !self.sessions.is_used(session)
         {
-            // After a fork, the sessions from before belong to the parent process, which still uses
-            // them.
+            // The session is from before a fork, so the parent process still uses it.
             operation.session = None;
             operation.txn_number = None;
         }

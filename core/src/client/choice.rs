@@ -184,7 +184,7 @@ impl Choice {
         self.selector.started(server);
     }
 
-    /// Ends the count of an operation at a server, because its attempt there is over.
+    /// No longer counts an operation at a server.
     #[inline]
     pub(super) fn finished(&mut self, server: ServerId) {
         self.selector.finished(server);
@@ -262,7 +262,7 @@ impl Choice {
         emit(now, SelectionEvent::Waiting { facts, remaining }, out);
     }
 
-    /// Emits the event that a server was selected, if the start of the selection was announced.
+    /// Emits the event that a server was selected, if the started event was emitted.
     #[inline]
     pub(super) fn emit_succeeded(
         &self,
@@ -283,7 +283,7 @@ impl Choice {
         emit(now, SelectionEvent::Succeeded { facts, address }, out);
     }
 
-    /// Emits the event that server selection failed, if the start of the selection was announced.
+    /// Emits the event that server selection failed, if the started event was emitted.
     pub(super) fn emit_failed(
         &self,
         now: Instant,

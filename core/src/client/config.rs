@@ -117,8 +117,8 @@ pub struct Counts {
     pub waiting: usize,
 }
 
-/// The options that operations and new connections use. They do not change, except for the metadata
-/// and the calendar time.
+/// The options that operations and new connections use. Only the metadata and the calendar time
+/// change.
 #[derive(Debug)]
 pub(super) struct Settings {
     /// `serverSelectionTimeoutMS`.

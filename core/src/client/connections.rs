@@ -1,9 +1,9 @@
 //! The connections part: one record per connection, of monitors and of pools.
 //!
 //! The state of a record names the owner of the connection. The record itself holds the connection
-//! while the core drives it (dialling, handshake, checks) and while it drains. At other times, the
-//! established connection is held by its pool, by the operation that it was granted to, by an
-//! exchange, or by a pin.
+//! while the core drives the connection (dialling, handshake, checks), and while the connection
+//! drains. At other times, the established connection is held by its pool, by the operation that it
+//! was granted to, by an exchange, or by a pin.
 
 use super::Action;
 use crate::{
@@ -231,7 +231,7 @@ impl Connections {
         }
     }
 
-    /// Sends a check on the connection of a monitor.
+    /// Begins a check on the connection of a monitor.
     pub(super) fn check(
         &mut self,
         now: Instant,
@@ -395,7 +395,8 @@ impl Connections {
         }
     }
 
-    /// Returns how long an attempt to connect may take if `addresses` addresses are left to try.
+    /// Returns how long an attempt to connect may take if `addresses` addresses are left to try;
+    /// `None` for no limit.
     pub(super) fn attempt_limit(
         &self,
         now: Instant,

@@ -37,8 +37,8 @@ pub(super) enum End {
     /// The operation ends with this error, whatever errors its earlier attempts had. The client is
     /// closed, or the cursor of the operation belongs to the parent process of a fork.
     Final(Error),
-    /// Nothing of the operation was sent, for example because the connection was lost or withdrawn
-    /// before. Such an attempt does not count.
+    /// Nothing of the operation was sent, for example because its connection was lost or withdrawn.
+    /// Such an attempt does not count.
     NotBegun,
     /// The caller abandoned the operation.
     Abandoned,
@@ -57,8 +57,8 @@ impl Client {
     /// Ends an exchange: checks its connection in, and continues or ends its operation.
     ///
     /// The socket must be parked before this call. If the connection cannot be used again, an
-    /// action to close the socket follows. For a pinned connection, it follows once the pins are
-    /// released.
+    /// action to close the socket follows. For a pinned connection, the action follows once the
+    /// pins are released.
     pub fn check_in(
         &mut self,
         now: Instant,
@@ -75,8 +75,8 @@ impl Client {
     }
 
     /// True for an exchange that [`end`](Self::end) can end. The exchange is complete, and its
-    /// reply, if one is due, is no error and reports no state change. Its connection is not pinned.
-    /// The exchange is no preliminary ping, and of this client.
+    /// reply, if one is due, is no error and reports no state change. The connection is not pinned.
+    /// The exchange is no preliminary ping and belongs to this client.
     #[inline]
     fn is_ordinary(&self, exchange: &Exchange, outcome: &Outcome) -> bool {
         let is_good = match &exchange.assessment {
@@ -294,8 +294,8 @@ impl Client {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
         if self.pins.has_entry(socket) && self.pins.keep_or_remove(socket) {
-            // If the interruption came too late for this exchange, the next command on the
-            // connection fails with it.
+            // An interruption can come too late to end this exchange. The next command on the
+            // connection then fails.
             let interruption = self.pools.interruption_of(server, pooled);
             let broken = match (interruption, condition) {
                 (Some(error), _) => Some(error),
@@ -339,7 +339,7 @@ impl Client {
         }
     }
 
-    /// Ends an attempt and decides how the operation continues. All attempts end here.
+    /// Ends an attempt and decides how the operation continues.
     pub(super) fn end_attempt(
         &mut self,
         now: Instant,

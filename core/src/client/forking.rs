@@ -28,8 +28,8 @@ impl Client {
         self.pins.release_all();
         self.carry(now);
         if self.life.is_closed() && !self.life.is_ended() {
-            // The exchanges of the parent are never checked in here, so the client would not end by
-            // itself.
+            // The child may never check in the exchanges that it inherits, so the client would not
+            // end by itself.
             self.end_parts(now);
         }
         let message = "the connection belongs to the parent process";

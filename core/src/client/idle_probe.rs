@@ -20,8 +20,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How long a connection is idle before it is probed: 1 second. Not an option. Connections that are
-/// used more often are never probed.
+/// How long a connection is idle before it is probed: 1 second. Not an option. A connection that is
+/// used at shorter intervals is not probed.
 pub const PROBE_AFTER: Duration = Duration::from_secs(1);
 
 /// The highest number of bytes that a probe may read with TLS: 16 KiB. Such bytes are messages of

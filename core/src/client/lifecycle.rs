@@ -61,8 +61,8 @@ impl Client {
     }
 
     /// Closes the client. Operations that wait fail at once. Monitors and pools close once no
-    /// connection is in use. Until then servers are still checked: otherwise an operation on a
-    /// server that was lost would keep the client open for ever.
+    /// connection is in use. Until then the monitoring of servers continues: otherwise an operation
+    /// on a server that was lost would keep the client open for ever.
     pub fn close(&mut self, now: Instant) {
         if self.life.is_closed() {
             return;
@@ -119,8 +119,8 @@ impl Client {
         self.questions.withdraw_all();
     }
 
-    /// Interrupts the exchanges on connections of closed pools. A pool that is cleared orders its
-    /// own interrupts; a pool that is closed does not.
+    /// Interrupts the exchanges on connections of closed pools. A pool does not order these
+    /// interrupts when it is closed.
     pub(super) fn interrupt_exchanges(&mut self, why: &Error) {
         let is_in_use = |(socket, role, state): (SocketId, Role, &State)| match (role, state) {
             (Role::Pooled(server, _), State::InUse) => Some((socket, server)),

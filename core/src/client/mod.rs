@@ -135,7 +135,7 @@ pub struct Client {
     choice: Choice,
     /// The source of random numbers for the jitter of the pauses between attempts.
     pauses: Random,
-    /// The newest cluster time of all replies.
+    /// The newest cluster time in the replies to operations and preliminary pings.
     cluster_time: Option<Arc<ClusterTime>>,
     last_request: i32,
     /// True if operations that wait for a server are to select again.

@@ -60,9 +60,9 @@ impl Client {
     }
 
     /// Ends the exchange of a ping. If the ping succeeded and the pool was not cleared or closed
-    /// meanwhile, the operation uses the connection. If the caller left or the time limit of the
-    /// operation passed, the operation ends. Otherwise the operation selects a server again
-    /// (SEL-72).
+    /// meanwhile, the operation uses the connection. If the ping failed and the caller has left or
+    /// the time limit of the operation has passed, the operation ends. Otherwise the operation
+    /// selects a server again (SEL-72).
     pub(super) fn end_ping(
         &mut self,
         now: Instant,
@@ -110,7 +110,7 @@ impl Client {
         operation: Box<Operation>,
         mut connection: Box<Established>,
     ) -> AfterExchange {
-        // The connection stays checked out, so no check in sets this time.
+        // No check in sets `used`, because the connection stays checked out.
         connection.used = now;
         let id = operation.id;
         let attempt = Attempt::Granted(operation, connection);

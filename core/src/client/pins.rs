@@ -1,9 +1,8 @@
 //! The pins part: connections that cursors and transactions keep behind a load balancer.
 //!
 //! For its pool, a pinned connection stays checked out. Further commands on it are not further
-//! check outs (LB-31). A pinned connection that broke stays checked out as well, until its pin
-//! holders release it: the topology is notified of the error at once, and the connection is closed
-//! when it is checked in (LB-36).
+//! check outs (LB-31). A pinned connection that broke also stays checked out until its pin holders
+//! release it, and is closed when it is checked in (LB-36).
 
 use crate::{
     connection::{ConnectionFacts, Established, SocketId},
@@ -14,7 +13,8 @@ use crate::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// The entry of a connection that has a pin, or whose pin was released early.
+/// The entry of a connection that has a pin, or whose pin was released before its exchange was
+/// checked in.
 #[derive(Debug)]
 struct Pinned {
     server: ServerId,
@@ -32,8 +32,8 @@ enum State {
     Free(Box<Established>),
     /// A command runs on the connection, or is about to.
     InUse,
-    /// The client waits for the late reply to an earlier command. The operation `next` waits for
-    /// the end of that reply.
+    /// The client waits for the late reply to an earlier command. The operation `next`, if there is
+    /// one, waits for the end of that reply.
     Draining { next: Option<OperationId> },
     /// The connection broke with this error.
     Broken(Error),
@@ -234,7 +234,8 @@ impl Pins {
 
     /// Gives a pinned connection to an operation of its pin holder. If a late reply is outstanding,
     /// the operation waits for the end of that reply. The request is refused if the connection is
-    /// in use, broken, or not pinned by this holder.
+    /// in use, broken, or not pinned by this holder, or if another operation waits for the
+    /// connection.
     pub(super) fn check_out(&mut self, id: PinId, operation: OperationId) -> PinCheckOut {
         let is_own = id.client == self.client;
         let pinned = self.pinned.get_mut(&id.socket);

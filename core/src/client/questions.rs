@@ -23,8 +23,8 @@ use std::{
     time::Duration,
 };
 
-/// How long the answer to a question may take: 300 seconds. The highest permitted iteration count
-/// takes a few seconds on a slow processor.
+/// How long the answer to a question may take: 300 seconds. A derivation with the highest permitted
+/// iteration count takes a few seconds on a slow processor.
 pub const QUESTION_LIMIT: Duration = Duration::from_secs(300);
 
 /// The highest number of derivations of one client that run at once: 2. Each occupies a processor.
@@ -132,7 +132,7 @@ impl Questions {
     }
 
     /// Withdraws a question whose limit has passed. Returns the connections that wait for its
-    /// answer. Some of them may have no time limit of their own.
+    /// answer. The caller has to fail them, because some have no time limit of their own.
     pub(super) fn handle_limit(&mut self, now: Instant, id: QuestionId) -> Vec<SocketId> {
         let Some(running) = self.running.remove(&id) else {
             return Vec::new();
@@ -143,7 +143,7 @@ impl Questions {
         running.waiting
     }
 
-    /// Withdraws all questions. No connection waits for an answer afterwards.
+    /// Withdraws all questions and forgets the connections that wait for answers.
     pub(super) fn withdraw_all(&mut self) {
         self.queued.clear();
         for id in std::mem::take(&mut self.running).into_keys() {
@@ -153,8 +153,8 @@ impl Questions {
         }
     }
 
-    /// Removes a connection that is no longer driven. A derivation that runs for it continues,
-    /// because a derivation cannot be stopped. The next connection can use its keys.
+    /// Removes a connection that is no longer driven. A derivation that runs for this connection
+    /// continues, and the next connection can use its keys.
     pub(super) fn forget(&mut self, socket: SocketId) {
         self.queued.retain(|queued| queued.socket != socket);
         for running in self.running.values_mut() {

@@ -61,8 +61,8 @@ impl Client {
         });
     }
 
-    /// Returns the command that ends the sessions of the session pool on the server,
-    /// `END_SESSIONS_BATCH` at a time. Run such commands before closing the client, until this
+    /// Returns a command that ends sessions of the session pool on the server, at most
+    /// `END_SESSIONS_BATCH` of them. Run such commands before closing the client, until this
     /// returns `None`. Their results do not matter.
     ///
     /// `None` if no sessions are left, if the client is closed, or if no server is available.

@@ -1,9 +1,9 @@
 //! The loop that carries orders from part to part.
 //!
-//! An order becomes an input of another part, an action for the shell, or an event. No function
-//! here calls itself, not even indirectly: if an order leads to another order, that one is left in
-//! the queue of its part. Orders of pools come first, then those of pins, of the topology, of
-//! connections and of questions. So a clear takes effect before anything that was decided after it.
+//! An order becomes, for example, an input of another part, an action for the shell, or an event.
+//! No function here calls itself, not even indirectly: if an order leads to another order, that one
+//! is left in the queue of its part. Orders of pools come first, then those of pins, of the
+//! topology, of connections and of questions.
 
 use super::{
     Action, Client, connections, connections::Role, connections::State, end::End,
@@ -191,7 +191,8 @@ impl Client {
         match order {
             connections::Order::Act(action) => self.out.act(action),
             connections::Order::ReadLateReply(socket) => {
-                // A pool that was closed or cleared has closed the connection already.
+                // The pool may have closed the connection since, for example because the pool was
+                // closed.
                 if let Some(State::Draining(_)) = self.connections.state(socket) {
                     self.out.act(Action::Drain { socket });
                 }

@@ -1,15 +1,15 @@
 //! Server selection of a client that checks servers on demand: operations wait for scans.
 //!
-//! If `serverSelectionTryOnce` is true, server selection can last as long as a scan. If it is
-//! false, server selection can last as long as `serverSelectionTimeoutMS` and one scan (SEL-73).
+//! If `serverSelectionTryOnce` is true, server selection can last as long as a scan. If the option
+//! is false, server selection can last for `serverSelectionTimeoutMS` plus one scan (SEL-73).
 //!
 //! In the following cases an operation uses the results of a scan that has not ended. So a server
 //! that does not reply cannot stop the operations that other servers can serve (see
 //! `sdam/scan.rs`):
 //!
 //! * The operation needs the primary of a replica set, and the primary was checked in this scan.
-//! * The operation has waited for `serverSelectionTimeoutMS`, or for half of its own time limit.
-//!   The other half is left for its attempts.
+//! * The operation has waited for `serverSelectionTimeoutMS`, or for half of the time that it had
+//!   left. The other half remains for its attempts.
 //! * An earlier operation has already waited for this scan for `serverSelectionTimeoutMS`.
 //! * The last check of each server that is left was cancelled, or ended less than 500 ms ago.
 //!
@@ -33,7 +33,8 @@ use std::time::Duration;
 /// The rules of server selection in a client that scans.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScanRules {
-    /// `serverSelectionTryOnce`: selection fails if no server suits after one scan (SEL-71).
+    /// `serverSelectionTryOnce`: true if selection fails when no server suits after one scan
+    /// (SEL-71).
     try_once: bool,
     /// `serverSelectionTimeoutMS`.
     selection_limit: Duration,
@@ -84,8 +85,8 @@ impl ScanRules {
         parts: &mut Parts<'_>,
     ) -> Result<Selected, Error> {
         if operation.command.target.is_some() {
-            // An operation that is bound to a server does not select one (SEL-2). It waits for a
-            // scan only if that server cannot be used yet.
+            // An operation that is bound to a server does not select one (SEL-2). Such an operation
+            // waits for a scan only if that server cannot be used yet.
             match parts.select(operation) {
                 Ok(Selected::NoServer) => {}
                 selected => return selected,
@@ -126,8 +127,7 @@ impl ScanRules {
             }
         }
         // If no server suits, the operation waits for the end of the scan under way, even beyond
-        // the limit of selection (SEL-73). Only the operation's own time limit ends this wait
-        // earlier.
+        // the limit of selection (SEL-73).
         let began = operation.selection_began.filter(|_| !self.try_once);
         let limit = began.and_then(|began| began.checked_add(self.selection_limit));
         if !parts.topology.is_scan_under_way() {

@@ -68,8 +68,8 @@ impl Client {
     }
 
     /// Ends the grant of a connection that its pool interrupted (CMAP-94). The operation begins
-    /// another attempt. It does not fail as an operation on an interrupted connection does
-    /// (CMAP-97), because nothing was sent.
+    /// another attempt. An operation whose exchange is interrupted fails instead (CMAP-97), because
+    /// part of its request may have been sent.
     pub(super) fn interrupt_grant(&mut self, now: Instant, id: OperationId, error: Error) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
         let Some(Waiting::Granted(operation, connection)) = self.operations.take_if(id, is_granted)
@@ -194,9 +194,9 @@ impl Client {
         self.settle(now);
     }
 
-    /// Removes an operation that waits, and what it waits for or was granted: its request to a
-    /// pool, its connection, or its place at a pin. Returns the operation; `None` if it has failed
-    /// or is unknown.
+    /// Removes an operation that waits. Cancels its request to a pool, gives back the connection
+    /// that it was granted, or ends its wait for a pinned connection. Returns the operation; `None`
+    /// if the operation has failed or is unknown.
     pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Box<Operation>> {
         let waiting = self.operations.take(id)?;
         self.timers.cancel(Timer::Wait(id));

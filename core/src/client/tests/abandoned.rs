@@ -1,5 +1,4 @@
-//! Tests of a client that was abandoned because its runtime has ended. No operation waits any
-//! longer, and each error names the reason.
+//! Tests of `Client::abandon`, which a shell calls if its runtime has ended.
 
 use super::*;
 use crate::{client::Counts, error::ErrorKind};
@@ -30,7 +29,8 @@ fn an_abandoned_client_fails_all_operations_with_the_reason() {
     };
     assert_eq!(*interrupted, socket);
     assert_eq!(error, why().kind());
-    // The socket failed because the runtime ended, so this attempt ends with the same reason.
+    // The socket failed because the runtime ended. The attempt ends with that reason instead of the
+    // error of the socket.
     let AfterExchange::Done(Err(error)) = world.check_in(exchange, reset()) else {
         panic!("nothing is tried again");
     };

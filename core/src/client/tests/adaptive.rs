@@ -228,8 +228,8 @@ fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
 
 #[test]
 fn overload_is_avoided_only_where_the_option_says_so() {
-    // Only `enableOverloadRetargeting` makes a retry avoid the overloaded server (RR-14, BP-9).
-    // These are the prose tests RR-P3.1 to RR-P3.3.
+    // On a replica set, a retry avoids the overloaded server only with `enableOverloadRetargeting`
+    // (RR-14, BP-9). These are the prose tests RR-P3.1 to RR-P3.3.
     let hosts = bson::RawArrayBuf::from_iter(["a:27017", "b:27017"]);
     let secondary = rawdoc! {
         "ok": 1, "secondary": true, "setName": "rs", "hosts": hosts.clone(),

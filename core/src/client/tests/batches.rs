@@ -108,8 +108,8 @@ fn answer<P: Program>(
 
 #[test]
 fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
-    // A retry sends the same documents with the same transaction number (RW-19). The server permits
-    // more documents after a restart, which changes nothing here.
+    // A retry sends the same documents with the same transaction number (RW-19). The connection of
+    // the retry permits more documents, which changes nothing.
     let mut world = World::new(URI, limited(3));
     let mut runner = insert_many(7, WriteOptions::default());
     let step = runner.start();
@@ -189,9 +189,9 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
 
 #[test]
 fn a_write_error_after_the_retries_of_its_batch_ends_an_unordered_insert() {
-    // The label `RetryableWriteError` shows that no retry of the batch is left; with
-    // `retryWrites=false` there is none from the start. Such a batch ends an unordered insert too
-    // (RW-29). Without the label, the insert continues.
+    // If an error with the label `RetryableWriteError` reaches the program, no retry is left. In
+    // this test `retryWrites=false` permits none. The error ends even an unordered insert (RW-29).
+    // After an error without the label, the unordered insert continues.
     let options = WriteOptions {
         unordered: true,
         ..WriteOptions::default()

@@ -11,7 +11,8 @@ const COSTLY: Duration = Duration::from_secs(4);
 /// The time that a derivation with a low iteration count takes in this test.
 const CHEAP: Duration = Duration::from_millis(1);
 
-/// A client of two routers. The router `costly` sends a different salt for each connection.
+/// A client of two mongos servers, `cheap` and `costly`. `costly` sends a different salt on each
+/// connection.
 struct Routers {
     client: Client,
     contract: Contract,
@@ -19,7 +20,7 @@ struct Routers {
     dialled: BTreeMap<SocketId, Address>,
     /// Questions, each with the time at which it is answered.
     asked: Vec<(Instant, QuestionId, Question)>,
-    /// The number of connections on which the router `costly` sent a salt.
+    /// The number of connections on which the server `costly` sent a salt.
     conversations: u8,
 }
 
@@ -50,8 +51,7 @@ impl Routers {
         let message = Message::decode(bytes).expect("a message");
         let mut reply = mongos();
         if message.body.get("saslContinue").expect("BSON").is_some() {
-            // The test does not check the proof. The router sends no reply, and the connection
-            // waits for one.
+            // The server does not reply to the proof, so the connection is never established.
             return;
         }
         if let Ok(start) = message.body.get_document("speculativeAuthenticate") {

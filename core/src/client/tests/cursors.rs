@@ -49,8 +49,8 @@ fn first(cursor: &mut Cursor) -> Command {
 
 #[test]
 fn one_time_limit_bounds_all_batches_of_a_cursor() {
-    // `CURSOR_LIFETIME` is the default mode (RUN-25): one limit covers the whole cursor (RUN-39).
-    // The limit is that of the command or `timeoutMS` of the client.
+    // The default `timeoutMode` is `CURSOR_LIFETIME` (RUN-25): one limit covers the whole cursor
+    // (RUN-39). The limit is that of the command or `timeoutMS` of the client.
     let of_the_client = format!("{URI}&timeoutMS=1000");
     for (uri, timeout) in [(URI, Some(LIMIT)), (&of_the_client, None)] {
         let mut world = World::new(uri, primary());
@@ -166,8 +166,8 @@ fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
 
 #[test]
 fn a_cursor_that_is_dropped_is_ended_within_the_limits_of_its_connection() {
-    // A dropped cursor still sends `killCursors` (RUN-38). A late reply may have to be drained
-    // before, which does not shorten the time for `killCursors`.
+    // A dropped cursor still sends `killCursors` (RUN-38). Even if a late reply has to be drained
+    // first, `CLOSE_LIMIT` remains for `killCursors`.
     assert!(ABANDON_LIMIT >= DRAIN_LIMIT + CLOSE_LIMIT);
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);

@@ -311,8 +311,8 @@ fn a_derivation_that_is_lost_is_asked_for_again() {
     let mut scene = ScramScene::new(false, 4096);
     scene.start(1);
     scene.derivations.clear();
-    // For five minutes, each connection reaches its own time limit before the answer comes. Then
-    // the client withdraws the question and asks it again.
+    // No answer comes, so each connection reaches its own time limit. After `QUESTION_LIMIT` the
+    // client withdraws the question, and asks it again for the next connection.
     for _ in 0..31 {
         scene.now = scene.now + std::time::Duration::from_secs(10);
         harness::time_out(&mut scene);

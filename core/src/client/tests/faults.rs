@@ -36,8 +36,8 @@ fn users_see_the_statements_code_and_the_topology_the_write_concerns() {
 
 #[test]
 fn the_write_concerns_code_decides_about_retries_on_servers_that_put_no_labels() {
-    // A server older than 4.4 sets no labels. The driver adds the label itself, by the code of the
-    // `writeConcernError` (RW-16).
+    // A server older than 4.4 sets no labels. The driver adds the label `RetryableWriteError`
+    // itself, by the code of the `writeConcernError` (RW-16).
     let old = rawdoc! {
         "ok": 1, "isWritablePrimary": true, "setName": "rs", "hosts": ["a:27017"],
         "maxWireVersion": 8, "logicalSessionTimeoutMinutes": 30,

@@ -108,10 +108,10 @@ fn assert_handshake(messages: &[Document], name: &str) {
 
 #[test]
 fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
-    // The first message on each socket is a handshake (HELLO-7) by OP_MSG (HELLO-2). It has the
-    // configured application name (HELLO-14), which is the same on all connections (HELLO-15,
-    // HELLO-51). This holds for monitors, round trip time measurements, pools, new members and
-    // reconnects.
+    // The first message on each socket is a handshake (HELLO-7) by OP_MSG (HELLO-2). The handshake
+    // has the configured application name (HELLO-14), which is the same on all connections
+    // (HELLO-15, HELLO-51). This holds for monitors, round trip time measurements, pools, new
+    // members and reconnects.
     let mut world = opened("mongodb://a/?replicaSet=rs&appname=shop&minPoolSize=2");
     let one = |message: &Document| {
         (is_hello(message) && !is_awaited(message)).then(|| streaming_primary(&["a:27017"]))

@@ -62,7 +62,6 @@ fn a_child_lets_go_of_everything_without_a_byte() {
     assert_eq!(cleared, 1);
     world.check_in(in_use, Outcome::Abandoned);
     assert!(world.closed.contains(&socket), "it is not drained either");
-    // Monitors start again, and operations use new connections.
     let exchange = world.begin_exchange(ping());
     assert!(!before.contains(&exchange.socket()));
     world.client.close(world.now);
@@ -168,7 +167,7 @@ fn siblings_do_not_all_choose_the_same_servers() {
 #[test]
 fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
     // A batch that the child fetched would be lost to the parent, so the command fails in the
-    // child. The connections are the parent's (CMAP-103).
+    // child. The connections belong to the parent (CMAP-103).
     for is_granted in [true, false] {
         let mut world = World::new("mongodb://a/?replicaSet=rs&maxPoolSize=1", primary());
         let mut inherited = Some(world.begin_exchange(ping()));
@@ -202,8 +201,8 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
 
 #[test]
 fn an_exchange_that_is_tried_again_in_the_child_has_a_session_of_its_own() {
-    // With the session of the parent, the server would take one of the two writes for a retry of
-    // the other.
+    // If parent and child wrote in the same session, the server would take the second write for a
+    // retry of the first.
     let mut world = World::new(URI, primary());
     let exchange = world.begin_exchange(insert());
     let of_parent = session_of(&exchange);

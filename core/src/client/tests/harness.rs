@@ -9,7 +9,7 @@
 
 use super::*;
 
-/// The parts of a peer that the loop uses.
+/// The parts of a peer that the functions of this file use.
 pub(super) struct Parts<'a> {
     /// The client that the peer drives.
     pub(super) client: &'a mut Client,
@@ -20,8 +20,8 @@ pub(super) struct Parts<'a> {
     pub(super) now: Instant,
 }
 
-/// The other side of a client in a test. A peer carries out the actions of the client and reports
-/// the results.
+/// The shell and the servers of a client in a test. A peer carries out the actions of the client
+/// and reports the results.
 pub(super) trait Peer {
     /// Returns the client, its contract and the present time.
     fn parts(&mut self) -> Parts<'_>;
@@ -119,7 +119,7 @@ pub(super) fn next(peer: &mut (impl Peer + ?Sized)) -> Option<Action> {
     Some(action)
 }
 
-/// The subject of an action. It has to exist when the action is polled.
+/// The subject of an action, which has to exist when the action is polled.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject {
     /// A connection that an exchange holds.
@@ -139,7 +139,7 @@ fn is_there(client: &Client, subject: Subject) -> bool {
     }
 }
 
-/// Reports the present time. Asserts that the deadline is later afterwards, and that it is the
+/// Reports the present time. Asserts that the client's next deadline is later than that, and is the
 /// earliest deadline of all parts.
 pub(super) fn time_out(peer: &mut (impl Peer + ?Sized)) {
     let Parts { client, now, .. } = peer.parts();

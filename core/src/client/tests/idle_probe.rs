@@ -27,7 +27,7 @@ fn start(world: &mut World, command: Command) -> Exchange {
     given(world.client.start(world.now, command))
 }
 
-/// Gives `found` to the probe of the exchange, and reports to the client that its connection cannot
+/// Gives `found` to the probe of the exchange, and reports to the client that the connection cannot
 /// be used.
 fn refuse(world: &mut World, mut exchange: Exchange, found: &[u8]) -> Progress {
     let error = exchange

@@ -3,8 +3,8 @@
 use super::*;
 use crate::pool::PoolState;
 
-/// Asserts that the parts of a client agree: pools and records about connections, timers and the
-/// things that they limit, and the operation counts of servers and the operations.
+/// Asserts that the parts of a client agree: each pool with the records of its connections, each
+/// timer with the thing that it limits, and the operation counts of servers with the operations.
 pub(super) fn assert_agree(client: &Client) {
     let snapshot = client.snapshot();
     assert_pools(&snapshot);
@@ -107,7 +107,8 @@ fn assert_timers(snapshot: &Snapshot) {
     assert_eq!(drains, draining.count(), "each late reply has a limit");
 }
 
-/// Asserts that each server counts the operations that were selected for it and have not ended.
+/// Asserts that the operation count of each server is the number of attempts that wait for a
+/// connection to it or have one.
 fn assert_operations(client: &Client, snapshot: &Snapshot) {
     let mut expected: BTreeMap<ServerId, u32> = BTreeMap::new();
     for &(socket, state) in &snapshot.connections {

@@ -1,5 +1,5 @@
-//! Tests of the messages that a client sends: their op codes and flags, and the fields that it must
-//! not change.
+//! Tests of the messages that a client sends: their op codes and flags, and the fields that the
+//! client must not change.
 
 use super::*;
 use crate::{
@@ -26,8 +26,8 @@ fn messages(bytes: &[u8]) -> Vec<(OpCode, u32)> {
     found
 }
 
-/// A server that supports streaming and refuses authentication. It does not reply to awaitable
-/// hellos.
+/// A server that supports streaming and refuses authentication. The server does not reply to
+/// awaitable hellos.
 struct Refusing {
     mute: mute::Mute,
     hello: RawDocumentBuf,

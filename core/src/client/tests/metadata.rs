@@ -26,7 +26,7 @@ fn framework() -> DriverInfo {
     info("framework", Some("2.0"), Some("Framework Platform"))
 }
 
-/// Returns a world with one standalone server. Its client is built with these driver infos.
+/// Returns a world with one standalone server. The client is built with these driver infos.
 fn world(initial: &[DriverInfo]) -> World {
     let options = uri::parse(URI).expect("a connection string").options;
     let environment = Environment::default();
@@ -35,8 +35,8 @@ fn world(initial: &[DriverInfo]) -> World {
     World::with_config(config, rawdoc! { "ok": 1, "maxWireVersion": 21 })
 }
 
-/// Runs a ping on a new connection and returns the `client` document of its handshake. The earlier
-/// connection is idle for too long by then.
+/// Runs a ping on a new connection and returns the `client` document of its handshake. The function
+/// waits for longer than `maxIdleTimeMS`, so the pool does not use an earlier connection.
 fn sent_metadata(world: &mut World) -> Document {
     world.wait(Duration::from_millis(5));
     let (dialled, before) = (world.dialled.len(), world.messages.len());
@@ -47,7 +47,7 @@ fn sent_metadata(world: &mut World) -> Document {
     hello.get_document("client").expect("a handshake").clone()
 }
 
-/// Splits the `client` document into the driver's name, version and platform, and the rest.
+/// Splits the `client` document into the driver's name, version and platform, and the other fields.
 fn split(mut client: Document) -> ([String; 3], Document) {
     let driver = client.remove("driver").expect("a driver");
     let driver = driver.as_document().expect("a document");
@@ -62,7 +62,8 @@ fn split(mut client: Document) -> ([String; 3], Document) {
 }
 
 /// Returns the name, version and platform that new connections send: first for a client that was
-/// built with `initial`, then after each of `appended`. The rest of the document does not change.
+/// built with `initial`, then after each of `appended`. Asserts that the other fields of the
+/// `client` document do not change.
 fn history(initial: &[DriverInfo], appended: &[DriverInfo]) -> Vec<[String; 3]> {
     let mut world = world(initial);
     let (first, rest) = split(sent_metadata(&mut world));
@@ -106,8 +107,8 @@ fn frameworks() -> [(DriverInfo, [String; 3]); 4] {
 
 #[test]
 fn prose_1_the_driver_updates_metadata() {
-    // A driver info (HELLO-43) can be appended later (HELLO-47). It replaces nothing: values are
-    // joined by a vertical bar (HELLO-44, HELLO-50).
+    // A driver info (HELLO-43) can be appended later (HELLO-47). The info replaces nothing: values
+    // are joined by a vertical bar (HELLO-44, HELLO-50).
     for (appended, expected) in frameworks() {
         let sent = history(&[library()], &[appended]);
         assert_eq!(sent[0], own(["|library", "|1.2", "|Library Platform"]));

@@ -1,5 +1,5 @@
-//! Tests of one client against a scripted server. They check what the client sends and which state
-//! its operations leave.
+//! Tests of one client against a scripted server. The tests check what the client sends and which
+//! state its operations leave.
 
 #![allow(
     unused_must_use,

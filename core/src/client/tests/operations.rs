@@ -177,7 +177,7 @@ fn nested(levels: usize) -> RawDocumentBuf {
 
 #[test]
 fn a_deeply_nested_reply_costs_no_stack() {
-    // The maximum depth applies to every part of a reply that is parsed into a tree.
+    // Parts of a reply that are nested deeper than `MAX_DEPTH` are not decoded into a tree.
     for levels in [50, 100_000] {
         let deep = nested(levels);
         let mut world = World::new(URI, primary());
@@ -296,8 +296,8 @@ fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
 
 #[test]
 fn an_exchange_of_another_client_is_refused_and_harms_nothing() {
-    // The client refuses an exchange of another client (CMAP-19, CMAP-87), although it has a
-    // connection and an operation with the same ids.
+    // The client refuses an exchange of another client (CMAP-19, CMAP-87), although a connection
+    // and an operation of its own have the same ids.
     let uri = "mongodb://a/?replicaSet=rs";
     let options = uri::parse(uri).expect("a connection string").options;
     let mut world = World::new(uri, primary());

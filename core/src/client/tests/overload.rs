@@ -46,8 +46,8 @@ struct Aftermath {
     is_unknown: bool,
 }
 
-/// Runs the first connection for an operation until it sends `command`, and lets it fail there. If
-/// `command` is empty, the connection fails in its dial.
+/// Runs the first connection for an operation until the connection sends `command`, and lets the
+/// connection fail there. If `command` is empty, the connection fails in its dial.
 fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
     let uri = format!("mongodb://user:pencil@a/?replicaSet=rs&retryReads=false{options}");
     let mut world = World::with_subscriptions(&uri, primary(), Subscriptions::all());
@@ -95,11 +95,13 @@ fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
     }
 }
 
-/// A server that replies until `command` arrives. If `command` is empty, it stops at the dial.
+/// A server that replies until `command` arrives. If `command` is empty, the first dialled socket
+/// is not connected.
 struct Leading<'a> {
     world: &'a mut World,
     command: &'a str,
-    /// The socket at which the server stopped, and the id of the last request on it.
+    /// The socket on which `command` arrived, and the request id; 0 for a socket that is not
+    /// connected.
     met: Option<(SocketId, i32)>,
 }
 
@@ -136,8 +138,8 @@ impl Peer for Leading<'_> {
 }
 
 /// Runs the new connection of the pool until the connection sends `command`. If `command` is empty,
-/// the connection stops at the dial. Returns the socket and the id of the last request on it, or
-/// zero after the dial.
+/// the socket is dialled and not connected. Returns the socket and the request id of `command`; the
+/// id is 0 without a command.
 fn lead_to(world: &mut World, command: &str) -> (SocketId, i32) {
     let met = None;
     let mut peer = Leading {
@@ -157,8 +159,8 @@ const LOGIN: &str = "saslStart";
 
 #[test]
 fn what_may_be_overload_costs_neither_pool_nor_server() {
-    // A network error or timeout before the reply to hello gets the labels (CMAP-44), an I/O error
-    // of the TLS handshake included (CMAP-47). The server and its pool do not change.
+    // A network error or timeout before the reply to hello gets the labels of overload (CMAP-44),
+    // an I/O error of the TLS handshake included (CMAP-47). The server and its pool do not change.
     for (stage, mishap) in [
         (DIAL, fault(NetworkFault::Refused)),
         (DIAL, fault(NetworkFault::Closed)),
@@ -228,7 +230,7 @@ fn a_login_is_never_overload() {
 #[test]
 fn a_login_that_the_hello_brings_along_is_part_of_the_hello() {
     // Without a reply to the hello, the connection has not begun to authenticate, so the error gets
-    // the labels (CMAP-44).
+    // the labels of overload (CMAP-44).
     let options = "&authMechanism=SCRAM-SHA-256&connectTimeoutMS=1000";
     let after = attempt(options, HELLO, Silence(Duration::from_secs(1)));
     let expected = Wait::Handshake;
@@ -238,8 +240,8 @@ fn a_login_that_the_hello_brings_along_is_part_of_the_hello() {
 
 #[test]
 fn a_server_that_calls_itself_overloaded_is_believed() {
-    // An error with the label changes neither the server nor its pool, also if the server set the
-    // label (CMAP-148).
+    // An error with the label `SystemOverloadedError` changes neither the server nor its pool, also
+    // if the server set the label (CMAP-148).
     let labels = bson::RawArrayBuf::from_iter(["SystemOverloadedError", "RetryableError"]);
     let busy = rawdoc! { "ok": 0, "code": 462, "errmsg": "busy", "errorLabels": labels };
     for stage in [HELLO, LOGIN] {

@@ -41,8 +41,8 @@ fn a_server_that_fails_each_command_at_once_is_asked_at_growing_intervals() {
             exchange.begin(world.now).expect("it fits");
         };
         assert!(error.is_timeout(), "{error:?}");
-        // The second attempt follows at once. The longest pauses before the others are 10 ms, 20 ms
-        // and so on, up to 500 ms. A pause lasts at least half of that.
+        // The second attempt follows at once. The pauses before later attempts last at most 10 ms,
+        // 20 ms, 40 ms and so on, up to 500 ms, and at least half of that.
         assert_eq!(attempts[0], attempts[1]);
         let pauses: Vec<_> = attempts
             .windows(2)

@@ -1,4 +1,5 @@
-//! Tests of the features that a client announces to servers, and of the options that it refuses.
+//! Tests of the features that a client announces to servers, and of the options that the client
+//! refuses.
 
 use super::*;
 use crate::{
@@ -54,8 +55,7 @@ impl Peer for Alike {
     }
 }
 
-/// Returns the field names of each kind of hello that a client sends until an operation has its
-/// connection.
+/// Returns the field names of each kind of hello that a client with a waiting operation sends.
 fn hellos(options: ClientOptions, reply: RawDocumentBuf) -> BTreeSet<Vec<String>> {
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let mut peer = Alike {
@@ -136,7 +136,7 @@ fn the_source_of_a_credential_is_asked_about_its_user() {
     }
 }
 
-/// A router that replies until `look` finds something in a request.
+/// A mongos that replies until `look` finds something in a request.
 struct Watched<T, F> {
     mute: mute::Mute,
     look: F,
@@ -204,8 +204,8 @@ fn the_list_of_compressors_is_empty_because_there_are_none() {
 
 #[test]
 fn mechanisms_that_are_not_there_are_refused_when_the_client_is_made() {
-    // The client is refused when it is created. Otherwise the first operation would report that the
-    // mechanism of the credential (AUTH-1) is not supported.
+    // `ClientConfig::new` refuses a credential (AUTH-1) whose mechanism is not implemented.
+    // Otherwise only the first operation would fail.
     for mechanism in Mechanism::ALL {
         let mut credential = Credential::empty("$external");
         credential.mechanism = Some(mechanism);

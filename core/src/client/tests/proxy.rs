@@ -44,7 +44,7 @@ fn sent(peer: &mut mute::Mute, from: SocketId) -> Vec<u8> {
     }
 }
 
-/// Passes the proxy with a socket, and answers its hello.
+/// Connects a socket, replies as the proxy, and answers the hello of the connection.
 fn establish(peer: &mut mute::Mute, socket: SocketId) {
     peer.connect(socket);
     assert_eq!(sent(peer, socket), b"TO a:27017\n");

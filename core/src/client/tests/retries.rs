@@ -82,7 +82,7 @@ fn an_operation_is_tried_as_often_as_its_time_limit_allows() {
 #[test]
 fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
     // A retry is a new message with another request id and the current cluster time (RW-28, RW-30,
-    // RR-17). It has the same session and transaction number (RW-18, RW-19, RW-22, RR-25).
+    // RR-17). The retry has the same session and transaction number (RW-18, RW-19, RW-22, RR-25).
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(timed(insert(), LIMIT));
     let first = World::request(&exchange);
@@ -112,8 +112,8 @@ fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
 
 #[test]
 fn a_reply_that_comes_too_late_for_a_retry_is_a_timeout_with_its_cause() {
-    // When the time limit passes (RR-18, RW-24), the error is a timeout with the earlier error as
-    // its cause.
+    // If the time limit passes before a retry can begin (RR-18, RW-24), the error is a timeout with
+    // the error of the attempt as its cause.
     for command in [find, insert] {
         let mut world = World::new(URI, primary());
         let mut exchange = world.begin_exchange(timed(command(), LIMIT));
@@ -149,7 +149,8 @@ fn an_error_that_no_retry_follows_is_raised_as_it_is_however_late() {
 
 #[test]
 fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
-    // The error of the previous attempt is raised (RR-15, RW-25), or is the cause of the timeout.
+    // If no server suits the retry, the operation raises the error of the previous attempt (RR-15,
+    // RW-25). If the time limit has passed, this error is the cause of a timeout.
     let stepped_down = rawdoc! {
         "ok": 0, "code": 10107, "errmsg": "not primary", "errorLabels": ["RetryableWriteError"],
     };
@@ -247,7 +248,8 @@ fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
 }
 
 /// Returns a client whose server answers checks and refuses new connections. Also returns an
-/// operation that waits for a connection, and the number of sockets that were dialled before.
+/// operation whose first connection was refused, and the number of sockets that were dialled before
+/// the operation.
 fn refused(limit: Option<Duration>) -> (World, OperationId, usize) {
     let mut world = World::new(URI, primary());
     let dialled = world.dialled.len();
@@ -334,7 +336,7 @@ fn an_operation_may_be_left_while_it_pauses() {
 #[test]
 fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() {
     // A write without a transaction number is not retried (RW-3), even if the server sets the label
-    // (RW-13). The servers are a standalone and a primary without sessions.
+    // `RetryableWriteError` (RW-13). The servers are a standalone and a primary without sessions.
     for (text, hello) in [
         ("mongodb://a/", standalone()),
         (
@@ -363,8 +365,8 @@ fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() 
 
 #[test]
 fn a_write_of_which_nothing_was_sent_is_tried_again_without_a_number() {
-    // A network error while connecting gets the label (RW-14). Nothing was sent, so the retry needs
-    // no transaction number.
+    // A network error while connecting gets the label `RetryableWriteError` (RW-14). Nothing was
+    // sent, so the retry needs no transaction number.
     let mut world = World::new("mongodb://a/", standalone());
     let Progress::Waiting(id) = world.client.start(world.now, insert()) else {
         panic!("there is no connection yet");
@@ -430,7 +432,7 @@ fn a_storage_engine_without_retryable_writes_is_told_with_what_to_do() {
 
 #[test]
 fn a_router_is_avoided_once_however_often_it_fails() {
-    // The failed router is deprioritized for each retry (RR-13, RW-23). Its address is in the list
+    // The failed mongos is deprioritized for each retry (RR-13, RW-23). The address is in the list
     // only once (RR-14).
     let mut world = World::new("mongodb://a/", mongos());
     let mut exchange = world.begin_exchange(timed(find(), LIMIT));
@@ -461,7 +463,8 @@ fn failed_statements_are_told_and_not_tried_again() {
 
 #[test]
 fn a_read_is_judged_by_codes_and_by_no_label_or_text() {
-    // A read is retried only if the code of its error permits that (RR-3, RR-12).
+    // After an error of the server, a read is retried only if the code of the error permits that
+    // (RR-3, RR-12).
     let mut world = World::new(URI, primary());
     let reply = rawdoc! {
         "ok": 0, "code": 8000, "errmsg": "not primary", "errorLabels": ["RetryableWriteError"],

@@ -181,8 +181,7 @@ fn take_events(world: &mut World) -> Vec<&'static str> {
 
 #[test]
 fn a_search_is_said_to_wait_only_once_it_has_found_nothing() {
-    // The waiting event (SEL-61) comes only after a scan without a suitable server, in step 9 of
-    // the specification's algorithm for single-threaded clients.
+    // The waiting event (SEL-61) comes only after a scan without a suitable server.
     let mut world = scanning_for(PATIENT, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     assert_eq!(
@@ -218,7 +217,7 @@ fn the_limit_of_an_operation_cuts_a_scan_short() {
         world.time_out();
         world.run();
         failure(&mut world, id);
-        // The scan ends with the operation. No socket is open, and no timer is armed.
+        // The scan is suspended, because no operation waits for it.
         assert_eq!(world.client.counts().sockets, 0);
         assert_eq!(world.client.exact_deadline(), None);
         world.wait(Duration::from_secs(3600));
@@ -322,7 +321,7 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
     };
     assert!(exchange.is_preliminary());
     exchange.begin(world.now).expect("it fits");
-    // The application did not give this command, so it has no events.
+    // The ping is not a command of the application, so it has no events.
     assert!(exchange.poll_event(world.now).is_none());
     let request = World::request(&exchange);
     assert_eq!(request.get_i32("ping").ok(), Some(1));
@@ -433,7 +432,7 @@ fn any_server_of_the_window_is_chosen_however_busy_it_is() {
     for _ in 0..300 {
         let exchange = world.begin_exchange(ping());
         *counts.entry(exchange.facts().address.clone()).or_default() += 1;
-        // The exchange is never checked in, so the operation count of its server stays higher.
+        // The exchange is never checked in, so its server continues to count the operation.
         std::mem::forget(exchange);
     }
     let (least, most) = (counts.values().min(), counts.values().max());
@@ -450,7 +449,7 @@ fn any_server_of_the_window_is_chosen_however_busy_it_is() {
 #[test]
 fn operations_fill_the_pool_up_on_the_way() {
     // Check outs populate the pool (CMAP-71, CMAP-85), since nothing runs in the background. No
-    // operation waits for that.
+    // operation waits for the population.
     let uri = "mongodb://a/?replicaSet=rs&minPoolSize=3";
     let options = uri::parse_for(uri, Monitoring::Scanning).expect("a URI");
     let mut world = World::with_options(options.options, primary(), Subscriptions::default());

@@ -305,8 +305,8 @@ fn a_selector_of_the_applications_is_hinted_at() {
     );
 }
 
-/// Returns a client of two routers and the number of calls of its server selector, which keeps the
-/// servers with this port.
+/// Returns a client of two mongos servers and the number of calls of its server selector, which
+/// keeps the servers with this port.
 fn narrowed(port: u16) -> (World, Arc<AtomicUsize>) {
     let mut options = uri::parse("mongodb://a:1,a:2").expect("a string").options;
     let calls = Arc::new(AtomicUsize::new(0));

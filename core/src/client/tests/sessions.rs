@@ -184,8 +184,8 @@ fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
 
 #[test]
 fn a_child_that_was_forked_uses_no_session_of_its_parent() {
-    // The reset after a fork (CMAP-37) includes sessions. Otherwise two processes would mix up the
-    // transaction numbers of one session.
+    // The child drops the sessions of its parent, as it clears the pools (CMAP-37). Otherwise two
+    // processes would mix up the transaction numbers of one session.
     let mut world = World::new(URI, primary());
     let (mut cursor, session) = cursor(&mut world);
     let exchange = world.begin_exchange(insert());

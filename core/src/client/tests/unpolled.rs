@@ -42,8 +42,8 @@ fn hang(world: &mut World) {
 #[test]
 fn a_granted_connection_that_is_interrupted_is_not_used() {
     // The clear interrupts the granted connection (CMAP-94) as soon as possible (CMAP-95). An
-    // operation whose exchange is interrupted fails (CMAP-97). This one has sent nothing, so it
-    // begins another attempt.
+    // operation whose exchange is interrupted fails (CMAP-97). The operation of this test has sent
+    // nothing, so it begins another attempt.
     for command in [ping(), find(), insert()] {
         let (mut world, id, socket) = granted(URI, command);
         hang(&mut world);
@@ -105,7 +105,8 @@ fn an_exchange_is_interrupted_once_and_never_after_its_check_in() {
 
 #[test]
 fn a_grant_that_nobody_takes_goes_to_the_next_who_waits() {
-    // A task may hold an operation without polling it, while it waits for another operation.
+    // A task may hold the future of an operation without polling the future, while the task waits
+    // for another operation.
     let (mut world, first, socket) = granted(URI, find());
     world.wait(GRANT_LIMIT);
     assert_eq!(world.client.counts().in_use, 1, "nobody else wants it");
@@ -122,7 +123,7 @@ fn a_grant_that_nobody_takes_goes_to_the_next_who_waits() {
     exchange.begin(world.now).expect("it fits");
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
     world.check_in(exchange, Outcome::Completed);
-    // The first operation keeps its place in the queue. The grant that it lost does not count as an
+    // The first operation waits for a connection again. The grant that it lost does not count as an
     // attempt.
     let exchange = world.exchange_of(Progress::Waiting(first));
     assert_eq!(

@@ -161,8 +161,8 @@ fn each_goes_on_as_soon_as_one_server_suits_it() {
         .start(world.now, reads(ReadMode::PrimaryPreferred));
     assert!(matches!(late, Progress::Exchange(_)), "{late:?}");
     assert!(matches!(world.client.resume(world.now, write), Progress::Waiting(id) if id == write));
-    // The write waits for the end of the check of `b`. The closure replies only to later requests,
-    // and none is sent to `b`.
+    // The write waits for the end of the check of `b`. The closure `both` replies only to later
+    // requests, and none is sent to `b`.
     let both = |host: &str| Some(member(host == "b", 21));
     assert_eq!(
         world.pass(millis(500), &both),
@@ -287,7 +287,7 @@ fn while_somebody_waits_servers_are_asked_every_500_ms_and_afterwards_not() {
     assert_eq!(asked.get(), 1);
     world.pass(millis(100), &counted);
     assert_eq!(asked.get(), 2);
-    // During a long check no other check starts. The next one starts 500 ms after its end.
+    // During a long check no other check of the server starts.
     world.pass(millis(500), &silence);
     for _ in 0..3 {
         world.pass(millis(500), &counted);
@@ -424,8 +424,8 @@ fn the_longest_times_that_options_can_say_are_survived() {
         let answers = |host: &str| Some(member(host == "a", 21));
         assert_eq!(world.answer_as(&answers), [write]);
         let exchange = world.resumed(write);
-        // The next write meets a network error, and its retry waits for a server. Servers are
-        // checked every 500 ms nevertheless.
+        // The next write meets a network error, and its retry waits for a server. While it waits,
+        // servers are checked every 500 ms, however long `heartbeatFrequencyMS` is.
         world.finish(exchange);
         world.pass(millis(1), &answers);
         let after = world.client.start(world.now, insert());
@@ -451,7 +451,7 @@ fn the_longest_times_that_options_can_say_are_survived() {
 
 #[test]
 fn addresses_of_waits_are_those_of_the_set() {
-    // The client dials the addresses that the replica set names, never the `me` of a member
+    // The client dials the addresses in the member lists of the hello reply, not its `me`
     // (SDAM-17).
     let mut world = World::silent("mongodb://A/?replicaSet=rs");
     let mut reply = primary();

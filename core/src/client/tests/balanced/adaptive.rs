@@ -22,8 +22,8 @@ fn overload(world: &mut World, mut exchange: Exchange) -> Exchange {
 
 #[test]
 fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
-    // Commands of cursors are retried after overload (BP-2). The connection stays pinned, and none
-    // is checked out (BP trap 4).
+    // Commands of cursors are retried after overload (BP-2). The connection stays pinned, and no
+    // other connection is checked out (BP trap 4).
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
     take_events(&mut world);
@@ -72,7 +72,7 @@ fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
 
 #[test]
 fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_error() {
-    // The retry reaches no server, so the earlier error is raised (RR-15).
+    // The retry reaches no server, so the overload error of the first attempt is raised (RR-15).
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
     let mut exchange = more(&mut world, &mut cursor);
@@ -117,7 +117,7 @@ fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
 #[test]
 fn a_connection_that_goes_back_before_its_retry_ends_the_operation_with_its_error() {
     // The retry waits for the late reply to another command. Then the pin is released, so the
-    // earlier error is raised (RR-15).
+    // overload error of the first attempt is raised (RR-15).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     World::answer(&mut exchange, &overloaded());

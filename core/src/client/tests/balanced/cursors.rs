@@ -13,7 +13,6 @@ fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
         take_events(&mut world),
         ["started", "created 1", "ready 1", "out 1"]
     );
-    // Another operation uses another connection.
     let other = world.begin_exchange(ping());
     assert_ne!(other.socket(), facts.socket);
     take_events(&mut world);
@@ -265,8 +264,8 @@ fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
 
 #[test]
 fn where_there_is_no_load_balancer_nothing_is_pinned() {
-    // Connections are pinned only behind a load balancer. The tests of `hello` cover the handshake
-    // (LB-26).
+    // Connections are pinned only behind a load balancer. The tests of `core/src/hello` show that
+    // `hello` has `loadBalanced` only behind one (LB-26).
     let mut world = World::with_subscriptions("mongodb://a", mongos(), Subscriptions::all());
     let mut exchange = world.begin_exchange(find());
     assert_eq!(exchange.pin(PinnedFor::Cursor), None);

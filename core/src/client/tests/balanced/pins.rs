@@ -1,4 +1,5 @@
-//! Tests of pins that are released at unusual moments, or that belong to another client.
+//! Tests of pins that are released or interrupted while a command runs or waits, of pins of another
+//! client, and of pins after a fork.
 
 use super::*;
 use crate::operation::OperationId;
@@ -86,8 +87,8 @@ fn a_child_that_was_forked_does_not_use_a_kept_connection_that_was_just_granted(
 
 #[test]
 fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
-    // All commands of a transaction use its connection (LB-39). So its first command is not retried
-    // on another one, as other writes are.
+    // All commands of a transaction use its connection (LB-39). So, unlike other retryable writes,
+    // its first command is not retried on another connection.
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);
     take_events(&mut world);
@@ -100,8 +101,8 @@ fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
 
 #[test]
 fn a_pin_of_another_client_means_nothing_here() {
-    // The client refuses a pin of another client (CMAP-19, CMAP-87), although it has a pinned
-    // connection with the same ids.
+    // The client refuses a pin of another client (CMAP-19, CMAP-87), although a pinned connection
+    // of its own has the same ids.
     let text = "mongodb://lb/?loadBalanced=true";
     let options = uri::parse(text).expect("a connection string").options;
     let seed = Seed::new([8; 32]);
@@ -124,8 +125,9 @@ fn a_pin_of_another_client_means_nothing_here() {
 
 #[test]
 fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
-    // The late command of the first transaction fails, because another transaction has pinned the
-    // connection. Two transactions never use the same connection at once (LB-41).
+    // The pin of the first transaction was released, so its next command fails. Another transaction
+    // has pinned the connection, and two transactions never use the same connection at once
+    // (LB-41).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     let socket = exchange.socket();
@@ -144,7 +146,7 @@ fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
 
 #[test]
 fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
-    // A fork interrupts exchanges behind a load balancer too (CMAP-103).
+    // A child process interrupts the exchanges on connections of its parent (CMAP-103).
     let mut world = world();
     let exchange = world.begin_exchange(find());
     let socket = exchange.socket();
@@ -190,7 +192,7 @@ fn a_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
 
 #[test]
 fn a_second_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
-    // A transaction opens a cursor, which the caller drops at once.
+    // A transaction opens a cursor. The caller drops the cursor before its exchange ends.
     let mut world = world();
     let (mut exchange, transaction) = pinned_transaction(&mut world);
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });

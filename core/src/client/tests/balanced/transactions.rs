@@ -30,7 +30,6 @@ fn a_transaction_and_its_cursor_share_a_connection() {
     hasty.set_pin(&pin);
     let start = world.client.start(world.now, hasty);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
-    // Other operations use other connections.
     let other = world.begin_exchange(ping());
     assert_ne!(other.socket(), socket);
     take_events(&mut world);
@@ -183,7 +182,7 @@ impl Session {
 #[test]
 fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_server() {
     // A transaction unpins its connection in the cases in which a sharded transaction unpins its
-    // mongos (LB-40). These are the cases of the official tests.
+    // mongos (LB-40).
     use Answered::{Badly, Lost, Well};
     use TransactionStep as Step;
     let transient = Some("TransientTransactionError");

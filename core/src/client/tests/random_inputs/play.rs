@@ -1,4 +1,4 @@
-//! The driver of a client in random tests: its state, and the invariants between two inputs.
+//! The shell of a client in random tests: its state, and the invariants between two inputs.
 
 use super::{server::Servers, *};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     selection::{SelectorQuestion, suitable},
 };
 
-/// A client and the state of its driver: sockets, unanswered requests, operations and exchanges.
+/// A client and the state of its shell: sockets, unanswered requests, operations and exchanges.
 pub(super) struct Play {
     pub(super) client: Client,
     contract: Contract,
@@ -191,8 +191,7 @@ impl Play {
             is_asking |= !is_paused;
             let limit = *all.get(&id).expect("there is one by default");
             if is_paused {
-                // The operation met a server that may be overloaded, and pauses before it dials
-                // that server again.
+                // A pause between two attempts lasts at most 500 ms in this test.
                 assert!(limit <= self.now + MIN_HEARTBEAT_FREQUENCY);
             } else {
                 let criteria = waiting.criteria.as_ref().expect("it did not fail");
@@ -331,7 +330,7 @@ impl Play {
             0 => exchange.handle_probe(None),
             1 => exchange.handle_probe(Some(&[])),
             2 => exchange.handle_probe(Some(&[1, 2, 3])),
-            // The driver of a client may omit the probe.
+            // A shell may omit the probe.
             _ => Ok(()),
         }
     }

@@ -38,7 +38,7 @@ impl Servers {
         let header = Header::decode(request, 1 << 20).expect("a request");
         let body = match Message::decode(request) {
             Ok(message) => self.reply_to(socket, message.body, choice),
-            // The client sends only OP_MSG, so that this does not happen.
+            // The client sends only OP_MSG, so the message can be decoded.
             Err(_) => answer(choice),
         };
         let mut bytes = Vec::new();

@@ -34,7 +34,7 @@ fn a_close_notify_at_rest_costs_its_connection_alone() {
     }
 }
 
-/// Probes a connection that was idle, as adapters do.
+/// Probes a connection that was idle, by reads of at most 64 bytes.
 fn probe(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
     while exchange.wants_probe() {
         let count = bytes.len().min(64);

@@ -179,7 +179,7 @@ impl Scene {
         }
     }
 
-    /// Gives the output of the server to the client, which drives this connection itself.
+    /// Gives the server's output on this socket to the client.
     fn deliver(&mut self, socket: SocketId) {
         let bytes = self.peers.get_mut(&socket).expect("a socket").output();
         if !bytes.is_empty() {
@@ -274,7 +274,7 @@ fn hello(is_balanced: bool) -> RawDocumentBuf {
     }
 }
 
-/// Gives ciphertext to an exchange. Returns true if its reply is complete.
+/// Gives ciphertext to an exchange. Returns true if the reply is complete.
 fn feed(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<bool, Error> {
     while !bytes.is_empty() {
         let room = exchange.input()?;
@@ -466,7 +466,7 @@ fn requests_for_new_keys_without_end_are_refused_and_cost_no_memory() {
         .position(|bytes| feed(&mut exchange, bytes).is_err());
     // rustls permits 32 key updates without data in between.
     assert_eq!(refused, Some(32));
-    // The output has one answer to all key updates, and the alert.
+    // The client does not answer each key update, so the output stays small.
     assert!(exchange.output().len() < 100, "{}", exchange.output().len());
 }
 

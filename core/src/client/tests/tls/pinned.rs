@@ -34,7 +34,7 @@ fn is_closed(error: &Error) -> bool {
 
 #[test]
 fn a_close_notify_with_a_batch_is_told_to_the_next_command_of_its_cursor() {
-    // The connection stays pinned after the network error. It is closed with the cursor (LB-36).
+    // The connection stays pinned after the network error, and is closed with the cursor (LB-36).
     let (mut scene, mut cursor, _) = cut_off(true);
     let command = cursor.more().expect("it is open");
     let Progress::Failed(error) = scene.client.start(scene.now, command) else {

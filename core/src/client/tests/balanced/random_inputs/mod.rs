@@ -192,7 +192,7 @@ impl Play {
     }
 
     /// Reports that the runtime has ended. Asserts that all exchanges are interrupted, unless the
-    /// client was over before.
+    /// client was terminated or abandoned before.
     fn abandon(&mut self) {
         self.interrupted.clear();
         let was_over = self.client.is_terminated() || self.client.life.lost().is_some();
@@ -236,8 +236,8 @@ impl Play {
         self.client.handle_received(self.now, socket, &bytes);
     }
 
-    /// Cancels all operations, and ends all exchanges, cursors and transactions. The client stays
-    /// open.
+    /// Cancels all operations, and ends all exchanges, cursors and transactions. Does not close the
+    /// client.
     fn leave(&mut self) {
         while let Some((&id, _)) = self.waiting.first_key_value() {
             self.waiting.remove(&id);
@@ -271,8 +271,8 @@ impl Play {
     /// Asserts that all connections can be checked out, and that the pool counts none as pinned
     /// (LB-43).
     fn fill(&mut self) {
-        // Time passes in small steps, because a long step would look like a frozen process. Every
-        // drain ends.
+        // Waits until every drain has ended. Time passes in small steps, because a long step would
+        // look like a frozen process.
         for _ in 0..20 {
             self.apply(Input::Wait(500));
         }

@@ -1,4 +1,4 @@
-//! The driver of a client behind a load balancer in random tests: its state, and the invariants
+//! The shell of a client behind a load balancer in random tests: its state, and the invariants
 //! between two inputs.
 
 use super::*;
@@ -22,7 +22,7 @@ pub(super) enum Purpose {
         key: u32,
         socket: SocketId,
     },
-    /// A `killCursors` of a cursor, which is pinned to this socket.
+    /// A `killCursors` of a cursor that is pinned to this socket, if one is given.
     Kill(Option<SocketId>),
     Transact {
         key: u32,
@@ -41,7 +41,8 @@ pub(super) struct KeptCursor {
 #[derive(Default)]
 pub(super) struct Transaction {
     pub(super) pin: TransactionPin,
-    /// True while the first command is under way. The transaction has pinned no connection then.
+    /// True from the start of the first command until it has a connection or has failed. The
+    /// transaction has pinned no connection then.
     pub(super) is_first: bool,
     pub(super) socket: Option<SocketId>,
 }
@@ -57,7 +58,7 @@ pub(super) struct Ledger {
     pub(super) closed: usize,
 }
 
-/// A client and the state of its driver: sockets, operations, exchanges, cursors and transactions.
+/// A client and the state of its shell: sockets, operations, exchanges, cursors and transactions.
 pub(super) struct Play {
     pub(super) client: Client,
     contract: Contract,
