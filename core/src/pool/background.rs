@@ -7,15 +7,15 @@ use std::time::Duration;
 /// The time for which a pool creates no connection for `minPoolSize` after a connection could not
 /// be established, or broke while it was available or draining.
 ///
-/// Without this pause a server that refuses connections, but does not become `Unknown` because
-/// these errors mean overload ([CMAP-44]), would get connection attempts as fast as the network
-/// allows.
+/// The errors of a server that refuses connections can mean overload, and then do not clear the
+/// pool ([CMAP-44]). Without this pause, such a server would get connection attempts as fast as the
+/// network allows. The pause ends early if the pool is cleared and marked as ready again.
 ///
 /// [CMAP-44]: crate::requirements::pool#CMAP-44
 pub const POPULATION_PAUSE: Duration = Duration::from_secs(1);
 
-/// The smallest step of time. A connection is idle one step after its limit, because it must have
-/// been unused for longer than the limit (CMAP-26).
+/// The resolution of [`Instant`]. A connection becomes idle one nanosecond after its limit, because
+/// it must have been unused for longer than the limit (CMAP-26).
 const TICK: Duration = Duration::from_nanos(1);
 
 impl<C> Pool<C> {
@@ -30,9 +30,9 @@ impl<C> Pool<C> {
         if self.state == PoolState::Closed {
             return;
         }
-        // A paused pool closes perished connections too (CMAP-111). The list begins with the
-        // connections that became available first. These become idle first, and after a clear of
-        // the whole pool the stale ones come before later ones.
+        // A paused pool closes perished connections too (CMAP-111). The list is in the order in
+        // which the connections became available. So idle connections, and those that a clear of
+        // the whole pool made stale, come before the usable ones.
         while let Some(slot) = self.available.first()
             && let Some(reason) = self.perished(now, slot)
         {
@@ -69,14 +69,15 @@ impl<C> Pool<C> {
     }
 
     /// Returns the time at which the first connection in the list of available connections becomes
-    /// idle; `None` for an empty list, and without a limit.
+    /// idle. `None` if the list is empty or if there is no `maxIdleTimeMS`.
     pub(super) fn next_idle(&self) -> Option<Instant> {
         self.available
             .first()
             .and_then(|slot| self.idle_expiry(slot))
     }
 
-    /// Schedules the next background run if a connection for `minPoolSize` has to be created.
+    /// Schedules a background run, unless one is scheduled already, if a connection for
+    /// `minPoolSize` has to be created.
     pub(super) fn schedule(&mut self, now: Instant) {
         if self.background.is_none() && self.wants_population() {
             self.background = Some(now.max(self.populate_from));
@@ -96,7 +97,8 @@ impl<C> Pool<C> {
             && self.has_room()
     }
 
-    /// Returns the time at which an available connection becomes idle; `None` without a limit.
+    /// Returns the time at which an available connection becomes idle. `None` if there is no
+    /// `maxIdleTimeMS`, and for connections that are not available.
     fn idle_expiry(&self, slot: Slot) -> Option<Instant> {
         let limit = self.options.max_idle.filter(|limit| !limit.is_zero())?;
         match self.connections.get(slot).state {

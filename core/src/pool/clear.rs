@@ -1,5 +1,4 @@
-//! Clear and close of a pool. Both end the use of all present connections, at check in at the
-//! latest.
+//! Clear and close of a pool.
 
 use super::{Action, ConnectionId, ConnectionState, Pool, PoolState};
 use crate::{
@@ -9,7 +8,7 @@ use crate::{
 };
 
 impl<C> Pool<C> {
-    /// Clears the pool because of `cause`, for example an error that makes the server unusable. All
+    /// Clears the pool of a server that is no load balancer, because of the error `cause`. All
     /// connections become stale, the requests in the queue fail, and the pool is paused ([CMAP-90]
     /// to [CMAP-93]). Does nothing if the pool is closed.
     ///
@@ -40,8 +39,8 @@ impl<C> Pool<C> {
         }
         let error = self.cleared_error();
         self.fail_queue(now, CheckOutFailure::ConnectionError, &error);
-        // Available and draining connections are stale now. A background run is due now and closes
-        // them (CMAP-108).
+        // Available and draining connections are stale now. If there are any, a background run that
+        // closes them is due at once (CMAP-108).
         let is_due = self.note_stale_draining() || !self.available.is_empty();
         self.background = is_due.then_some(now);
         self.settle(now);
@@ -86,8 +85,8 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// Closes pending connections (CMAP-98) and interrupts connections in use. All of them were
-    /// created before this clear (CMAP-96).
+    /// Closes pending connections and fails their requests (CMAP-98), and interrupts connections in
+    /// use. All these connections were created before this clear (CMAP-96).
     fn interrupt_all(&mut self, now: Instant) {
         for connection in
             self.connections_in(|state| matches!(state, ConnectionState::Pending { .. }))
@@ -102,8 +101,8 @@ impl<C> Pool<C> {
                 self.fail(now, request, CheckOutFailure::ConnectionError, error);
             }
         }
-        // The operation on each connection fails with a retryable error (CMAP-97). A connection
-        // that an earlier clear interrupted is skipped.
+        // The error is retryable (CMAP-97). A connection that an earlier clear interrupted is
+        // skipped.
         let is_not_interrupted = |state: &ConnectionState<C>| match state {
             ConnectionState::InUse { interrupted, .. } => !interrupted,
             _ => false,
@@ -124,9 +123,9 @@ impl<C> Pool<C> {
     /// Returns the error of a checked-out connection that a clear interrupted, `None` for other
     /// connections.
     ///
-    /// `Action::Interrupt` reports the interruption once. The owner of the connection can miss this
-    /// action while an exchange ends. So the owner calls this function before the connection is
-    /// used again.
+    /// `Action::Interrupt` reports the interruption once, and the owner of the connection can miss
+    /// this action while an exchange ends. With this function, the owner finds out about the
+    /// interruption before the next use of the connection.
     #[must_use]
     pub fn interruption_of(&self, connection: ConnectionId) -> Option<Error> {
         let slot = self.find(connection)?;

@@ -1,11 +1,11 @@
 //! Draining: connections that were checked in while a reply was outstanding.
 //!
 //! An operation may end before its reply arrives, at its time limit or because its caller drops it.
-//! Its connection can then be checked in with `Condition::ReplyDue` and not closed. The late reply
-//! is dropped when it arrives, and the connection is available again. If such connections were
-//! closed, a slow server would get a new connection for each operation that ends early.
+//! Its connection can then be checked in with `Condition::ReplyDue`, and becomes available after
+//! the late reply was read and dropped. If the connection were closed instead, a slow server would
+//! get a new connection for each operation that ends early.
 //!
-//! This differs from the text of CMAP-27, which rules out further use of a connection after a
+//! Draining differs from the text of CMAP-27, which rules out further use of a connection after a
 //! timeout of the driver. A draining connection counts towards `maxPoolSize` (CMAP-42) and is not
 //! handed out.
 
@@ -16,8 +16,8 @@ impl<C> Pool<C> {
     /// Makes a draining connection available, after its late reply was read and dropped. A stale
     /// connection is closed instead.
     ///
-    /// A connection whose reply does not arrive in time is closed by
-    /// [`handle_idle_closed`](Self::handle_idle_closed).
+    /// If the reply does not arrive in time, the caller calls
+    /// [`handle_idle_closed`](Self::handle_idle_closed) instead.
     pub fn handle_drained(&mut self, now: Instant, connection: ConnectionId, content: C) {
         let Some(slot) = self.find(connection) else {
             return;
@@ -46,8 +46,9 @@ impl<C> Pool<C> {
         self.is_draining_stale
     }
 
-    /// Closes stale draining connections, which take up room and will not be used again. Requests
-    /// in the queue get the freed room before `minPoolSize` does.
+    /// If a clear was noted since the last call, closes stale draining connections, which count
+    /// towards `maxPoolSize`. Then serves the queue, so that requests get new connections before
+    /// `minPoolSize` does.
     pub(super) fn close_stale_draining(&mut self, now: Instant) {
         if !std::mem::take(&mut self.is_draining_stale) {
             return;

@@ -11,12 +11,12 @@ use crate::{
 impl<C> Pool<C> {
     /// Marks a pending connection as established and authenticated ([CMAP-61]).
     ///
-    /// The connection is granted, with `content`, to the request that it was created for. If it was
-    /// created for `minPoolSize`, or if that request has ended, the connection becomes available
-    /// and serves the head of the queue.
+    /// The connection is granted, with `content`, to the request that it was created for. A
+    /// connection that was created for `minPoolSize`, or whose request has ended, becomes available
+    /// and can serve the head of the queue.
     ///
-    /// A connection that has become stale is closed. Its request fails; behind a load balancer, the
-    /// request waits again.
+    /// A connection that has become stale is closed. Its request fails or, behind a load balancer,
+    /// returns to the head of the queue.
     ///
     /// [CMAP-61]: crate::requirements::pool#CMAP-61
     pub fn handle_established(&mut self, now: Instant, connection: ConnectionId, content: C) {
@@ -29,12 +29,11 @@ impl<C> Pool<C> {
             duration: now.saturating_since(created),
         });
         if self.is_stale(slot) {
-            // The pool or the service was cleared during establishment, so the server may have
-            // another role by now.
+            // The pool or the service was cleared during establishment.
             self.close(slot, CloseReason::Stale, None);
             match request {
-                // The next connection may lead to another service. A clear of one service does not
-                // concern requests that wait (CMAP-102).
+                // A clear of one service fails no request, because the next connection may lead to
+                // another service (CMAP-102).
                 Some(request) if self.options.load_balanced => self.requeue(request),
                 Some(request) => {
                     self.detach_request(request);
@@ -60,8 +59,8 @@ impl<C> Pool<C> {
     /// Closes a pending connection whose establishment or authentication failed, and fails its
     /// request ([CMAP-62]).
     ///
-    /// The caller reports the error to the topology first. If the topology clears the pool, the
-    /// clear comes before the closed event of the connection ([CMAP-151]).
+    /// The caller has to report the error to the topology before this call. If the topology clears
+    /// the pool, the clear then precedes the closed event of the connection ([CMAP-151]).
     ///
     /// [CMAP-62]: crate::requirements::pool#CMAP-62
     /// [CMAP-151]: crate::requirements::pool#CMAP-151
@@ -130,8 +129,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Detaches a request from the connection that was established for it. The request goes into
-    /// the queue, from which the caller removes it at once by a grant or a failure.
+    /// Detaches a request from the connection that was established for it. The request goes to the
+    /// end of the queue, from which the caller removes it at once by a grant or a failure.
     pub(super) fn detach_request(&mut self, request: CheckOutId) {
         if let Some(slot) = self.find_request(request) {
             self.requests.get_mut(slot).connection = None;

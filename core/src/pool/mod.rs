@@ -1,9 +1,9 @@
 //! The connection pool of one server. A pool limits the number of its connections, serves check
-//! outs in order, and closes stale, idle and broken connections.
+//! outs in the order of their arrival, and closes stale, idle and broken connections.
 //!
-//! A pool performs no I/O. It orders a new connection with `Action::Open`, and its caller reports
-//! the result. Background work, such as keeping `minPoolSize`, needs no thread: `deadline()`
-//! returns when the work is due, possibly a time that has passed, and `handle_timeout` does it.
+//! A pool performs no I/O: with `Action::Open` it asks its caller for a new connection, and the
+//! caller reports the result. Background work, such as keeping `minPoolSize`, needs no thread.
+//! `deadline()` returns the time at which work is due, and `handle_timeout` does the work.
 
 mod background;
 mod clear;
@@ -38,16 +38,16 @@ use std::{
 
 /// The maximum number of requests in the wait queue of one pool.
 ///
-/// The limit bounds the number of waiting operations ([SEL-37]), for example while a server does
-/// not answer. It is far above the number of operations that an application runs at once.
+/// The limit bounds the number of operations that wait for a connection, for example while a server
+/// does not answer ([SEL-37]).
 ///
 /// [SEL-37]: crate::requirements::server_selection#SEL-37
 pub const MAX_WAITERS: u32 = 1 << 20;
 
-/// The connection pool of one server. The pool owns all application connections of a client to that
-/// server ([CMAP-35]).
+/// The connection pool of one server. The pool owns all connections of a client to that server,
+/// except those of the monitor ([CMAP-35]).
 ///
-/// The caller keeps a value of type `C` for each connection, such as a socket. The pool stores this
+/// `C` is the type of the caller's value for a connection, such as a socket. The pool stores this
 /// value while the connection is available, and returns it at check out.
 ///
 /// ```
@@ -75,13 +75,13 @@ pub struct Pool<C> {
     options: PoolOptions,
     /// True if the client has subscribers for pool events. Otherwise the pool builds no events.
     subscribed: bool,
-    /// Whether the pool serves check outs.
+    /// The state of the pool. Only a ready pool serves check outs.
     state: PoolState,
     /// The number of clears of the whole pool. Clears of one service are not counted.
     generation: u64,
     /// The cause of the last clear of the whole pool; `None` before the first.
     cause: Option<Error>,
-    /// The number of the newest connection. Numbers start at 1 and are not used again.
+    /// The number of the newest connection; 0 before the first. No number is used twice.
     last_id: u64,
     /// All connections that are not closed.
     connections: Arena<Connection<C>>,
@@ -92,7 +92,8 @@ pub struct Pool<C> {
     pending: u32,
     /// The number of draining connections.
     draining: u32,
-    /// True if a clear may have made draining connections stale that are not closed yet.
+    /// True if some draining connections may be stale because of a clear. The next background run
+    /// closes the stale ones and resets this field.
     is_draining_stale: bool,
     /// The generations of services behind a load balancer, and the counts of pinned connections.
     services: Services,
@@ -100,17 +101,19 @@ pub struct Pool<C> {
     requests: Arena<Request>,
     /// The slot in `requests` of each request.
     request_slots: BTreeMap<CheckOutId, Slot>,
-    /// The wait queue: requests that no connection is being made for, oldest first (CMAP-30).
+    /// The wait queue: requests for which no connection is being established, in the order in which
+    /// they are served (CMAP-30).
     queue: List,
     /// The times at which requests time out (`Request::armed`), the earliest first.
     deadlines: BTreeSet<(Instant, CheckOutId)>,
-    /// The time at which a background run is due for `minPoolSize` or stale connections, if any.
+    /// The time at which a background run is due for `minPoolSize` or for stale connections; `None`
+    /// if no run is due.
     background: Option<Instant>,
     /// The connection that is being established for `minPoolSize`. There is at most one at a time,
     /// so that a `maxConnecting` of 2 or more leaves room for the connection of a request.
     populating: Option<ConnectionId>,
-    /// The time before which no connection is created for `minPoolSize`. After the failure of a
-    /// connection, this is the time of the failure plus [`POPULATION_PAUSE`].
+    /// The time before which no connection is created for `minPoolSize`. A failure sets this to the
+    /// time of the failure plus [`POPULATION_PAUSE`].
     populate_from: Instant,
     /// Actions that the caller has not polled yet.
     actions: VecDeque<Action<C>>,
@@ -128,7 +131,7 @@ struct Connection<C> {
     state: ConnectionState<C>,
 }
 
-/// The state of a connection (CMAP-24; `Draining` is added), with what the pool stores in it.
+/// The state of a connection: the states of CMAP-24 except closed, and `Draining`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ConnectionState<C> {
     /// The connection is being established.
@@ -141,7 +144,7 @@ enum ConnectionState<C> {
     },
     /// The connection is in the list of available connections, since the time `since`.
     Available { since: Instant, content: C },
-    /// The connection was checked in with an outstanding reply. It counts towards `maxPoolSize` and
+    /// The connection was checked in with an outstanding reply, counts towards `maxPoolSize`, and
     /// is not handed out.
     Draining,
     /// The connection is checked out.
@@ -158,10 +161,11 @@ enum ConnectionState<C> {
 struct Request {
     /// The time at which the check out started. Events report the duration since then.
     started: Instant,
-    /// The time at which the whole check out fails, establishment included.
+    /// The time at which the whole check out fails, establishment included; `None` for no limit.
     deadline: Option<Instant>,
-    /// The time of the request's entry in `Pool::deadlines`: the earlier one of `deadline` and the
-    /// end of `waitQueueTimeoutMS`, and only `deadline` once the request has left the queue.
+    /// The time under which `Pool::deadlines` contains the request. This is the earlier of
+    /// `deadline` and the end of `waitQueueTimeoutMS`, and is `deadline` after the request has left
+    /// the queue once. `None` if neither limits the request.
     armed: Option<Instant>,
     /// The connection that is being established for the request. `None` while the request is in the
     /// queue.
@@ -170,7 +174,7 @@ struct Request {
 
 impl<C> Pool<C> {
     /// Creates a paused pool of generation 0 without connections ([CMAP-52]). If `subscribed` is
-    /// true, the pool emits events, beginning with the created event.
+    /// true, the pool emits events, beginning with `PoolEvent::Created`.
     ///
     /// [CMAP-52]: crate::requirements::pool#CMAP-52
     #[must_use]
@@ -203,8 +207,8 @@ impl<C> Pool<C> {
         pool
     }
 
-    /// Marks the pool as ready after a successful check of its server ([CMAP-54]). Does nothing if
-    /// the pool is ready already ([CMAP-58]) or closed.
+    /// Marks the pool as ready, for example after a successful check of its server ([CMAP-54]).
+    /// Does nothing if the pool is ready already ([CMAP-58]) or closed.
     ///
     /// [CMAP-54]: crate::requirements::pool#CMAP-54
     /// [CMAP-58]: crate::requirements::pool#CMAP-58
@@ -219,13 +223,13 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// Requests a connection, to be granted before `deadline`. The wait in the queue is limited by
-    /// `waitQueueTimeoutMS` as well.
+    /// Requests a connection, to be granted before `deadline`. `waitQueueTimeoutMS` also limits the
+    /// time that the request spends in the queue.
     ///
     /// Returns a usable connection if one is available and the queue is empty. If the request has
     /// to wait, `Action::Grant` or `Action::Fail` follows, unless `cancel` is called first. The
     /// check out fails at once if the pool is paused or closed, or if its queue has [`MAX_WAITERS`]
-    /// requests. A second request with the id of a waiting one fails too.
+    /// requests. A second request with the id of a waiting one fails at once as well.
     pub fn check_out(
         &mut self,
         now: Instant,
@@ -235,9 +239,9 @@ impl<C> Pool<C> {
         self.begin_check_out(now, request, deadline, self.options.wait_queue_timeout)
     }
 
-    /// Requests a connection as `check_out` does, for an operation with a time limit of its own.
-    /// `waitQueueTimeoutMS` does not apply to such an operation, even if its limit is infinite and
-    /// `deadline` is `None` ([CMAP-153]).
+    /// Requests a connection as `check_out` does, for an operation with a time limit such as
+    /// `timeoutMS`. `waitQueueTimeoutMS` does not apply to such an operation, even if its time
+    /// limit is infinite and `deadline` is `None` ([CMAP-153]).
     ///
     /// [CMAP-153]: crate::requirements::pool#CMAP-153
     pub fn check_out_timed(
@@ -327,7 +331,8 @@ impl<C> Pool<C> {
         let Some(slot) = self.find(connection) else {
             return;
         };
-        // The operation of a connection that was checked out in the meantime meets the error.
+        // Errors of pending connections and of connections in use are reported by
+        // `handle_establish_failed` and `check_in`.
         if let ConnectionState::Pending { .. } | ConnectionState::InUse { .. } =
             self.connections.get(slot).state
         {
@@ -344,8 +349,8 @@ impl<C> Pool<C> {
         self.actions.pop_front()
     }
 
-    /// Returns the time at which `handle_timeout` has work to do. This time may have passed
-    /// already.
+    /// Returns the time at which `handle_timeout` has work to do; `None` if no work is scheduled.
+    /// This time may have passed already.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         let waiter = self.deadlines.first().map(|&(at, _)| at);
@@ -370,8 +375,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Takes the connection that became available last, and marks it as in use. Perished
-    /// connections that the search meets are closed (CMAP-75).
+    /// Takes the usable connection that became available last, and marks it as in use. Closes
+    /// perished connections that the search meets (CMAP-75).
     fn take_available(&mut self, now: Instant) -> Option<(Slot, C)> {
         while let Some(slot) = self.available.last() {
             match self.perished(now, slot) {
@@ -442,7 +447,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Serves the queue, and schedules a background run if `minPoolSize` is not reached.
+    /// Serves the queue, and schedules a background run if a connection for `minPoolSize` can be
+    /// created.
     fn settle(&mut self, now: Instant) {
         if !self.queue.is_empty() {
             self.serve_queue(now);
@@ -468,8 +474,8 @@ impl<C> Pool<C> {
         );
     }
 
-    /// True if the generation of the connection differs from that of its pool or, behind a load
-    /// balancer, from that of its service (CMAP-25).
+    /// True if the generation of the connection differs from that of its service or, if the
+    /// connection has no service, from that of the pool (CMAP-25).
     fn is_stale(&self, slot: Slot) -> bool {
         let connection = self.connections.get(slot);
         let current = match &connection.service {

@@ -1,10 +1,8 @@
-//! Pools behind a load balancer: each service has a generation of its own, and pinned connections
-//! are counted.
+//! Pools of load balancers: the generation of each service, and the counts of pinned connections.
 //!
-//! A service is a server behind the load balancer, identified by `serviceId` in its hello reply. No
-//! error pauses the pool of a load balancer: a load balancer has no monitor, so nothing would mark
-//! the pool as ready again. An error of one service makes only the connections to that service
-//! stale.
+//! A service is a server behind the load balancer, identified by `serviceId` in its hello reply. A
+//! clear of one service makes only the connections to that service stale. The pool stays ready,
+//! because a load balancer has no monitor that could mark the pool as ready again.
 
 use super::{ConnectionId, ConnectionState, PinnedFor, Pool, PoolState};
 use crate::{
@@ -32,8 +30,8 @@ pub(super) struct Services {
 /// A service behind a load balancer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Service {
-    /// The number of clears of the service since its first connection. Starts again at 0 after its
-    /// last connection.
+    /// The number of clears of the service. The pool drops this number with the last connection of
+    /// the service (CMAP-100).
     generation: u64,
     /// The number of connections to the service that are not closed.
     connections: u32,
@@ -80,8 +78,7 @@ impl Services {
 
 impl<C> Pool<C> {
     /// Assigns a pending connection to the service that answered its hello, and returns the
-    /// generation of that service ([CMAP-99], [LB-49]). From now on the connection is of that
-    /// generation.
+    /// generation of that service ([CMAP-99], [LB-49]). The connection takes that generation.
     ///
     /// Returns `None` and changes nothing if the connection is not pending or has a service
     /// already.
@@ -105,9 +102,9 @@ impl<C> Pool<C> {
         Some(generation)
     }
 
-    /// Clears one service behind the load balancer: its connections become stale. The pool stays
-    /// ready, and requests continue to wait ([CMAP-101], [CMAP-102]). Does nothing if the service
-    /// has no connections.
+    /// Clears one service behind the load balancer: its connections become stale ([CMAP-101]). The
+    /// pool does not change its state, and requests continue to wait ([CMAP-102]). Does nothing if
+    /// the service has no connections or the pool is closed.
     ///
     /// [CMAP-101]: crate::requirements::pool#CMAP-101
     /// [CMAP-102]: crate::requirements::pool#CMAP-102
@@ -116,7 +113,6 @@ impl<C> Pool<C> {
             return;
         }
         let Some(known) = self.services.known.get_mut(&service) else {
-            // The service has no connections that could become stale.
             return;
         };
         known.generation += 1;
@@ -132,8 +128,8 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// Sets the use of a checked-out connection. After a check out, this is
-    /// [`PinnedFor::Operation`]. Does nothing if the connection is not checked out.
+    /// Sets the use of a checked-out connection, which is [`PinnedFor::Operation`] after a check
+    /// out. Does nothing if the connection is not checked out.
     pub fn pin_for(&mut self, connection: ConnectionId, pinned_for: PinnedFor) {
         let Some(slot) = self.find(connection) else {
             return;
@@ -169,8 +165,8 @@ impl<C> Pool<C> {
         self.services.leave(service);
     }
 
-    /// Closes stale connections anywhere in the list of available connections, if a service was
-    /// cleared. Such a clear leaves usable connections between the stale ones.
+    /// Closes all stale available connections if a service was cleared since the last call. After
+    /// such a clear, usable connections can precede stale ones in the list.
     pub(super) fn close_stale_among_available(&mut self) {
         if !std::mem::take(&mut self.services.is_mixed) {
             return;
@@ -186,8 +182,9 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Returns the error message of a timeout while the pool is full. The message counts the users
-    /// of the connections (LB-46).
+    /// Returns the error message of a check out that timed out while the pool is full. The message
+    /// contains the numbers of connections in use by cursors, transactions and other operations
+    /// (LB-46).
     pub(super) fn full_pool_message(&self) -> String {
         let Services {
             cursors,

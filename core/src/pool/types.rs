@@ -21,21 +21,21 @@ pub struct PoolOptions {
     /// `maxPoolSize`: the maximum number of connections, pending ones included. 0 means no limit.
     /// Default 100.
     pub max_size: u32,
-    /// `minPoolSize`: the minimum number of connections that a ready pool keeps open. Has no effect
-    /// beyond `max_size`. Default 0.
+    /// `minPoolSize`: the minimum number of connections that a ready pool keeps open. A `max_size`
+    /// other than 0 limits this number. Default 0.
     pub min_size: u32,
-    /// `maxIdleTimeMS`: an available connection is closed when it was unused for longer than this.
-    /// `None` and zero mean no limit, which is the default.
+    /// `maxIdleTimeMS`: the pool closes a connection that has been available for longer than this.
+    /// `None` and zero mean no limit. Default `None`.
     pub max_idle: Option<Duration>,
     /// `maxConnecting`: the maximum number of pending connections. 0 counts as 1. Default 2.
     pub max_connecting: u32,
-    /// `waitQueueTimeoutMS`: the maximum time of a request in the queue. Only the deadline of the
-    /// request limits establishment. `None` and zero mean no limit, which is the default.
+    /// `waitQueueTimeoutMS`: the maximum time that a request of
+    /// [`check_out`](super::Pool::check_out) spends in the queue. The establishment of its
+    /// connection does not count. `None` and zero mean no limit. Default `None`.
     pub wait_queue_timeout: Option<Duration>,
-    /// True behind a load balancer. Services are then cleared one by one, and the error of a check
-    /// out that times out in a full pool says how the connections are used.
+    /// True for the pool of a load balancer (`loadBalanced=true`). Default false.
     pub load_balanced: bool,
-    /// The options that the created event reports.
+    /// The options that `PoolEvent::Created` reports.
     pub reported: ReportedPoolOptions,
 }
 
@@ -53,26 +53,28 @@ impl Default for PoolOptions {
     }
 }
 
-/// Whether a pool hands out connections ([CMAP-49] to [CMAP-51]).
+/// The state of a pool, which decides whether the pool hands out connections ([CMAP-49] to
+/// [CMAP-51]).
 ///
 /// [CMAP-49]: crate::requirements::pool#CMAP-49
 /// [CMAP-51]: crate::requirements::pool#CMAP-51
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolState {
-    /// The pool hands out and creates no connections. This is the state of a new pool and after a
-    /// clear.
+    /// The pool hands out and creates no connections. This is the state of a new pool, and the
+    /// state after a clear of the whole pool.
     Paused,
     /// The pool serves check outs and creates connections.
     Ready,
-    /// The pool is closed for good.
+    /// The pool hands out and creates no connections, and does not leave this state.
     Closed,
 }
 
-/// The answer to a check out request.
+/// The immediate result of a check out request.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "a granted connection has to be used and checked in"]
 pub enum CheckOut<C> {
-    /// A connection is checked out. The second field is the value that the pool stored for it.
+    /// The connection with this id is checked out. The second field is the value that the pool
+    /// stored for the connection.
     Granted(ConnectionId, C),
     /// The request waits. `Action::Grant` or `Action::Fail` follows, unless the request is
     /// cancelled.
@@ -86,9 +88,9 @@ pub enum CheckOut<C> {
 pub enum Condition<C> {
     /// The connection can be used again. The pool stores the value until the next check out.
     Healthy(C),
-    /// A reply is outstanding whose operation has ended. The client drops this late reply when it
-    /// arrives. Until the connection is [drained](super::Pool::handle_drained), the pool does not
-    /// hand it out.
+    /// The operation has ended, but its reply is outstanding. The pool does not hand the connection
+    /// out before [`handle_drained`](super::Pool::handle_drained) reports that the late reply was
+    /// read and dropped.
     ReplyDue,
     /// The connection cannot be used again, for example after a network error or a timeout
     /// ([CMAP-27]). The closed event of the connection reports the error, unless the pool is
@@ -106,9 +108,9 @@ pub enum PinnedFor {
     /// One operation uses the connection.
     #[default]
     Operation,
-    /// A cursor holds the connection until the cursor is closed or exhausted.
+    /// A cursor holds the connection.
     Cursor,
-    /// A transaction holds the connection, also for cursors that were opened in it ([LB-44]).
+    /// A transaction holds the connection, even if a cursor uses the connection as well ([LB-44]).
     ///
     /// [LB-44]: crate::requirements::load_balancers#LB-44
     Transaction,
@@ -128,7 +130,8 @@ impl fmt::Display for NotCheckedOut {
 
 impl std::error::Error for NotCheckedOut {}
 
-/// An action that the caller of a pool carries out. The order of the actions matters.
+/// An action that the caller of a pool carries out, in the order in which the pool gives the
+/// actions.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Action<C> {
@@ -137,8 +140,8 @@ pub enum Action<C> {
     /// Establish this connection, and report the result with `handle_established` or
     /// `handle_establish_failed`.
     Open(ConnectionId),
-    /// Tear this connection down, or abort its establishment. Each opened connection gets exactly
-    /// one `Close`, also if its establishment fails.
+    /// Tear this connection down, or abort its establishment. A connection whose establishment
+    /// failed gets this action as well.
     Close(ConnectionId),
     /// Give this connection to a waiting request.
     Grant {
@@ -156,14 +159,14 @@ pub enum Action<C> {
         /// The error of the check out.
         error: Error,
     },
-    /// Interrupt the operation that uses this connection. The connection is checked in afterwards
-    /// ([CMAP-94]).
+    /// Interrupt the use of this connection ([CMAP-94]). The connection stays checked out until the
+    /// caller checks it in.
     ///
     /// [CMAP-94]: crate::requirements::pool#CMAP-94
     Interrupt {
         /// The connection that is in use.
         connection: ConnectionId,
-        /// The error of the operation.
+        /// The error with which the interrupted operation fails.
         error: Error,
     },
 }
@@ -173,7 +176,7 @@ pub enum Action<C> {
 pub struct Counts {
     /// All connections: pending, available, in use and draining.
     pub total: u32,
-    /// Connections that can be handed out.
+    /// Available connections, which can include stale and idle ones.
     pub available: u32,
     /// Connections that are being established.
     pub pending: u32,

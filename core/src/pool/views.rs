@@ -1,4 +1,4 @@
-//! Read access to a pool, and the errors of refused check outs.
+//! Read access to a pool, and the errors of closed, cleared and paused pools.
 
 use super::{ConnectionId, Counts, Pool, PoolState};
 use crate::{
@@ -21,15 +21,16 @@ impl<C> Pool<C> {
     }
 
     /// Returns the generation of a connection, or `None` if the connection was closed. Behind a
-    /// load balancer, this is a generation of its service, once the hello reply has arrived.
+    /// load balancer, this is the generation that its service had at the hello reply, once this
+    /// reply has arrived.
     #[must_use]
     pub fn generation_of(&self, connection: ConnectionId) -> Option<u64> {
         let slot = self.find(connection)?;
         Some(self.connections.get(slot).generation)
     }
 
-    /// True if the connection is stale: its generation differs from that of its pool or, behind a
-    /// load balancer, of its service ([CMAP-25]). True as well if the connection was closed.
+    /// True if the connection is stale or closed. The generation of a stale connection differs from
+    /// that of its service or, if it has no service, from that of the pool ([CMAP-25]).
     ///
     /// [CMAP-25]: crate::requirements::pool#CMAP-25
     #[must_use]
@@ -81,8 +82,8 @@ impl<C> Pool<C> {
         Error::new(ErrorKind::PoolClosed { message }).with_server(&self.address)
     }
 
-    /// Returns the error of a check out from a pool that was cleared, or whose server was not
-    /// checked yet (CMAP-142).
+    /// Returns the error of a check out that fails because the pool was cleared, or because the
+    /// pool was never marked as ready (CMAP-142).
     pub(super) fn cleared_error(&self) -> Error {
         let address = &self.address;
         let message = match &self.cause {

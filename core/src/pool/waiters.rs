@@ -1,4 +1,4 @@
-//! The wait queue: requests, their deadlines, and their ends.
+//! The wait queue: requests, their deadlines and their results.
 
 use super::{Action, CheckOutId, ConnectionId, ConnectionState, Pool, Request};
 use crate::{
@@ -34,7 +34,7 @@ impl<C> Pool<C> {
         });
     }
 
-    /// Returns the slot of a request, or `None` if the request was answered or cancelled.
+    /// Returns the slot of a request, or `None` if the request does not wait.
     pub(super) fn find_request(&self, id: CheckOutId) -> Option<Slot> {
         self.request_slots.get(&id).copied()
     }
@@ -82,7 +82,8 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Serves requests from the head of the queue as long as possible (CMAP-76, CMAP-77).
+    /// Serves requests from the head of the queue, each with an available or a new connection,
+    /// until neither is possible (CMAP-76, CMAP-77).
     pub(super) fn serve_queue(&mut self, now: Instant) {
         while let Some(head) = self.queue.first() {
             if let Some((connection, content)) = self.take_available(now) {
@@ -130,7 +131,7 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Fails all requests in the queue with an error, the oldest first.
+    /// Fails all requests in the queue with an error, in the order of the queue.
     pub(super) fn fail_queue(&mut self, now: Instant, reason: CheckOutFailure, error: &Error) {
         while let Some(head) = self.queue.first() {
             let request = CheckOutId(self.requests.id(head));
@@ -205,9 +206,9 @@ impl<C> Pool<C> {
         self.request_slots.remove(&id);
     }
 
-    /// Returns the error of a request that timed out (CMAP-143). The specification writes "a
-    /// Connection", the official tests expect "a connection". For a queued request of a full pool
-    /// behind a load balancer, the error has a detailed message (LB-45).
+    /// Returns the error of a request that timed out or was cancelled (CMAP-143). The specification
+    /// writes "a Connection", the official tests expect "a connection". For a queued request of a
+    /// full pool behind a load balancer, the error has a detailed message (LB-45).
     fn timeout_error(&self, request: CheckOutId) -> Error {
         let max_size = self.options.max_size;
         let is_full = max_size != 0 && self.connections.len() >= max_size;

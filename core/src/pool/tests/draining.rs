@@ -66,8 +66,8 @@ fn while_one_drains_there_is_room_for_others() {
     );
     let expected = ["CheckedIn 1", "Started", "Created 2", "open 2"];
     assert_eq!(drain(&mut pool), expected);
-    // The request waits, because the pool is full. The connection that becomes available first
-    // serves it.
+    // The pool is full, so request 3 waits. The connection that becomes available first serves this
+    // request.
     assert_eq!(
         pool.check_out(at(3), CheckOutId(3), None),
         CheckOut::Waiting

@@ -199,8 +199,8 @@ fn a_connection_established_across_a_clear_is_not_handed_out() {
 #[test]
 fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
     // A clear with `interruptInUseConnections` interrupts pending connections and connections in
-    // use, each of them once (CMAP-94 to CMAP-98, CMAP trap 9). The input that clears also
-    // interrupts, without a delay (CMAP-95).
+    // use, each of them once (CMAP-94 to CMAP-98, CMAP trap 9). `handle_clear` itself interrupts
+    // them, without a background run (CMAP-95).
     let mut pool = ready_pool(options(5, 0, 5));
     let used = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -231,8 +231,8 @@ fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
 
 #[test]
 fn close_ends_everything_in_order() {
-    // A close ends pending connections and requests (CMAP-55). A connection in use is closed at
-    // check in (CMAP-56).
+    // The pool closes pending connection 3 before the closed event of the pool (CMAP-55), and
+    // requests 4 and 6 fail. Connection 1 is in use and is closed at check in (CMAP-56).
     let mut pool = ready_pool(options(3, 0, 1));
     let (used, free) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
     check_in(&mut pool, at(0), free);
@@ -263,8 +263,8 @@ fn close_ends_everything_in_order() {
 
 #[test]
 fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready() {
-    // A ready pool creates connections until there are `minPoolSize` (CMAP-66 to CMAP-72, above all
-    // CMAP-68), here one after the other. A paused pool creates none (CMAP-53).
+    // A ready pool creates connections for `minPoolSize` (CMAP-66 to CMAP-72, above all CMAP-68),
+    // one after the other. A paused pool creates none (CMAP-53).
     let mut pool = new_pool(options(10, 3, 2));
     pool.handle_timeout(at(0));
     assert_eq!(drain(&mut pool), ["PoolCreated"]);

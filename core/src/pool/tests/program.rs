@@ -63,7 +63,7 @@ struct Model {
     /// The wait queue, the oldest request first. A request leaves the queue when a connection is
     /// opened for it.
     queue: Vec<u64>,
-    /// Requests whose pending connection was closed and that are not answered yet.
+    /// Requests whose pending connection was closed and whose `Fail` action has not come yet.
     orphans: BTreeSet<u64>,
     started: u64,
     ended: u64,
@@ -165,7 +165,7 @@ impl Model {
         }
     }
 
-    /// Asserts what holds between two inputs.
+    /// Compares the counts of the pool with the model, and asserts the limits of the pool.
     fn audit(&mut self, pool: &Pool<u64>, options: &PoolOptions) {
         let counts = pool.counts();
         let size = |n: usize| u32::try_from(n).expect("small");
@@ -293,7 +293,7 @@ impl Model {
         assert_eq!(refused, Err(NotCheckedOut(unknown)));
     }
 
-    /// Advances the time, and calls `handle_timeout` until the deadline of the pool is later.
+    /// Advances the time, and calls `handle_timeout` until no deadline of the pool is due.
     fn wait(&mut self, pool: &mut Pool<u64>, millis: u64) {
         self.now += millis;
         for _ in 0..1000 {

@@ -45,8 +45,8 @@ fn without_subscribers_no_event_is_made() {
 
 #[test]
 fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
-    // Requests are served in the order of their arrival (CMAP-30). A new request waits behind them
-    // (CMAP-33).
+    // Requests are served in the order of their arrival (CMAP-30). A new request waits behind the
+    // earlier ones (CMAP-33).
     let mut pool = ready_pool(options(1, 0, 1));
     let only = fresh(&mut pool, at(0), 1);
     for request in 2..=4 {
@@ -93,7 +93,7 @@ fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
 #[test]
 fn a_waiter_past_its_deadline_leaves_at_once() {
     // A request that waits too long fails and leaves the queue at once (CMAP-28, CMAP-32, CMAP-81).
-    // One limit covers the whole wait (CMAP-34).
+    // One limit covers the whole wait in the queue (CMAP-34).
     let mut pool = ready_pool(PoolOptions {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(1, 0, 1)
@@ -122,7 +122,8 @@ fn a_waiter_past_its_deadline_leaves_at_once() {
 #[test]
 fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
     // `waitQueueTimeoutMS` limits only the time in the queue (CMAP-12). The deadline of the request
-    // covers the establishment too; a driver may have such a limit instead of the option (CMAP-13).
+    // covers the establishment as well. A driver may have such a deadline instead of the option
+    // (CMAP-13).
     let mut pool = ready_pool(PoolOptions {
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(1, 0, 1)
@@ -243,8 +244,8 @@ fn the_created_event_reports_what_the_user_chose() {
 
 #[test]
 fn the_texts_are_those_of_the_specification() {
-    // The errors have the texts of the specification (CMAP-97, CMAP-142, CMAP-143). An official
-    // test checks the text for a closed pool (CMAP-141).
+    // The errors have the texts of the rules CMAP-97, CMAP-142 and CMAP-143. An official test
+    // checks the text for a closed pool (CMAP-141).
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = fresh(&mut pool, at(0), 1);
     let _ = pool.check_out(at(0), CheckOutId(2), Some(at(1)));

@@ -1,4 +1,4 @@
-//! Tests of single requirements, most of them for cases that no official test covers.
+//! Tests of single rules of `docs/requirements`.
 
 use super::*;
 
@@ -77,8 +77,8 @@ fn a_request_that_waits_already_is_refused_without_an_event() {
 
 #[test]
 fn who_gives_up_is_told_as_a_check_out_that_took_too_long() {
-    // A cancelled request emits a failed event (CMAP section 1.5.1). Each started event is followed
-    // by exactly one end (CMAP trap 11).
+    // The check out of a cancelled request fails with an event (CMAP section 1.5.1). Exactly one
+    // checked out or check out failed event follows each started event (CMAP trap 11).
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -146,8 +146,7 @@ fn the_queue_is_bounded() {
 
 #[test]
 fn a_closed_connection_never_comes_back() {
-    // A connection is not used after it was closed in any way, even if later inputs name it
-    // (CMAP-18).
+    // A closed connection is not used again, even if later inputs name it (CMAP-18).
     let mut pool = ready_pool(PoolOptions {
         max_idle: Some(Duration::from_millis(10)),
         ..options(5, 0, 5)

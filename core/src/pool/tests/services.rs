@@ -136,7 +136,7 @@ fn a_service_begins_anew_after_its_last_connection() {
 
 #[test]
 fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
-    // The request does not fail and returns to the head of the queue (CMAP-102).
+    // Request 2 does not fail and returns to the head of the queue (CMAP-102).
     let mut pool = ready_pool(PoolOptions {
         load_balanced: true,
         ..options(2, 0, 1)
@@ -224,8 +224,8 @@ impl CheckOut<()> {
 
 #[test]
 fn a_wait_for_a_turn_to_connect_is_told_as_such() {
-    // The pool is not full: the request waits for `maxConnecting`. So the error has the plain
-    // message (LB-45).
+    // The pool is not full: request 2 waits because of `maxConnecting`. So its error does not have
+    // the detailed message (LB-45).
     let mut pool = ready_pool(PoolOptions {
         load_balanced: true,
         wait_queue_timeout: Some(Duration::from_millis(50)),
@@ -242,8 +242,8 @@ fn a_wait_for_a_turn_to_connect_is_told_as_such() {
 
 #[test]
 fn a_wait_for_an_establishment_is_told_as_such() {
-    // The pool is full only with the request's own pending connection. So the error has the plain
-    // message (LB-45).
+    // The only connection of the full pool is being established for the request. So the error does
+    // not have the detailed message (LB-45).
     let mut pool = balanced(1);
     let asked = pool.check_out(at(0), CheckOutId(1), Some(at(50)));
     assert_eq!(asked, CheckOut::Waiting);
