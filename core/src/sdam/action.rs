@@ -17,15 +17,14 @@ use std::time::Duration;
 pub struct SdamOptions {
     /// The id of the topology in events.
     pub topology_id: TopologyId,
-    /// The configured servers, in the user's order. With `direct_connection` or `load_balanced`
-    /// there is exactly one; the validation of the client options refuses several ([SDAM-26],
-    /// [SDAM-27], [SDAM-29]).
+    /// The configured servers, in the user's order. With `direct_connection` or `load_balanced`,
+    /// there must be exactly one server ([SDAM-26], [SDAM-27], [SDAM-29]).
     ///
     /// [SDAM-26]: crate::requirements::discovery#SDAM-26
     /// [SDAM-27]: crate::requirements::discovery#SDAM-27
     /// [SDAM-29]: crate::requirements::discovery#SDAM-29
     pub seeds: Vec<Address>,
-    /// `replicaSet`: the only set name that the client accepts. `None`, the default, accepts any.
+    /// `replicaSet`: the required set name. `None`, the default, requires none.
     pub replica_set: Option<String>,
     /// `directConnection`: the client connects only to its one seed, whatever the type of that
     /// server, and discovers no other servers. False by default ([SDAM-22]).
@@ -34,45 +33,48 @@ pub struct SdamOptions {
     pub direct_connection: bool,
     /// `loadBalanced`: the one seed is a load balancer and is not monitored. False by default.
     pub load_balanced: bool,
-    /// `heartbeatFrequencyMS`: the time from the end of a check to the start of the next. The
-    /// minimum is [`MIN_HEARTBEAT_FREQUENCY`](super::MIN_HEARTBEAT_FREQUENCY), the default
-    /// [`DEFAULT_HEARTBEAT_FREQUENCY`].
+    /// `heartbeatFrequencyMS`: in the polling protocol, the time from the end of a check to the
+    /// start of the next; in the streaming protocol, `maxAwaitTimeMS`. A value below
+    /// [`MIN_HEARTBEAT_FREQUENCY`](super::MIN_HEARTBEAT_FREQUENCY) counts as this minimum. The
+    /// default is [`DEFAULT_HEARTBEAT_FREQUENCY`].
     pub heartbeat_frequency: Duration,
-    /// `connectTimeoutMS`: the time limit of a check, connecting included ([MON-10], [MON-11]). An
-    /// awaited reply can take `heartbeat_frequency` longer ([MON-44]). `None` and zero mean no
-    /// limit. 10 s by default.
+    /// `connectTimeoutMS`: the time limit of a check, connecting included ([MON-10], [MON-11]). The
+    /// limit of an awaited reply is longer by `heartbeat_frequency` ([MON-44]). `None` and zero
+    /// mean no limit. 10 s by default.
     ///
     /// [MON-10]: crate::requirements::monitoring#MON-10
     /// [MON-11]: crate::requirements::monitoring#MON-11
     /// [MON-44]: crate::requirements::monitoring#MON-44
     pub connect_timeout: Option<Duration>,
-    /// Monitors use the streaming protocol with servers that support streaming. The value follows
-    /// from `serverMonitoringMode` and from the platform of the process ([MON-1] to [MON-5]). True
-    /// by default.
+    /// True if monitors use the streaming protocol with servers that support streaming. A client
+    /// derives the value from `serverMonitoringMode` and from the platform of the process ([MON-1]
+    /// to [MON-5]). True by default, and ignored with `scanning`.
     ///
     /// [MON-1]: crate::requirements::monitoring#MON-1
     /// [MON-5]: crate::requirements::monitoring#MON-5
     pub streaming: bool,
-    /// A server that another member names as primary becomes `PossiblePrimary` instead of staying
-    /// Unknown ([SDAM-12]). With `scanning` this holds in any case, since the type decides the
-    /// order of checks. With background monitoring both types mean the same. False by default.
+    /// True if an Unknown server that another member names as primary becomes `PossiblePrimary`
+    /// ([SDAM-12]). The type decides the order of checks in a scan, so `scanning` implies this
+    /// option. With background monitoring, `PossiblePrimary` means the same as Unknown. False by
+    /// default.
     ///
     /// [SDAM-12]: crate::requirements::discovery#SDAM-12
     pub possible_primary: bool,
     /// The seed for the random choices of scans, in a client that checks servers on demand. Such a
-    /// client does not stream, and `heartbeat_frequency` is the time between two scans. `None`, the
-    /// default, means background monitoring.
+    /// client does not stream, and its next scan is due `heartbeat_frequency` after the end of the
+    /// last one. `None`, the default, means background monitoring.
     pub scanning: Option<Seed>,
-    /// Handshakes use the legacy hello command, because the client declares no server API version
-    /// ([MON-7]). Checks on an open connection use `hello` if the last reply had `helloOk: true`,
-    /// and legacy hello otherwise. True by default.
+    /// True if the client declares no server API version ([MON-7]). A check on an open connection
+    /// then uses `hello` only if the last reply had `helloOk: true`, and legacy hello otherwise.
+    /// True by default.
     ///
     /// [MON-7]: crate::requirements::monitoring#MON-7
     pub legacy_hello: bool,
-    /// The machine emits events. If false, no event is built, except that of `notices`. True by
-    /// default.
+    /// True if the machine emits events. If false, no event is built, except that of `notices`.
+    /// True by default.
     pub subscribed: bool,
-    /// The machine emits [`SdamEvent::NoServers`], even if `subscribed` is false. False by default.
+    /// True if the machine emits [`SdamEvent::NoServers`] even if `subscribed` is false. False by
+    /// default.
     pub notices: bool,
 }
 
@@ -98,8 +100,8 @@ impl SdamOptions {
     }
 }
 
-/// The id of a connection that a monitor opens. Heartbeat events contain it as the driver's
-/// connection id, so the id is allotted before the socket exists ([EVT-21]).
+/// The id of a connection that a monitor opens. A heartbeat event contains the id of its connection
+/// ([EVT-21]), so the id is allotted before the socket exists.
 ///
 /// [EVT-21]: crate::requirements::monitoring_events#EVT-21
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,16 +119,17 @@ pub enum MonitorTask {
     Rtt,
 }
 
-/// An action of the discovery machine. Actions are carried out one after the other, in their order.
+/// An action of the discovery machine. The caller carries out the actions in the order in which it
+/// gets them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Action {
     /// Publish an event.
     Emit(SdamEvent),
     /// Connect and do the handshake, without authentication and without `saslSupportedMechs`
-    /// ([MON-15]). The reply to the handshake is the outcome of a check ([MON-19]), or the first
-    /// measurement of the round trip time. Report the reply with `handle_connected`, and an error
-    /// with `handle_failed`.
+    /// ([MON-15]). The reply to the handshake is the outcome of a check ([MON-19]) or, with
+    /// [`MonitorTask::Rtt`], a measurement of the round trip time. Report the reply with
+    /// `handle_connected`, and an error with `handle_failed`.
     ///
     /// [MON-15]: crate::requirements::monitoring#MON-15
     /// [MON-19]: crate::requirements::monitoring#MON-19
@@ -137,8 +140,7 @@ pub enum Action {
         server: ServerId,
         /// The address to connect to.
         address: Address,
-        /// The purpose of the connection, for example for logs. The handshake does not depend on
-        /// it.
+        /// The purpose of the connection: checks, or measurements of the round trip time.
         task: MonitorTask,
     },
     /// Send `hello` on an open connection. Report each reply with `handle_reply`, and an error with
@@ -150,7 +152,7 @@ pub enum Action {
     SendHello {
         /// The connection to send on.
         connection: MonitorConnectionId,
-        /// Use the legacy hello command.
+        /// True to send the legacy hello command instead of `hello`.
         legacy: bool,
         /// The `topologyVersion` and `maxAwaitTimeMS` of an awaitable `hello`, whose message has
         /// the flag `exhaustAllowed` ([MON-34] to [MON-36]). `None` for a plain `hello`.
@@ -186,19 +188,19 @@ pub enum Action {
         service: Option<ObjectId>,
         /// The error that the pool is cleared for.
         cause: Error,
-        /// Also interrupt connections in use ([MON-63]).
+        /// True if the pool also interrupts connections in use ([MON-63]).
         ///
         /// [MON-63]: crate::requirements::monitoring#MON-63
         interrupt: bool,
     },
-    /// Close the pool of a server that left the topology, or of a client that closes.
+    /// Close the pool of a server, for example because the server left the topology.
     ClosePool {
         /// The server of the pool.
         server: ServerId,
     },
-    /// One check of the scan under way ended, and others follow. Let waiting operations select
-    /// again. If an operation still waits then, [`Sdam::set_waiting`](super::Sdam::set_waiting)
-    /// starts the next check.
+    /// A check of the scan under way ended, and other servers are left to check. Let waiting
+    /// operations select again. If an operation still waits then, call
+    /// [`Sdam::set_waiting`](super::Sdam::set_waiting), which continues the scan.
     CheckEnded,
     /// A scan ended. Let waiting operations select again ([MON-26]).
     ///
@@ -219,8 +221,8 @@ pub struct ApplicationError {
     pub error: Error,
     /// The phase of the connection in which the error occurred.
     pub phase: Phase,
-    /// The generation of the connection is older than that of its pool or, behind a load balancer,
-    /// of its service. Only pools count generations ([SDAM-10]).
+    /// True if the generation of the connection is older than that of its pool or, behind a load
+    /// balancer, of its service ([SDAM-10]).
     ///
     /// [SDAM-10]: crate::requirements::discovery#SDAM-10
     pub is_stale: bool,

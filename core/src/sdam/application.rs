@@ -7,36 +7,36 @@ use crate::error::{CommandError, Error, ErrorKind, Label, NetworkFault, Topology
 /// The state that a state change error reports for its server (SDAM-89 to SDAM-91).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StateChange {
-    /// "Not writable primary": the server no longer accepts writes.
+    /// "Not writable primary": the server does not accept writes.
     NotPrimary,
     /// "Node is recovering": the server cannot be used for some time.
     Recovering,
-    /// "Node is shutting down": the server cannot be used, and its connections will break.
+    /// "Node is shutting down", a special case of "node is recovering".
     ShuttingDown,
 }
 
 /// The consequence of an error for the monitor of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MonitorOrder {
-    /// The monitor continues.
+    /// The monitor gets no order.
     Leave,
-    /// The monitor is requested to check the server at once (SDAM-96).
+    /// An immediate check of the server is requested (SDAM-96).
     Check,
-    /// The running check is cancelled, and the monitor's connection is closed (SDAM-109).
+    /// The running check is cancelled, and the monitor's connections are closed (SDAM-109).
     Cancel,
 }
 
 /// The consequences of an application error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Consequence {
-    /// The server becomes Unknown. Always false behind a load balancer.
+    /// True if the server becomes Unknown. Always false behind a load balancer.
     pub(super) mark_unknown: bool,
-    /// The pool of the server is cleared.
+    /// True if the pool of the server is cleared, behind a load balancer only for one service.
     pub(super) clear_pool: bool,
     /// The order to the monitor of the server.
     pub(super) monitor: MonitorOrder,
-    /// In a client that checks servers on demand, the topology becomes stale (SDAM-97; A.12, point
-    /// 6). A server that is recovering does not make it stale, since recovery may take some time.
+    /// True if the topology of a client that checks servers on demand becomes stale: after "not
+    /// writable primary" and "node is shutting down" (SDAM-97; A.12, point 6).
     pub(super) rescan: bool,
 }
 
@@ -48,7 +48,7 @@ const NOTHING: Consequence = Consequence {
     rescan: false,
 };
 
-/// The consequences of an error after which the server counts as unreachable.
+/// The consequences of an error that makes the server Unknown and is no state change error.
 const UNREACHABLE: Consequence = Consequence {
     mark_unknown: true,
     clear_pool: true,
@@ -59,7 +59,7 @@ const UNREACHABLE: Consequence = Consequence {
 /// Returns the consequences of an error that is not stale by its generation or `topologyVersion`.
 pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Consequence {
     if load_balanced && error.phase <= Phase::Hello {
-        // Before the reply to `hello` the service is not known, so the error is ignored (SDAM-112).
+        // Until the reply to `hello`, the service is not known, so the error is ignored (SDAM-112).
         return NOTHING;
     }
     let consequence = match error.phase {
@@ -80,15 +80,17 @@ pub(super) fn judge(error: &ApplicationError, load_balanced: bool) -> Consequenc
     }
 }
 
-/// Returns the consequences of an error in connecting, `hello` or authentication. The server
-/// becomes Unknown (SDAM-103), unless the error means overload (SDAM-104) or is the client's own.
+/// Returns the consequences of an error in connecting, `hello` or authentication. The error makes
+/// the server Unknown (SDAM-103), unless it has the label `SystemOverloadedError` (SDAM-104) or was
+/// caused by the client.
 fn judge_handshake(error: &Error, load_balanced: bool) -> Consequence {
     if error.has_label(&Label::SystemOverloadedError) || is_caused_by_client(error) {
         return NOTHING;
     }
     match state_change(error) {
         // The pool cannot make connections, so every state change clears it (A.12, point 3). Behind
-        // a load balancer only a shutdown clears the connections of the service, as for operations.
+        // a load balancer only a shutdown clears the connections of the service, as in
+        // `judge_operation`.
         Some(change) => Consequence {
             mark_unknown: true,
             clear_pool: !load_balanced || change == StateChange::ShuttingDown,
@@ -119,13 +121,13 @@ fn judge_operation(error: &Error) -> Consequence {
             },
             None => NOTHING,
         },
-        // After a timeout the operation was slow, but the server may be reachable. The other errors
-        // are the client's own or concern only one connection.
+        // The other kinds include timeouts: a slow operation does not show that the server is
+        // unreachable.
         _ => NOTHING,
     }
 }
 
-/// Returns the `topologyVersion` in the reply that caused the error (SDAM-87).
+/// Returns the `topologyVersion` of the server's reply in the error, if there is one (SDAM-87).
 pub(super) fn topology_version(error: &Error) -> Option<TopologyVersion> {
     match error.kind() {
         ErrorKind::Write(fault) => fault.topology_version,
@@ -133,7 +135,7 @@ pub(super) fn topology_version(error: &Error) -> Option<TopologyVersion> {
     }
 }
 
-/// Returns the server's reply with `ok: 0` that caused the error.
+/// Returns the command error in an error, also if it is the cause of an authentication error.
 fn command_error(error: &Error) -> Option<&CommandError> {
     match error.kind() {
         ErrorKind::Command(fault) => Some(fault),
@@ -142,9 +144,8 @@ fn command_error(error: &Error) -> Option<&CommandError> {
     }
 }
 
-/// True for errors that the client itself caused, for example by a cleared pool, which say nothing
-/// about the server (SDAM-116). Another example is a lack of free sockets, which leaves the
-/// existing connections intact.
+/// True for an error that the client itself caused and that says nothing about the server, for
+/// example a cleared pool (SDAM-116) or a lack of local sockets.
 fn is_caused_by_client(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Network { fault, .. } => *fault == NetworkFault::OutOfSockets,
@@ -262,7 +263,7 @@ mod tests {
 
     #[test]
     fn operations_follow_the_matrix() {
-        // The errors of operations and their consequences are the rows of table A.8.
+        // Errors of operations have the consequences of table A.8.
         for (error, expected) in [
             (network(), UNREACHABLE),
             (network().with_label(Label::SystemOverloadedError), NOTHING),
@@ -301,8 +302,7 @@ mod tests {
                 write(rawdoc! { "ok": 1, "writeConcernError": { "code": 64, "errmsg": "x" } }),
                 NOTHING,
             ),
-            // The code of the failed statement, which users see, does not hide that of the write
-            // concern error (SDAM-93).
+            // A code in `writeErrors` does not hide that of the write concern error (SDAM-93).
             (
                 write(rawdoc! {
                     "ok": 1,
@@ -341,8 +341,8 @@ mod tests {
 
     #[test]
     fn handshakes_follow_the_matrix_and_the_label_decides() {
-        // The errors of connecting, `hello` and authentication follow table A.8; overload changes
-        // nothing (SDAM-104).
+        // Errors of `hello` and of authentication have the consequences of table A.8. An error with
+        // the label `SystemOverloadedError` has none (SDAM-104).
         let labelled = |error: Error| error.with_label(Label::SystemOverloadedError);
         let tls = Error::new(ErrorKind::Tls {
             fault: TlsFault::Certificate,

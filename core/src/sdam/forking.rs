@@ -4,10 +4,12 @@ use super::{Life, Sdam, step::PoolOrder};
 use crate::{description::ServerId, error::Error, time::Instant};
 
 impl Sdam {
-    /// Resets the machine in a forked child process. The open connections belong to the parent,
-    /// which still uses them. So the child closes them, clears all pools (behind a load balancer:
-    /// replaces the pool), and checks all servers anew on its own connections ([CMAP-103]). `cause`
-    /// is the error of the cancelled checks, of the clears and of the Unknown servers.
+    /// Resets the machine in a forked child process. The open connections belong to the parent
+    /// process ([CMAP-103]), so the monitors close them. All servers become Unknown, and their
+    /// pools are cleared. With background monitoring, new checks begin at once. Behind a load
+    /// balancer, the server and its pool are replaced instead.
+    ///
+    /// `cause` is the error of the cancelled checks, of the clears and of the Unknown servers.
     ///
     /// [CMAP-103]: crate::requirements::pool#CMAP-103
     pub fn handle_forked(&mut self, now: Instant, cause: &Error) {
@@ -39,9 +41,8 @@ impl Sdam {
         self.plan_scan(now);
     }
 
-    /// Replaces the load balancer's server by a new one with the same address and a new pool. No
-    /// monitor checks a load balancer, so after an Unknown description it would never be usable
-    /// again.
+    /// Replaces the server of a load balancer by one with the same address, a new id and a new
+    /// pool. An Unknown description would stay, because no monitor checks a load balancer.
     fn replace_load_balancer(&mut self, now: Instant, id: ServerId, cause: &Error) {
         let Some(server) = self.servers.remove(&id) else {
             return;

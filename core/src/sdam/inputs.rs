@@ -1,5 +1,5 @@
-//! The inputs of the discovery machine: replies and errors of checks, errors of operations, and
-//! time.
+//! The inputs of the discovery machine, for example replies and errors of checks, errors of
+//! operations, and time.
 
 use super::{
     Life, MIN_HEARTBEAT_FREQUENCY, Sdam,
@@ -89,8 +89,8 @@ impl Sdam {
     /// Handles the reply to the `hello` of a pool's new connection: the reply updates the server
     /// description as the reply to a check does ([MON-22]). A reply without `ok: 1` changes
     /// nothing, nor does a reply behind a load balancer. An Unknown server stays Unknown until its
-    /// monitor gets a reply, since this reply can be older than the error that made the server
-    /// Unknown.
+    /// monitor gets a reply, since the reply to the pool's connection can be older than the error
+    /// that made the server Unknown.
     ///
     /// [MON-22]: crate::requirements::monitoring#MON-22
     pub fn handle_application_handshake(
@@ -162,11 +162,10 @@ impl Sdam {
         self.continue_scan(now);
     }
 
-    /// Sets whether operations wait for a suitable server. While they wait, checks of all servers
-    /// are requested, at once and then every 500 ms ([SDAM-119]). A client that checks servers on
-    /// demand instead begins or continues a scan if the topology is stale, and suspends the scan
-    /// when no operation waits any more. A new scan begins 500 ms after the end of the last one at
-    /// the earliest ([MON-26]).
+    /// Sets whether operations wait for a suitable server. When operations begin to wait, and then
+    /// every 500 ms, the machine requests checks of all servers ([SDAM-119]). In a client that
+    /// checks servers on demand, the machine instead begins or continues a scan if the topology is
+    /// stale ([MON-26]), and suspends the scan when no operation waits any more.
     ///
     /// [SDAM-119]: crate::requirements::discovery#SDAM-119
     /// [MON-26]: crate::requirements::monitoring#MON-26
@@ -191,7 +190,7 @@ impl Sdam {
         }
     }
 
-    /// Requests an immediate check of every server. A server whose check is running ignores the
+    /// Requests an immediate check of every server. A monitor whose check is running ignores the
     /// request ([MON-17]). In a client that checks servers on demand, the topology becomes stale
     /// instead, so that a scan comes before the next server selection.
     ///
@@ -206,7 +205,7 @@ impl Sdam {
     }
 
     /// Handles a reply on a monitor's connection: a measurement of the round trip time, or the
-    /// outcome of a check. With `connected` the reply is that of the handshake.
+    /// outcome of a check. `connected` is true for the reply to the handshake.
     fn on_answer(
         &mut self,
         now: Instant,
@@ -275,9 +274,9 @@ impl Sdam {
         self.on_check_failed(now, id, &error);
     }
 
-    /// Handles a failed check. The monitor closes its connection, the server becomes Unknown, and
-    /// its pool is cleared. If the server was known, and the error is a network error or a timeout
-    /// of the network, the next check follows at once (MON-62 to MON-67).
+    /// Handles a failed check. The monitor closes its connections, the server becomes Unknown, and
+    /// its pool is cleared. Then `Monitor::retry` follows if the server was known and the error is
+    /// a network error or a timeout, and `Monitor::wait` otherwise (MON-62 to MON-67).
     fn on_check_failed(&mut self, now: Instant, id: ServerId, error: &Error) {
         let was_known = self
             .server(id)
@@ -286,9 +285,8 @@ impl Sdam {
         self.with_monitor(id, |m, out| m.fail(now, out, error));
         let pool = PoolOrder::Clear {
             cause: error,
-            // Only a timeout of the network interrupts connections in use (MON-63). A reply with
-            // the code of `MaxTimeMSExpired` is a timeout as well, but shows that the server
-            // answers.
+            // A timeout interrupts connections in use (MON-63). `is_timeout` is also true for a
+            // reply with the code of `MaxTimeMSExpired`, which shows that the server answers.
             interrupt: error.is_timeout() && error.is_network(),
         };
         self.mark_unknown(now, id, error, None, pool);
@@ -301,7 +299,8 @@ impl Sdam {
         });
     }
 
-    /// Replaces a server description by a default Unknown with this error and `topology_version`.
+    /// Replaces a server description by a default Unknown with this error and `topology_version`,
+    /// and carries out the order for the server's pool.
     pub(super) fn mark_unknown(
         &mut self,
         now: Instant,
@@ -322,8 +321,8 @@ impl Sdam {
         self.apply(now, unknown, pool);
     }
 
-    /// Returns the server of an open connection, whether the connection is the one that checks, and
-    /// whether a check of the server is running.
+    /// Returns the server of a monitor's connection that is not closed; then true if this
+    /// connection is the one for checks, and true if a check of the server is running.
     fn find(&self, connection: MonitorConnectionId) -> Option<(ServerId, bool, bool)> {
         let id = self.out.server_of(connection)?;
         let monitor = self.servers.get(&id)?.monitor.as_ref()?;
@@ -331,8 +330,8 @@ impl Sdam {
     }
 }
 
-/// True if the error's `topologyVersion` is not newer than the known one. Such an error is ignored
-/// (SDAM-87).
+/// True if the `topologyVersion` of the error is not newer than that of the server description.
+/// Such an error is ignored (SDAM-87).
 fn has_stale_version(error: Option<TopologyVersion>, known: Option<TopologyVersion>) -> bool {
     match (error, known) {
         (Some(error), Some(known)) => {

@@ -1,8 +1,9 @@
 //! Server discovery and monitoring: finds the servers of a deployment and keeps a description of
 //! each.
 //!
-//! The machine [`Sdam`] holds the topology description, a monitor for each server, and the state of
-//! each server's pool. So a server becomes Unknown and its pool is cleared in one step (SDAM-85).
+//! The machine [`Sdam`] holds the topology description, the monitors, and the state of each
+//! server's pool. So the machine changes a server description and clears the server's pool in one
+//! step (SDAM-85).
 
 mod action;
 mod application;
@@ -57,7 +58,7 @@ use topology::Topology;
 /// wait for the next input or for the [`deadline`](Self::deadline). Inputs about connections that
 /// were closed, or about servers that were removed, change nothing.
 ///
-/// A clone is an independent machine in the same state, so that several next inputs can be tried.
+/// A clone is an independent machine in the same state.
 ///
 /// ```
 /// use onionskin_core::{
@@ -93,15 +94,17 @@ pub struct Sdam {
     servers: BTreeMap<ServerId, Server>,
     /// The id of each server, by its address.
     ids: BTreeMap<Address, ServerId>,
-    /// Limits the immediate first checks of servers that replies name. Without a token, the first
-    /// check begins after `heartbeatFrequencyMS`, or after 500 ms if a check is requested.
+    /// Limits the immediate first checks of servers that replies name. A server that gets no token
+    /// waits for its first check; see [`Monitor::start`].
     first_checks: TokenBucket,
     /// The queue of actions and the timers.
     out: Outbox,
-    /// The scans of a client that checks servers on demand; `None` with background monitoring.
+    /// The scans of a client that checks servers on demand; `None` with background monitoring and
+    /// behind a load balancer.
     scan: Option<Scan>,
     phase: Life,
-    /// True while operations wait for a suitable server, or for a scan.
+    /// True if operations wait for a suitable server or for a scan, by the last
+    /// [`Sdam::set_waiting`].
     waiting: bool,
     /// The number of the newest [`ServerId`]; 0 before the first.
     last_server: u64,
@@ -109,10 +112,10 @@ pub struct Sdam {
     version: u64,
 }
 
-/// The phase of the machine's life.
+/// The state of the machine from its construction to its close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    /// [`Sdam::start`] was not called yet.
+    /// Neither [`Sdam::start`] nor [`Sdam::close`] was called yet.
     New,
     /// The machine was started and is not closed.
     Running,
@@ -135,20 +138,20 @@ struct Server {
     pool: PoolState,
 }
 
-/// The state of a server's pool after the last action for this pool.
+/// The state of a server's pool once all queued actions are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PoolState {
     /// No pool was created.
     Absent,
-    /// The pool was cleared.
+    /// The pool is paused, because it was cleared.
     Paused,
-    /// The pool was marked as ready.
+    /// The pool is ready for check outs.
     Ready,
 }
 
 impl Sdam {
-    /// Returns a machine that has not started. It has no servers and gives no actions. A seed that
-    /// occurs twice counts once.
+    /// Returns a machine that has not started: it has no servers and gives no actions. Duplicate
+    /// seeds are removed.
     #[must_use]
     pub fn new(mut options: SdamOptions) -> Self {
         let mut seen = BTreeSet::new();
@@ -168,8 +171,8 @@ impl Sdam {
         }
     }
 
-    /// Returns the next action. Actions are carried out in the order in which this method returns
-    /// them.
+    /// Removes and returns the next action; `None` if there is none. The caller carries out the
+    /// actions in the order in which it gets them.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.actions.pop_front()
@@ -182,7 +185,8 @@ impl Sdam {
         self.out.timers.next().map(|(deadline, _)| deadline)
     }
 
-    /// Returns the timer that expires at the [`deadline`](Self::deadline).
+    /// Returns the timer that expires first, at the [`deadline`](Self::deadline); `None` while no
+    /// timer is armed.
     #[must_use]
     pub fn deadline_reason(&self) -> Option<Timer> {
         self.out.timers.next().map(|(_, timer)| timer)
@@ -208,7 +212,7 @@ impl Sdam {
         self.ids.get(address).copied()
     }
 
-    /// Returns the description of a server; `None` once the server was removed.
+    /// Returns the description of a server; `None` if no server of the topology has this id.
     #[must_use]
     pub fn server(&self, id: ServerId) -> Option<&Arc<ServerDescription>> {
         self.topology.server(&self.servers.get(&id)?.address)

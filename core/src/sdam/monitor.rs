@@ -1,4 +1,4 @@
-//! The monitor of one server. It runs one check at a time, on its own connection (table E.4,
+//! The monitor of one server. A monitor runs one check at a time, on its own connection (table E.4,
 //! MON-14).
 //!
 //! If streaming is enabled and the replies of the server have a `topologyVersion`, the monitor uses
@@ -44,8 +44,8 @@ enum State {
         /// The time at which the check began.
         started: Instant,
     },
-    /// A check is running whose reply the server sends when its state changes, or after
-    /// `maxAwaitTimeMS`.
+    /// A check is running that waits for an awaited reply. The server sends an awaited reply when
+    /// its state changes, or after `maxAwaitTimeMS`.
     Streaming {
         /// The time at which the check began.
         started: Instant,
@@ -54,13 +54,13 @@ enum State {
     Stopped,
 }
 
-/// A running check, as its heartbeat events describe it.
+/// The start and the kind of a running check, for its heartbeat events.
 #[derive(Clone, Copy)]
 struct Running {
     /// The time at which the check began.
     started: Instant,
-    /// The check waits for an awaited reply: the reply to an awaitable `hello`, or a further reply
-    /// of its stream (EVT-23).
+    /// True if the check waits for an awaited reply: the reply to an awaitable `hello`, or a
+    /// further reply of its stream (EVT-23).
     awaited: bool,
 }
 
@@ -70,30 +70,31 @@ pub(super) struct Monitor {
     id: ServerId,
     address: Address,
     state: State,
-    /// The connection for checks, also while it is being opened; `None` while there is none.
+    /// The connection for checks, open or being opened; `None` if there is none.
     connection: Option<MonitorConnectionId>,
-    /// The `connectionId` that the server sent on this connection.
+    /// The `connectionId` that the server sent on this connection; `None` if it sent none yet.
     server_connection_id: Option<i64>,
-    /// The last reply had `helloOk: true`, so the next command is `hello` and not legacy hello.
+    /// True if the last reply on this connection had `helloOk: true`; see [`Outbox::send_hello`].
     hello_ok: bool,
     round_trips: RoundTrips,
     /// Measures the round trip time while this monitor streams; `None` otherwise.
     rtt_monitor: Option<RttMonitor>,
-    /// The time of the last retry that followed a failed check at once.
+    /// The time at which [`Self::retry`] last began a check at once.
     retried: Option<Instant>,
     /// Limits the early replies to awaited checks; see [`MAX_EARLY_REPLIES`].
     token_bucket: TokenBucket,
-    /// The reply to the last check was early.
+    /// True if the last successful check ended with an early reply; see [`MAX_EARLY_REPLIES`].
     was_early: bool,
-    /// The `topologyVersion` of the awaitable `hello` that the next check sends on the open
-    /// connection, after a wait. `None` if the next check is a plain `hello`.
+    /// The `topologyVersion` for the awaitable `hello` of the next check, if that check waits
+    /// because of early replies. `None` otherwise.
     next_awaited: Option<TopologyVersion>,
 }
 
 impl Monitor {
-    /// Starts a monitor whose first check begins at once, or with the next scan in a client that
-    /// checks servers on demand. If `waits` is true, the first check begins after
-    /// `heartbeatFrequencyMS`, or after [`MIN_HEARTBEAT_FREQUENCY`] if a check is requested.
+    /// Starts the monitor of a server. The first check begins at once or, if `waits` is true, after
+    /// `heartbeatFrequencyMS`; a request can move this check to 500 ms after `now`. In a client
+    /// that checks servers on demand, a scan begins the first check; with `waits`, it does so 500
+    /// ms after `now` at the earliest.
     pub(super) fn start(
         now: Instant,
         out: &mut Outbox,
@@ -125,16 +126,17 @@ impl Monitor {
         monitor
     }
 
-    /// Begins a check that is due, or whose turn has come in a scan.
+    /// Begins a check, unless one is running.
     pub(super) fn on_due(&mut self, now: Instant, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) {
             self.check(now, out);
         }
     }
 
-    /// Requests an immediate check that is not awaited, 500 ms after the end of the last check at
-    /// the earliest. A monitor whose check is running ignores the request (MON-17). So does a
-    /// monitor in a client that checks servers on demand, where scans decide the order of checks.
+    /// Handles a request for an immediate check (MON-17). The check begins 500 ms after the end of
+    /// the last one at the earliest, and is not awaited. The request is ignored while a check is
+    /// running, and in a client that checks servers on demand, where scans decide the order of
+    /// checks.
     pub(super) fn request(&mut self, now: Instant, out: &mut Outbox) {
         let State::Waiting { ended } = self.state else {
             return;
@@ -165,7 +167,7 @@ impl Monitor {
         }
     }
 
-    /// True if the running check waits for an awaited reply, which other replies may follow.
+    /// True if the running check waits for an awaited reply.
     pub(super) fn is_streaming(&self) -> bool {
         matches!(self.state, State::Streaming { .. })
     }
@@ -210,8 +212,8 @@ impl Monitor {
     }
 
     /// Begins the next awaited check at once, or waits, after a successful check (MON-20, MON-39,
-    /// MON-40, MON-56). If too many replies of the server were early, the next check begins after
-    /// 500 ms.
+    /// MON-40, MON-56). If the reply was early and the token bucket is empty, the next check begins
+    /// after 500 ms.
     pub(super) fn proceed(
         &mut self,
         now: Instant,
@@ -250,10 +252,9 @@ impl Monitor {
         }
     }
 
-    /// Closes the connection of a server that streams too many early replies, since only this ends
-    /// the stream. The server stays known, because the cause can be a pause of the client's
-    /// process: the streamed replies of the whole pause then arrive at once. The next check opens a
-    /// new connection, and its handshake brings the current state of the server.
+    /// Closes the connection for checks, to end a stream with too many early replies. The server
+    /// description stays, because the cause can be a pause of the client's process: the streamed
+    /// replies of the whole pause then arrive at once. The next check opens a new connection.
     fn give_up_stream(&mut self, out: &mut Outbox, connection: MonitorConnectionId) {
         out.close(connection);
         self.connection = None;
@@ -268,8 +269,9 @@ impl Monitor {
         self.disconnect(out);
     }
 
-    /// Returns the earliest time at which a scan may check this server, if that is later than
-    /// `now`. That time is 500 ms after the end of the last check of any outcome (MON-31).
+    /// Returns the earliest time at which a scan may check this server, which is 500 ms after the
+    /// end of the last check (MON-31). `None` if that time is not later than `now`, or while a
+    /// check is running.
     pub(super) fn next_turn(&self, now: Instant) -> Option<Instant> {
         let State::Waiting { ended: Some(ended) } = self.state else {
             return None;
@@ -277,18 +279,18 @@ impl Monitor {
         Some(ended + MIN_HEARTBEAT_FREQUENCY).filter(|&turn| turn > now)
     }
 
-    /// Forgets the end of the last check, in a forked child process, because the parent process
-    /// made that check.
+    /// Forgets the end of the last check, so that the next one can begin at once. Used in a forked
+    /// child process, whose parent process made the last check.
     pub(super) fn forget_last_check(&mut self) {
         if let State::Waiting { ended } = &mut self.state {
             *ended = None;
         }
     }
 
-    /// Checks again at once, after a network error of a known server (MON-66). A server that
-    /// completes each handshake and breaks each later check would then be checked in a tight loop.
-    /// So a second retry within 500 ms waits for the end of this time. In a client that checks
-    /// servers on demand, it waits for the next scan.
+    /// Checks again at once after a network error of a known server (MON-66). If the last such
+    /// retry began less than 500 ms ago, the check begins 500 ms after that retry or, in a client
+    /// that checks servers on demand, with the next scan. So a server that completes each handshake
+    /// and breaks each later check is not checked in a tight loop.
     pub(super) fn retry(&mut self, now: Instant, out: &mut Outbox) {
         if !matches!(self.state, State::Waiting { .. }) {
             return;
@@ -314,8 +316,8 @@ impl Monitor {
     }
 
     /// Cancels a running check and closes the connections, for example after a network error of an
-    /// operation (MON-59). The server description does not change, and the next check begins after
-    /// `heartbeatFrequencyMS` (MON-60). If no check was running, the time of the next check stays.
+    /// operation (MON-59). If a check was running, [`Self::wait`] schedules the next one (MON-60).
+    /// Otherwise the time of the next check stays.
     pub(super) fn cancel(&mut self, now: Instant, out: &mut Outbox, cause: &Error) {
         let was_running = self.end_with_failure(now, out, cause);
         self.disconnect(out);
@@ -324,8 +326,8 @@ impl Monitor {
         }
     }
 
-    /// Stops the monitor: ends a running check, closes the connections and cancels all timers
-    /// (MON-57, MON-58).
+    /// Stops the monitor: ends a running check, closes the connections and cancels the timers of
+    /// the server (MON-57, MON-58).
     pub(super) fn stop(mut self, now: Instant, out: &mut Outbox, cause: &Error) {
         self.end_with_failure(now, out, cause);
         self.disconnect(out);
@@ -333,8 +335,8 @@ impl Monitor {
         self.state = State::Stopped;
     }
 
-    /// Closes a connection that broke between two checks, and forgets the round trip times. The
-    /// next check opens a new connection.
+    /// Closes the connections and forgets the round trip times, after the connection for checks
+    /// broke between two checks. The next check opens a new connection.
     pub(super) fn lose_idle_connection(&mut self, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) {
             self.disconnect(out);
@@ -356,8 +358,7 @@ impl Monitor {
         &self.round_trips
     }
 
-    /// Makes the next sample replace the average round trip time, because the server became
-    /// Unknown.
+    /// Makes the next sample replace the average round trip time, after the server became Unknown.
     pub(super) fn restart_average(&mut self) {
         self.round_trips.restart_average();
     }
@@ -395,7 +396,7 @@ impl Monitor {
         }
     }
 
-    /// Begins a check on the open connection, or on a new one.
+    /// Begins a check on the open connection or, without one, on a new connection.
     fn check(&mut self, now: Instant, out: &mut Outbox) {
         out.timers.cancel(Timer::Heartbeat(self.id));
         let awaited = self.next_awaited.take();

@@ -1,4 +1,5 @@
-//! The outbox that all monitors write to: the queue of actions, the timers and the connections.
+//! The outbox of the discovery machine: the queue of actions, the timers and the monitors'
+//! connections.
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
@@ -16,7 +17,8 @@ use std::{
     time::Duration,
 };
 
-/// The queue of actions and the timers, with the options that monitors need.
+/// The queue of actions, the timers and the monitors' connections, with the options that monitors
+/// need.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
     /// The actions that the caller has not taken yet.
@@ -27,15 +29,15 @@ pub(super) struct Outbox {
     pub(super) topology: TopologyId,
     /// `heartbeatFrequencyMS`, at least [`MIN_HEARTBEAT_FREQUENCY`].
     pub(super) heartbeat_frequency: Duration,
-    /// Monitors use the streaming protocol with servers that support it.
+    /// True if monitors use the streaming protocol with servers that support streaming.
     pub(super) streaming: bool,
-    /// The client checks servers on demand, so a monitor checks only in its turn of a scan.
+    /// True if the client checks servers on demand.
     pub(super) scanning: bool,
-    /// The client declares no server API version; see [`SdamOptions::legacy_hello`].
+    /// True if the client declares no server API version; see [`SdamOptions::legacy_hello`].
     pub(super) legacy_hello: bool,
-    /// Events are emitted.
+    /// True if events are emitted.
     pub(super) subscribed: bool,
-    /// [`SdamEvent::NoServers`] is emitted.
+    /// True if [`SdamEvent::NoServers`] is emitted.
     notices: bool,
     /// `connectTimeoutMS`; `None` for no limit.
     connect_timeout: Option<Duration>,
@@ -81,7 +83,7 @@ impl Outbox {
         self.actions.push_back(action);
     }
 
-    /// Emits an event. Without subscribers the event is not built.
+    /// Queues an event. If [`Self::subscribed`] is false, the event is not built.
     pub(super) fn emit(&mut self, event: impl FnOnce(TopologyId) -> SdamEvent) {
         if self.subscribed {
             let event = event(self.topology);
@@ -89,7 +91,7 @@ impl Outbox {
         }
     }
 
-    /// Emits the event that the topology has no servers (SDAM-65).
+    /// Queues the event that the topology has no servers, if [`Self::notices`] is true (SDAM-65).
     pub(super) fn warn_of_no_servers(&mut self, cause: NoServersCause) {
         if self.notices {
             let topology = self.topology;
@@ -98,8 +100,8 @@ impl Outbox {
         }
     }
 
-    /// Returns an id for a new connection. The id is allotted before [`Self::open`], because the
-    /// heartbeat started event contains it.
+    /// Returns the id of a new connection. The id is allotted before [`Self::open`], because the
+    /// heartbeat started event contains the id.
     pub(super) fn reserve(&mut self, server: ServerId) -> MonitorConnectionId {
         self.last_connection += 1;
         let connection = MonitorConnectionId(self.last_connection);
@@ -123,8 +125,8 @@ impl Outbox {
         });
     }
 
-    /// Queues a `hello` on an open connection. Without a server API version, and unless `hello_ok`
-    /// is true, legacy hello is sent instead. `awaited` makes the command awaitable.
+    /// Queues a `hello` on an open connection, or a legacy hello if the client declares no server
+    /// API version and `hello_ok` is false. With `awaited`, the command is awaitable.
     pub(super) fn send_hello(
         &mut self,
         connection: MonitorConnectionId,

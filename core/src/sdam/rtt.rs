@@ -3,7 +3,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-/// The number of latest samples from which the minimum is taken.
+/// The maximum number of latest samples of which the minimum is taken.
 const MINIMUM_WINDOW: usize = 10;
 
 /// The average and the minimum of a server's round trip times since the last reset.
@@ -12,17 +12,18 @@ pub(super) struct RoundTrips {
     average: Option<Duration>,
     /// The latest samples, at most [`MINIMUM_WINDOW`].
     latest: VecDeque<Duration>,
-    /// The server became Unknown after the last sample, so the next sample replaces the average.
-    /// The old average stays in use until then, because streamed replies give no sample.
+    /// True if the server became Unknown after the last sample, so that the next sample replaces
+    /// the average. The old average stays in use until then, because streamed replies give no
+    /// sample.
     is_old: bool,
 }
 
 impl RoundTrips {
     /// Adds a sample. The first sample is the average; each later one has a weight of 0.2 (MON-51).
     ///
-    /// A sample above `limit`, the time limit of a check, includes a pause of the process. Such a
-    /// sample is used only if there is no average or if the average is to be replaced, and only
-    /// until the next sample.
+    /// A sample above `limit`, the time limit of a check, is taken to include a pause of the
+    /// process. Such a sample is used only if there is no average or if the average is to be
+    /// replaced, and only until the next sample.
     pub(super) fn add(&mut self, sample: Duration, limit: Option<Duration>) {
         let is_pause = |duration: Duration| limit.is_some_and(|limit| duration > limit);
         let is_usable = |&average: &Duration| !is_pause(average) && !self.is_old;
@@ -44,12 +45,12 @@ impl RoundTrips {
         self.latest.push_back(sample);
     }
 
-    /// Forgets all samples, after the connection to the server was closed (MON-52).
+    /// Forgets the average and all samples (MON-52).
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Makes the next sample replace the average, for a server that became Unknown while its
+    /// Makes the next sample replace the average, after the server became Unknown while its
     /// connection stays open (SEL-52, SEL-53, MON-51).
     pub(super) fn restart_average(&mut self) {
         self.is_old = true;

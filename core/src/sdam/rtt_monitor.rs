@@ -8,16 +8,16 @@ use super::{
 };
 use crate::{address::Address, description::ServerId, hello::HelloReply, time::Instant};
 
-/// A second connection to a server, with a `hello` every `heartbeatFrequencyMS` that measures the
-/// round trip time. The replies and errors on this connection do not change the topology (MON-48)
-/// and emit no events (MON-54).
+/// Measures the round trip time of a server by `hello` commands on a connection of its own. The
+/// replies and errors on this connection do not change the topology (MON-48) and emit no events
+/// (MON-54).
 #[derive(Clone, Debug)]
 pub(super) struct RttMonitor {
-    /// The connection, also while it is being opened; `None` after an error.
+    /// The connection, open or being opened; `None` after an error.
     connection: Option<MonitorConnectionId>,
-    /// A measurement is running.
+    /// True while a measurement is running.
     busy: bool,
-    /// The last reply had `helloOk: true`, so the next command is `hello` and not legacy hello.
+    /// True if the last reply on this connection had `helloOk: true`; see [`Outbox::send_hello`].
     hello_ok: bool,
 }
 
@@ -56,8 +56,8 @@ impl RttMonitor {
         }
     }
 
-    /// Handles a reply and returns true if its round trip time is a sample. A reply without `ok: 1`
-    /// closes the connection.
+    /// Handles a reply and returns true if its round trip time is a sample. After a reply without
+    /// `ok: 1`, closes the connection and returns false.
     pub(super) fn on_reply(
         &mut self,
         now: Instant,

@@ -1,34 +1,37 @@
 //! Scans: the checks of a client that checks servers on demand, while operations wait (MON-23 to
 //! MON-30).
 //!
-//! The monitors are the same as with background monitoring; this module decides which server is
-//! checked next. It departs from the specification in three points:
+//! The monitors are the same as with background monitoring, but a scan decides which server is
+//! checked next. Scans depart from the specification in three points:
 //!
-//! * Checks have their own connection per server. The specification lets single-threaded clients
-//!   check on the connections of operations. So no check is authenticated, and no server can refuse
-//!   one for that reason (MON-15, MON-30).
+//! * Each server has a connection for checks, on which the client does not authenticate (MON-15).
+//!   The specification lets single-threaded clients check on the connections of operations, and has
+//!   a rule for the refusal of an authenticated check (MON-30).
 //! * A scan remembers which servers it has checked. The specification compares the times of the
-//!   last updates, but a description is also replaced without a check. By that comparison, a stale
-//!   primary, whose description becomes a default without a time, would be checked without end.
-//! * Only a network error of a check starts the cooldown of a server, as the text about
-//!   `cooldownMS` says. Its pseudocode also counts errors of operations. But a server that an
-//!   operation found to have stepped down is one that the next scan has to check.
+//!   last updates with the start of the scan. By that comparison a stale primary would be checked
+//!   without end, because the specification gives it a default description, without an update time.
+//! * Only a network error of a check starts the cooldown of a server, as the specification's text
+//!   about `cooldownMS` says. The specification's pseudocode also counts errors of operations. But
+//!   if an operation finds that a primary has stepped down, the next scan has to check that server.
 //!
-//! A scan checks one server at a time, so a server that does not answer could block all operations.
-//! Four rules prevent this. They depart from "scans all the servers before selecting" (MON-25):
+//! A scan checks one server at a time, so a server that does not reply could block all operations.
+//! Four rules limit this. They depart from the specification's "scans all the servers before
+//! selecting" (MON-25):
 //!
 //! * After each check the scan pauses until the waiting operations have selected again. An
 //!   operation that needs the primary continues as soon as the primary was checked in this scan.
-//!   The other servers are checked when an operation needs them.
-//! * A scan is suspended when no operation waits for it any more. The next operation continues it.
-//!   A suspended scan is dropped `heartbeatFrequencyMS` after its start, or when the topology
-//!   becomes stale.
+//!   The other servers are checked only if an operation still waits.
+//! * A scan is suspended when no operation waits for the scan any more. The next operation that
+//!   waits continues the scan. But a new scan begins if at least `heartbeatFrequencyMS` have passed
+//!   since the start of the suspended one, or if the topology was marked as stale after the
+//!   suspension.
 //! * The check under way is cancelled when its scan is suspended. The cancellation is no error of
-//!   the server, so the server description stays. The server is then checked after all others, and
-//!   500 ms after the cancellation at the earliest (MON-31).
+//!   the server, so the server description stays. The server loses its place in the order of checks
+//!   (see `Scan::cancelled`), and is checked 500 ms after the cancellation at the earliest
+//!   (MON-31).
 //! * If a server that was checked in this scan is suitable, an operation does not wait for servers
-//!   whose last check was cancelled or ended less than 500 ms ago. Nor does it wait for a scan that
-//!   outlasted `serverSelectionTimeoutMS`.
+//!   whose last check was cancelled or ended less than 500 ms ago. The operation does not wait for
+//!   an overdue scan either (see `Running::is_overdue`).
 
 use super::{Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, timers::Timer};
 use crate::{
@@ -54,16 +57,17 @@ pub const COOLDOWN: Duration = Duration::from_secs(5);
 pub(super) struct Scan {
     /// Chooses between servers that are equal in the order of checks.
     pub(super) random: Random,
-    /// The topology is stale (SDAM-14): a scan has to come before the next server selection.
+    /// True if the topology is stale (SDAM-14), so that server selection waits for a scan.
     stale: bool,
-    /// The scan under way, also while it is suspended.
+    /// The scan under way, also while it is suspended; `None` between two scans.
     pub(super) running: Option<Running>,
     /// The number of scans that ended.
     completed: u64,
     /// The end of the last scan; `None` before the first.
     ended: Option<Instant>,
-    /// The earliest start of the next scan: 500 ms after the end of the last one (MON-26), or after
-    /// the suspension of the last one if it was dropped because the topology became stale.
+    /// The earliest start of the next scan: 500 ms after the last scan ended (MON-26) or, if
+    /// [`Sdam::mark_stale`] dropped the last scan, 500 ms after its suspension. A forked child
+    /// process need not wait.
     earliest: Instant,
     /// The ends of the cooldowns of servers whose last check failed with a network error.
     cooldowns: BTreeMap<ServerId, Instant>,
@@ -77,24 +81,28 @@ pub(super) struct Scan {
 pub(super) struct Running {
     /// The time at which the scan began.
     started: Instant,
-    /// The servers that were checked in this scan, or whose check is under way. Each server is
-    /// checked once in a scan (MON-28).
+    /// The servers that this scan does not check any more, because it has checked them or their
+    /// check is under way. New servers that a reply names are not in this set, so the scan checks
+    /// them as well (MON-28).
     pub(super) checked: BTreeSet<ServerId>,
     /// The server whose check is under way; `None` between two checks.
     current: Option<ServerId>,
     /// The time at which the latest check of the scan began; at first the start of the scan.
     turn_began: Instant,
-    /// The time at which the scan was suspended; `None` from the start of its next check on.
+    /// The time at which the scan was suspended; `None` if a check of the scan has begun since
+    /// then, and before the first suspension.
     suspended: Option<Instant>,
-    /// An operation waited for this scan for `serverSelectionTimeoutMS`, and then used the results
-    /// so far.
+    /// True if an operation waited for this scan for `serverSelectionTimeoutMS`, and then used the
+    /// results so far.
     is_overdue: bool,
-    /// The topology became stale again during this scan, so that another scan has to follow.
+    /// True if the topology was marked as stale during this scan, so that another scan has to
+    /// follow.
     outdated: bool,
 }
 
 impl Scan {
-    /// Returns the state of a new client, whose first operation begins with a scan (SDAM-35).
+    /// Returns the state of a new client: the topology is stale, so that the first operation waits
+    /// for a scan (SDAM-35).
     pub(super) fn new(random: Random) -> Self {
         Self {
             random,
@@ -117,16 +125,16 @@ impl Running {
 }
 
 impl Sdam {
-    /// True if this client checks servers on demand. Otherwise the methods for scans change
-    /// nothing.
+    /// True if this client checks servers on demand. False behind a load balancer.
     #[must_use]
     pub fn scans(&self) -> bool {
         self.scan.is_some()
     }
 
-    /// True if a scan has to come before the server selection of an operation that begins now
-    /// ([MON-25]). A scan is due `heartbeat_frequency` after the end of the last one, and when the
-    /// topology has become stale.
+    /// Marks the topology as stale if `heartbeat_frequency` has passed since the end of the last
+    /// scan ([MON-25]), and drops a suspended scan that began at least that long ago. Returns true
+    /// if the topology is stale, so that an operation that begins now waits for a scan. False with
+    /// background monitoring.
     ///
     /// [MON-25]: crate::requirements::monitoring#MON-25
     pub fn wants_scan(&mut self, now: Instant) -> bool {
@@ -135,8 +143,6 @@ impl Sdam {
             return false;
         };
         scan.stale |= scan.ended.is_none_or(|ended| ended + frequency <= now);
-        // The results of a suspended scan are dropped when they are as old as
-        // `heartbeat_frequency`.
         if let Some(running) = &scan.running
             && running.suspended.is_some()
             && running.started + frequency <= now
@@ -146,8 +152,7 @@ impl Sdam {
         scan.stale
     }
 
-    /// True while the topology is stale: a scan has to come before the next server selection, or is
-    /// under way.
+    /// True if the topology is stale, so that server selection waits for a scan.
     #[must_use]
     pub fn is_stale(&self) -> bool {
         self.scan.as_ref().is_some_and(|scan| scan.stale)
@@ -161,9 +166,10 @@ impl Sdam {
             .is_some_and(|scan| scan.running.is_some())
     }
 
-    /// Marks the topology as stale, so that the next server selection waits for a scan. Called, for
-    /// example, if no server suited after the last scan ([MON-26]), and after a state change error
-    /// that makes the topology stale ([SDAM-97]).
+    /// Marks the topology as stale, so that the next server selection waits for a scan: for example
+    /// if no server suits after the last scan ([MON-26]), or after a "not writable primary" error
+    /// ([SDAM-97]). A suspended scan is dropped. A scan under way that is not suspended is followed
+    /// by another one. With background monitoring nothing changes.
     ///
     /// [MON-26]: crate::requirements::monitoring#MON-26
     /// [SDAM-97]: crate::requirements::discovery#SDAM-97
@@ -191,9 +197,10 @@ impl Sdam {
         self.scan.as_ref().map_or(0, |scan| scan.completed)
     }
 
-    /// Returns a number for an operation that begins to select a server now. When
-    /// [`scans_completed`](Self::scans_completed) exceeds it, a scan has ended since then. A scan
-    /// that is suspended now does not count, because some of its checks came before.
+    /// Returns the number of scans that ended, plus one if a scan is suspended now. An operation
+    /// that begins to select a server compares this number with later values of
+    /// [`scans_completed`](Self::scans_completed). A greater value means that a scan has ended
+    /// since then which was not suspended at that time.
     #[must_use]
     pub(crate) fn scans_begun_before(&self) -> u64 {
         let running = self.scan.as_ref().and_then(|scan| scan.running.as_ref());
@@ -201,7 +208,7 @@ impl Sdam {
         self.scans_completed() + u64::from(is_suspended)
     }
 
-    /// True if the primary of a replica set was checked in the scan under way.
+    /// True if a primary of a replica set is known and was checked in the scan under way.
     #[must_use]
     pub(crate) fn has_scanned_primary(&self) -> bool {
         let Some(running) = self.scan.as_ref().and_then(|scan| scan.running.as_ref()) else {
@@ -214,9 +221,9 @@ impl Sdam {
             .is_some_and(|id| running.has_checked(id))
     }
 
-    /// True if an operation with a suitable server does not wait for the rest of the scan: the scan
-    /// is overdue, or the last check of each server that is left was cancelled or ended less than
-    /// 500 ms ago.
+    /// True if an operation with a suitable server need not wait for the rest of the scan under
+    /// way: the scan is overdue, or the last check of each server that is left to check was
+    /// cancelled or ended less than 500 ms ago.
     #[must_use]
     pub(crate) fn is_rest_of_scan_optional(&self, now: Instant) -> bool {
         let Some(scan) = &self.scan else {
@@ -232,9 +239,8 @@ impl Sdam {
         running.is_overdue || left.next().is_none()
     }
 
-    /// Marks the scan under way as overdue: an operation waited for it for
-    /// `serverSelectionTimeoutMS`. From now on, no operation with a suitable server waits for the
-    /// rest of this scan.
+    /// Marks the scan under way as overdue. From then on,
+    /// [`is_rest_of_scan_optional`](Self::is_rest_of_scan_optional) returns true during this scan.
     pub(crate) fn note_scan_overdue(&mut self) {
         if let Some(running) = self.scan.as_mut().and_then(|scan| scan.running.as_mut()) {
             running.is_overdue = true;
@@ -242,8 +248,8 @@ impl Sdam {
     }
 
     /// Returns the topology description with only the results of the scan under way: servers that
-    /// were not checked in it are Unknown. `None` if no scan is under way, or before the end of its
-    /// first check.
+    /// were not checked in this scan are Unknown. `None` if no scan is under way, or if none of its
+    /// checks has ended.
     #[must_use]
     pub(crate) fn scanned_description(&self) -> Option<TopologyDescription> {
         let running = self.scan.as_ref()?.running.as_ref()?;
@@ -260,9 +266,10 @@ impl Sdam {
         Some(description)
     }
 
-    /// Returns the earliest start of the next scan: 500 ms after the end of the last one
-    /// ([MON-26]), or after the suspension of a scan that was dropped because the topology became
-    /// stale.
+    /// Returns the earliest start of the next scan: 500 ms after the last scan ended ([MON-26]) or,
+    /// if [`mark_stale`](Self::mark_stale) dropped the last scan, 500 ms after its suspension.
+    /// [`handle_forked`](Self::handle_forked) sets the time of its call instead. [`Instant::ZERO`]
+    /// if no scan has ended or was dropped yet.
     ///
     /// [MON-26]: crate::requirements::monitoring#MON-26
     #[must_use]
@@ -272,9 +279,8 @@ impl Sdam {
             .map_or(Instant::ZERO, |scan| scan.earliest)
     }
 
-    /// Sets whether operations wait for a scan. If none does, the scan under way is suspended and
-    /// its check is cancelled, because no thread would move the bytes of the check. The server
-    /// description does not change.
+    /// Sets whether operations wait for a scan. If no operation waits, the scan under way is
+    /// suspended and its check is cancelled. The server description does not change.
     pub(super) fn set_waiting_for_scan(&mut self, now: Instant, waiting: bool) {
         self.waiting = waiting;
         if waiting {
@@ -291,8 +297,8 @@ impl Sdam {
         running.suspended.get_or_insert(now);
         if let Some(current) = running.current.take() {
             running.checked.remove(&current);
-            // A check that is cancelled at the instant of its start had no time to succeed. So this
-            // server is not checked after all others.
+            // A check that is cancelled at the instant of its start had no time to succeed, so its
+            // server keeps the place in the order of checks.
             if running.turn_began < now {
                 scan.cancelled.insert(current, now);
             }
@@ -301,7 +307,7 @@ impl Sdam {
         }
     }
 
-    /// Starts a scan with the check of its first server.
+    /// Starts a scan and calls [`Self::take_turn`].
     fn begin_scan(&mut self, now: Instant) {
         let Some(scan) = &mut self.scan else {
             return;
@@ -352,8 +358,9 @@ impl Sdam {
         self.out.push(Action::ScanEnded);
     }
 
-    /// Called after each input. If the check of the scan under way has ended, waiting operations
-    /// select again before the next check. If no server is left, the scan ends.
+    /// Continues the scan under way if its current check has ended. If no server is left to check,
+    /// the scan ends. Otherwise [`Action::CheckEnded`] lets waiting operations select again before
+    /// the next check.
     pub(super) fn continue_scan(&mut self, now: Instant) {
         let Some(running) = self.scan.as_mut().and_then(|scan| scan.running.as_mut()) else {
             return;
@@ -404,7 +411,7 @@ impl Sdam {
     }
 
     /// Drops the scan under way, all cooldowns and the record of cancelled checks, in a forked
-    /// child process. The next scan starts as soon as an operation waits for it.
+    /// child process. The topology becomes stale, and the next scan may start at once.
     pub(super) fn drop_scan(&mut self, now: Instant) {
         if let Some(scan) = &mut self.scan {
             scan.running = None;
@@ -415,8 +422,8 @@ impl Sdam {
         }
     }
 
-    /// Starts or continues a scan if operations wait and the topology is stale. Arms the timer if
-    /// the next scan may not start yet.
+    /// Starts or continues a scan if operations wait and the topology is stale. If the next scan
+    /// may not start yet, arms [`Timer::Scan`].
     pub(super) fn plan_scan(&mut self, now: Instant) {
         let Some(scan) = &self.scan else {
             return;

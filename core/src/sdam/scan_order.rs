@@ -58,7 +58,7 @@ impl Sdam {
         turns.min().flatten()
     }
 
-    /// Returns the servers that the scan under way has still to check. A scan checks at most
+    /// Returns the servers that the scan under way still has to check. A scan checks at most
     /// [`MAX_SERVERS`] servers, even if replies name new ones without end.
     pub(super) fn left_to_check(
         &self,
@@ -75,9 +75,9 @@ impl Sdam {
         })
     }
 
-    /// Returns the servers that are first in the order of MON-27, all of them equal. Servers that
-    /// were checked less than 500 ms ago are left out (MON-31), and servers whose check was
-    /// cancelled come last.
+    /// Returns the server that is first in the order of MON-27, or all servers that share the first
+    /// place. Servers that were checked less than 500 ms ago are left out (MON-31), and servers
+    /// whose check was cancelled come last.
     fn candidates(&self, now: Instant) -> Vec<ServerId> {
         let mut first = Vec::new();
         let Some(scan) = &self.scan else {

@@ -30,9 +30,9 @@ pub(super) fn accept_primary(
     ))
 }
 
-/// Compares `electionId` first, as bytes, and then `setVersion`. Null is less than every value and
-/// equal to null, as in the order of `Option`. An accepted pair replaces both maxima, so the
-/// maximum of `setVersion` can become smaller.
+/// Returns false for a stale primary (SDAM-72). Compares `electionId` first, as bytes, and then
+/// `setVersion`. Null is less than every value and equal to null, as in the order of `Option`. An
+/// accepted pair replaces both maxima, so the maximum of `setVersion` can become smaller.
 fn accept_by_election(topology: &mut TopologyDescription, primary: &ServerDescription) -> bool {
     let new = (
         primary.election_id.map(|id| id.bytes()),
@@ -50,7 +50,8 @@ fn accept_by_election(topology: &mut TopologyDescription, primary: &ServerDescri
     true
 }
 
-/// Compares `setVersion` first, and then `electionId`. A primary with a null value is never stale.
+/// Returns false for a stale primary (SDAM-73). Compares `setVersion` first, and then `electionId`.
+/// A primary is not stale if one of its values or of the maxima is null.
 fn accept_by_set_version(topology: &mut TopologyDescription, primary: &ServerDescription) -> bool {
     if let (Some(election), Some(version)) = (primary.election_id, primary.set_version) {
         if let (Some(max_election), Some(max_version)) =

@@ -1,6 +1,5 @@
-//! The steps that change the topology: the start, the replacement of a server description with its
-//! consequences for pools, events and monitors, and the close. The order within a step is that of
-//! table E.5.
+//! The steps that change the topology (table E.5): the start, the replacement of a server
+//! description with its consequences for pools, events and monitors, and the close.
 
 use super::{
     Life, PoolState, Sdam, Server,
@@ -24,14 +23,14 @@ use std::sync::Arc;
 pub(super) enum PoolOrder<'a> {
     /// The pool stays as it is.
     Leave,
-    /// The pool is created if there is none, and marked as ready, if the new server type needs a
-    /// pool (SDAM-84).
+    /// If the new server type needs a pool, the pool is created if there is none, and then marked
+    /// as ready (SDAM-84).
     Ready,
     /// The pool is cleared and paused.
     Clear {
         /// The error that the pool is cleared for.
         cause: &'a Error,
-        /// Connections in use are interrupted.
+        /// True if connections in use are interrupted.
         interrupt: bool,
     },
 }
@@ -113,7 +112,8 @@ impl Sdam {
     }
 
     /// Replaces a server description, carries out the order for its pool, emits the events of the
-    /// change, and starts and stops monitors (table E.5).
+    /// change, and starts and stops monitors (table E.5). Changes nothing if `Topology::apply`
+    /// refuses the new description.
     pub(super) fn apply(&mut self, now: Instant, new: ServerDescription, pool: PoolOrder<'_>) {
         let Some(id) = self.server_id(&new.address) else {
             return;
@@ -185,7 +185,7 @@ impl Sdam {
         }
     }
 
-    /// Carries out the order for the pool of the `subject` of a step.
+    /// Carries out the order for the pool of the server whose description a step replaced.
     fn order_pool(&mut self, id: ServerId, subject: &Change, pool: PoolOrder<'_>) {
         match pool {
             PoolOrder::Leave => {}
@@ -232,9 +232,9 @@ impl Sdam {
         self.servers.insert(id, server);
     }
 
-    /// Starts the monitors of new servers (MON-12). With `named`, which means that replies named
-    /// the servers, the first check waits if too many new servers were named. So members that are
-    /// removed and added again and again are not checked at the pace of these replies.
+    /// Starts the monitors of new servers (MON-12). `named` is true for servers that a reply named:
+    /// the first check of such a server waits if `first_checks` has no token. So members that
+    /// replies remove and add again and again are not checked at the pace of these replies.
     fn start_monitors(&mut self, now: Instant, addresses: &[Address], named: bool) {
         for address in addresses {
             let Some(id) = self.ids.get(address) else {

@@ -5,10 +5,10 @@ use crate::error::{
     shortened,
 };
 
-/// Returns the error without the server's whole reply and with the server's message shortened. The
-/// reply contains times, which would make two equal errors unequal (B.5, trap 4). Of a write's
-/// errors only the write concern error is kept, since errors of statements say nothing about the
-/// server (SDAM-94).
+/// Returns the error without the server's reply and with the server's message shortened. A reply
+/// can contain times, which would make two equal errors unequal (B.5, trap 4). Of the errors of a
+/// write, only the first write concern error is kept, since errors of statements say nothing about
+/// the server (SDAM-94).
 pub(super) fn without_reply(error: &Error) -> Error {
     let kind = match error.kind() {
         ErrorKind::Command(fault) => ErrorKind::Command(bare(fault)),

@@ -18,8 +18,8 @@ pub enum Timer {
     RttPace(ServerId),
     /// The scan that operations wait for can begin or continue.
     Scan,
-    /// The next check of all servers is due, because operations wait for a suitable server (timer
-    /// T-6).
+    /// The next request for checks of all servers is due, because operations wait for a suitable
+    /// server (timer T-6).
     Waiters,
 }
 

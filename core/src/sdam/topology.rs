@@ -20,8 +20,8 @@ pub const MAX_WIRE_VERSION: i32 = 29;
 /// The MongoDB version with [`MIN_WIRE_VERSION`].
 const MIN_SERVER_RELEASE: &str = "4.2";
 
-/// The current topology description. Readers share it; a change copies it only if a reader holds
-/// it.
+/// The current topology description. Readers share the description; a change copies the description
+/// only if a reader holds it.
 #[derive(Clone, Debug)]
 pub(super) struct Topology {
     description: Arc<TopologyDescription>,
@@ -40,7 +40,8 @@ impl Topology {
         }
     }
 
-    /// Sets the topology type by the options, and adds all seeds as Unknown servers (SDAM-21).
+    /// Sets the topology type and the set name by the options (SDAM-21), and adds all seeds as
+    /// Unknown servers.
     pub(super) fn open(&mut self, options: &SdamOptions) {
         let description = Arc::make_mut(&mut self.description);
         description.topology_type = if options.load_balanced {
@@ -70,8 +71,8 @@ impl Topology {
         let is_news = !new.is_same(&previous);
         let description = Arc::make_mut(&mut self.description);
         let update = apply(description, self.rules, previous, Arc::new(new));
-        // Both values are computed from all servers. A description equal to the previous one does
-        // not change them.
+        // The compatibility error and the session timeout depend on all servers. If the new
+        // description equals the previous one and no other server changed, both values stay.
         if is_news || !update.is_confined() {
             // A load balanced topology is always compatible (LB-15).
             if description.topology_type != TopologyType::LoadBalanced {
@@ -92,7 +93,8 @@ impl Topology {
         &self.description
     }
 
-    /// Returns the description of the server at an address.
+    /// Returns the description of the server at an address; `None` if the topology has no such
+    /// server.
     pub(super) fn server(&self, address: &Address) -> Option<&Arc<ServerDescription>> {
         self.description.servers.get(address)
     }

@@ -13,10 +13,9 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// The number of servers in a topology at which replies add no more servers. Without a primary the
-/// lists of members remove no server, so a hostile member could otherwise name new servers without
-/// end. A replica set has at most 50 members. Adding a server takes about a microsecond under the
-/// client's lock.
+/// The number of servers in a topology at which replies add no more servers. While no primary is
+/// known, the lists of members remove no server, so a hostile member could otherwise name new
+/// servers without end. A replica set has at most 50 members.
 pub const MAX_SERVERS: usize = 256;
 
 /// A server description before and after a step.
@@ -26,7 +25,7 @@ pub(super) struct Change {
     pub(super) new: Arc<ServerDescription>,
 }
 
-/// The changes that one step made.
+/// The servers that one step changed, without those that became `PossiblePrimary`.
 #[derive(Debug)]
 pub(super) struct Update {
     /// The server whose description the step replaced.
@@ -49,9 +48,9 @@ impl Update {
 /// The options that transitions depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
-    /// The client was configured with exactly one seed.
+    /// True if the client was configured with exactly one seed.
     pub(super) single_seed: bool,
-    /// An Unknown server that a member names as primary becomes `PossiblePrimary`.
+    /// True if an Unknown server that a member names as primary becomes `PossiblePrimary`.
     pub(super) possible_primary: bool,
 }
 
@@ -174,8 +173,9 @@ impl Step<'_> {
         }
     }
 
-    /// Compares the set name in a topology of type `Single`. A server with a wrong set name becomes
-    /// a default Unknown and stays in the topology (SDAM-62).
+    /// Verifies the set name in a topology of type `Single`. If the options demand a set name, an
+    /// available server with another one or none becomes a default Unknown and stays in the
+    /// topology (SDAM-62).
     fn verify_set_name(&mut self) {
         let demanded = &self.topology.set_name;
         if demanded.is_none() || !self.new.server_type.is_available() {
@@ -218,7 +218,7 @@ impl Step<'_> {
         }
     }
 
-    /// The action updateRSWithPrimaryFromMember (SDAM-70). It adds no servers, because the
+    /// The action updateRSWithPrimaryFromMember (SDAM-70). The action adds no servers, because the
     /// primary's list is authoritative.
     fn on_member_with_primary(&mut self) {
         if self.topology.set_name != self.new.set_name || self.has_other_me() {
@@ -232,8 +232,8 @@ impl Step<'_> {
         }
     }
 
-    /// The action updateRSFromPrimary (SDAM-71). The `setVersion` of other members is ignored
-    /// (SDAM-81).
+    /// The action updateRSFromPrimary (SDAM-71). The `setVersion` of members that are not primary
+    /// is ignored (SDAM-81).
     fn on_primary(&mut self) {
         if !self.has_right_set_name() {
             self.remove_subject();
@@ -246,8 +246,8 @@ impl Step<'_> {
             return;
         }
         self.invalidate_other_primaries();
-        // Table A.5 adds members before it removes servers. With the reverse order, servers that
-        // are to be removed do not count for `MAX_SERVERS`.
+        // Table A.5 adds members before it removes servers. The reverse order here means that
+        // servers to be removed do not count for `MAX_SERVERS`.
         self.remove_non_members();
         self.add_members();
         self.check_if_has_primary();
@@ -316,8 +316,8 @@ impl Step<'_> {
         }
     }
 
-    /// Makes the server that this member names as primary a `PossiblePrimary`, if it is Unknown
-    /// (SDAM-12). The official tests expect no server description change event for this.
+    /// Makes the server that this member names as primary a `PossiblePrimary`, if that server is
+    /// Unknown and `rules` permit it (SDAM-12). No server description changed event reports this.
     fn mark_possible_primary(&mut self) {
         if !self.rules.possible_primary {
             return;

@@ -42,8 +42,7 @@ fn opened(actions: &[String], address: &str) -> Option<u64> {
         .ok()
 }
 
-/// Returns the number of checks that these actions begin: each opens a connection or sends a
-/// `hello` on an open one.
+/// Returns the number of actions that open a connection for checks or send a `hello`.
 fn asked(actions: &[String]) -> usize {
     let is_check = |action: &&String| action.starts_with("hello on") || action.starts_with("open ");
     actions.iter().filter(is_check).count()
@@ -51,7 +50,7 @@ fn asked(actions: &[String]) -> usize {
 
 #[test]
 fn one_seed_of_any_kind_leads_to_all_members() {
-    // One seed of any kind leads to all members (SDAM-4), also if no primary is known (SDAM-6).
+    // One seed leads to all members (SDAM-4), also while no primary is known (SDAM-6).
     for (state, expected) in [
         (
             doc! { "isWritablePrimary": true },
@@ -146,7 +145,8 @@ fn monitoring_goes_on_while_members_fail_come_and_go() {
         actions = bench.actions();
         assert!(actions.contains(&"hello on 1".to_owned()), "{actions:?}");
     }
-    // A reconfiguration replaces the member by another one, which is then checked.
+    // A first reconfiguration adds two members. A second one leaves only the primary and a new
+    // member, which is then checked.
     let mut reconfigured = reply(doc! { "isWritablePrimary": true });
     bench.reply(1, &reconfigured, false);
     assert_eq!(addresses(&bench), ["a:1", "b:1", "p:1", "x:1"]);
@@ -302,8 +302,9 @@ fn the_number_of_seeds_does_not_choose_the_type() {
 
 #[test]
 fn only_a_server_that_shuts_down_has_its_pool_cleared() {
-    // The wire version does not matter (SDAM-99). By an older rule, a server with a wire version
-    // below 8 had its pool cleared after every state change error (SDAM-98).
+    // The wire version does not decide whether the pool is cleared (SDAM-99). By an older rule, a
+    // server with a wire version below 8 had its pool cleared after every state change error
+    // (SDAM-98).
     for wire_version in [7, 8, 21] {
         for (code, is_cleared) in [
             (11_600, true),
@@ -332,8 +333,8 @@ fn only_a_server_that_shuts_down_has_its_pool_cleared() {
 #[test]
 fn a_login_that_breaks_or_takes_too_long_makes_its_server_unknown() {
     // A network error or a timeout in authentication makes the server Unknown (SDAM-102), except
-    // behind a load balancer. A labelled error in `hello` means overload and changes nothing
-    // (SDAM-104).
+    // behind a load balancer. An error of `hello` with the label `SystemOverloadedError` changes
+    // nothing (SDAM-104).
     for error in [reset(), timeout()] {
         let mut bench = polled();
         bench.connected(1, &standalone());

@@ -62,7 +62,8 @@ fn a_state_change_asks_for_a_check_and_cancels_none() {
 
 #[test]
 fn overload_and_slowness_leave_everything_as_it_is() {
-    // A timeout changes nothing (SDAM-101, CMAP-147), and neither does overload (SDAM-104).
+    // A timeout of an operation changes nothing (SDAM-101, CMAP-147), nor does an error of `hello`
+    // with the label `SystemOverloadedError` (SDAM-104) or another transient error code (SDAM-110).
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.actions();
@@ -79,8 +80,8 @@ fn overload_and_slowness_leave_everything_as_it_is() {
 
 #[test]
 fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
-    // An error of an older generation is ignored (SDAM-86, CMAP-145). Each other error clears the
-    // pool exactly once (E.6-4).
+    // An error of an older generation is ignored (SDAM-86, CMAP-145). An error of the current
+    // generation clears the pool (E.6-4).
     let mut bench = polled();
     bench.connected(1, &standalone());
     let server = bench.id("a:1");
@@ -158,7 +159,7 @@ fn a_write_concern_error_is_judged_by_its_version_too() {
 #[test]
 fn only_a_state_change_leaves_its_version_with_the_server() {
     // An error of authentication makes a default Unknown description. Only a state change error
-    // keeps its `topologyVersion` there (SDAM-55, SDAM-95, table A.8).
+    // stores its `topologyVersion` in the description (SDAM-55, SDAM-95, table A.8).
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 5_i64 };
     for (code, kept) in [(18, None), (13436, Some(5))] {
         let reply = rawdoc! { "ok": 0, "code": code, "topologyVersion": version.clone() };
@@ -229,8 +230,8 @@ fn services_of_a_load_balancer_are_cleared_apart() {
 
 #[test]
 fn a_server_that_comes_back_has_a_new_life() {
-    // Inputs for a server that was removed and added again change nothing (SDAM-66; E.6, property
-    // 6).
+    // After the address of a removed server was added again, inputs for the removed server change
+    // nothing (SDAM-66; E.6, property 6).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
     let (a, b) = (bench.id("a:1"), bench.id("b:1"));
@@ -281,7 +282,7 @@ fn a_server_that_was_lost_is_measured_anew() {
 
 #[test]
 fn whatever_is_learned_is_dated() {
-    // Each change sets `lastUpdateTime` (table A.2.1).
+    // Each new server description has the time of its input as `lastUpdateTime` (table A.2.1).
     let dated = |bench: &Bench, address: &str| {
         let server = bench.sdam.server(bench.id(address)).expect("it is there");
         assert_eq!(server.last_update_time, Some(bench.now), "{server}");

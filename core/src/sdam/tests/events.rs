@@ -29,9 +29,9 @@ fn a_start_is_told_in_order() {
 
 #[test]
 fn a_step_orders_pools_first_then_tells_then_starts_monitors() {
-    // The parts of a step have the order of table E.5, and its events that of EVT-38. The pool is
-    // ready before the description is published (MON-61). The succeeded event has the server's
-    // connection id (B.5, trap 7).
+    // The order is: the pool, the events of the change (EVT-38), the monitor of the new server
+    // (table E.5). The pool is ready before the description is published (MON-61). The succeeded
+    // event has the server's connection id (B.5, trap 7).
     let mut bench = Bench::new(options(&["a:1", "c:1"]));
     bench.actions();
     let mut reply = member(true, "a:1");
@@ -58,8 +58,8 @@ fn a_step_orders_pools_first_then_tells_then_starts_monitors() {
 
 #[test]
 fn an_old_primary_has_its_own_event_and_is_checked_at_once() {
-    // The old primary has its own server description change event (B.5, trap 10). It is checked at
-    // once (SDAM-74), and its pool is not cleared (SDAM-75).
+    // The old primary has its own server description change event (B.5, trap 10). The old primary
+    // is checked at once (SDAM-74), and its pool is not cleared (SDAM-75).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
     bench.pass(600);
@@ -103,8 +103,8 @@ fn each_pushed_reply_is_a_check_of_its_own() {
 
 #[test]
 fn an_equal_description_is_no_event() {
-    // An equal description gives no event (EVT-14), but the description is replaced and published
-    // (SDAM-38).
+    // An equal description gives no server description changed event (EVT-14), but the description
+    // is replaced and published (SDAM-38).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &standalone());
     for time in [1, 2] {
@@ -116,8 +116,8 @@ fn an_equal_description_is_no_event() {
         assert_eq!(bench.actions(), ["succeeded 1 (Some(7))", "publish"]);
         assert!(bench.sdam.version() > version);
     }
-    // Two checks that fail with the same error give one event, even if their replies differ in
-    // other fields (B.5, trap 4).
+    // Two checks that fail with the same error give one server description changed event, even if
+    // their replies differ in other fields (B.5, trap 4).
     bench.pass(10_000);
     bench.actions();
     bench.reply(1, &rawdoc! { "ok": 0, "code": 1, "time": 1 }, false);
@@ -136,8 +136,8 @@ fn an_equal_description_is_no_event() {
 
 #[test]
 fn a_cancelled_check_and_a_check_at_the_close_are_told_as_failed() {
-    // A cancelled check has a heartbeat failed event (EVT-5), and so has a check at the close (B.5,
-    // trap 5). The close has the order of EVT-39.
+    // A cancelled check has a heartbeat failed event (EVT-5), and so has a check that is running at
+    // the close (B.5, trap 5). The close has the order of EVT-39.
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
     bench.actions();

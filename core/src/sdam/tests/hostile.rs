@@ -60,7 +60,6 @@ fn a_primarys_list_counts_in_full_although_liars_have_filled_the_topology() {
 
 #[test]
 fn a_hundred_thousand_names_are_cut() {
-    // The reply is larger than 1 MiB.
     let names = (0..100_000).map(|n| format!("h{n}"));
     let reply = primary(1, std::iter::once("a:1".to_owned()).chain(names));
     assert!(reply.as_bytes().len() > 1 << 20);
@@ -256,7 +255,7 @@ fn intervals_without_end_arm_nothing() {
     bench.connected(2, &standalone());
     bench.reply(1, &standalone(), false);
     assert_eq!(bench.sdam.deadline(), None);
-    // A requested check still comes.
+    // A request makes a check due 500 ms after the end of the last one.
     bench.pass(1);
     bench.sdam.request_check(bench.now);
     assert_eq!(bench.sleeps(), Some(499));
@@ -324,7 +323,7 @@ fn value() -> impl Strategy<Value = Bson> {
     })
 }
 
-/// Returns a reply that is valid except for some fields with random values.
+/// Generates replies that are valid except for some fields with random values.
 fn reply() -> impl Strategy<Value = RawDocumentBuf> {
     let lies = prop::collection::vec((prop::sample::select(FIELDS.to_vec()), value()), 0..8);
     (lies, 0_u8..6).prop_map(|(lies, kind)| {
@@ -353,7 +352,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Each step also runs the debug assertions of `check_invariants`.
+    /// Each change of a server description also runs the debug assertions of `check_invariants`.
     #[test]
     fn replies_of_wrong_types_are_survived(
         script in prop::collection::vec((reply(), 0_u64..6, 0_u8..4, any::<u64>()), 1..40),

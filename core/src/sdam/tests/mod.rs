@@ -57,8 +57,8 @@ impl Bench {
         actions
     }
 
-    /// Returns the next action other than `CheckEnded`. After a check of a scan, operations that
-    /// wait continue to wait, so that the scan continues to its end.
+    /// Returns the next action other than `CheckEnded`. After `CheckEnded`, calls `set_waiting`
+    /// with the same value as before, so that a scan for which operations wait continues.
     pub(super) fn poll(&mut self) -> Option<Action> {
         let action = self.sdam.poll_action()?;
         if !matches!(action, Action::CheckEnded) {
@@ -132,7 +132,7 @@ pub(super) fn options(seeds: &[&str]) -> SdamOptions {
     SdamOptions::new(id, seeds.collect())
 }
 
-/// Returns a machine with one server, which polls and emits no events.
+/// Returns a machine that polls its one server and emits no events.
 pub(super) fn polled() -> Bench {
     Bench::seeds(&["a:1"], |options| {
         options.streaming = false;
@@ -141,7 +141,7 @@ pub(super) fn polled() -> Bench {
     })
 }
 
-/// Returns a machine with one server, which streams and emits no events.
+/// Returns a machine that uses the streaming protocol with its one server and emits no events.
 pub(super) fn streamed() -> Bench {
     Bench::seeds(&["a:1"], |options| {
         options.subscribed = false;
@@ -162,7 +162,8 @@ pub(super) fn versioned(counter: i64) -> RawDocumentBuf {
     }
 }
 
-/// Returns the reply of a member of the replica set `rs`.
+/// Returns the reply of a member of the replica set `rs`: of a primary if `writable` is true,
+/// otherwise of a secondary.
 pub(super) fn member(writable: bool, primary: &str) -> RawDocumentBuf {
     rawdoc! {
         "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",

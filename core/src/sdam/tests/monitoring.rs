@@ -33,7 +33,7 @@ fn polling_asks_a_heartbeat_after_the_last_answer() {
 
 #[test]
 fn the_old_name_is_used_until_the_new_one_is_understood() {
-    // With a server API version, checks use `hello` (MON-6). Otherwise they use `hello` after a
+    // With a server API version, checks use `hello` (MON-6). Otherwise checks use `hello` after a
     // reply with `helloOk: true`, and legacy hello after a reply without it (MON-7, MON-8,
     // HELLO-5).
     for (declared, hello_ok, expected) in [
@@ -92,8 +92,8 @@ fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
 #[test]
 fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
     // A measurement every `heartbeatFrequencyMS` (MON-70) changes no description itself (MON-48),
-    // but the next streamed reply brings the averages (MON-50). Streamed replies are no samples
-    // (MON-47, SEL-56).
+    // but the description made from the next streamed reply has the measured round trip times
+    // (MON-50). Streamed replies are no samples (MON-47, SEL-56).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.actions();
@@ -108,7 +108,8 @@ fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
     bench.failed(2);
     assert_eq!(bench.actions(), ["close 2"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
-    // The duration of the awaited reply does not count. The average is that of 1 ms and 11 ms.
+    // The duration of the awaited reply does not count. The average comes from the samples of 1 ms
+    // and 11 ms.
     bench.reply(1, &versioned(1), true);
     let server = bench
         .sdam
@@ -300,7 +301,7 @@ fn replies_that_were_not_asked_for_cost_the_connection_or_nothing() {
     // A reply between two checks changes nothing.
     bench.reply(1, &standalone(), false);
     assert_eq!(bench.actions(), [""; 0]);
-    // A reply with `moreToCome`, which the command did not allow, is an error.
+    // A reply with `moreToCome` to a plain `hello` is an error.
     bench.pass(10_000);
     bench.reply(1, &standalone(), true);
     assert_eq!(
@@ -373,8 +374,8 @@ fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_u
 
 #[test]
 fn a_request_never_postpones_a_check() {
-    // A retry is due 500 ms after the last retry. A request does not postpone it to 500 ms after
-    // the end of the last check (MON-17).
+    // A retry is due 500 ms after the last retry. A request does not postpone this retry to 500 ms
+    // after the end of the last check (MON-17).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.failed(1);

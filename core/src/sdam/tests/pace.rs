@@ -1,5 +1,5 @@
-//! A server that replies early, streams early or changes all the time does not decide how much work
-//! the client does.
+//! Tests that a server does not decide how much work the client does, for example by early replies
+//! or by replies that name new members.
 
 use super::{Bench, PING, reset, standalone, streamed, versioned};
 use crate::{
@@ -30,8 +30,8 @@ struct Work {
     opened: u32,
     /// The number of `hello` commands on open connections.
     sent: u32,
-    /// The number of outcomes of checks that the machine handled: replies, streamed ones included,
-    /// and broken connections.
+    /// The number of handshakes for checks that got a reply, plus the number of awaited checks that
+    /// ended with a reply or a broken connection.
     processed: u32,
 }
 
@@ -127,7 +127,8 @@ fn no_manner_of_answering_sets_the_pace() {
             for waiting in [false, true] {
                 let work = storm(20_000, manner, version, waiting);
                 // There are 40 intervals of 500 ms. Each allows a check and its retry (MON-66),
-                // both on a new connection with another one that measures.
+                // both on a new connection with another one that measures. The token bucket allows
+                // `MAX_EARLY_REPLIES` further checks.
                 let bound = 4 * (40 + MAX_EARLY_REPLIES);
                 let case = format!("{manner:?}, {name} versions, waiting: {waiting}: {work:?}");
                 assert!(work.processed <= bound, "{case}");
@@ -217,7 +218,8 @@ fn a_stream_of_too_many_early_replies_is_closed_and_the_server_stays_known() {
     assert_eq!(bench.sdam.version(), version);
     assert_eq!(bench.actions(), [""; 0]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
-    // The connection that measures the round trip time stays open.
+    // The connection that measures the round trip time stays open, so the next check opens only its
+    // own.
     assert_eq!(bench.sleeps(), Some(500));
     bench.pass(500);
     assert_eq!(bench.actions(), ["open 3 to a:1"]);
@@ -250,8 +252,8 @@ fn a_process_that_stood_still_for_an_hour_loses_one_connection_and_no_server() {
 
 #[test]
 fn a_request_during_the_wait_asks_for_a_reply_at_once() {
-    // A requested check (MON-17) is a plain `hello`, since an awaited one would wait as long as the
-    // `topologyVersion` stays the same.
+    // A requested check (MON-17) is a plain `hello`, since the server can hold back the reply to an
+    // awaited one for `maxAwaitTimeMS`.
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
     for _ in 0..11 {
@@ -292,7 +294,7 @@ fn a_network_error_during_the_wait_costs_the_connection() {
 }
 
 /// Each of four addresses replies that it is a newer primary, and that the next address is the only
-/// other member. So each check removes one server and adds another.
+/// other member. So each check after the first removes one server and adds another.
 #[test]
 fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
     // A new server is checked at once (MON-12), but not more often than the token bucket allows
@@ -341,8 +343,8 @@ fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
 
 #[test]
 fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() {
-    // Each streamed reply of a primary names 255 new members, which would be checked at once
-    // (MON-12).
+    // Each streamed reply of a primary names 255 new members, which would all be checked at once
+    // without the token bucket (MON-12).
     let mut bench = streamed_set();
     let mut dialled = 0;
     let mut last = 1;
@@ -380,8 +382,8 @@ fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() 
         }
         bench.pass(1);
     }
-    // The bound is the size of the token bucket, one token per 500 ms, and the connections to the
-    // primary itself.
+    // The bound is the size of the token bucket, one token per 500 ms, and two connections to the
+    // primary itself per 500 ms.
     let bound = u32::try_from(MAX_SERVERS).expect("small") + 40 + 2 * 40;
     assert!(dialled <= bound, "{dialled}");
 }
@@ -417,7 +419,7 @@ fn a_server_beyond_the_allowance_is_checked_soon_when_an_operation_waits_for_it(
     assert_eq!(dials(&mut bench), 300 - MAX_SERVERS);
 }
 
-/// Returns a machine with one seed that streams and emits no events.
+/// Returns a machine with one seed, which uses the streaming protocol and emits no events.
 fn streamed_set() -> Bench {
     Bench::seeds(&["a:1"], |options| options.subscribed = false)
 }

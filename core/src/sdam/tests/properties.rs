@@ -17,8 +17,8 @@ use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
 use proptest::prelude::*;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// One input. Numbers choose among the connections and servers so far, closed and removed ones
-/// included.
+/// One input. A `usize` chooses among all connections or servers so far, closed and removed ones
+/// included. A `u8` chooses, for example, the reply or the error.
 #[derive(Clone, Debug)]
 enum Input {
     Pass(u64),
@@ -38,7 +38,7 @@ enum Input {
 fn inputs_with(waits: u32) -> impl Strategy<Value = Vec<Input>> {
     let one = prop_oneof![
         3 => (0_u64..12_000).prop_map(Input::Pass),
-        // Times near the 500 ms that lie between two checks.
+        // Short durations, because 500 ms lie between two checks.
         2 => (0_u64..700).prop_map(Input::Pass),
         3 => Just(Input::ToDeadline),
         6 => (0_usize..6, 0_u8..9).prop_map(|(c, r)| Input::Connected(c, r)),
@@ -114,17 +114,17 @@ struct Watcher {
     log: Vec<String>,
     /// All connections so far, in the order of their opening.
     checks: Vec<MonitorConnectionId>,
-    /// The open connections.
+    /// The open connections, each with its purpose.
     open: BTreeMap<MonitorConnectionId, MonitorTask>,
-    /// All servers so far.
+    /// All servers so far to which a connection was opened.
     servers: Vec<ServerId>,
-    /// The running check of each server: its connection, and whether it is awaited.
+    /// The running check of each server: its connection, and true if the check is awaited.
     running: BTreeMap<Address, (u64, bool)>,
     /// How the last check of each server ended, and the time of the server's last immediate retry
     /// since its last successful check.
     ended: BTreeMap<Address, (LastEnd, Option<Instant>)>,
-    /// The current input can cancel checks. The error in their failed events then is no network
-    /// error of the check itself.
+    /// True if the current input can cancel checks. The error in a heartbeat failed event is then
+    /// not counted as a network error of the check.
     cancels: bool,
     /// True for each pool that is ready.
     pools: BTreeMap<ServerId, bool>,
@@ -252,7 +252,7 @@ impl Watcher {
                 );
             }
         }
-        // A timer that expired is cancelled or armed anew.
+        // After each input, the deadline is not in the past.
         assert!(
             self.sdam
                 .deadline()
@@ -265,8 +265,8 @@ impl Watcher {
         }
     }
 
-    /// Asserts that descriptions with equal versions are equal, since server selection reads each
-    /// version once.
+    /// Asserts that the server descriptions change only together with the version of the topology
+    /// description.
     fn follow(&mut self) {
         let description = self.sdam.description();
         let id = |address| self.sdam.server_id(address).expect("it has an id");
@@ -336,15 +336,16 @@ impl Watcher {
             .or_insert((LastEnd::Never, None));
         match ended.0 {
             LastEnd::Never => {}
-            // The stream continues on the same connection.
+            // An awaited check uses the connection of the check before it.
             LastEnd::Succeeded(_, connection) if awaited => assert_eq!(connection.0, number),
             LastEnd::Lost(at) if at == self.now => {
-                // A second retry has to wait for 500 ms.
+                // Two immediate retries without a success between them are at least 500 ms apart.
                 let retried = ended.1.replace(self.now);
                 let is_in_pace = retried.is_none_or(|at| self.now - at >= MIN_HEARTBEAT_FREQUENCY);
                 assert!(is_in_pace, "more than one retry of {address}");
             }
-            // 500 ms lie between the end of a check and the start of the next one (MON-31).
+            // At least 500 ms lie between the end of a check and the start of the next one
+            // (MON-31).
             LastEnd::Succeeded(at, _) | LastEnd::Lost(at) | LastEnd::Failed(at) => {
                 assert!(
                     self.now - at >= MIN_HEARTBEAT_FREQUENCY,

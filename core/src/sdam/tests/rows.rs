@@ -1,4 +1,4 @@
-//! Tests of rules and table rows that the official tests check in part or not at all.
+//! Tests of single rules and table rows of discovery and monitoring.
 
 use super::{
     Bench, PING, Phase, addresses, command, member, polled, reset, standalone, streamed, versioned,
@@ -42,8 +42,8 @@ fn elected(election: u8, version: i64) -> RawDocumentBuf {
 #[test]
 fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
     // The handshake (MON-71) and each polled check (MON-72, SDAM-48) give a sample. The average
-    // stays when the server type changes (SDAM-49). A failed check resets it (MON-52), and the next
-    // sample is the new average (SEL-52).
+    // continues when the server type changes (SDAM-49). A failed check resets the average (MON-52),
+    // and the next sample is the new average (SEL-52).
     let mut bench = pair();
     let trip = |bench: &mut Bench, reply: &RawDocumentBuf, millis: u64| {
         bench.pass(10_000);
@@ -117,9 +117,9 @@ fn an_equal_answer_still_brings_its_dates() {
 
 #[test]
 fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
-    // The old primary is checked at once (SDAM-74), with its error (SDAM-47) and without a clear of
-    // its pool (SDAM-75). If it then still calls itself primary, it is stale (SDAM-46) and waits
-    // for its next periodic check (SDAM-76).
+    // The old primary gets an error (SDAM-47) and is checked at once (SDAM-74), without a clear of
+    // its pool (SDAM-75). If the reply to this check is still that of a primary, the old primary is
+    // stale (SDAM-46) and waits for its next periodic check (SDAM-76).
     let mut bench = pair();
     bench.connected(1, &elected(1, 1));
     bench.pass(1000);
@@ -239,8 +239,8 @@ fn one_measuring_connection_is_made_however_often_the_stream_is_renewed() {
 
 #[test]
 fn a_new_connection_begins_with_the_old_name_again() {
-    // The command follows from `helloOk` in each reply, and on a new connection the first choice
-    // holds again (MON-8).
+    // The command follows from `helloOk` in the last reply, and on a new connection the initial
+    // choice holds again (MON-8).
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10_000);
@@ -331,8 +331,8 @@ fn what_holds_for_all_follows_each_server_that_comes_changes_or_goes() {
 
 #[test]
 fn a_member_of_another_age_no_longer_counts_once_the_primary_leaves_it_out() {
-    // After the primary removed an incompatible member (SDAM-80), the topology is compatible
-    // (SDAM-61).
+    // After the host list of the primary removed an incompatible member (SDAM-80), the topology is
+    // compatible (SDAM-61).
     let mut bench = pair();
     let old = rawdoc! {
         "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 7, "hosts": ["a:1", "b:1"],
@@ -354,8 +354,8 @@ fn a_member_of_another_age_no_longer_counts_once_the_primary_leaves_it_out() {
 
 #[test]
 fn an_answer_to_a_former_life_of_the_address_is_nobodys() {
-    // A late reply of a server that was removed and added again changes nothing (SDAM-66, SDAM-78;
-    // C.5, trap 9).
+    // A late reply on the connection of a removed server changes nothing, even if its address was
+    // added again (SDAM-66, SDAM-78; C.5, trap 9).
     let mut bench = pair();
     let names = |hosts: &[&str]| {
         let hosts: bson::RawArrayBuf = hosts.iter().copied().collect();

@@ -60,7 +60,7 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
     let mut asked = Vec::new();
     loop {
         let Some(action) = bench.poll() else {
-            // An operation waits until the next scan may begin or continue.
+            // No action is left, so the machine waits until the scan may begin or continue.
             let deadline = bench.sdam.deadline().expect("the scan goes on or ends");
             bench.now = deadline;
             bench.sdam.handle_timeout(bench.now);
@@ -158,7 +158,8 @@ fn a_scan_is_due_a_heartbeat_after_the_end_of_the_last() {
 
 #[test]
 fn scans_are_half_a_second_apart() {
-    // The next scan begins 500 ms after the end of the last one (MON-26, MON-31, SDAM-120).
+    // The next scan begins 500 ms after the end of the last one at the earliest (MON-26, MON-31,
+    // SDAM-120).
     let mut bench = scanning(&["a:1"]);
     scan(&mut bench, |_| None);
     let ended = bench.now;
@@ -180,7 +181,7 @@ fn scans_are_half_a_second_apart() {
 
 #[test]
 fn a_possible_primary_comes_before_other_members() {
-    // A `PossiblePrimary` is checked before other members (MON-27, SDAM-12), and servers that a
+    // A `PossiblePrimary` is checked before an Unknown server (MON-27, SDAM-12), and servers that a
     // reply names are checked in the same scan (MON-28).
     for seed in 0..10 {
         let mut bench = seeded(&["c:1"], seed, |_| {});
@@ -276,7 +277,7 @@ fn a_server_whose_check_met_a_network_error_rests_for_five_seconds() {
     bench.now = failed + Duration::from_millis(5_001);
     assert_eq!(scan(&mut bench, broken), ["b:1", "a:1"]);
     bench.pass(5_001);
-    // Only a network error starts the cooldown.
+    // A reply with `ok: 0` starts no cooldown.
     let refused = |address: &str| match address {
         "b:1" => Some(mongos()),
         _ => Some(rawdoc! { "ok": 0, "code": 1 }),
@@ -335,7 +336,7 @@ fn a_scan_for_which_nobody_waits_is_given_up() {
     bench.sdam.set_waiting(bench.now, true);
     bench.actions();
     bench.sdam.set_waiting(bench.now, false);
-    // The server description stays, and the next operation scans again.
+    // The server description stays, and the next operation waits for a scan again.
     assert_eq!(bench.actions(), ["close 1"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     assert_eq!(bench.sdam.deadline(), None);
@@ -409,8 +410,7 @@ fn shut_down_in_write_concern() -> Error {
 #[test]
 fn errors_of_operations_make_servers_unknown_and_some_the_topology_stale() {
     // A state change error makes the topology stale unless the server is recovering (SDAM-97; A.12,
-    // point 6). Prose tests 2 to 5 hold as for single-threaded clients: no server is checked at
-    // once.
+    // point 6). As in prose tests 2 to 5 for single-threaded clients, no server is checked at once.
     use TopologyType::{ReplicaSetNoPrimary as NoPrimary, ReplicaSetWithPrimary as WithPrimary};
     for (address, error, topology, stale) in [
         ("a:1", reset(), NoPrimary, false),

@@ -116,8 +116,8 @@ fn other_servers_are_checked_while_one_waits_for_its_turn() {
 
 #[test]
 fn a_server_that_failed_an_operation_is_checked_half_a_second_after_its_last_check() {
-    // The scan was suspended after its first check. The server of this check is checked again after
-    // 500 ms (MON-31).
+    // While the scan is suspended, an error of an operation makes the server of its first check
+    // Unknown. This server is checked again 500 ms after its first check (MON-31).
     let mut bench = scanning(&["a:1", "b:1"]);
     wait(&mut bench, true);
     let first = checks(&mut bench).concat().replace("open 1 to ", "");

@@ -11,8 +11,8 @@ use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
 #[test]
 fn a_server_of_another_age_is_named_until_it_is_replaced() {
-    // The compatibility error names the incompatible server (SDAM-60), and disappears when the
-    // server is replaced by a compatible one (SDAM-61).
+    // The compatibility error names the incompatible server (SDAM-60), and disappears when a later
+    // reply of the server is compatible (SDAM-61).
     for (min, max, expected) in [
         (
             0,
