@@ -31,8 +31,8 @@ pub struct SelectorQuestion {
 }
 
 impl SelectorQuestion {
-    /// Calls the application's selector and returns its answer. If the selector panics, the
-    /// operation fails with an error.
+    /// Calls the application's selector and returns its answer. If the selector panics, the answer
+    /// is an error.
     #[must_use]
     pub fn ask(self) -> SelectorAnswer {
         let Self {
@@ -84,8 +84,8 @@ impl SelectorAnswer {
         self.version
     }
 
-    /// Removes the servers that the application did not accept. Servers that the application added
-    /// to the list are ignored.
+    /// Removes the servers that the application's selector did not accept. Servers that the
+    /// selector added to its list are ignored. Fails if the selector panicked.
     pub(super) fn narrow(&self, servers: &mut Vec<&Arc<ServerDescription>>) -> Result<()> {
         let addresses = self.addresses.as_ref().map_err(Clone::clone)?;
         servers.retain(|server| addresses.binary_search(&server.address).is_ok());

@@ -15,9 +15,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The maximum number of criteria whose suitable servers are kept. Most applications use few. If
-/// each read of an application has a different read preference, the suitable servers are computed
-/// for each read, and no more memory is used.
+/// The maximum number of criteria for which a [`Selector`] keeps the suitable servers.
 pub const MAX_CACHED_WINDOWS: usize = 16;
 
 /// Chooses servers for the operations of one client and counts the operations at each server
@@ -36,7 +34,7 @@ pub struct Selector {
     random: Random,
     /// The application's server selector.
     custom: Option<ServerSelector>,
-    /// Chooses one server at random, without comparing the operation counts of two.
+    /// True if one server is chosen at random, without comparing the operation counts of two.
     plain: bool,
     /// The kept suitable servers, one ranking per criteria.
     rankings: Vec<Ranking>,
@@ -113,8 +111,7 @@ impl Selector {
         deprioritized: &[Address],
     ) -> Result<Option<ServerId>, Error> {
         check_compatibility(description)?;
-        // Only some retries have deprioritized servers, and seldom the same ones, so nothing is
-        // kept.
+        // Two selections seldom have the same deprioritized servers, so nothing is kept for them.
         if !deprioritized.is_empty() {
             let window = self.compute(description, server_id, criteria, deprioritized, None)?;
             return Ok(self.choose(&window, |&id| id));
@@ -141,7 +138,7 @@ impl Selector {
     }
 
     /// Returns the question to the application's server selector ([SEL-10]). `None` without such a
-    /// selector, or if no server is suitable.
+    /// selector, or if no server is suitable. Fails as [`select`](Self::select) does.
     ///
     /// [SEL-10]: crate::requirements::server_selection#SEL-10
     pub fn question(
@@ -165,7 +162,7 @@ impl Selector {
     }
 
     /// Chooses a server as [`select`](Self::select) does, among the servers in the answer of the
-    /// application's server selector that are still suitable.
+    /// application's server selector that are still suitable. Also fails if that selector panicked.
     pub fn select_from_answer(
         &mut self,
         description: &TopologyDescription,
@@ -263,7 +260,8 @@ impl Selector {
         Ok(at)
     }
 
-    /// Returns the servers in the latency window, computed without a kept ranking.
+    /// Returns the servers in the latency window, computed without a kept ranking. With an answer
+    /// of the application's server selector, only servers that the selector accepted are left.
     fn compute(
         &self,
         description: &TopologyDescription,

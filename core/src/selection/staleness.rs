@@ -79,9 +79,9 @@ pub(super) fn retain_fresh(
     });
 }
 
-/// Returns the time from the last write of a server to its last check. The two times come from
-/// different clocks, of the server and of the client. Differences between two servers are valid,
-/// because the clocks of the servers agree.
+/// Returns the time from the last write of a server to the last update of its description, in
+/// nanoseconds. The two times come from different clocks, of the server and of the client. So only
+/// the difference between the values of two servers is meaningful.
 fn lag(server: &ServerDescription) -> i128 {
     let updated = server
         .last_update_time

@@ -13,8 +13,8 @@ type Servers<'a> = Vec<&'a Arc<ServerDescription>>;
 
 /// Returns the suitable servers, sorted by address, before the latency window ([SEL-39]).
 ///
-/// Servers in `deprioritized` are left out unless no other server is suitable ([SEL-41], [SEL-42]).
-/// Fails if the maximum staleness is too small ([STALE-6]).
+/// Servers in `deprioritized` are returned only if no other server is suitable ([SEL-41],
+/// [SEL-42]). Fails if the maximum staleness is too small ([STALE-6]).
 ///
 /// [SEL-39]: crate::requirements::server_selection#SEL-39
 /// [SEL-41]: crate::requirements::server_selection#SEL-41
@@ -63,7 +63,7 @@ pub(super) fn distance(server: &ServerDescription) -> Duration {
 }
 
 /// Returns the rank by which a server suits, without regard to other servers. The servers with the
-/// lowest rank are those that [`suitable`] returns. `None` for a server that is never suitable.
+/// lowest rank are those that [`suitable`] returns. `None` for a server that is not suitable.
 ///
 /// The criteria must not depend on other servers: they have no maximum staleness and are not those
 /// of an aggregation that writes.

@@ -1,4 +1,4 @@
-//! Tests of server selection besides the official ones, for example of kept servers, operation
+//! Tests of server selection besides the official ones, for example of kept rankings, operation
 //! counts and errors.
 
 mod custom;
@@ -125,7 +125,7 @@ fn deprioritized_servers_come_last_and_are_not_remembered() {
 
 #[test]
 fn nothing_suitable_means_wait_and_incompatible_means_never() {
-    // An incompatible topology is an error in each selection (SEL-40).
+    // If no server suits, selection returns `None`. An incompatible topology is an error (SEL-40).
     let mut description = mongos(0);
     let mut selector = selector();
     let found = selector.select(1, &description, id, &Criteria::Writable, &[]);
@@ -169,7 +169,7 @@ fn a_writing_aggregation_goes_to_the_primary_while_a_server_is_old() {
 
 #[test]
 fn a_read_preference_is_checked_when_it_is_made() {
-    // Mode primary excludes tags (SEL-14, SEL-16) and a maximum staleness (STALE-4).
+    // Mode primary excludes non-empty tag sets (SEL-14, SEL-16) and a maximum staleness (STALE-4).
     let tagged = || vec![[("dc".to_owned(), "ny".to_owned())].into()];
     let primary = ReadPreference::default;
     assert!(primary().with_tag_sets(tagged()).is_err());

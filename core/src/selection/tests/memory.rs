@@ -18,7 +18,7 @@ impl Reader {
         }
     }
 
-    /// True if this selection computed a ranking.
+    /// Selects a server and returns true if the selection computed a ranking.
     fn reads(&mut self, version: u64, criteria: &Criteria) -> bool {
         let before = self.asked.get();
         let look_up = |address: &Address| {

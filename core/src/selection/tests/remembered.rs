@@ -95,8 +95,8 @@ proptest! {
         criteria in criteria(),
         steps in prop::collection::vec((step(), any::<bool>()), 1..60),
     ) {
-        // The servers of the kept ranking in the latency window (SEL-57) are the suitable servers
-        // (SEL-12, SEL-20 to SEL-23, SEL-44 to SEL-49) in it.
+        // The latency window (SEL-57) of the kept ranking has the same servers as that of the
+        // suitable servers (SEL-12, SEL-20 to SEL-23, SEL-44 to SEL-49).
         let mut description = mongos(0);
         description.topology_type = start;
         let mut version = 0;

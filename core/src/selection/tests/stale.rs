@@ -1,4 +1,4 @@
-//! Tests of the estimate of staleness with values that no official test has.
+//! Tests of the estimate of staleness, the limit of staleness and the latency window.
 
 use super::*;
 use crate::time::{Instant, WallTime};
@@ -72,7 +72,7 @@ fn the_moment_of_each_check_counts_and_the_limit_itself_is_fresh() {
 #[test]
 fn without_a_primary_the_freshest_secondary_of_all_is_the_measure() {
     // The reference is the most recent write of any secondary (STALE-9, STALE trap 4). The times of
-    // the checks do not count, nor do other members.
+    // the checks do not count, nor do members that are not secondaries.
     let members = [
         (Secondary, 1, Some(1000)),
         (Secondary, 900, Some(920)),
