@@ -1,5 +1,5 @@
-//! The assessment of a reply: its errors and its cluster time. One pass over the reply finds both,
-//! and only an error is then parsed further.
+//! The assessment of a reply: its errors and its cluster time. One pass over the fields of the
+//! reply finds both.
 
 use super::{ClusterTime, CommandKind};
 use crate::{
@@ -13,16 +13,16 @@ use bson::{RawBsonRef, RawDocument};
 #[derive(Debug)]
 pub(crate) struct Assessment {
     /// `Ok` if the command succeeded. Otherwise the error that the reply reports, or a protocol
-    /// error if the reply is not BSON.
+    /// error if the reply is not valid BSON.
     pub(crate) result: Result<(), Error>,
     /// An error to report to the topology although the operation succeeded (SDAM-93).
     pub(crate) for_topology: Option<Error>,
-    /// The cluster time of the reply; `None` unless it is later than the known one.
+    /// The cluster time of the reply, if it is later than that of the command; `None` otherwise.
     pub(crate) cluster_time: Option<ClusterTime>,
 }
 
 impl Assessment {
-    /// Reads the reply to a command of this kind. `known` is the newest cluster time of the client.
+    /// Reads the reply to a command of this kind. `known` is the `$clusterTime` of the command.
     pub(crate) fn new(reply: &RawDocument, kind: CommandKind, known: Option<&ClusterTime>) -> Self {
         let mut ok = false;
         let mut has_write_errors = false;

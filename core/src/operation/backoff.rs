@@ -14,15 +14,15 @@ const BASE_BACKOFF: Duration = Duration::from_millis(100);
 /// The longest backoff (BP-5), also if the server sends a large `baseBackoffMS`.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// The number of attempts that an operation with a time limit makes before its first pause.
+/// The number of attempts that an operation with a time limit makes before its first pause, if none
+/// of them fails with an overload error.
 const UNPAUSED_ATTEMPTS: u32 = 2;
 
 /// The longest pause before the third attempt of an operation with a time limit. This maximum
 /// doubles with each further attempt, up to [`LONGEST_PAUSE`]. The second attempt begins at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// The longest pause of an operation without overload errors. It equals the interval at which
-/// servers are checked while an operation waits for a server.
+/// The longest pause of an operation without overload errors: 500 ms, as `minHeartbeatFrequencyMS`.
 const LONGEST_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
 
 /// Returns how long the operation pauses after an attempt that failed with `error`; zero for no
@@ -42,8 +42,8 @@ pub(super) fn pause_after(operation: &Operation, error: &Error, random: &mut Ran
     pause_of_timed(operation, random)
 }
 
-/// Returns the backoff for a jitter of 1: `base * 2^retry`, and [`MAX_BACKOFF`] at most. `retry` is
-/// 1 for the first retry (BP-5).
+/// Returns the upper bound of the backoff: `base * 2^retry`, and [`MAX_BACKOFF`] at most. `retry`
+/// is 1 for the first retry (BP-5).
 fn longest_backoff(base: Duration, retry: u32) -> Duration {
     // Even a base of 1 ms exceeds the maximum from the factor 2^14 on, so 2^16 is large enough.
     base.saturating_mul(1 << retry.min(16)).min(MAX_BACKOFF)
@@ -61,7 +61,7 @@ fn share(longest: Duration, jitter: u64) -> Duration {
 /// duration and all of it. The longest duration is [`FIRST_PAUSE`] at first, and doubles with each
 /// pause up to [`LONGEST_PAUSE`].
 ///
-/// A server that answers each command at once with a retryable error stays selectable. Without
+/// A server that answers each command at once with a retryable error can stay selectable. Without
 /// pauses, an operation with a time limit would send commands to the server without a break until
 /// its time is over. An operation without a time limit has a single retry, which needs no pause.
 fn pause_of_timed(operation: &Operation, random: &mut Random) -> Duration {

@@ -12,7 +12,7 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// The range of the array's elements that were not read yet.
+    /// The range in `bytes` of the array elements that were not read yet.
     rest: Range<usize>,
 }
 
@@ -81,8 +81,7 @@ fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
 }
 
 /// The maximum size of a cursor's namespace, in bytes. The limit bounds the further commands of the
-/// cursor, which send the name of the collection. Servers allow 255 bytes for a database and its
-/// collection.
+/// cursor, which send the name of the collection.
 pub(super) const MAX_NAMESPACE_BYTES: usize = 1024;
 
 /// The fields of a reply that describe its cursor.

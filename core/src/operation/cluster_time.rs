@@ -4,7 +4,7 @@
 use bson::{RawDocument, RawDocumentBuf, Timestamp};
 
 /// The largest `$clusterTime` that is accepted, in bytes. Without a limit, a server could make each
-/// command to each server large. A `$clusterTime` of a server has about 150 bytes.
+/// command to each server large.
 pub const MAX_CLUSTER_TIME_BYTES: usize = 4096;
 
 /// A signed cluster time of the deployment, as the server sent it.

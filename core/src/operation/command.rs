@@ -11,8 +11,8 @@ use std::{fmt, sync::Arc, time::Duration};
 /// The kind of operation that a command belongs to. The kind decides how a server is selected,
 /// whether a failed attempt is retried, and whether write errors in a reply fail the operation.
 ///
-/// Commands of every kind are retried after retryable overload errors ([BP-2]). The descriptions
-/// below are about other errors.
+/// Commands of every kind can be retried after retryable overload errors ([BP-2]). The descriptions
+/// of the variants are about other errors.
 ///
 /// [BP-2]: crate::requirements::retries#BP-2
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum CommandKind {
     Read,
     /// A write whose statements each affect at most one document. With `retryWrites`, an
     /// acknowledged write of this kind carries a transaction number ([RW-7], [RW-8]) and is retried
-    /// as often as a read ([RW-24]), if the server supports this.
+    /// as often as a read ([RW-24]), if the server supports retryable writes.
     ///
     /// [RW-7]: crate::requirements::retries#RW-7
     /// [RW-8]: crate::requirements::retries#RW-8
@@ -35,8 +35,8 @@ pub enum CommandKind {
     ///
     /// [RW-10]: crate::requirements::retries#RW-10
     Write,
-    /// A command of the application, which the driver does not inspect. Its server is selected as
-    /// for a read ([RUN-6]), and it is not retried ([RUN-21]).
+    /// A command of the application. The driver does not inspect whether it is a write. The server
+    /// is selected as for a read ([RUN-6]), and the command is not retried ([RUN-21]).
     ///
     /// [RUN-6]: crate::requirements::messages#RUN-6
     /// [RUN-21]: crate::requirements::messages#RUN-21
@@ -47,7 +47,7 @@ pub enum CommandKind {
     ///
     /// [SEL-34]: crate::requirements::server_selection#SEL-34
     WritingAggregate,
-    /// A `getMore` or `killCursors`. It runs on the server of its cursor ([SEL-2]) and is not
+    /// A `getMore` or `killCursors`, which runs on the server of its cursor ([SEL-2]) and is not
     /// retried ([RR-7]).
     ///
     /// [SEL-2]: crate::requirements::server_selection#SEL-2
@@ -80,7 +80,7 @@ impl CommandKind {
 /// assert_eq!(ping.name(), "ping");
 /// ```
 pub struct Command {
-    /// The name of the command; `None` if the name is the first key of `elements`.
+    /// The name of the command; `None` if the name has to be read from the first key of `elements`.
     name: Option<&'static str>,
     pub(crate) database: Arc<str>,
     pub(crate) kind: CommandKind,
@@ -121,8 +121,8 @@ impl fmt::Debug for Command {
 /// The session that a command runs in.
 #[derive(Debug, Default)]
 pub enum SessionUse {
-    /// An implicit session, which ends with the operation. The command runs without a session if
-    /// the server does not support sessions ([RUN-10]).
+    /// An implicit session, which ends with the operation unless an open cursor keeps it. The
+    /// command runs without a session if the server does not support sessions ([RUN-10]).
     ///
     /// [RUN-10]: crate::requirements::messages#RUN-10
     #[default]
@@ -134,7 +134,7 @@ pub enum SessionUse {
     /// A session that the caller gives up. The session ends with the operation, also after an
     /// error.
     Last(SessionId),
-    /// No session.
+    /// The command runs without a session.
     None,
 }
 
@@ -162,8 +162,8 @@ impl Command {
     }
 
     /// Returns a command of the kind [`CommandKind::Run`] with the elements of `document`. Fails if
-    /// `document` is empty, because the command then has no name. Also fails if a key has a zero
-    /// byte, or if `document` is nested deeper than any server accepts.
+    /// `document` is empty, because the command then has no name, or if `document` cannot be
+    /// encoded, for example because a key has a zero byte.
     pub fn from_document(
         document: &Document,
         database: impl Into<Arc<str>>,
@@ -178,8 +178,8 @@ impl Command {
         Ok(command)
     }
 
-    /// True for five commands that servers answer before authentication, if the command has no
-    /// document sequence. The five commands carry no data of the application.
+    /// True for the commands that this function lists, which servers answer before authentication.
+    /// False for a command with a document sequence.
     pub(crate) fn is_allowed_unauthenticated(&self) -> bool {
         let name = self.name();
         let all = ["hello", "isMaster", "ping", "buildInfo", "connectionStatus"];
@@ -205,9 +205,9 @@ impl Command {
         DocumentWriter::bare(&mut self.elements)
     }
 
-    /// Sends `documents`, which are stored one after the other, as a document sequence for the
-    /// argument `identifier` ([MSG-11], [MSG-12]). The command fails if the documents exceed the
-    /// limits that the server has for one command.
+    /// Sets the document sequence of the argument `identifier` to `documents`, which are stored one
+    /// after the other ([MSG-11], [MSG-12]). The command fails if the documents exceed the limits
+    /// that the server has for one command.
     ///
     /// [MSG-11]: crate::requirements::messages#MSG-11
     /// [MSG-12]: crate::requirements::messages#MSG-12
@@ -215,8 +215,8 @@ impl Command {
         self.sequence = Some(Sequence::whole(identifier, documents));
     }
 
-    /// Sends documents of `list`, from the byte offset `start` on, as a document sequence for the
-    /// argument `identifier`. The limits of the server decide how many are sent.
+    /// Sets the document sequence of the argument `identifier` to documents of `list`, from the
+    /// byte offset `start` on. The limits of the server decide how many documents are sent.
     /// [`Exchange::portion`](super::Exchange::portion) returns their number once the request is
     /// framed.
     ///
@@ -232,7 +232,7 @@ impl Command {
     }
 
     /// Restricts the command to this server ([SEL-2]). While the server is unavailable, the command
-    /// waits as in server selection.
+    /// waits as in server selection. The command fails if the server is not in the topology.
     ///
     /// [SEL-2]: crate::requirements::server_selection#SEL-2
     pub fn set_target(&mut self, target: Address) {
@@ -250,7 +250,7 @@ impl Command {
         });
     }
 
-    /// Runs the command on this pinned connection, without server selection and check-out
+    /// Makes the command run on this pinned connection, without server selection and check-out
     /// ([LB-33]).
     ///
     /// [LB-33]: crate::requirements::load_balancers#LB-33
@@ -258,16 +258,15 @@ impl Command {
         self.pin = Some(PinUse::Borrowed(pin.0.id));
     }
 
-    /// Runs the command on this pinned connection and releases the pin afterwards, also after an
-    /// error ([LB-35]).
+    /// Makes the command run on this pinned connection and release the pin at its end, also after
+    /// an error ([LB-35]).
     ///
     /// [LB-35]: crate::requirements::load_balancers#LB-35
     pub fn set_last_use(&mut self, pin: Pin) {
         self.pin = Some(PinUse::Last(pin));
     }
 
-    /// Takes the session and the pin that the command would have released. For a command that is
-    /// not run.
+    /// Returns the session and the pin that this command, which is not run, would have released.
     pub(crate) fn into_resources(self) -> CursorResources {
         CursorResources {
             session: match self.session {
@@ -302,8 +301,8 @@ impl Command {
 
     /// Sets the time limit of the whole operation: server selection, check-out, exchange and
     /// retries together. Zero means no limit, and `None` means `timeoutMS` of the client. With a
-    /// limit, each attempt of a command other than `getMore` sends the remaining time, minus the
-    /// minimum round trip time, as `maxTimeMS`. The body must not have that field then.
+    /// limit, [`Exchange::begin`](super::Exchange::begin) adds `maxTimeMS` to a command other than
+    /// `getMore`. The body of such a command must not have that field.
     ///
     /// In a [program](super::Program) the time limit of the first command counts for all commands.
     /// Time limits of later commands are ignored.

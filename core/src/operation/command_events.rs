@@ -1,4 +1,5 @@
-//! The command events of an attempt: one when its request is framed, and one when the attempt ends.
+//! The command events of an attempt: one when its request is framed, and one when its exchange
+//! ends.
 
 use super::{
     Exchange, Outcome,
@@ -51,10 +52,10 @@ impl Exchange {
         Some(event)
     }
 
-    /// Ends the exchange, and queues its last event if command events are published. The event is a
-    /// succeeded event if the exchange is completed, and its reply has `ok: 1` or none was expected
-    /// ([MSG-18]). Otherwise it is a failed event. A second call changes nothing, so that each
-    /// started command ends once.
+    /// Notes how the exchange ended: queues its last command event, if command events are
+    /// published. The event is a succeeded event if the exchange is completed, and its reply has
+    /// `ok: 1` or no reply was expected ([MSG-18]). Otherwise the event is a failed event. A second
+    /// call changes nothing.
     ///
     /// [MSG-18]: crate::requirements::messages#MSG-18
     pub fn end(&mut self, outcome: &Outcome) {

@@ -27,13 +27,13 @@ pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// option.
 pub const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
-/// The client's side of a server's cursor.
+/// A cursor of a server, with its current batch and the session and pin that it keeps.
 ///
 /// [`next_document`](Self::next_document) reads the current batch. When the batch is empty and the
 /// cursor [is open](Self::is_open), run the cursor as a [`Program`]: it fetches batches until one
 /// has a document (`true`) or the cursor is exhausted (`false`). To close a cursor that is not
-/// exhausted, run the command of [`end`](Self::end), or call [`abandon`](Program::abandon) to close
-/// it in the background.
+/// exhausted, run the command of [`end`](Self::end), or in the background that of
+/// [`abandon`](Program::abandon).
 #[derive(Debug)]
 pub struct Cursor {
     id: i64,
@@ -51,8 +51,9 @@ pub struct Cursor {
     max_await_time: Option<Duration>,
     /// The time limit of the command that opened the cursor; zero or `None` means no limit.
     timeout: Option<Duration>,
-    /// The time by which all batches must have been fetched. The limit begins with the command that
-    /// opened the cursor and covers every `getMore` (`timeoutMode` is `CURSOR_LIFETIME`).
+    /// The time by which all batches must have been fetched; `None` without a time limit. The limit
+    /// begins with the command that opened the cursor and covers every `getMore` (`timeoutMode` is
+    /// `CURSOR_LIFETIME`).
     deadline: Option<Instant>,
 }
 
@@ -159,7 +160,8 @@ impl Cursor {
         self.batch.next_document()
     }
 
-    /// True while the server may have more documents.
+    /// True while further batches can be fetched: the cursor is not exhausted, no `getMore` has
+    /// failed, and [`end`](Self::end) was not called.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.id != 0 && !self.is_failed
@@ -229,8 +231,8 @@ impl Cursor {
     }
 
     /// Handles the error of a `getMore`: the cursor returns no more documents. [`end`](Self::end)
-    /// still sends `killCursors`, unless the error is one of the network or of TLS, or shows that
-    /// the server has closed the cursor.
+    /// returns no `killCursors` if the kind of the error is [`ErrorKind::Network`] or
+    /// [`ErrorKind::Tls`], or if its code shows that the server no longer has the cursor.
     ///
     /// Behind a load balancer the cursor keeps its pin until its end, even if the connection is
     /// broken (LB-36, LB-37).
@@ -250,9 +252,8 @@ impl Cursor {
     }
 
     /// Ends the cursor. Returns the `killCursors` command to run, with the time limit
-    /// [`CLOSE_LIMIT`]; its result is ignored ([RUN-38]). If no command is needed, because the
-    /// cursor is exhausted, lost or ended already, returns the session and the pin to give back as
-    /// `Err`.
+    /// [`CLOSE_LIMIT`]; its result is ignored ([RUN-38]). If no command is needed, for example
+    /// because the cursor is exhausted, returns the session and the pin to give back as `Err`.
     ///
     /// [RUN-38]: crate::requirements::messages#RUN-38
     pub fn end(&mut self) -> Result<Command, CursorResources> {
@@ -290,7 +291,7 @@ impl Cursor {
     }
 }
 
-/// Fetches batches until there is a document to read.
+/// Fetches batches until there is a document to read, or until the cursor is exhausted.
 impl Program for Cursor {
     /// True if the current batch has a document that was not read; false at the end of the cursor.
     type Output = bool;

@@ -10,8 +10,8 @@ use std::{fmt, sync::Arc};
 /// statement of an update or a delete, because both contain documents of the application.
 pub(super) const COMMAND_OVERHEAD_BYTES: usize = 16 * 1024;
 
-/// The argument of `insert` with the documents to insert. The server stores them unchanged, so each
-/// has at most `maxBsonObjectSize` bytes (MSG-8).
+/// The argument of `insert` with the documents to insert. Each of them may have at most
+/// `maxBsonObjectSize` bytes (MSG-8). [`COMMAND_OVERHEAD_BYTES`] is not added to this limit.
 const STORED: &str = "documents";
 
 /// Documents, stored one after the other, of which each of several commands sends a part. Clones
@@ -72,7 +72,7 @@ enum Documents {
 struct Limits {
     document_bytes: usize,
     documents: usize,
-    /// The largest size of the message.
+    /// The largest size of the message, in bytes.
     message_bytes: usize,
     /// The bytes of the message that are not part of documents.
     used_bytes: usize,
@@ -104,14 +104,14 @@ impl Sequence {
     }
 
     /// Chooses how many documents go into a message that already has `used_bytes`. The limits of
-    /// the server are `maxWriteBatchSize` (MSG-32) and `maxMessageSizeBytes` (MSG-4). A document
-    /// larger than `maxBsonObjectSize` is not sent: the portion ends before that document (MSG-8).
+    /// the server are `maxWriteBatchSize` (MSG-32), `maxMessageSizeBytes` (MSG-4), and
+    /// `maxBsonObjectSize` for each document (MSG-8).
     ///
-    /// A retry sends the portion that the first attempt `sent`, because its transaction number
-    /// belongs to that portion (RW-19).
+    /// A retry sends the portion that the first attempt `sent`, because a transaction number
+    /// belongs to one portion (RW-19).
     ///
-    /// Fails if no document fits, if documents that must go together do not fit, or if a retry
-    /// exceeds the limits of its server.
+    /// Fails if the first document does not fit, if [`Documents::Whole`] does not fit, if a retry
+    /// exceeds the limits of its server, or if a document is not valid BSON.
     pub(super) fn choose(
         &self,
         sent: Option<Portion>,

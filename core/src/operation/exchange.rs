@@ -19,7 +19,7 @@ use crate::{
 use bson::RawDocument;
 use std::{ops::Range, sync::Arc};
 
-/// The state of the client that an attempt uses, as of the start of the attempt.
+/// The state of the client that an attempt uses, as of the creation of its exchange.
 #[derive(Debug)]
 pub(crate) struct Context {
     /// The newest cluster time that the client knows, to send as `$clusterTime`; `None` if the
@@ -67,7 +67,7 @@ pub enum Outcome {
 /// 5. Give the exchange back to the client, also after an error.
 ///
 /// With a [`Runner`](super::Runner), call [`Runner::begin`](super::Runner::begin) in place of
-/// `begin`, and [`Runner::handle_end`](super::Runner::handle_end) after `end`.
+/// `begin`, and [`Runner::handle_end`](super::Runner::handle_end) in place of `end` or after it.
 ///
 /// Nothing else may use the connection between these steps. After each call, take the command
 /// events with [`poll_event`](Self::poll_event).
@@ -77,14 +77,14 @@ pub struct Exchange {
     pub(crate) operation: Box<Operation>,
     pub(crate) context: Context,
     pub(crate) assessment: Option<Assessment>,
-    /// True from [`begin`](Self::begin) until the reply is complete, or until a request without a
-    /// reply is written.
+    /// True from [`begin`](Self::begin) until the reply is complete, until a request without a
+    /// reply is written, or until the request is retracted.
     pub(crate) is_under_way: bool,
     /// True while the connection, which was idle for a time, has to be probed before its use.
     pub(crate) needs_probe: bool,
     /// The number of bytes that the probe has read so far.
     pub(crate) probed_bytes: usize,
-    /// The pins that were made from this exchange.
+    /// The holders of the pins that this exchange made.
     pub(crate) pinned: Vec<PinHolder>,
     /// The command events of the attempt; `None` before the request is framed, and if no command
     /// events are published.
@@ -176,10 +176,12 @@ impl Exchange {
 
     /// Frames the request, and queues the started event if command events are published.
     ///
-    /// A command with a deadline, except `getMore`, carries `maxTimeMS`: the remaining time minus
-    /// the minimum round trip time of the server ([SEL-59]). If nothing remains, the call fails and
-    /// nothing is sent: the reply would come too late, and the caller could not know whether a
-    /// write took effect. The call also fails if the request exceeds a limit of the server.
+    /// With a deadline, the request carries `maxTimeMS`: the remaining time minus the minimum round
+    /// trip time of the server ([SEL-59]). A `getMore` does not carry this value, and neither does
+    /// a request for which the value exceeds an `i32`. If the value would not be positive, the call
+    /// fails: the reply would come too late, and the caller could not know whether a write took
+    /// effect. The call also fails if the request exceeds a limit of the server, or if its
+    /// documents are not valid BSON.
     ///
     /// [SEL-59]: crate::requirements::server_selection#SEL-59
     pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
@@ -192,8 +194,8 @@ impl Exchange {
         Ok(())
     }
 
-    /// Returns the documents that the command sends; `None` before its first attempt is framed, and
-    /// for a command without a document sequence.
+    /// Returns the number and the size of the documents that the command sends. `None` before the
+    /// request of its first attempt is framed, and for a command without a document sequence.
     #[must_use]
     pub fn portion(&self) -> Option<Portion> {
         self.operation.portion
@@ -213,7 +215,7 @@ impl Exchange {
         }
     }
 
-    /// Withdraws the request if none of its bytes were written and no layer has changed them.
+    /// Withdraws the request if none of its bytes were written and the connection has no layers.
     pub(crate) fn retract_request(&mut self) {
         if self.is_under_way && self.connection.transport.retract_request() {
             self.is_under_way = false;
@@ -273,9 +275,10 @@ impl Exchange {
         assessment.is_none_or(|assessment| assessment.result.is_ok())
     }
 
-    /// Fails with the error of the reply if the reply fails the command: it has no `ok: 1`, or it
-    /// has write errors or a write concern error and the command is a write. Returns `Ok` for any
-    /// other reply, and before the reply is complete.
+    /// Returns the error of the command if the reply is not valid BSON or has no `ok: 1`, or if
+    /// write errors or a write concern error in the reply fail the command
+    /// ([`CommandKind::has_write_errors`](super::CommandKind::has_write_errors)). Returns `Ok` for
+    /// any other reply, and before the reply is complete.
     pub fn outcome(&self) -> Result<(), Error> {
         match &self.assessment {
             Some(Assessment {
@@ -286,7 +289,8 @@ impl Exchange {
     }
 
     /// Leaves the session of the operation to the caller, as for an open cursor: the session no
-    /// longer ends with the operation. Returns `None` if the operation has no session.
+    /// longer ends with the operation. Returns the id of the session; `None` if the operation has
+    /// no session.
     pub fn keep_session(&mut self) -> Option<SessionId> {
         self.operation.ends_session = false;
         self.operation.session
@@ -308,7 +312,8 @@ impl Exchange {
         self.connection.transport.free_idle_buffers();
     }
 
-    /// Appends the request to the output of the connection, with as many documents as fit.
+    /// Appends the request to the output of the connection. Appends nothing and fails if the
+    /// request exceeds a limit of the server, or if its documents are not valid BSON.
     fn write_request(&mut self) -> Result<(), Error> {
         let Self {
             connection,

@@ -28,7 +28,8 @@ impl Operation {
     }
 
     /// Computes `maxTimeMS` of the attempt that begins now: the remaining time minus the minimum
-    /// round trip time of the server (SEL-59). Without a deadline there is no `maxTimeMS`.
+    /// round trip time of the server (SEL-59). Without a deadline, and for a `getMore`, there is no
+    /// `maxTimeMS`.
     ///
     /// Fails if no more time remains than one round trip takes. The reply would come too late, and
     /// would have to be drained from the connection.
@@ -59,8 +60,8 @@ impl Operation {
         Ok(())
     }
 
-    /// True for the `getMore` of a cursor. There, `maxTimeMS` limits how long the server waits for
-    /// new documents, so the owner of the cursor sets it.
+    /// True for the `getMore` of a cursor. In a `getMore`, `maxTimeMS` limits how long the server
+    /// waits for new documents, so the cursor sets this field.
     fn is_get_more(&self) -> bool {
         self.command.kind == CommandKind::CursorFollowUp && self.command.name() == "getMore"
     }

@@ -1,12 +1,12 @@
-//! The execution of one command, from server selection to its reply, with its retries.
+//! Operations: their commands, the exchange of each attempt with a server, and their retries.
 //!
 //! An operation that an application calls is a [`Program`] of one or more commands. All commands of
 //! a program share an [`OperationId`] and a time limit.
 //!
-//! A [`Command`] is a request without the fields that each attempt adds. The
-//! client selects a server, checks out a connection and returns both with the command as an
-//! [`Exchange`]. The shell moves the bytes of the exchange until the reply is complete, then gives
-//! the exchange back to the client. `retry.rs` alone decides whether a failed attempt is retried.
+//! A [`Command`] is a request without the fields that each attempt adds. The client selects a
+//! server, checks out a connection and returns the connection with the command as an [`Exchange`].
+//! The shell moves the bytes of the exchange until the reply is complete, then gives the exchange
+//! back to the client. `retry.rs` decides whether a failed attempt is retried.
 
 mod assess;
 mod backoff;
@@ -55,11 +55,11 @@ pub(crate) struct SelectionEvents {
     /// True from the event that a selection started to the event that the selection ended.
     pub(crate) started: bool,
     /// True once the event that the operation waits for a server was published, in this selection
-    /// or in an earlier one of the operation.
+    /// or in that of an earlier attempt.
     pub(crate) waiting: bool,
 }
 
-/// The state that an operation keeps from one attempt to the next.
+/// One command of an operation, with the state that is kept from one attempt to the next.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) id: OperationId,
@@ -68,7 +68,8 @@ pub(crate) struct Operation {
     /// a time limit.
     pub(crate) deadline: Option<Instant>,
     /// The minimum round trip time of the selected server, from the topology description that the
-    /// selection used (SEL-59). Zero without a deadline and while the time is unknown.
+    /// selection used (SEL-59). Zero without a deadline, while the time is unknown, and if no
+    /// server was selected, as for a pinned connection.
     pub(crate) min_round_trip: Duration,
     /// True if server selection used the read preference `primary` instead of the command's own
     /// (SEL-34).
@@ -78,17 +79,17 @@ pub(crate) struct Operation {
     pub(crate) portion: Option<Portion>,
     /// The `maxTimeMS` of the current attempt, in milliseconds; `None` if the attempt sends none.
     pub(crate) max_time_ms: Option<i32>,
-    /// The time at which server selection began for the current attempt; `None` before the first
-    /// attempt and between two attempts.
+    /// The time at which server selection began for the current attempt; `None` before that time,
+    /// and on a pinned connection.
     pub(crate) selection_began: Option<Instant>,
     /// The number of attempts so far, failed check-outs included. An attempt counts from the start
-    /// of its check-out. It does not count if its connection is lost or withdrawn before the
-    /// exchange begins.
+    /// of its check-out. An attempt whose connection is lost or withdrawn before the exchange
+    /// begins does not count.
     pub(crate) attempts: u32,
     /// The number of attempts that failed since the operation last waited or had a connection.
     pub(crate) attempts_without_wait: u32,
     /// True once an attempt failed with an overload error. From then on `maxAdaptiveRetries` limits
-    /// all retries of the operation (BP-8).
+    /// all retries (BP-8).
     pub(crate) was_overloaded: bool,
     /// The time before which the next attempt must not begin; `None` if the attempt may begin at
     /// once.
@@ -96,11 +97,13 @@ pub(crate) struct Operation {
     /// The session of the operation. An implicit session is `None` until an attempt has a
     /// connection that supports sessions.
     pub(crate) session: Option<SessionId>,
-    /// True if the session ends with the operation; false if its caller keeps it, as a cursor does.
+    /// True if the session ends with the operation; false if the caller keeps the session, as an
+    /// open cursor does, and if the command runs without a session.
     pub(crate) ends_session: bool,
     /// The session id that the current attempt sends as `lsid`; `None` if the attempt sends none.
     pub(crate) lsid: Option<[u8; 16]>,
-    /// The transaction number of a retryable write. It is taken once and kept for retries (RW-19).
+    /// The transaction number of a retryable write, which is kept for retries (RW-19). `None` if
+    /// the command carries none.
     pub(crate) txn_number: Option<i64>,
     /// Addresses of servers that retries avoid if other servers suit (RR-13, RW-23), without
     /// duplicates.
@@ -110,7 +113,7 @@ pub(crate) struct Operation {
     pub(crate) kept_error: Option<Error>,
     /// The value of `Sdam::scans_begun_before` at the start of the selection. With
     /// `serverSelectionTryOnce`, the selection fails if no server suits although more scans than
-    /// this number are complete. `None` while no selection of the operation waits for a scan.
+    /// this number are complete. `None` while no selection by scans runs.
     pub(crate) scans_before: Option<u64>,
     /// The answer of the application's server selector for the next selection; `None` if there is
     /// no answer.

@@ -1,5 +1,5 @@
-//! Pins: connections that a cursor or a transaction keeps between its operations. Behind a load
-//! balancer, all commands of a cursor or a transaction must use one connection (LB-30).
+//! Pins: the right of a cursor or a transaction to one connection. Behind a load balancer, all
+//! commands of a cursor or a transaction must use one connection (LB-30).
 
 use super::{Command, Exchange};
 use crate::{
@@ -11,24 +11,23 @@ use crate::{
 
 /// The right of a cursor or a transaction to use one connection.
 ///
-/// [`Exchange::pin`] makes a pin. [`Client::release`](crate::client::Client::release) and
-/// [`Client::release_cursor`](crate::client::Client::release_cursor) release a pin, and so does the
-/// last command that uses the pin ([`Command::set_last_use`](super::Command::set_last_use)). If a
-/// pin is dropped instead, its connection stays checked out until the client closes.
+/// [`Exchange::pin`] makes a pin. Release a pin with
+/// [`Client::release`](crate::client::Client::release), or give the pin to the last command that
+/// uses it ([`Command::set_last_use`](super::Command::set_last_use)). If a pin is dropped instead,
+/// its connection stays checked out until the client closes.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the connection is kept until the pin is released"]
 pub struct Pin(pub(crate) PinHolder);
 
-/// The id of a pin. No two pins have the same id, so that releasing a pin twice does not release a
-/// pin that another holder has on the same connection.
+/// The id of a pin. No two pins have the same id, not even two pins of the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PinId {
     /// The id of the client that made the pin. The other fields are valid for this client only.
     pub(crate) client: TopologyId,
     pub(crate) socket: SocketId,
-    /// The `requestID` of the exchange that made the pin, and how many pins that exchange made
-    /// before.
+    /// The `requestID` of the exchange that made the pin.
     request: i32,
+    /// The number of pins that the same exchange had made before.
     nth: usize,
 }
 
@@ -64,8 +63,8 @@ impl Exchange {
     /// preliminary ping.
     ///
     /// A connection can have several pins, such as those of a transaction and of cursors that were
-    /// opened in it ([LB-42]). The connection is checked in when all pins are released. A command
-    /// whose connection is pinned is not retried on another connection ([LB-39]).
+    /// opened in it ([LB-42]). The connection is checked in when all pins are released. While a
+    /// command has a pin, it is not retried on another connection ([LB-39]).
     ///
     /// [LB-31]: crate::requirements::load_balancers#LB-31
     /// [LB-32]: crate::requirements::load_balancers#LB-32
@@ -91,7 +90,7 @@ impl Exchange {
 }
 
 impl Exchange {
-    /// Releases the pin when the operation of this exchange is over (LB-32).
+    /// Makes the operation of this exchange release the pin at its end (LB-34).
     pub(super) fn release(&mut self, pin: Pin) {
         self.operation.command.pin = Some(PinUse::Last(pin));
     }

@@ -11,9 +11,9 @@ use std::{sync::Arc, time::Duration};
 /// An operation of one or more commands. A program returns a command, takes its reply or its error,
 /// and then returns the next command or the result.
 ///
-/// A program does no I/O. A shell runs it with a [`Runner`], one command at a time. Each command
-/// has its own retries and, unless it names its server, pin or session, its own server selection,
-/// check-out and session. All commands share one operation id and one time limit ([`Span`]), which
+/// A shell runs a program with a [`Runner`], one command at a time. Each command has its own
+/// retries, and also its own server selection, check-out and session if no server, pin or session
+/// is set on the command. All commands share one operation id and one time limit ([`Span`]), which
 /// the first command sets. The message of a command is framed once its connection is checked out.
 ///
 /// ```
@@ -51,8 +51,8 @@ pub trait Program {
     fn start(&mut self) -> Step<Self::Output>;
 
     /// Handles an attempt whose request was framed and not yet sent. The program can read which
-    /// documents are sent ([`Exchange::portion`]) and on which connection. Called for each attempt
-    /// of a command, retries included. The default does nothing.
+    /// documents are sent ([`Exchange::portion`]) and on which connection. Called for each such
+    /// attempt of a command, retries included. The default does nothing.
     fn handle_begun(&mut self, exchange: &mut Exchange) {
         let _ = exchange;
     }
@@ -69,9 +69,8 @@ pub trait Program {
         Step::Done(Err(error))
     }
 
-    /// Gives the program up. Called once, when the owner drops the program, whether or not the
-    /// program has ended. Returns what remains to be done in the background. By default nothing
-    /// remains.
+    /// Gives the program up. Call this before dropping a program, whether or not it has ended.
+    /// Returns the work that remains to be done in the background. By default no work remains.
     fn abandon(&mut self) -> Abandoned {
         Abandoned::Nothing
     }
@@ -97,7 +96,7 @@ pub enum Step<T> {
 pub enum Abandoned {
     /// No work remains.
     Nothing,
-    /// A session or a pinned connection to give back to the client with
+    /// The session and the pin, if there are any, to give back to the client with
     /// [`Client::release_cursor`](crate::client::Client::release_cursor).
     Release(CursorResources),
     /// A command to run in the background, such as `killCursors`. Its result is ignored.
@@ -117,8 +116,8 @@ struct Bounds {
     id: OperationId,
     timeout: Option<Duration>,
     deadline: Option<Instant>,
-    /// The facts for operation events, and when the operation began; `None` if no events are
-    /// published.
+    /// The facts for operation events, and when the operation began. `None` if no operation events
+    /// are published, and once the ended event was returned.
     observed: Option<(Arc<OperationFacts>, Instant)>,
 }
 
@@ -207,7 +206,8 @@ impl<P: Program> Runner<P> {
         }
     }
 
-    /// Starts the program. A program that has ended can be started again, as a new operation.
+    /// Starts the program. A program that permits it, such as a cursor, can be started again after
+    /// its end, as a new operation.
     pub fn start(&mut self) -> Step<P::Output> {
         self.span = Span::default();
         self.program.start()
@@ -223,9 +223,9 @@ impl<P: Program> Runner<P> {
         Ok(())
     }
 
-    /// Ends the exchange of an attempt, and passes a successful reply to the program. Returns
-    /// `None` if the client must judge the attempt first: when the exchange is given back, the
-    /// client retries the command or ends it with an error.
+    /// Calls [`Exchange::end`], and passes a successful reply to the program. Returns `None` after
+    /// a preliminary ping or a failed attempt: when the exchange is given back, the client decides
+    /// how the operation continues.
     pub fn handle_end(
         &mut self,
         exchange: &mut Exchange,
@@ -246,16 +246,17 @@ impl<P: Program> Runner<P> {
         self.note_end(step)
     }
 
-    /// Records that the caller dropped the operation. Does nothing after the end of the operation.
+    /// Records that the caller dropped the operation, for its ended event. Does nothing after the
+    /// end of the operation.
     pub fn handle_abandoned(&mut self) {
         if self.span.is_observed() && self.ended.is_none() {
             self.ended = Some(Some(ErrorKind::Abandoned.into()));
         }
     }
 
-    /// Returns the ended event of the operation, if its started event was published. Call this once
-    /// the operation is over and its exchange was given back, so that the event is the last one of
-    /// the operation.
+    /// Takes the ended event of the operation; `None` before the end, and if no started event was
+    /// published. Call this once the operation is over and its exchange was given back, so that the
+    /// event is the last one of the operation.
     pub fn poll_event(&mut self, now: Instant) -> Option<OperationEvent> {
         let failure = self.ended.take()?;
         self.span.end(now, failure)
@@ -277,7 +278,7 @@ impl<P: Program> Runner<P> {
         step
     }
 
-    /// Gives the program up, and returns what remains to be done.
+    /// Gives the program up, and returns the work that remains to be done in the background.
     pub fn abandon(&mut self) -> Abandoned {
         self.program.abandon()
     }

@@ -1,5 +1,5 @@
 //! The decisions about failed attempts: whether and when an attempt is retried, and which error the
-//! operation raises. No other module decides about retries.
+//! operation raises.
 
 #[cfg(test)]
 mod tests;
@@ -19,10 +19,9 @@ use crate::{
 /// retried until its time is over.
 const MAX_ATTEMPTS: u32 = 2;
 
-/// The number of attempts in a row that may fail without a wait. An operation waits for a reply,
-/// for a connection, for a server, or for the end of a pause. A check-out from a cleared pool fails
-/// at once, so an operation with a time limit could otherwise be retried without end at one
-/// instant.
+/// The number of attempts in a row that may fail without a wait for a reply, a connection, a server
+/// or the end of a pause. So check-outs that fail at once, for example from a cleared pool, do not
+/// use up all retries at one instant.
 const MAX_ATTEMPTS_WITHOUT_WAIT: u32 = 3;
 
 /// The code of `IllegalOperation`, with which a server refuses a transaction number if its storage
@@ -75,15 +74,16 @@ pub(crate) struct FailedAttempt<'a> {
 /// The options of a client about retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
-    /// `retryReads`: whether reads are retried.
+    /// `retryReads`: true if reads are retried.
     pub(crate) reads: bool,
-    /// `retryWrites`: whether writes are retried.
+    /// `retryWrites`: true if writes are retried.
     pub(crate) writes: bool,
     /// `maxAdaptiveRetries`: the largest number of retries of an operation that had an overload
     /// error, counted over all of its attempts (BP-4, BP-8).
     pub(crate) max_adaptive: u32,
-    /// `enableOverloadRetargeting`: whether a retry after an overload error avoids the server of
-    /// the failed attempt (BP-9). On a sharded cluster a retry always avoids that server.
+    /// `enableOverloadRetargeting`: true if a retry after an overload error avoids the server of
+    /// the failed attempt with every type of topology. If false, the retry avoids that server only
+    /// on a sharded cluster (BP-9).
     pub(crate) overload_retargeting: bool,
 }
 
@@ -135,7 +135,7 @@ impl RetryPolicy {
 
     /// True if a write of this kind carries a transaction number on a server of this type (RW-2).
     ///
-    /// The type is from the hello of the connection. It can differ from the type that server
+    /// The type is from the hello of the connection, and can differ from the type that server
     /// selection used: a primary can step down while the connection is made, and its hello then
     /// reports a secondary. Such a server refuses the write, and only a write with a transaction
     /// number can be retried.
@@ -291,9 +291,10 @@ fn reworded(operation: &Operation, error: Error) -> Error {
 /// Returns the error to raise when the operation ends with `last` at `now`. `is_cut_short` is true
 /// if the operation would be retried with more time.
 ///
-/// If the operation ends because its time is over, the error is a timeout. Its source is the error
-/// of an attempt that failed before, if there is one, as the specification of client-side
-/// operations timeout demands. Otherwise [`error_to_raise`] decides.
+/// If the deadline has passed, the error is a timeout in three cases: `last` is a timeout,
+/// `is_cut_short` is true, or `last` is the failed server selection for a retry. The source of the
+/// timeout is the error of an attempt that failed before, if there is one. In all other cases
+/// [`error_to_raise`] decides.
 pub(crate) fn error_at_end(
     operation: &mut Operation,
     now: Instant,
@@ -335,11 +336,12 @@ fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
 }
 
 /// Returns the error to raise after all attempts: the latest error that proves an attempt on a
-/// server, or the first error if none does (RR-19, RW-26).
+/// server, or the first error if none does (RR-19, RW-26). If a retry fails because it exceeds a
+/// limit, returns that error.
 fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Error {
     match kept {
-        // The retry was not sent because it exceeds a limit. The error of the earlier attempt does
-        // not explain that, so it becomes the source.
+        // The error of the earlier attempt does not mention the limit, so that error becomes the
+        // source.
         Some(kept) if matches!(last.kind(), ErrorKind::Limit { .. }) => {
             last.with_labels(kept.labels()).with_cause(kept)
         }
@@ -348,9 +350,10 @@ fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Er
     }
 }
 
-/// True if the error comes from the server or the network, or if the pool interrupted the
-/// connection in use. An error with the label `NoWritesPerformed` proves no attempt of a write, and
-/// `run_command` counts as a write (BP-11). For a read the label has no meaning (RR-19).
+/// True if the error is the reply of a server to the command, a network error, or the interruption
+/// of a connection in use (RR-19). An error with the label `NoWritesPerformed` proves no attempt
+/// (RW-26), except of a read, a `getMore` or a `killCursors`. A `run_command` counts as a write
+/// (BP-11).
 fn proves_attempt(kind: CommandKind, error: &Error) -> bool {
     let is_read = matches!(kind, CommandKind::Read | CommandKind::CursorFollowUp);
     let comes_from_server = matches!(

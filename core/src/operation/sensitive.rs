@@ -4,8 +4,7 @@
 use crate::error::{CommandError, Error, ErrorKind};
 use bson::RawDocument;
 
-/// Names of sensitive commands, in lower case. Servers accept `saslstart` for `saslStart`, so the
-/// comparison ignores case.
+/// Names of sensitive commands, in lower case. The comparison ignores case.
 const SENSITIVE: [&str; 9] = [
     "authenticate",
     "saslstart",

@@ -23,7 +23,7 @@ pub struct AggregateOptions {
     /// The read concern of the pipeline; `None` for the default of the server.
     pub read_concern: Option<ReadConcern>,
     /// The write concern of `$out` and `$merge`; `None` for the default of the server. Not sent for
-    /// a pipeline without these stages.
+    /// a pipeline that does not end with one of them.
     pub write_concern: Option<WriteConcern>,
     /// The time limit of the whole operation, every `getMore` of its cursor included; `None` for
     /// `timeoutMS` of the client.
@@ -58,8 +58,7 @@ pub fn aggregate(
     body.str("aggregate", &namespace.collection)
         .array("pipeline", &stages)
         .nested("cursor", |cursor| {
-            // A pipeline that writes returns no documents, and some servers refuse `batchSize` for
-            // it.
+            // A pipeline that writes returns no documents, so a batch size has no use.
             if let Some(size) = options.batch_size.filter(|_| !writes) {
                 cursor.i64("batchSize", size.into());
             }

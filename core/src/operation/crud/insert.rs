@@ -14,21 +14,22 @@ use crate::{
 use bson::{Bson, RawDocumentBuf};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The largest total size of texts and details in the merged errors of all batches, in bytes. It
-/// equals the limit of one reply. A server chooses the number of batches by its
-/// `maxWriteBatchSize`, so a limit per reply is not enough. Errors beyond the limit lose their
-/// texts and details, but keep their codes and, if they are write errors, their indexes.
+/// The largest total size of texts and details in the merged errors of all batches, in bytes. A
+/// server chooses the number of batches by its `maxWriteBatchSize`, so a limit per reply is not
+/// enough. An error that would exceed the limit loses its texts and details, but keeps its code
+/// and, if it is a write error, its index.
 const MAX_MERGED_BYTES: usize = MAX_MESSAGE_BYTES;
 
-/// The largest number of labels unknown to this driver that the merged error has.
+/// The largest number of labels of the variant [`Label::Other`] that the merged error has.
 const MAX_OTHER_LABELS: usize = 16;
 
 /// The program of `insert_many`. Each command sends as many documents as `maxWriteBatchSize` and
 /// `maxMessageSizeBytes` of its server allow ([MSG-4], [MSG-32]). A document larger than
-/// `maxBsonObjectSize` is not sent ([MSG-8]).
+/// `maxBsonObjectSize` is not sent, and fails the operation ([MSG-8]).
 ///
-/// Each batch is a command with its own transaction number and its own retries, which send the same
-/// documents ([RW-19]). All batches share one operation id and one time limit.
+/// Each batch is a command with its own retries, which send the same documents. If batches have
+/// transaction numbers, each has its own ([RW-19]). All batches share one operation id and one time
+/// limit.
 ///
 /// An ordered insert ends with the first document that fails. An unordered insert continues with
 /// the other documents. A write concern error alone ends neither. At the end, the insert raises one
@@ -36,8 +37,8 @@ const MAX_OTHER_LABELS: usize = 16;
 /// indexes of the caller's list.
 ///
 /// An error of another kind ends any insert at once. So does a write error or write concern error
-/// with the label `RetryableWriteError`, which shows that the retries of its batch failed
-/// ([RW-29]). Every error holds what was inserted ([`Error::partial_insert`]).
+/// with the label `RetryableWriteError`, as after a failed retry ([RW-29]). Each error of the
+/// insert has the list of the inserted documents ([`Error::partial_insert`]).
 ///
 /// [MSG-4]: crate::requirements::messages#MSG-4
 /// [MSG-32]: crate::requirements::messages#MSG-32
@@ -51,15 +52,15 @@ pub struct InsertMany {
     documents: DocumentList,
     /// The `_id` of each document, by its index in the caller's list.
     ids: BTreeMap<usize, Bson>,
-    /// The documents of the batches that have ended, and their size. If the last batch of an
-    /// ordered insert failed, `documents` counts those before its first failure too.
+    /// The number and the size of the documents in the batches that have ended. If a document of an
+    /// ordered insert failed, `documents` also counts the documents before it in its batch.
     done: Portion,
     /// The batch whose command runs; empty before the command is framed.
     batch: Portion,
-    /// The indexes of the documents that the server refused.
+    /// The indexes, in the caller's list, of the documents that the server refused.
     failed: BTreeSet<usize>,
     merged: Option<MergedErrors>,
-    /// The number of documents that batches without an error wrote.
+    /// The number of documents in the batches without an error.
     written: i64,
 }
 
@@ -69,7 +70,7 @@ struct MergedErrors {
     fault: WriteFailure,
     labels: Labels,
     server: Option<Address>,
-    /// The size of texts and details in `fault`, in bytes.
+    /// The total size of texts and details in `fault`, in bytes.
     bytes: usize,
 }
 
@@ -212,8 +213,9 @@ impl InsertMany {
         })
     }
 
-    /// Returns what was inserted: the documents that `done` counts, without those that failed.
-    /// `earlier` is the merged error of earlier batches, if another error ended the insert.
+    /// Returns the list of inserted documents: those that `done` counts, without those that failed.
+    /// `earlier` is the merged error of earlier batches, if an error of another kind ended the
+    /// insert.
     fn partial(&mut self, earlier: Option<Error>) -> PartialInsert {
         let mut inserted_ids = std::mem::take(&mut self.ids);
         inserted_ids.split_off(&self.done.documents);
@@ -321,7 +323,7 @@ mod tests {
         let kept: usize = kept.map(|details| details.as_bytes().len()).sum();
         assert!((40_000_000..=MAX_MERGED_BYTES).contains(&kept), "{kept}");
         assert_eq!(error.labels().iter().count(), MAX_OTHER_LABELS);
-        // The errors of all documents and all batches are kept, without their texts and details.
+        // All errors are kept, also those that lost their texts and details.
         let indexes = fault.errors.iter().map(|failed| failed.index);
         assert!(indexes.eq(0..120) && fault.errors.iter().all(|failed| failed.code == 7));
         assert_eq!(fault.more_write_concerns.len(), 119);

@@ -20,8 +20,8 @@ pub struct FindOptions {
     pub projection: Option<RawDocumentBuf>,
     /// The number of documents to leave out at the beginning; `None` for zero.
     pub skip: Option<u64>,
-    /// The largest number of documents to return; zero or `None` for all. A negative number limits
-    /// the result to one batch of its absolute value.
+    /// The largest number of documents to return; zero or `None` for all. With a negative number,
+    /// the server returns one batch of at most its absolute value.
     pub limit: Option<i64>,
     /// The number of documents per batch; `None` for the default of the server.
     pub batch_size: Option<u32>,
@@ -72,6 +72,7 @@ pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) 
 }
 
 /// Returns the first document of a cursor's first batch, read in place; `None` for an empty batch.
+/// Fails if the reply has no first batch, or if the first element of the batch is not a document.
 pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
     let batch = reply
         .get_document("cursor")
@@ -86,7 +87,8 @@ pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error
     }
 }
 
-/// Reads the number of documents from the reply to [`count_documents`].
+/// Reads the number of documents from the reply to [`count_documents`]. Fails if the reply has no
+/// first batch, or if the document of the batch has no valid number.
 pub fn count_from_reply(reply: &RawDocument) -> Result<u64, Error> {
     let Some(document) = first_document(reply)? else {
         return Ok(0);

@@ -58,7 +58,8 @@ pub struct UpdateResult {
     pub matched_count: u64,
     /// The number of documents that were changed.
     pub modified_count: u64,
-    /// The `_id` of the document that an upsert inserted; `None` if no document was inserted.
+    /// The `_id` of the document that an upsert inserted; `None` if no document was inserted, or if
+    /// the reply has no `_id` that can be decoded.
     pub upserted_id: Option<Bson>,
 }
 
@@ -122,7 +123,8 @@ fn count(reply: &RawDocument, key: &str) -> u64 {
 }
 
 /// Puts an `_id` at the front of the last document of `documents`, which begins at `start`, unless
-/// the document has one. Returns the `_id`. Calls `new_id` only if the document has no `_id`.
+/// the document has one. Returns the `_id`. Calls `new_id` only if the document has no `_id`. Fails
+/// if the document is malformed or too large for BSON.
 pub fn ensure_id(
     documents: &mut Vec<u8>,
     start: usize,
@@ -148,9 +150,10 @@ pub fn ensure_id(
     Ok(Bson::ObjectId(id))
 }
 
-/// Returns the command that inserts `documents`, which are stored one after the other. They are
-/// sent as a document sequence, even if there is only one ([MSG-11]). The command fails if they
-/// exceed the limits of one command. [`InsertMany`](super::InsertMany) splits such a list.
+/// Returns the command that inserts `documents`, which are stored one after the other. The
+/// documents are sent as a document sequence, even if there is only one ([MSG-11]). The command
+/// fails if the documents exceed the limits of one command. [`InsertMany`](super::InsertMany)
+/// splits such a list.
 ///
 /// [MSG-11]: crate::requirements::messages#MSG-11
 #[must_use]
@@ -166,9 +169,9 @@ pub fn insert(namespace: &Namespace, documents: Vec<u8>, options: &WriteOptions)
 }
 
 /// Returns the command that applies the update operators in `modifications` to the first document
-/// that matches, or with `multi` to all documents that match.
+/// that matches `filter`, or with `multi` to all documents that match.
 ///
-/// Fails if `modifications` is empty or begins with a field that is not an operator.
+/// Fails if `modifications` is empty, or if its first field is malformed or not an operator.
 pub fn update(
     namespace: &Namespace,
     filter: &RawDocument,
@@ -201,8 +204,8 @@ pub fn update(
     Ok(command)
 }
 
-/// Returns the command that deletes the first document that matches, or with `multi` all documents
-/// that match.
+/// Returns the command that deletes the first document that matches `filter`, or with `multi` all
+/// documents that match.
 #[must_use]
 pub fn delete(
     namespace: &Namespace,
@@ -263,8 +266,8 @@ fn check_operators(modifications: &RawDocument) -> Result<(), Error> {
     }
 }
 
-/// Returns the command that replaces the first document that matches. Fails if `replacement` begins
-/// with an update operator.
+/// Returns the command that replaces the first document that matches `filter`. Fails if
+/// `replacement` begins with an update operator.
 pub fn replace(
     namespace: &Namespace,
     filter: &RawDocument,
@@ -344,7 +347,8 @@ mod tests {
 
     #[test]
     fn a_write_of_many_documents_by_one_statement_is_not_retryable() {
-        // A command with a statement that affects several documents is not retried (RW-8).
+        // A command with a statement that can affect several documents has no transaction number
+        // and is not retried (RW-8).
         let namespace = Namespace::new("d", "c").expect("names");
         let options = WriteOptions::default();
         assert_eq!(

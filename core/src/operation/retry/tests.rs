@@ -81,8 +81,8 @@ fn overload() -> Error {
     })
 }
 
-/// Returns an error with this code, which is no overload error. If the code is retryable, reads are
-/// retried after the error, and so are writes with a transaction number.
+/// Returns an error reply with this code and the label `RetryableWriteError`, without the labels of
+/// an overload error.
 fn failure(code: i32) -> Error {
     answered(&rawdoc! { "ok": 0, "code": code, "errorLabels": ["RetryableWriteError"] })
 }
@@ -228,8 +228,8 @@ fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
             .all(|e| e.has_label(&Label::NoWritesPerformed));
         assert_eq!(error.has_label(&Label::NoWritesPerformed), all);
     }
-    // A `run_command` counts as a write (BP-11). For a read, the label `NoWritesPerformed` has no
-    // meaning (RR-19).
+    // A `run_command` counts as a write (BP-11). A read raises the last error of the server
+    // (RR-19), whether or not that error has the label `NoWritesPerformed`.
     let errors = [nothing(91), nothing(462)];
     for kind in KINDS {
         let (_, _, error) = exhaust(POLICY, kind, &errors);
@@ -257,8 +257,8 @@ fn each_attempt_selects_for_as_long_as_the_first_may() {
 
 #[test]
 fn attempts_that_wait_for_nothing_are_three_in_a_row_at_most() {
-    // A check-out from a cleared pool fails at once (RR-21). Without the limit of three attempts in
-    // a row, all 100 retries would be used up at one instant.
+    // A check-out that fails because the pool was cleared is safe to retry (RR-21). Without the
+    // limit of three attempts in a row, all 100 retries would be used up at one instant.
     let policy = RetryPolicy {
         max_adaptive: 100,
         ..POLICY

@@ -4,9 +4,8 @@ use super::*;
 
 #[test]
 fn every_command_is_tried_again_after_overload_as_far_as_the_client_wants_it() {
-    // Every command is retried after an overload error (BP-2), if `retryReads` and `retryWrites`
-    // allow it (BP-3). The official tests are `getMore-retried` and `backpressure-retry-loop`,
-    // "does not retry if retryReads=false" and "... retryWrites=false".
+    // Every command is retried after a retryable overload error (BP-2), if `retryReads` and
+    // `retryWrites` allow the retry (BP-3).
     for kind in KINDS {
         for (reads, writes) in [(true, true), (true, false), (false, true), (false, false)] {
             let policy = RetryPolicy {
