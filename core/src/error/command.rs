@@ -7,45 +7,48 @@ use super::{
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::{fmt, sync::Arc, time::Duration};
 
-/// The maximum nesting depth of `errInfo` that is kept. Converting a deeper document to a tree of
-/// values would exhaust the stack.
+/// The maximum nesting depth of an `errInfo` that is kept. Converting a much deeper document to a
+/// tree of values could exhaust the stack.
 pub const MAX_DETAILS_DEPTH: usize = 200;
 
-/// The maximum size in bytes of `errInfo` that is kept.
+/// The maximum size in bytes of an `errInfo` that is kept.
 pub const MAX_DETAILS_BYTES: usize = 1024 * 1024;
 
-/// The maximum number of write errors that are kept of one reply. An unordered write can fail in
-/// each of its statements, and `maxWriteBatchSize` of all server versions so far is 100,000.
+/// The maximum number of write errors that are kept, of one reply and in the error of one
+/// `insert_many`.
 pub const MAX_WRITE_ERRORS: usize = 100_000;
 
-/// The maximum size in bytes of an error reply that is kept as a whole. The fields of a longer
-/// reply are still read. Error replies of servers have some hundred bytes.
+/// The maximum size in bytes of an error reply that is kept as a whole. Of a larger reply, only the
+/// other fields of [`CommandError`] are kept.
 pub const MAX_ERROR_REPLY_BYTES: usize = 1024 * 1024;
 
 /// The error of a reply with `ok: 0`.
 #[derive(Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CommandError {
-    /// The field `code`; `None` if it is absent or zero.
+    /// The field `code`; `None` if it is absent, zero, or no integer that fits into an `i32`.
     pub code: Option<i32>,
-    /// The field `codeName`; empty if it is absent.
+    /// The field `codeName`, at most 256 bytes of it; empty if it is absent or not a string.
     pub code_name: String,
-    /// The field `errmsg`, at most [`MAX_MESSAGE_TEXT_BYTES`] of it; empty if it is absent.
+    /// The field `errmsg`, at most [`MAX_MESSAGE_TEXT_BYTES`] of it; empty if it is absent or not a
+    /// string.
     pub message: String,
-    /// The field `topologyVersion`, which state change errors have.
+    /// The field `topologyVersion`, which state change errors have; `None` if it is absent,
+    /// malformed or too large.
     pub topology_version: Option<TopologyVersion>,
-    /// The field `baseBackoffMS`: the base of the backoff that an overloaded server asks for.
-    /// `None` if it is absent or not positive ([BP-6]).
+    /// The field `baseBackoffMS`: the base of the backoff that an overloaded server chose. `None`
+    /// if it is absent or not a positive number ([BP-6]).
     ///
     /// [BP-6]: crate::requirements::retries#BP-6
     pub base_backoff: Option<Duration>,
     /// The whole reply, shared by all copies of the error. `None` if the reply exceeds
-    /// [`MAX_ERROR_REPLY_BYTES`], in server descriptions, and in events of sensitive commands.
+    /// [`MAX_ERROR_REPLY_BYTES`], and in the errors of server descriptions and of events of
+    /// sensitive commands.
     pub reply: Option<Arc<RawDocumentBuf>>,
 }
 
 impl CommandError {
-    /// Reads an error reply. A server can omit any field; such a field gets its empty value.
+    /// Reads an error reply. The server may omit any of the fields.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
         let keys = [
@@ -108,21 +111,24 @@ impl fmt::Display for CommandError {
     }
 }
 
-/// One entry of `writeErrors`.
+/// An element of the array `writeErrors` of a reply.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WriteError {
-    /// The index of the failed document or statement in the operation, from 0.
+    /// The index of the failed statement in the operation, from 0. For an `insert_many`, this is
+    /// the index of the document in the caller's list.
     pub index: usize,
-    /// The error code of the server, for example 11000 for a duplicate key.
+    /// The error code of the server, for example 11000 for a duplicate key. 0 if the server sent
+    /// none.
     pub code: i32,
     /// The error message of the server, at most [`MAX_MESSAGE_TEXT_BYTES`] of it. Empty if the
-    /// server left it out ([MSG-33]), or if the errors of an `insert_many` are too large.
+    /// server left it out ([MSG-33]), or if the errors of one `insert_many` are too large.
     ///
     /// [MSG-33]: crate::requirements::messages#MSG-33
     pub message: String,
-    /// The field `errInfo`; `None` if it is absent, if it exceeds [`MAX_DETAILS_BYTES`] or
-    /// [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are too large.
+    /// The field `errInfo`; `None` if it is absent or malformed, if it exceeds
+    /// [`MAX_DETAILS_BYTES`] or [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are
+    /// too large.
     pub details: Option<RawDocumentBuf>,
 }
 
@@ -130,14 +136,18 @@ pub struct WriteError {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WriteConcernError {
-    /// The error code of the server.
+    /// The error code of the server, for example 64 if the replication was not confirmed in time. 0
+    /// if the server sent none.
     pub code: i32,
-    /// The field `codeName`; empty if it is absent.
+    /// The field `codeName`, at most 256 bytes of it. Empty if the server sent no such string, or
+    /// if the errors of one `insert_many` are too large.
     pub code_name: String,
-    /// The error message of the server.
+    /// The error message of the server, at most [`MAX_MESSAGE_TEXT_BYTES`] of it. Empty if the
+    /// server sent none, or if the errors of one `insert_many` are too large.
     pub message: String,
-    /// The field `errInfo`; `None` if it is absent, if it exceeds [`MAX_DETAILS_BYTES`] or
-    /// [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are too large.
+    /// The field `errInfo`; `None` if it is absent or malformed, if it exceeds
+    /// [`MAX_DETAILS_BYTES`] or [`MAX_DETAILS_DEPTH`], or if the errors of one `insert_many` are
+    /// too large.
     pub details: Option<RawDocumentBuf>,
 }
 
@@ -168,28 +178,34 @@ impl WriteConcernError {
     }
 }
 
-/// The errors of a reply with `ok: 1` whose writes failed in part or were not confirmed.
+/// The write errors and write concern errors of a reply with `ok: 1`, or of all replies to one
+/// `insert_many`.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WriteFailure {
     /// The failed statements in the order of the replies; at most [`MAX_WRITE_ERRORS`].
     pub errors: Vec<WriteError>,
-    /// The error of a write concern that was not satisfied.
+    /// The error of a write concern that was not satisfied. For an `insert_many`, that of the first
+    /// batch that has one.
     pub write_concern: Option<WriteConcernError>,
-    /// The write concern errors of the later batches of an `insert_many`, in the order of the
-    /// batches. Empty for a single command.
+    /// The write concern errors of an `insert_many` after the one in `write_concern`, in the order
+    /// of the batches. Empty for a single command.
     pub more_write_concerns: Vec<WriteConcernError>,
-    /// The number of documents that were inserted, matched or deleted: the field `n` of the reply,
-    /// and for an `insert_many` the sum of its batches.
+    /// The field `n` of the reply, for example the number of deleted documents. For an
+    /// `insert_many`, the number of inserted documents of all batches that were answered.
     pub written: i64,
-    /// The field `topologyVersion`, which replies with a state change in `writeConcernError` have.
+    /// The field `topologyVersion`, which replies with a state change in `writeConcernError` have;
+    /// `None` if it is absent, malformed or too large. For an `insert_many`, that of the last reply
+    /// that has it.
     pub topology_version: Option<TopologyVersion>,
-    /// The field `baseBackoffMS`, as in [`CommandError::base_backoff`].
+    /// The field `baseBackoffMS`, as in [`CommandError::base_backoff`]. `None` for an
+    /// `insert_many`.
     pub base_backoff: Option<Duration>,
 }
 
 impl WriteFailure {
-    /// Reads the errors in the reply to a write. Returns `None` if the reply has none.
+    /// Reads the write errors and the write concern error in the reply to a write. Returns `None`
+    /// if the reply has neither.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
         let keys = [
@@ -255,7 +271,8 @@ impl fmt::Display for WriteFailure {
     }
 }
 
-/// Returns a text field of a reply, cut to `max` bytes.
+/// Returns a string of a reply, cut to `max` bytes. Returns an empty string if `value` is `None` or
+/// not a string.
 fn text(value: Option<RawBsonRef<'_>>, max: usize) -> String {
     shortened(value.and_then(|v| v.as_str()).unwrap_or_default(), max).to_owned()
 }
@@ -267,7 +284,8 @@ fn details(info: Option<RawBsonRef<'_>>) -> Option<RawDocumentBuf> {
     is_kept.then(|| info.to_owned())
 }
 
-/// Reads an integer that the server sent as int32, int64 or double, if it fits into an `i32`.
+/// Returns an integer that the server sent as int32, int64 or double. Returns `None` if the value
+/// has another type, is not whole, or does not fit into an `i32`.
 fn number(value: Option<RawBsonRef<'_>>) -> Option<i32> {
     let value = value?;
     if let Some(n) = value.as_i32() {
@@ -280,7 +298,8 @@ fn number(value: Option<RawBsonRef<'_>>) -> Option<i32> {
     (n.fract() == 0.0 && n.abs() <= f64::from(i32::MAX)).then_some(n as i32)
 }
 
-/// Reads a positive number of milliseconds of any numeric type. The result is at most [`u32::MAX`],
+/// Returns a number of milliseconds that the server sent as int32, int64 or double. Returns `None`
+/// for another type and for a number below 1. A number above [`u32::MAX`] is lowered to that value,
 /// so that sums of such times do not overflow.
 fn positive_millis(value: Option<RawBsonRef<'_>>) -> Option<Duration> {
     let millis = match value? {

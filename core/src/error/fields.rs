@@ -1,10 +1,9 @@
-//! Lookup of several fields of a reply in one pass over a bounded number of fields. A separate
-//! lookup per field would read all preceding fields of an untrusted reply once for each.
+//! Lookup of several fields of a reply in one pass over a bounded number of fields. One lookup per
+//! key would read the same fields of an untrusted reply several times.
 
 use bson::{RawBsonRef, RawDocument};
 
-/// The maximum number of fields of a document that are read. No reply that this driver parses has a
-/// third of that number.
+/// The maximum number of fields of a reply that [`pick`] and the parser of `hello` replies read.
 pub(crate) const MAX_FIELDS: usize = 128;
 
 /// Returns the values of these keys among the first [`MAX_FIELDS`] fields of a document.

@@ -15,7 +15,8 @@ pub enum Responsible {
     /// The network: for example, the server refused or reset the connection, is unreachable or too
     /// slow, or no suitable server was found.
     Network,
-    /// A limit of the client was reached, or its connection pool was closed.
+    /// No party in particular: a limit of the client or of the server was exceeded, or a connection
+    /// pool was closed.
     Limit,
 }
 
@@ -24,9 +25,9 @@ pub enum Responsible {
 pub enum UriPart {
     /// The text before `://`.
     Scheme,
-    /// The user name and the password.
+    /// The user name or the password.
     UserInfo,
-    /// One of the hosts.
+    /// The list of hosts, or one of them.
     Host,
     /// The default database.
     Database,
@@ -50,10 +51,10 @@ impl fmt::Display for UriPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NetworkFault {
-    /// The host refused the connection: no process listens on the port, or the socket path does not
-    /// exist.
+    /// The connection was refused, for example because no process listens on the port, or because
+    /// the socket path does not exist.
     Refused,
-    /// The peer closed the connection while the client still expected bytes.
+    /// The peer closed the connection, or the connection belongs to the parent process of a fork.
     Closed,
     /// The peer or the network reset the connection.
     Reset,
@@ -61,9 +62,10 @@ pub enum NetworkFault {
     Unreachable,
     /// The host name could not be resolved to an address.
     NotResolved,
-    /// The process or the system has no free socket, or no memory or port for one.
+    /// The process or the system has no free socket, or lacks the memory, the port or the local
+    /// address for a socket.
     OutOfSockets,
-    /// Any other error that the system reports.
+    /// Any other network failure.
     Other,
 }
 
@@ -71,18 +73,21 @@ pub enum NetworkFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsFault {
-    /// The certificate was refused: for example, it is missing, not trusted, expired, revoked or
-    /// malformed.
+    /// The certificate of the server was refused: for example, it is missing, not trusted, expired,
+    /// revoked or malformed.
     Certificate,
     /// The certificate is for another host name, or the host cannot be a name in a certificate.
     HostName,
     /// The handshake failed for another reason: for example, the peer does not speak TLS, or offers
     /// no TLS version or cipher that this client supports.
     Handshake,
-    /// The client's own keys or certificates cannot be used.
+    /// The TLS options of the client cannot be used, for example because a key or a certificate
+    /// cannot be read, or the client does not know the time of day, which the check of certificates
+    /// needs.
     Configuration,
-    /// An established connection failed: the peer sent a fatal alert or an invalid record. Counts
-    /// as a network error ([`Error::is_network`]).
+    /// TLS failed on an established connection, for example because the peer sent a fatal alert or
+    /// an invalid record, or the peer sent too many TLS messages without data, even during the
+    /// handshake. This fault counts as a network error ([`Error::is_network`]).
     Broken,
 }
 
@@ -90,23 +95,27 @@ pub enum TlsFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Server selection: waiting for a suitable server.
+    /// Server selection for a retry: waiting for a suitable server. The first server selection of a
+    /// command fails with [`ErrorKind::ServerSelection`] instead.
     Selection,
-    /// Check out: waiting for a connection of the pool.
+    /// Check out: for example, waiting for a pinned connection, or no time was left to send the
+    /// command. If the time passes in the wait queue of a pool, the error is
+    /// [`ErrorKind::WaitQueueTimeout`] instead.
     CheckOut,
-    /// Connecting: waiting for name resolution, the TCP connection, the proxy or the TLS handshake.
-    /// For the first check on a monitor's connection, also for the reply to `hello`.
+    /// Connecting: waiting for name resolution, for the connection of the socket, for the proxy or
+    /// for the TLS handshake. For the first check on a monitor's connection, also for the reply to
+    /// `hello`.
     Connect,
-    /// Handshake: waiting for the reply to `hello` or to a step of authentication, or for the reply
+    /// Handshake: waiting for the reply to `hello`, for a step of authentication, or for the reply
     /// to a later check by a monitor.
     Handshake,
-    /// Exchange: waiting for the reply to a command.
+    /// Exchange: waiting for the reply to a command, or the time limit passed before a retry.
     Exchange,
 }
 
 impl Wait {
-    /// True if the client waited for the network, and not for a server or a connection of its own
-    /// pool.
+    /// True for [`Connect`](Self::Connect), [`Handshake`](Self::Handshake) and
+    /// [`Exchange`](Self::Exchange), in which the client waits for the network.
     #[must_use]
     pub const fn is_network(self) -> bool {
         match self {
@@ -124,24 +133,25 @@ pub enum ErrorKind {
     InvalidUri {
         /// The part that is wrong.
         part: UriPart,
-        /// The mistake in that part, and how to correct it.
+        /// The mistake in that part.
         message: String,
     },
-    /// An option's value cannot be used.
+    /// An option's value cannot be used, or this version does not support the option.
     InvalidOption {
-        /// The name of the option in connection strings.
+        /// The name of the option, for example `maxStalenessSeconds`. It is the name in connection
+        /// strings if the option has one.
         option: &'static str,
-        /// The mistake in the value, and how to correct it.
+        /// The reason why the option cannot be used.
         message: String,
     },
     /// An argument of a call cannot be used.
     InvalidArgument {
-        /// The mistake in the argument, and how to correct it.
+        /// The mistake in the argument.
         message: String,
     },
     /// A value could not be encoded as BSON, or BSON could not be decoded to the requested type.
     Bson {
-        /// The value or type that does not fit.
+        /// The reason of the failure.
         message: String,
     },
     /// The connection could not be established, or it broke.
@@ -151,11 +161,12 @@ pub enum ErrorKind {
         /// The text of the error, for example that of the operating system.
         message: String,
     },
-    /// A deadline passed.
+    /// A deadline passed. Server selection and the wait queue of a pool have kinds of their own:
+    /// [`ServerSelection`](Self::ServerSelection) and [`WaitQueueTimeout`](Self::WaitQueueTimeout).
     Timeout {
         /// The step that was not finished.
         wait: Wait,
-        /// The time limit, and the event that did not occur in time.
+        /// The event that did not occur in time.
         message: String,
     },
     /// TLS failed. The loss of the connection below TLS is a [`Network`](Self::Network) error.
@@ -184,14 +195,14 @@ pub enum ErrorKind {
     Command(Box<CommandError>),
     /// The server replied with `ok: 1`, but some writes failed or were not confirmed.
     Write(Box<WriteFailure>),
-    /// No suitable server was found: for example before the deadline, after the one permitted scan,
-    /// or because the server of a cursor cannot be used.
+    /// Server selection found no suitable server: for example, its time limit passed, the only
+    /// permitted scan ended, or the server of a cursor cannot be used.
     ServerSelection {
         /// The reason, for example the selection criteria with the types or errors of the known
         /// servers.
         message: String,
-        /// The error of a server description: of the first one that has an error, in the order of
-        /// addresses, or of the only permitted server.
+        /// The error in the description of the only permitted server, or else the first error in
+        /// the server descriptions, in the order of addresses. `None` if there is no such error.
         cause: Option<Error>,
     },
     /// A server supports no wire version that this driver supports.
@@ -207,13 +218,13 @@ pub enum ErrorKind {
         /// The reason why the server was rejected or removed.
         message: String,
     },
-    /// The pool was cleared while the operation waited for a connection, or is paused until the
-    /// server is checked. The operation can be retried ([CMAP-142]).
+    /// The pool of the server was cleared, or is paused until the server is checked, or does not
+    /// exist yet. The operation can be retried ([CMAP-142]).
     ///
     /// [CMAP-142]: crate::requirements::pool#CMAP-142
     PoolCleared {
-        /// The message that the specification defines, with the error that caused the clear;
-        /// another message if there was no clear.
+        /// The message that the specification defines, with the error that caused the clear. If
+        /// there was no clear, another message.
         message: String,
     },
     /// The pool was closed ([CMAP-141]).
@@ -230,23 +241,22 @@ pub enum ErrorKind {
         /// The message that the specification defines.
         message: String,
     },
-    /// The pool was cleared while the operation used a connection, because a check of the server
-    /// timed out or because the process was forked. The connection is closed; the operation can be
-    /// retried ([CMAP-97]). [`is_pool_cleared`](Error::is_pool_cleared) is true for this kind and
-    /// for `PoolCleared`.
+    /// The client stopped using the connection of the operation, because a check of the server
+    /// timed out or because the process was forked. The operation can be retried ([CMAP-97]).
     ///
     /// [CMAP-97]: crate::requirements::pool#CMAP-97
     Interrupted {
-        /// The message that the specification defines.
+        /// The message that the specification defines. After a fork, it can be another message.
         message: String,
     },
-    /// A limit of the client was reached.
+    /// A limit of the client or of the server was exceeded: for example, a document is larger than
+    /// the server accepts.
     Limit {
         /// The name of the limited quantity.
         what: &'static str,
         /// The largest permitted value.
         limit: u64,
-        /// The requested value.
+        /// The value that exceeds the limit.
         actual: u64,
     },
     /// The client is closed.
@@ -254,11 +264,11 @@ pub enum ErrorKind {
     /// The async runtime cannot run the client: for example, the client was created outside of a
     /// runtime, or its runtime has ended. Create the client in the runtime that uses it.
     Runtime {
-        /// The reason, and how to correct it.
+        /// The reason why the runtime cannot run the client.
         message: String,
     },
-    /// The future of the operation was dropped before the operation ended, or a check was cancelled
-    /// because no operation waits for it any more. Only events contain this kind.
+    /// The future of the operation was dropped before the operation ended, or the check of a scan
+    /// was cancelled because no operation waits for a server any more.
     Abandoned,
 }
 

@@ -4,11 +4,11 @@
 use super::pick;
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-/// An error label. The variants have the names that the specifications define.
+/// An error label. Each variant except `Other` has the name that the specifications define.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Label {
-    /// The write can be sent once more with the same transaction number ([RW-13]).
+    /// The write can be sent again with the same transaction number ([RW-13]).
     ///
     /// [RW-13]: crate::requirements::retries#RW-13
     RetryableWriteError,
@@ -17,8 +17,8 @@ pub enum Label {
     ///
     /// [BP-1]: crate::requirements::retries#BP-1
     RetryableError,
-    /// The server is overloaded. A network error with this label, or an error before the end of the
-    /// handshake, changes neither the server description nor the pool ([CMAP-44]).
+    /// The server is overloaded. If a network error, or the error of a connection that could not be
+    /// established, has this label, the server description and the pool do not change ([CMAP-44]).
     ///
     /// [CMAP-44]: crate::requirements::pool#CMAP-44
     SystemOverloadedError,
@@ -70,11 +70,10 @@ impl fmt::Display for Label {
     }
 }
 
-/// The maximum number of labels that are kept of one reply. Servers send one or two.
+/// The maximum number of elements of `errorLabels` that are read of one reply.
 const MAX_LABELS: usize = 16;
 
-/// The maximum length of a label's name in bytes; longer names are ignored. The longest name in the
-/// specifications has 30 bytes.
+/// The maximum length of a label's name in bytes; longer names are ignored.
 const MAX_LABEL_BYTES: usize = 256;
 
 /// A set of labels.
@@ -82,7 +81,9 @@ const MAX_LABEL_BYTES: usize = 256;
 pub struct Labels(BTreeSet<Label>);
 
 impl Labels {
-    /// Returns the `errorLabels` of a reply, at most sixteen of them.
+    /// Returns the labels in the field `errorLabels` of a reply, as
+    /// [`from_array`](Self::from_array) reads them. Returns an empty set if the field is absent or
+    /// not an array.
     #[must_use]
     pub fn from_reply(reply: &bson::RawDocument) -> Self {
         let [names] = pick(reply, ["errorLabels"]);
@@ -92,7 +93,8 @@ impl Labels {
         }
     }
 
-    /// Returns the labels that an array of strings contains, at most sixteen of them.
+    /// Returns the labels among the first 16 elements of an array. Elements other than strings, and
+    /// strings of more than 256 bytes, are ignored.
     #[must_use]
     pub fn from_array(names: &bson::RawArray) -> Self {
         let names = names.into_iter().flatten().take(MAX_LABELS);
@@ -103,7 +105,7 @@ impl Labels {
             .collect()
     }
 
-    /// Adds a label. Does nothing if the set already has it.
+    /// Adds `label`, if the set does not contain `label` yet.
     pub fn insert(&mut self, label: Label) {
         self.0.insert(label);
     }
@@ -125,7 +127,7 @@ impl Labels {
         self.0.is_empty()
     }
 
-    /// Returns an iterator over the labels, in sorted order.
+    /// Returns an iterator over the labels, in the order of the variants of [`Label`].
     pub fn iter(&self) -> impl Iterator<Item = &Label> {
         self.0.iter()
     }

@@ -34,7 +34,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error as plain data: its kind, its labels, the server where it occurred, the error that
 /// caused it, and the documents that a failed `insert_many` had inserted.
 ///
-/// Cloning is cheap. Two errors with the same content are equal.
+/// Cloning is cheap. Errors are compared by their content.
 ///
 /// ```
 /// use onionskin_core::error::{Error, ErrorKind, Responsible, NetworkFault};
@@ -48,8 +48,8 @@ pub struct Error(Arc<Inner>);
 
 #[derive(Clone, Debug, PartialEq)]
 struct Inner {
-    /// Shared between copies of the error, because copies get labels and a server added. So the
-    /// reply of the server is not copied.
+    /// Shared between copies of the error: a label or a server can be added to a copy without
+    /// copying the reply of the server, which the kind may contain.
     kind: Arc<ErrorKind>,
     labels: Labels,
     server: Option<Address>,
@@ -140,8 +140,7 @@ impl Error {
         self
     }
 
-    /// Returns this error with `cause` as its [source](std::error::Error::source). Used when a time
-    /// limit or another limit ends the retries: `cause` is the error of the failed attempt.
+    /// Returns this error with `cause` as its [source](std::error::Error::source).
     #[must_use]
     pub fn with_cause(mut self, cause: Self) -> Self {
         Arc::make_mut(&mut self.0).cause = Some(cause);
@@ -191,13 +190,13 @@ impl Error {
         self.0.partial_insert.as_deref()
     }
 
-    /// Returns the server's numeric error code. `None` if the server sent none, and for every kind
-    /// other than [`ErrorKind::Command`] and [`ErrorKind::Write`].
+    /// Returns the server's numeric error code. `None` for a command error without a code, and for
+    /// every kind other than [`ErrorKind::Command`] and [`ErrorKind::Write`].
     ///
     /// For a write, this is the code of the first failed statement, for example 11000 for a
-    /// duplicate key. If no statement failed, it is the code of the write concern error. Server
-    /// discovery does not use this method: it examines write concern errors ([SDAM-93]) and ignores
-    /// write errors ([SDAM-94]).
+    /// duplicate key, or else the code of the write concern error. Server discovery does not use
+    /// this method: it examines write concern errors ([SDAM-93]) and ignores write errors
+    /// ([SDAM-94]).
     ///
     /// [SDAM-93]: crate::requirements::discovery#SDAM-93
     /// [SDAM-94]: crate::requirements::discovery#SDAM-94
@@ -212,8 +211,9 @@ impl Error {
         }
     }
 
-    /// Returns the base of the backoff that an overloaded server chose: `baseBackoffMS` of its
-    /// reply ([BP-6]). `None` if the reply has none.
+    /// Returns the base of the backoff that an overloaded server chose: the field `baseBackoffMS`
+    /// of its reply ([BP-6]). `None` if the field is absent or not positive, and for every kind
+    /// other than [`ErrorKind::Command`], [`ErrorKind::Write`] and [`ErrorKind::Authentication`].
     ///
     /// [BP-6]: crate::requirements::retries#BP-6
     #[must_use]
@@ -226,9 +226,8 @@ impl Error {
         }
     }
 
-    /// True if a connection could not be made or broke, and for a timeout while waiting for the
-    /// network. TLS that fails on an established connection ([`TlsFault::Broken`]) counts as a
-    /// broken connection.
+    /// True for the kind [`ErrorKind::Network`], for a timeout while waiting for the network
+    /// ([`Wait::is_network`]), and for TLS that broke ([`TlsFault::Broken`]).
     #[must_use]
     pub fn is_network(&self) -> bool {
         match self.kind() {
@@ -239,12 +238,9 @@ impl Error {
         }
     }
 
-    /// True if the pool was cleared before the operation got a connection, or while the operation
-    /// used one.
-    ///
-    /// This covers the `PoolClearedError` of the specifications ([CMAP-142]) and the error of an
-    /// interrupted operation ([CMAP-97]). A retry is safe if the operation itself can be repeated
-    /// safely.
+    /// True for the kinds [`ErrorKind::PoolCleared`], which is the `PoolClearedError` of the
+    /// specifications ([CMAP-142]), and [`ErrorKind::Interrupted`] ([CMAP-97]). A retry is safe if
+    /// the operation itself can be repeated safely.
     ///
     /// [CMAP-142]: crate::requirements::pool#CMAP-142
     /// [CMAP-97]: crate::requirements::pool#CMAP-97
@@ -344,8 +340,8 @@ mod tests {
 
     #[test]
     fn a_server_chooses_the_backoff_wherever_its_reply_is_kept() {
-        // The backoff base of the reply (BP-6) is returned by each kind of error that keeps the
-        // reply.
+        // Errors of the kinds `Command`, `Write` and `Authentication` return the `baseBackoffMS` of
+        // the reply (BP-6).
         let reply = rawdoc! {
             "ok": 0, "baseBackoffMS": 50, "writeConcernError": { "code": 462 },
         };
@@ -394,8 +390,8 @@ mod tests {
 
     #[test]
     fn an_interrupted_operation_met_a_cleared_pool() {
-        // Both errors of a cleared pool (CMAP-97, CMAP-142) are recognized by their kind, not by
-        // their text (CMAP-144).
+        // `is_pool_cleared` recognizes both errors of a cleared pool (CMAP-97, CMAP-142) by their
+        // kind, which is the idiom of Rust (CMAP-144).
         let message = String::new();
         let cleared = ErrorKind::PoolCleared {
             message: message.clone(),

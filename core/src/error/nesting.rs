@@ -3,12 +3,13 @@
 
 use bson::{RawBsonRef, RawDocument};
 
-/// The smallest number of bytes that one level of nesting takes: type, empty key, length and
-/// terminator.
+/// The smallest number of bytes that one level of nesting takes: 1 for the type, 1 for an empty
+/// key, and 5 for an empty document.
 const MIN_LEVEL_BYTES: usize = 7;
 
 /// True if `document` has more than `max` levels of nesting, including the outermost one. A
-/// document that is too small for so many levels is not read. Fails if the document is malformed.
+/// document that is too small for so many levels is not read. Fails if the part that is read is
+/// malformed.
 pub(crate) fn is_deeper(document: &RawDocument, max: usize) -> Result<bool, bson::error::Error> {
     if document.as_bytes().len() <= max * MIN_LEVEL_BYTES {
         return Ok(false);

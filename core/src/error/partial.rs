@@ -15,8 +15,9 @@ pub struct PartialInsert {
     /// have inserted them. With an unacknowledged write concern these are the documents that were
     /// sent.
     pub inserted_ids: BTreeMap<usize, Bson>,
-    /// The errors of kind [`ErrorKind::Write`](super::ErrorKind::Write) after which the insert
-    /// continued, if another error, such as a lost connection or a time limit, ended it. An insert
-    /// continues after write concern errors, and after write errors if it is unordered.
+    /// The merged write errors and write concern errors of earlier batches, if an error of another
+    /// kind ended the insert, such as a lost connection or a time limit. `None` if the earlier
+    /// batches had no such errors. Also `None` if the insert failed with an error of the kind
+    /// [`ErrorKind::Write`](super::ErrorKind::Write), which contains them itself.
     pub earlier: Option<Error>,
 }

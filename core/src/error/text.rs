@@ -1,10 +1,10 @@
 //! Limits of the texts that a peer sends. Longer texts are cut.
 
-/// The maximum size in bytes of a server's message that is kept in the error of an operation.
+/// The maximum size in bytes of a server's error message that is kept.
 pub const MAX_MESSAGE_TEXT_BYTES: usize = 16 * 1024;
 
-/// The maximum size in bytes of an error's text where it is the cause of something else: in server
-/// descriptions, in errors of other operations and in logs.
+/// The maximum size in bytes of the text of an error that is quoted elsewhere, for example in a
+/// server description or in the message of another error.
 pub const MAX_CAUSE_TEXT_BYTES: usize = 1024;
 
 /// The maximum size in bytes of a name that is kept, such as the name of an error code.
@@ -19,8 +19,7 @@ pub(crate) fn shortened(text: &str, max: usize) -> &str {
     &text[..end]
 }
 
-/// Returns the text of an error that is the cause of something else, cut to
-/// [`MAX_CAUSE_TEXT_BYTES`].
+/// Returns the text of `cause`, cut to [`MAX_CAUSE_TEXT_BYTES`].
 pub(crate) fn cause_text(cause: &impl ToString) -> String {
     let mut text = cause.to_string();
     text.truncate(shortened(&text, MAX_CAUSE_TEXT_BYTES).len());

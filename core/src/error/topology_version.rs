@@ -20,7 +20,8 @@ pub struct TopologyVersion {
 }
 
 impl TopologyVersion {
-    /// Reads the `topologyVersion` field of a reply. Returns `None` if it is absent or malformed.
+    /// Reads the `topologyVersion` field of a reply. Returns `None` if it is absent, malformed or
+    /// too large.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Option<Self> {
         let [version] = pick(reply, ["topologyVersion"]);
@@ -69,7 +70,8 @@ mod tests {
 
     #[test]
     fn an_equal_or_unknown_topology_version_is_not_older() {
-        // With equal counters, and if either version is unknown, the new one is accepted (SDAM-56).
+        // With equal counters, the versions are equal. If either is unknown, or if the processes
+        // differ, the new one counts as newer (SDAM-56).
         let at = |counter| {
             Some(TopologyVersion {
                 process_id: ObjectId::from_bytes([1; 12]),

@@ -6,7 +6,7 @@ use crate::{address::Address, error::Error};
 use bson::{RawDocumentBuf, oid::ObjectId};
 use std::{sync::Arc, time::Duration};
 
-/// The fields that all events of one command have in common.
+/// The fields that all events of one attempt of a command have in common.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(feature = "unstable-machines"), non_exhaustive)]
 pub struct CommandFacts {
@@ -41,7 +41,7 @@ impl Fields for CommandFacts {
     }
 }
 
-/// The part of a text about the connection and the ids of a command.
+/// The part of a log message that states the connection and the ids of a command.
 macro_rules! command {
     () => {
         " using a connection with driver-generated ID {driverConnectionId}[ and server-generated \
@@ -89,7 +89,8 @@ events! {
             facts: Arc<CommandFacts> => "facts",
             /// The time from the encoding of the command to the failure.
             duration: Duration => "durationMS",
-            /// The error of the command.
+            /// The error of the command; for a sensitive command, without the message of the
+            /// server.
             failure: Error => "failure",
         }
         trace ("{} {} failed: {failure}", facts.name, facts.request_id)

@@ -17,8 +17,8 @@ pub struct OperationFacts {
 }
 
 events! {
-    /// The start and the end of an operation. All other events of the operation come between them:
-    /// its server selections, its check outs, and its commands with their retries.
+    /// The start and the end of an operation. The events of its server selections and of its
+    /// commands come between them.
     #[derive(Clone, Debug)]
     pub enum OperationEvent {
         /// The first command of the operation was given to the client.
@@ -28,11 +28,11 @@ events! {
         }
         trace ("operation {} begins: {}", facts.operation_id, facts.name);
 
-        /// The operation ended. Each started operation has exactly one such event.
+        /// The operation succeeded or failed, or its future was dropped.
         Ended {
             /// The id, the name and the database of the operation.
             facts: Arc<OperationFacts>,
-            /// The time from start to end, including waits and retries.
+            /// The time since the started event, including waits and retries.
             duration: Duration,
             /// The error of the operation; `None` if it succeeded. The error is
             /// `ErrorKind::Abandoned` if the future of the operation was dropped.

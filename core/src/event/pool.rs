@@ -5,20 +5,21 @@ use crate::{address::Address, error::Error};
 use bson::oid::ObjectId;
 use std::{fmt, time::Duration};
 
-/// The pool options that differ from their defaults ([CMAP-113]). The other fields are `None`.
+/// The pool options that differ from their defaults ([CMAP-113]). The field of an option that has
+/// its default is `None`.
 ///
 /// [CMAP-113]: crate::requirements::pool#CMAP-113
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedPoolOptions {
-    /// The option `maxPoolSize`.
+    /// The option `maxPoolSize`; 0 means no limit. Default: 100.
     pub max_pool_size: Option<u32>,
-    /// The option `minPoolSize`.
+    /// The option `minPoolSize`. Default: 0.
     pub min_pool_size: Option<u32>,
-    /// The option `maxIdleTimeMS`.
+    /// The option `maxIdleTimeMS`. Default: no limit.
     pub max_idle_time: Option<Duration>,
-    /// The option `maxConnecting`.
+    /// The option `maxConnecting`. Default: 2.
     pub max_connecting: Option<u32>,
-    /// The option `waitQueueTimeoutMS`.
+    /// The option `waitQueueTimeoutMS`. Default: no limit.
     pub wait_queue_timeout: Option<Duration>,
 }
 
@@ -40,12 +41,13 @@ impl Fields for ReportedPoolOptions {
 /// [CMAP-139]: crate::requirements::pool#CMAP-139
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CloseReason {
-    /// The pool was cleared after the connection was created.
+    /// The pool, or the service of the connection behind a load balancer, was cleared after the
+    /// connection was created.
     Stale,
-    /// The connection was unused for longer than `maxIdleTimeMS`.
+    /// The connection was unused for `maxIdleTimeMS`.
     Idle,
-    /// An error occurred while the connection was established, used or drained, or its peer closed
-    /// it while it was idle.
+    /// An error occurred, for example while the connection was established, used or drained, or the
+    /// server closed an idle connection.
     Error,
     /// The pool was closed.
     PoolClosed,
@@ -96,7 +98,7 @@ impl fmt::Display for CheckOutFailure {
 
 displayed!(CloseReason, CheckOutFailure);
 
-/// The text of a message about a connection: the given words, the address and the connection id.
+/// The text of a log message about a connection: `$words`, the address and the connection id.
 macro_rules! connection {
     ($words:literal) => {
         concat!(
@@ -140,7 +142,7 @@ events! {
             /// Behind a load balancer, the service whose connections became stale. The pool is not
             /// paused then.
             service: Option<ObjectId> => "serviceId",
-            /// True if connections in use are closed as well.
+            /// True if operations on connections in use are interrupted.
             interrupt_in_use: bool,
         }
         trace ("{address} pool cleared{}", scope(service.as_ref(), *interrupt_in_use))
@@ -186,7 +188,7 @@ events! {
             connection: u64 => "driverConnectionId",
             /// The reason of the close.
             reason: CloseReason => "reason",
-            /// The error, if the reason is an error and the error is known.
+            /// The error, if `reason` is [`CloseReason::Error`] and the error is known.
             error: Option<Error> =>
                 ("error", error.as_ref().filter(|_| *reason == CloseReason::Error)),
         }

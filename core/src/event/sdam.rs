@@ -11,7 +11,8 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf};
 use std::{fmt, sync::Arc, time::Duration};
 
-/// The reason why a topology has no servers. Such a topology never gets servers again ([SDAM-65]).
+/// The reason why a topology has no servers. A topology without servers stays without servers
+/// ([SDAM-65]).
 ///
 /// [SDAM-65]: crate::requirements::discovery#SDAM-65
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ impl fmt::Display for NoServersCause {
 
 displayed!(NoServersCause);
 
-/// The part of a text about the connection of a check.
+/// The part of a log message that states the server, the connection and the kind of a check.
 macro_rules! heartbeat {
     () => {
         " for {server} on connection with driver-generated ID {driverConnectionId}[ and \
@@ -65,9 +66,9 @@ events! {
         log "Starting topology monitoring",
             "Starting monitoring for topology with ID {topologyId}";
 
-        /// The topology description changed ([EVT-15]). The first such event starts from a
-        /// description of type `Unknown` without servers ([EVT-10]), and the last one ends with
-        /// such a description ([EVT-11]).
+        /// The topology description changed ([EVT-15]). In the first such event, `previous` has the
+        /// type `Unknown` and no servers ([EVT-10]). In the last such event, `new` has the type
+        /// `Unknown` and no servers ([EVT-11]).
         ///
         /// [EVT-15]: crate::requirements::monitoring_events#EVT-15
         /// [EVT-10]: crate::requirements::monitoring_events#EVT-10
@@ -96,7 +97,8 @@ events! {
         log "Stopped topology monitoring",
             "Stopped monitoring for topology with ID {topologyId}";
 
-        /// A server was added to the topology. Its monitor starts after this event ([EVT-13]).
+        /// A server was added to the topology. If the server is not a load balancer, its monitor
+        /// starts after this event ([EVT-13]).
         ///
         /// [EVT-13]: crate::requirements::monitoring_events#EVT-13
         ServerOpening {
@@ -110,8 +112,7 @@ events! {
             "Starting monitoring for server {server} in topology with ID {topologyId}";
 
         /// A server description changed. A new round trip time, for example, is no change
-        /// ([EVT-14]). The previous description always exists; at first it is of type `Unknown`
-        /// ([EVT-9]).
+        /// ([EVT-14]). The first description of a server has the type `Unknown` ([EVT-9]).
         ///
         /// [EVT-14]: crate::requirements::monitoring_events#EVT-14
         /// [EVT-9]: crate::requirements::monitoring_events#EVT-9
@@ -127,7 +128,7 @@ events! {
         }
         trace ("server is {new}");
 
-        /// A server was removed from the topology, and its monitor stopped.
+        /// A server was removed from the topology, or the client was closed.
         ServerClosed {
             /// The id of the topology.
             topology: TopologyId => "topologyId",
@@ -198,7 +199,7 @@ events! {
         log "Server heartbeat succeeded",
             concat!("Heartbeat succeeded in {durationMS} ms", heartbeat!(), ". Reply: {reply}");
 
-        /// A check failed ([EVT-20]).
+        /// A check failed or was cancelled ([EVT-20]).
         ///
         /// [EVT-20]: crate::requirements::monitoring_events#EVT-20
         HeartbeatFailed {

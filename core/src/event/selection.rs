@@ -29,8 +29,8 @@ impl Fields for SelectionFacts {
     }
 }
 
-/// The text of a message: the given words, the operation, further fields, the criteria, and the
-/// topology description.
+/// The text of a log message: `$words`, the operation, `$fields`, the criteria, and the topology
+/// description.
 macro_rules! selection {
     ($words:literal, $fields:literal) => {
         concat!(
@@ -43,14 +43,14 @@ macro_rules! selection {
 }
 
 events! {
-    /// Events of server selection ([SEL-61]). Each attempt of an operation selects a server, except
-    /// an attempt on the server of a cursor or on a pinned connection ([SEL-2]).
+    /// Events of server selection ([SEL-61]). A command that runs on the server of a cursor or on a
+    /// pinned connection selects no server, and has none of these events ([SEL-2]).
     ///
     /// [SEL-61]: crate::requirements::server_selection#SEL-61
     /// [SEL-2]: crate::requirements::server_selection#SEL-2
     #[derive(Clone, Debug)]
     pub enum SelectionEvent {
-        /// A server selection starts.
+        /// An attempt of a command begins to select a server.
         Started {
             /// The operation, its criteria and the topology description.
             facts: SelectionFacts => "facts",
@@ -59,11 +59,12 @@ events! {
         log "Server selection started",
             selection!("Server selection started", "");
 
-        /// No server is suitable at the moment. Emitted at most once per operation.
+        /// No server is suitable at the moment. Emitted at most once per command, retries included.
         Waiting {
             /// The operation, its criteria and the topology description.
             facts: SelectionFacts => "facts",
-            /// The time until server selection fails; `None` for no limit.
+            /// The time that is left for server selection; `None` without a time limit, for example
+            /// with `serverSelectionTryOnce`.
             remaining: Option<Duration> => ("remainingTimeMS", remaining.map(Millis)),
         }
         trace ("operation {} waits {remaining:?}", facts.operation_id)

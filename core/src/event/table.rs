@@ -1,4 +1,4 @@
-//! Tables of events. One row defines an event, its log message and its `Display` line.
+//! Tables of events. One entry of a table defines an event, its log message and its `Display` line.
 
 use crate::{
     address::Address,
@@ -169,7 +169,7 @@ impl Fields for u32 {
     }
 }
 
-/// Logs ids and counts of the driver as integers. They do not exceed `i64::MAX` in practice.
+/// A number above `i64::MAX` is logged as `i64::MAX`.
 impl Fields for u64 {
     fn visit(&self, key: &'static str, visit: &mut Visit<'_>) {
         visit(
