@@ -1,4 +1,4 @@
-//! The check of the nesting depth, which comes before any recursive processing of a document.
+//! The check of the nesting depth of documents.
 
 use super::MAX_DEPTH;
 use crate::error::{Error, ErrorKind, is_deeper};
@@ -6,7 +6,7 @@ use bson::{Document, RawDocument};
 
 /// Returns an error if a document is nested deeper than [`MAX_DEPTH`] or is malformed. Decoding a
 /// document of more levels into a tree could exhaust the stack. A document that is too small for
-/// this depth is not read, so malformed elements are not found in it.
+/// this depth is not read, so its malformed elements cause no error.
 pub fn check_depth(document: &RawDocument) -> Result<(), Error> {
     let is_deeper = is_deeper(document, MAX_DEPTH).map_err(|error| {
         Error::new(ErrorKind::Bson {
@@ -23,8 +23,8 @@ pub fn check_depth(document: &RawDocument) -> Result<(), Error> {
     Ok(())
 }
 
-/// Decodes a raw document into a tree. Fails if it is nested deeper than [`MAX_DEPTH`] or is
-/// malformed.
+/// Decodes a raw document into a tree. Fails if the document is nested deeper than [`MAX_DEPTH`] or
+/// is malformed.
 pub fn decode_document(document: &RawDocument) -> Result<Document, Error> {
     check_depth(document)?;
     Document::try_from(document).map_err(|error| {

@@ -34,8 +34,8 @@ impl<'a> DocumentWriter<'a> {
         Self { buffer, start }
     }
 
-    /// Starts a sequence of elements without a document around them. They have neither length nor
-    /// terminator, so [`end`](Self::end) must not be called.
+    /// Starts a sequence of elements without a document around them. The sequence has neither
+    /// length nor terminator, so [`end`](Self::end) must not be called.
     pub fn bare(buffer: &'a mut Vec<u8>) -> Self {
         let start = buffer.len();
         Self { buffer, start }
@@ -175,7 +175,7 @@ impl<'a> DocumentWriter<'a> {
     /// Appends all fields of `tree`.
     ///
     /// Fails if a key contains a NUL byte, if `tree` is nested deeper than
-    /// [`MAX_DEPTH`](super::MAX_DEPTH), which no server accepts, or if a value cannot be encoded.
+    /// [`MAX_DEPTH`](super::MAX_DEPTH), or if a value cannot be encoded.
     pub fn tree(&mut self, tree: &Document) -> Result<&mut Self, Error> {
         self.tree_at(tree, 1)?;
         Ok(self)

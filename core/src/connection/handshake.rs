@@ -15,8 +15,8 @@
 //!            Over              ready, or failed in any state
 //! ```
 //!
-//! `State::leads_to` has all transitions, and the state changes by these only. [`steps`] has the
-//! steps of a handshake, [`checks`] the checks of a monitor, and [`limits`] the time limits.
+//! `State::leads_to` has all transitions. [`steps`] has the steps of a handshake, [`checks`] the
+//! checks of a monitor, and [`limits`] the time limits.
 
 mod checks;
 mod limits;
@@ -39,9 +39,9 @@ use bson::RawDocumentBuf;
 use state::State;
 use std::{collections::VecDeque, sync::Arc};
 
-/// The request ids of handshakes and checks begin after this number, and those of operations begin
-/// at 1. So a second reply to a request of the handshake is not taken for the reply to an
-/// operation.
+/// The request ids of handshakes and checks begin after this number. Those of operations begin at
+/// 1, so that a repeated reply to the hello is not taken for the reply to one of the first
+/// operations.
 const FIRST_REQUEST_ID: i32 = 1 << 30;
 
 /// The machine that drives one connection until the connection is ready for operations or, for a
@@ -95,8 +95,8 @@ impl Connection {
         connection
     }
 
-    /// Handles that the socket was connected. Starts the opening conversations of the layers, or
-    /// sends the hello if no layer has one. Ignored unless the socket is being dialled.
+    /// Continues after the socket was connected: starts the opening conversations of the layers or,
+    /// if no layer has one, queues the hello. Ignored unless the socket is being dialled.
     pub fn handle_connected(&mut self, now: Instant, random: &mut Random) {
         if !matches!(self.state, State::Dialling) {
             return;
@@ -112,7 +112,8 @@ impl Connection {
         }
     }
 
-    /// Processes bytes from the socket. Ignored before the socket is connected and after the end.
+    /// Processes bytes from the socket. Ignored before the socket is connected, and after the
+    /// connection was established or has failed.
     pub fn handle_received(
         &mut self,
         now: Instant,
@@ -151,9 +152,10 @@ impl Connection {
         }
     }
 
-    /// Fails the connection with `error`. The socket could not be connected, failed or was closed
-    /// by the peer, or the keys were not derived. The error of a connection that was closed before
-    /// the reply to hello can get a hint about TLS or another layer.
+    /// Fails the connection with `error`, for example because the socket was closed, or because
+    /// keys were not derived. If the peer closed the connection before the reply to hello, the
+    /// error can get a hint about TLS or another layer. Ignored after the connection was
+    /// established or has failed.
     pub fn handle_failed(&mut self, error: Error) {
         let hint = match self.state {
             State::Over => return,
@@ -177,7 +179,7 @@ impl Connection {
         });
     }
 
-    /// Appends the bytes to transmit. Returns false if there are none.
+    /// Appends the bytes to transmit to `out`. Returns false if there are none.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         let bytes = self.transport.output();
         if bytes.is_empty() {
@@ -229,8 +231,7 @@ impl Connection {
         self.hello.map(|hello| (self.transport, hello))
     }
 
-    /// Frees the empty buffers of the connection if it is a monitor's. A client has up to two such
-    /// connections for each server, and they are idle most of the time.
+    /// Frees the empty buffers of a monitor's connection, which is idle most of the time.
     fn free_if_monitor(&mut self) {
         if self.purpose == ConnectionPurpose::Monitor {
             self.transport.free();
@@ -247,8 +248,8 @@ impl Connection {
         });
     }
 
-    /// Returns the next complete message, and whether another one follows without a request; `None`
-    /// if the message is not complete.
+    /// Removes the next complete message from the buffer. Returns its body, and true if another
+    /// message follows without a request; `None` if no complete message has arrived.
     fn next_message(&mut self) -> Result<Option<(RawDocumentBuf, bool)>, Error> {
         let mut awaited = self.state.awaited(self.awaited_id);
         let Arrival::Whole(message) = self.transport.next(&mut awaited)? else {
@@ -264,7 +265,7 @@ impl Connection {
         Ok(Some((body, more_to_come)))
     }
 
-    /// Passes a message to the step that expects it.
+    /// Passes a message to the function that handles messages in the current state.
     fn on_message(
         &mut self,
         now: Instant,

@@ -3,8 +3,8 @@
 use super::{Arrival, Awaited, Transport};
 use crate::error::Error;
 
-/// A late reply, which is recognized by the id of its request and dropped as it arrives. So a large
-/// late reply is never in memory as a whole.
+/// A late reply, which is recognized by the id of its request and dropped as it arrives. So the
+/// buffer does not have to hold a large late reply as a whole.
 #[derive(Debug)]
 pub(crate) struct LateReply {
     awaited: Awaited,

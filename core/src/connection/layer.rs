@@ -9,7 +9,7 @@
 //! the socket go directly into the buffer of its messages.
 //!
 //! A new layer needs an implementation of [`Layer`], one of [`LayerPlan`], and a place in
-//! [`Layers`]. No other code of connections changes.
+//! [`Layers`].
 
 mod tls;
 
@@ -25,15 +25,16 @@ pub enum LayerProgress {
     /// The conversation is over, and the layer changes the bytes that pass.
     Open,
     /// The conversation is over, and all further bytes pass unchanged. The layer is removed from
-    /// its stack and costs nothing afterwards. The layer of a proxy ends in this state.
+    /// its stack. A layer that only prepares the connection ends in this state, for example the
+    /// conversation with a proxy.
     PassThrough,
 }
 
 /// One layer of one connection.
 ///
-/// "Below" is the socket or the layer nearer to it, "above" the layer nearer to the messages. Each
-/// layer has its own errors and limits. A layer must limit what a peer can send before the layer
-/// gives any bytes to the layer above.
+/// "Below" means the socket or the next layer towards the socket. "Above" means the messages or the
+/// next layer towards the messages. Each layer has its own errors and limits. A layer must limit
+/// what a peer can send before the layer gives any bytes to the layer above.
 pub trait Layer: fmt::Debug + Send + Sync {
     /// Returns the name of the layer for errors such as "the TLS handshake took longer than 300
     /// ms".
@@ -56,8 +57,8 @@ pub trait Layer: fmt::Debug + Send + Sync {
     #[must_use]
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool;
 
-    /// Returns the progress of the opening conversation. A layer never returns to
-    /// [`LayerProgress::Opening`].
+    /// Returns the progress of the opening conversation. A layer must not return to
+    /// [`LayerProgress::Opening`] afterwards.
     fn progress(&self) -> LayerProgress;
 
     /// True if the peer announced, in the protocol of the layer, that it sends no more bytes.

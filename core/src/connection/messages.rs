@@ -29,11 +29,11 @@ pub(crate) enum Awaited {
     Nothing,
     /// The only reply to the request with this id.
     Reply(i32),
-    /// A reply that may announce another one. It answers the request, or the reply before it, with
-    /// this id (MSG-20, MSG-21).
+    /// A reply that may announce another one, and that answers the request or the previous reply
+    /// with this id (MSG-20, MSG-21).
     Stream(i32),
-    /// The only reply to the request with this id, which is not read. Its bytes are dropped as they
-    /// arrive, so that a large reply is never in memory as a whole.
+    /// The only reply to the request with this id. The bytes of the reply are dropped as they
+    /// arrive, and are not read.
     Discarded(i32),
     /// The rest of a reply that is dropped. Its first bytes passed the checks.
     Rest,
@@ -110,9 +110,9 @@ impl Awaited {
 /// message is not valid, or if the message is not complete and `end` has the reason why no more
 /// bytes will come.
 ///
-/// A complete message that came before the end is returned, also repeatedly until it is consumed.
-/// For a reply that is to be dropped, the call fails if `end` is given, even if the reply is
-/// complete, because its connection cannot be used any more.
+/// A complete message is returned even if `end` is given, and by each call until the message is
+/// consumed. For a reply that is to be dropped, the call fails if `end` is given, even if the reply
+/// is complete, because the connection cannot be used any more.
 #[inline]
 pub(super) fn next<'a>(
     decoder: &'a mut FrameDecoder,

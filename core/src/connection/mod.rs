@@ -25,8 +25,8 @@ use std::fmt;
 
 /// The id of a socket. A shell dials, moves bytes and closes under this id.
 ///
-/// An id consists of a number, which no other socket of the client has, and of the slot in which
-/// the client keeps the connection.
+/// An id consists of a number, which no other socket of the client has, and of the slot of the
+/// connection's record in the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId {
     number: u64,
@@ -61,7 +61,7 @@ pub struct ConnectionId {
 
 impl ConnectionId {
     /// Returns the id of a connection with this number in this slot. A pool makes the ids of its
-    /// connections itself. Other callers are tests and benchmarks.
+    /// connections itself.
     #[must_use]
     pub const fn new(number: u64, slot: u32) -> Self {
         Self { number, slot }

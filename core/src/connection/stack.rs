@@ -9,7 +9,7 @@ const INPUT_BYTES: usize = 16 * 1024 + 512;
 
 /// The smallest and the largest buffer for one read from a layer below the highest one, in bytes.
 /// Between these limits, the buffer is as large as the bytes that the layer was given, because most
-/// layers give about as many as they take.
+/// layers give about as many bytes as they take.
 const PASSED_BYTES: (usize, usize) = (64, 16 * 1024);
 
 /// The capacity in bytes to which the message buffer is reduced after use.
@@ -78,7 +78,8 @@ impl Stack {
         output: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let result = self.pass_up(bytes, decoder);
-        // After an error, these bytes report the error to the peer, for TLS in an alert.
+        // After an error of TLS, these bytes can contain an alert that reports the error to the
+        // peer.
         self.flush(output);
         if self.end.is_none() {
             let before = self.layers.len();
@@ -203,8 +204,8 @@ fn feed(layer: &mut dyn Layer, bytes: &[u8], end: &mut Option<Error>) {
     }
 }
 
-/// Returns all bytes that a layer has for the layer above. `fed` is the number of bytes that the
-/// layer was given.
+/// Returns all bytes that a layer has for the layer above. If the layer fails, sets `end` to the
+/// error. `fed` is the number of bytes that the layer was given.
 fn read_all(layer: &mut dyn Layer, fed: usize, end: &mut Option<Error>) -> Vec<u8> {
     let room = fed.clamp(PASSED_BYTES.0, PASSED_BYTES.1);
     let mut bytes = Vec::new();

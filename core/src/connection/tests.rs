@@ -37,7 +37,7 @@ fn options() -> HandshakeOptions {
     }
 }
 
-/// Returns TLS as the only layer, or no layers without a context.
+/// Returns TLS as the only layer, or no layers if `tls` is `None`.
 fn layers(tls: Option<TlsContext>) -> Layers {
     let mut layers = Layers::default();
     if let Some(tls) = tls {
@@ -70,10 +70,10 @@ fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
             (0, 2, Some(second(6))),
             // The other addresses share the time that the first attempt did not need.
             (2, 2, Some(second(5))),
-            // The last address has no share: the deadline of the connection ends its attempt.
+            // An attempt for the last address has no limit of its own.
             (8, 1, None),
             (0, 0, None),
-            // The share of an address is 250 ms at least, about the time of a long TCP handshake.
+            // The share of an address is at least 250 ms, even if `connectTimeoutMS` has passed.
             (0, 1000, Some(Duration::from_millis(250))),
             (13, 2, Some(Duration::from_millis(250))),
         ] {
@@ -164,8 +164,9 @@ fn a_hello_is_reported_with_the_fields_that_were_read_in_it() {
 
 #[test]
 fn a_connection_waits_a_little_longer_after_a_freeze() {
-    // If a deadline is handled a second late or more, the process was frozen (scenario 14). The
-    // connection then waits 500 ms more, because data may have arrived during the freeze.
+    // A deadline that is handled at least one second late shows that the process was frozen
+    // (scenario 14). The connection then waits 500 ms more, because data may have arrived during
+    // the freeze.
     let timed_out = |connection: &mut Connection| {
         let failed = connection.poll_output();
         matches!(failed, Some(Output::Failed { error, .. }) if error.is_timeout())
@@ -194,8 +195,8 @@ fn a_connection_waits_a_little_longer_after_a_freeze() {
 #[test]
 fn each_step_has_the_limit_that_the_options_give_it() {
     // The options are `connectTimeoutMS`, `socketTimeoutMS` and `timeoutMS`. The results are the
-    // time limits of connecting, of commands for a waiting operation (CMAP-153), hello included
-    // (HELLO-9), and of commands in background population (CMAP-154). All are in milliseconds, and
+    // time limits of connecting, of the hello on a connection for an operation (CMAP-153, HELLO-9),
+    // and of the hello on a connection for `minPoolSize` (CMAP-154). All are in milliseconds, and
     // `None` means no limit (CMAP-155).
     for (options, expected) in [
         ([Some(10), None, None], [Some(10), Some(10), Some(10)]),
@@ -240,7 +241,6 @@ fn each_step_has_the_limit_that_the_options_give_it() {
 
 #[test]
 fn connecting_and_tls_have_one_limit_together() {
-    // `connectTimeoutMS` limits connecting and TLS together (CMAP-153).
     let context = TlsContext::new(&TlsOptions::default()).expect("a context");
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     let options = HandshakeOptions {

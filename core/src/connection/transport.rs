@@ -12,8 +12,8 @@ use std::fmt;
 const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
 
 /// The size in bytes of the largest message that is accepted before the hello reply, and on a
-/// monitor's connection. The hello reply of a server with many members and tags has tens of
-/// kilobytes.
+/// monitor's connection. The hello reply of a replica set with many members and tags can have tens
+/// of kilobytes.
 const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// Turns messages into bytes for the socket, and bytes from the socket into messages.
@@ -57,7 +57,8 @@ impl Transport {
         }
     }
 
-    /// Returns a transport for a handshake, which accepts small messages only.
+    /// Returns a transport for a handshake. Accepts messages of at most
+    /// [`MAX_HANDSHAKE_MESSAGE_BYTES`].
     pub(super) fn for_handshake(layers: Vec<Box<dyn Layer>>) -> Self {
         let mut transport = Self::new(layers);
         transport.set_max_bytes(MAX_HANDSHAKE_MESSAGE_BYTES);
@@ -77,8 +78,8 @@ impl Transport {
         }
     }
 
-    /// Records that the first `count` bytes of [`output`](Self::output) were written. Panics if
-    /// there are fewer bytes.
+    /// Records that the first `count` bytes of [`output`](Self::output) were written. Panics if the
+    /// output has fewer bytes.
     pub fn sent(&mut self, count: usize) {
         self.sent += count;
         assert!(
@@ -148,8 +149,8 @@ impl Transport {
         self.decoder.consume(length);
     }
 
-    /// Moves a complete message out. Returns its buffer and the range of the message in that
-    /// buffer.
+    /// Moves the complete message of `length` bytes out of the transport. Returns a buffer and the
+    /// range of the message in that buffer.
     pub fn take_frame(&mut self, length: usize) -> (Vec<u8>, std::ops::Range<usize>) {
         self.decoder.take_frame(length)
     }
@@ -172,7 +173,7 @@ impl Transport {
         }
     }
 
-    /// Frees every empty buffer, for a connection that is used every few seconds.
+    /// Frees every empty buffer, for a connection that is idle most of the time.
     pub fn free(&mut self) {
         self.free_idle_buffers();
         self.decoder.free();

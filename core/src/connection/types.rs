@@ -13,15 +13,16 @@ use std::{sync::Arc, time::Duration};
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionPurpose {
-    /// Checks of a server, or measurements of its round trip time. Such a connection never
-    /// authenticates ([AUTH-13]).
+    /// The connection is a monitor's: for checks of a server, or for measurements of its round trip
+    /// time. Such a connection does not authenticate ([AUTH-13]).
     ///
     /// [AUTH-13]: crate::requirements::authentication#AUTH-13
     Monitor,
-    /// Operations. When the pool begins to make the connection, an operation waits for it.
+    /// The connection is for operations. The pool makes the connection because an operation waits
+    /// for one.
     Operations,
-    /// Operations. No operation waits for the connection: the pool makes it in the background to
-    /// reach `minPoolSize`.
+    /// The connection is for operations. The pool makes the connection in the background to reach
+    /// `minPoolSize`.
     Population,
 }
 
@@ -46,13 +47,14 @@ pub struct HandshakeOptions {
     pub load_balanced: bool,
     /// The declared API version, which every command carries; `None` if the client declares none.
     pub server_api: Option<ServerApi>,
-    /// `connectTimeoutMS`: limits connecting and the layers' handshakes together. It also limits
-    /// each further command that neither `socket_timeout` nor `timeout` limits.
+    /// `connectTimeoutMS`: limits connecting and the layers' handshakes together. This time also
+    /// limits each command of a handshake that neither `socket_timeout` nor `timeout` limits.
+    /// `None` means no limit.
     pub connect_timeout: Option<Duration>,
-    /// `socketTimeoutMS`: limits each command, unless `timeout` is set.
+    /// `socketTimeoutMS`: limits each command of a handshake, unless `timeout` is set.
     pub socket_timeout: Option<Duration>,
-    /// `timeoutMS` of the client: limits each command on a connection that is made in the
-    /// background. Zero means that `connect_timeout` limits these commands.
+    /// `timeoutMS` of the client: limits each command in the handshake of a connection for
+    /// `minPoolSize`. Zero means that `connect_timeout` limits these commands.
     pub timeout: Option<Duration>,
 }
 
@@ -106,7 +108,8 @@ pub enum Output {
     Failed {
         /// The error that ended the connection.
         error: Error,
-        /// The phase in which the error occurred. Without meaning for the connection of a monitor.
+        /// The phase in which the error occurred. The phase has no meaning for the connection of a
+        /// monitor.
         phase: Phase,
     },
 }
@@ -119,8 +122,8 @@ pub fn closed_by_peer() -> Error {
 
 /// Adds a hint to the error of a connection that was lost during its handshake. The hint states
 /// when the connection was lost and a likely cause. A server that requires TLS, or does not support
-/// it, closes the connection without a reason. Errors other than that of a closed or reset
-/// connection are returned unchanged.
+/// TLS, may close the connection without giving a reason. Errors other than that of a closed or
+/// reset connection are returned unchanged.
 pub(super) fn lost_early(error: Error, hint: &str) -> Error {
     match error.kind() {
         ErrorKind::Network {

@@ -1,5 +1,5 @@
-//! Server sessions: a table of the sessions in use, and the pool of the others (Driver Sessions,
-//! "ServerSession Pool").
+//! Server sessions: a table of the sessions in use, and the pool of the sessions that are not in
+//! use (section "ServerSession Pool" of the specification Driver Sessions).
 
 mod pool;
 mod table;

@@ -7,11 +7,11 @@ use std::{collections::VecDeque, time::Duration};
 pub const END_SESSIONS_BATCH: usize = 10_000;
 
 /// The highest number of sessions in the pool. When the pool is full, a session that is put back
-/// replaces the oldest one, which the server ends by itself.
+/// replaces the session that was put back first.
 pub const MAX_POOLED_SESSIONS: usize = 100_000;
 
-/// A session that the server would end within this time is not used again, because it could end
-/// before the command arrives.
+/// A session that the server would end in less than this time is not used again, because the
+/// session could end before a command arrives.
 const SAFETY_MARGIN: Duration = Duration::from_secs(60);
 
 /// A server session: its id, its last transaction number and the time of its last use.
@@ -93,9 +93,9 @@ impl ServerSession {
 /// ```
 #[derive(Debug, Default)]
 pub struct SessionPool {
-    /// The sessions, with the one that was put back first in front.
+    /// The sessions, in the order in which they were put back.
     sessions: VecDeque<ServerSession>,
-    /// The number of forks between the process that made the pool and this process.
+    /// The number of calls of [`handle_forked`](Self::handle_forked).
     process: u32,
 }
 
@@ -127,8 +127,7 @@ impl SessionPool {
         match self.sessions.pop_back() {
             Some(session) if !session.is_about_to_end(now, timeout_minutes) => session,
             found => {
-                // The session that was taken is the newest, so older ones may be about to end as
-                // well.
+                // The sessions that were put back before `found` may be about to end as well.
                 if found.is_some() {
                     self.forget_old(now, timeout_minutes);
                 }
@@ -138,7 +137,7 @@ impl SessionPool {
     }
 
     /// Empties the pool in a child process after a fork: the sessions belong to the parent.
-    /// Sessions of the parent that are still in use here are not put back later.
+    /// Sessions of the parent that are in use at this moment are not put back later.
     pub fn handle_forked(&mut self) {
         self.sessions.clear();
         self.process = self.process.wrapping_add(1);
@@ -185,7 +184,8 @@ impl SessionPool {
         self.sessions.is_empty()
     }
 
-    /// Removes the oldest sessions, up to the first that is not about to end.
+    /// Removes sessions in the order in which they were put back, up to the first that is not about
+    /// to end.
     fn forget_old(&mut self, now: Instant, timeout_minutes: Option<i64>) {
         while let Some(oldest) = self.sessions.front()
             && oldest.is_about_to_end(now, timeout_minutes)

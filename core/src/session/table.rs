@@ -7,17 +7,18 @@ use crate::{
     time::Instant,
 };
 
-/// The core's id of a session in use.
+/// The id of a session in use, within the core. [`Sessions::lsid`] returns the id on the wire.
 ///
-/// Operations, cursors between their commands, and callers hold this id. The session itself
-/// stays in the client, so that it is not lost if a future is dropped.
+/// The holder of a session, for example an operation or a cursor, has only this id. The session
+/// itself stays in [`Sessions`], so that the session is not lost if a future is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
     number: u64,
     slot: u32,
 }
 
-/// The sessions of a client: a table of those in use, and the pool of the others.
+/// The sessions of a client: a table of the sessions in use, and the pool of the sessions that are
+/// not in use.
 ///
 /// ```
 /// use onionskin_core::{random::Seed, session::Sessions, time::Instant};
@@ -47,8 +48,8 @@ struct Used {
     session: ServerSession,
     /// The number of commands that run in the session.
     commands: u32,
-    /// True if the holder ended the session while a command ran. The session is put back when its
-    /// last command leaves it.
+    /// True if the holder ended the session while a command ran. The session is put back when no
+    /// command runs in it any more.
     is_ended: bool,
 }
 
@@ -64,7 +65,8 @@ impl Sessions {
         }
     }
 
-    /// Takes a session into use: the one that was put back last, or a new one if none is usable.
+    /// Takes a session into use: the session that was put back last or, if that one is about to end
+    /// or the pool is empty, a new session.
     ///
     /// `timeout_minutes` is the topology's `logicalSessionTimeoutMinutes`; `None` means that
     /// sessions have no timeout. Behind a load balancer the timeout is ignored, so give `None`
@@ -88,9 +90,9 @@ impl Sessions {
         }
     }
 
-    /// Begins to run a command in this session, which restarts the session's timeout on the server.
-    /// Returns the id of the session on the wire; `None` if the session is not in use. Each command
-    /// [leaves](Self::leave) the session when its attempt ends.
+    /// Notes that a command begins to run in this session, which restarts the session's timeout on
+    /// the server. Returns the id of the session on the wire; `None` if the session is not in use.
+    /// For each command, the caller has to call [`leave`](Self::leave) afterwards.
     pub fn use_for_command(&mut self, now: Instant, id: SessionId) -> Option<[u8; 16]> {
         let used = self.get_mut(id)?;
         used.commands += 1;
@@ -138,8 +140,8 @@ impl Sessions {
         }
     }
 
-    /// Removes all sessions in a child process after a fork: they belong to the parent. Ids that
-    /// were given out before are not in use any more. `random` draws the ids of new sessions.
+    /// Removes all sessions in a child process after a fork, because they belong to the parent. All
+    /// earlier ids become invalid. `random` draws the ids of new sessions.
     pub fn handle_forked(&mut self, random: Random) {
         self.pool.handle_forked();
         self.used = Arena::new();

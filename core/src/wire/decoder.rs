@@ -2,16 +2,17 @@
 
 use super::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError};
 
-/// The largest buffer in bytes that is kept when all its frames were consumed. A larger one is
-/// freed, so that an idle connection holds little memory.
+/// The size in bytes of the largest buffer that is kept when all its frames were consumed. A larger
+/// buffer is freed, so that an idle connection holds little memory.
 pub const MAX_IDLE_BUFFER_BYTES: usize = 2048;
 
-/// The room in bytes that is offered for a read when the size of the next frame is unknown.
+/// The minimum room in bytes that is offered for a read when the size of the next frame is unknown.
 const READ_BYTES: usize = 1024;
 
-/// The maximum room in bytes that is made for a frame of which only the header has arrived. After
-/// that, the buffer doubles as bytes arrive. So a peer that announces a large message without
-/// sending it uses little memory.
+/// The maximum room in bytes that is made for the rest of a frame of which fewer bytes than this
+/// have arrived. Later, the room that is made is at most as large as the part that has arrived. So
+/// a peer cannot make the decoder allocate much memory by announcing a large message without
+/// sending it.
 const FIRST_ROOM_BYTES: usize = 1024 * 1024;
 
 /// A decoder that collects bytes until a whole message has arrived.
@@ -81,7 +82,7 @@ impl FrameDecoder {
     }
 
     /// Takes the buffer, so that an idle connection has none. Returns `None` if the buffer contains
-    /// bytes.
+    /// bytes that were not consumed.
     pub fn take_buffer(&mut self) -> Option<Vec<u8>> {
         if !self.is_empty() {
             return None;
@@ -97,9 +98,9 @@ impl FrameDecoder {
         self.start == self.end
     }
 
-    /// Returns room for the next read, which is never empty. If the size of the next frame is
-    /// known, the room holds the rest of that frame. For a large frame the room is limited to 1
-    /// MiB, or to the number of bytes that have arrived if that is more.
+    /// Returns room for the next read, which is never empty. If the header of an incomplete frame
+    /// has arrived, the room is large enough for the rest of the frame, or is at least 1 MiB. Fails
+    /// if the header is not valid.
     pub fn spare(&mut self) -> Result<&mut [u8], WireError> {
         let buffered = self.end - self.start;
         let wanted = match self.header()? {
@@ -137,8 +138,7 @@ impl FrameDecoder {
         &self.buffer[self.start..self.end]
     }
 
-    /// Drops the next `length` bytes: those that have arrived now, and the others on arrival. So a
-    /// message that is not needed is never held as a whole.
+    /// Drops the next `length` bytes: those that have arrived now, and the others on arrival.
     pub fn skip(&mut self, length: usize) {
         self.skip += length;
         self.drop_skipped();
@@ -177,7 +177,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Frees the buffer if it contains no bytes.
+    /// Frees the buffer if the decoder is empty.
     pub fn free(&mut self) {
         if self.is_empty() {
             (self.start, self.end) = (0, 0);
@@ -202,7 +202,7 @@ impl FrameDecoder {
     }
 
     /// Returns the number of bytes that were moved within the decoder, or cleared to make room,
-    /// since its creation. The number grows no faster than the number of received bytes.
+    /// since its creation. The number shows how much work the decoder does.
     #[must_use]
     pub const fn moved(&self) -> u64 {
         self.moved

@@ -85,7 +85,7 @@ fn messages_of_another_driver_are_read() {
 
 #[test]
 fn a_wrong_checksum_is_refused() {
-    // The flag is set, so the last four bytes are a checksum (MSG-16).
+    // The flag `checksumPresent` is set, so the last four bytes are a checksum (MSG-16).
     let mut frame = bytes(PING_WITH_CHECKSUM);
     *frame.last_mut().expect("bytes") ^= 1;
     let error = Message::decode(&frame).err();

@@ -5,8 +5,8 @@ use super::{WireError, take};
 /// The size of the header in bytes.
 pub const HEADER_BYTES: usize = 16;
 
-/// The maximum size of a message before the handshake reply of a server sets its own limit. All
-/// server versions so far have this value as `maxMessageSizeBytes` ([MSG-4]).
+/// The default limit of the size of a message, in bytes. MongoDB servers report this value as
+/// `maxMessageSizeBytes` ([MSG-4]).
 ///
 /// [MSG-4]: crate::requirements::messages#MSG-4
 pub const MAX_MESSAGE_BYTES: usize = 48_000_000;
@@ -14,14 +14,14 @@ pub const MAX_MESSAGE_BYTES: usize = 48_000_000;
 /// The operation code, which defines the format of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpCode {
-    /// OP_REPLY, the reply to OP_QUERY (1). This driver does not accept it.
+    /// OP_REPLY, code 1: the reply to OP_QUERY. This driver does not accept such messages.
     Reply,
-    /// OP_QUERY, the legacy query (2004). This driver does not send it; servers accept it only for
-    /// `hello`.
+    /// OP_QUERY, code 2004: the legacy query. This driver neither sends nor accepts such messages.
     Query,
-    /// OP_COMPRESSED, a compressed message (2012). This driver neither sends nor accepts it.
+    /// OP_COMPRESSED, code 2012: a compressed message. This driver neither sends nor accepts such
+    /// messages.
     Compressed,
-    /// OP_MSG, the format of all commands that this driver sends, and of their replies (2013).
+    /// OP_MSG, code 2013: the format of all commands that this driver sends, and of their replies.
     Msg,
 }
 

@@ -7,9 +7,8 @@ use bson::RawDocument;
 /// The required bits, 0 to 15. A reader refuses a message with an unknown required bit (MSG-15).
 const REQUIRED_BITS: u32 = 0xffff;
 
-/// The maximum number of document sequences in a message. No command has more than two, as
-/// `bulkWrite` has with `ops` and `nsInfo` ([MSG-12]), and replies have none. A message with more
-/// than the maximum is refused.
+/// The maximum number of document sequences in a message. A message with more is refused. The
+/// command `bulkWrite`, for example, has the two sequences `ops` and `nsInfo` ([MSG-12]).
 ///
 /// [MSG-12]: crate::requirements::messages#MSG-12
 pub const MAX_SEQUENCES: usize = 8;
@@ -86,7 +85,7 @@ pub enum Section<'a> {
     },
 }
 
-/// A message whose structure was checked. Its documents are read only on access.
+/// A message whose structure was checked. The elements of its documents were not checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     /// The flags of the message.
@@ -98,7 +97,7 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Decodes a whole message. The caller has decoded its header before.
+    /// Decodes a whole message. The header is skipped: [`Header::decode`] checks it.
     ///
     /// The sections can have any order ([MSG-9]). Lengths, kinds and identifiers are checked here,
     /// and a checksum is verified. A message with more than [`MAX_SEQUENCES`] document sequences is
@@ -165,7 +164,7 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the number of steps that [`decode`](Self::decode) made: visited sections, visited
-    /// documents and compared identifiers. The number grows no faster than the size of the message.
+    /// documents and compared identifiers. The number shows how much work decoding takes.
     #[must_use]
     pub const fn steps(&self) -> usize {
         self.steps
@@ -202,7 +201,7 @@ impl<'a> Sections<'a> {
                 let Some((section, rest)) = whole.split_at_checked(size) else {
                     return Err(WireError::Truncated(what));
                 };
-                // The size includes its own four bytes, so a smaller one is invalid.
+                // The size includes its own four bytes, so a size below 4 is invalid.
                 let content = section.get(4..).ok_or(WireError::Truncated(what))?;
                 let Some(end) = content.iter().position(|&b| b == 0) else {
                     return Err(WireError::Truncated("a section's identifier"));
@@ -382,7 +381,6 @@ mod tests {
 
     #[test]
     fn a_message_of_very_many_sequences_is_refused() {
-        // Servers reply with a body alone, and no request has more than two sequences.
         let mut bytes = Vec::new();
         let mut message = MessageWriter::begin(&mut bytes, 1, 0).body(&rawdoc! { "ok": 1 });
         for number in 0..=MAX_SEQUENCES {

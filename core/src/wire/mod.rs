@@ -12,7 +12,7 @@ pub use message::{Flags, MAX_SEQUENCES, Message, MessageWriter, Section, Section
 
 use std::fmt;
 
-/// Bytes that violate the wire protocol. The connection that received them is closed.
+/// The error of bytes that violate the wire protocol.
 #[allow(unnameable_types, reason = "shells see it as an `Error` only")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -26,19 +26,19 @@ pub enum WireError {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// An unknown operation code.
+    /// An operation code that [`OpCode`] does not have.
     UnknownOpCode(i32),
     /// Unknown flag bits among the required ones ([MSG-15]).
     ///
     /// [MSG-15]: crate::requirements::messages#MSG-15
     UnknownFlags(u32),
-    /// An unknown section kind ([MSG-10]).
+    /// A section kind other than 0 and 1 ([MSG-10]).
     ///
     /// [MSG-10]: crate::requirements::messages#MSG-10
     UnknownSectionKind(u8),
     /// The message ends in the middle of the named part, or the size of that part is wrong.
     Truncated(&'static str),
-    /// The number of sections of kind 0, which must be exactly one ([MSG-5]).
+    /// A number of sections of kind 0 other than one ([MSG-5]).
     ///
     /// [MSG-5]: crate::requirements::messages#MSG-5
     BodySections(usize),

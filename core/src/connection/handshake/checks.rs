@@ -12,8 +12,8 @@ use bson::RawDocumentBuf;
 use std::time::Duration;
 
 impl Connection {
-    /// Sends a check, with the legacy hello if `legacy` is true. Ignored unless the connection is a
-    /// monitor's, its first hello was answered, and no check runs.
+    /// Queues a check, with the legacy hello if `legacy` is true. Ignored unless the connection is
+    /// a monitor's, its first hello was answered, and no check is outstanding.
     ///
     /// With `awaitable`, the server may delay its reply until its topology version differs from the
     /// given one, for the given time at most ([MON-34]). The server may also send more replies

@@ -23,9 +23,10 @@ const MIN_ATTEMPT: Duration = Duration::from_millis(250);
 
 impl HandshakeOptions {
     /// Returns the time limit of one step: of connecting for [`Wait::Connect`], of one command or
-    /// key derivation for any other `wait`. CMAP-153 sets the limits of connections for which an
-    /// operation waits, and CMAP-154 those of connections that are made in the background. `None`
-    /// means no limit, for example after `connectTimeoutMS=0` (CMAP-155).
+    /// key derivation for any other `wait`. The limits of connections for `minPoolSize` follow
+    /// CMAP-154. For other connections, `timeoutMS` does not limit the commands, which differs from
+    /// CMAP-153 (see the documentation of this module). `None` means no limit, for example after
+    /// `connectTimeoutMS=0` (CMAP-155).
     pub(super) fn limit(&self, purpose: ConnectionPurpose, wait: Wait) -> Option<Duration> {
         if purpose == ConnectionPurpose::Monitor {
             // The monitor limits its checks itself, connecting included (timer T-3).
@@ -38,10 +39,10 @@ impl HandshakeOptions {
             Some(timeout) if purpose == ConnectionPurpose::Population && !timeout.is_zero() => {
                 Some(timeout)
             }
-            // `timeoutMS` limits the operation, so that `socketTimeoutMS` does not apply.
+            // With `timeoutMS`, `socketTimeoutMS` does not apply.
             Some(_) => self.connect_timeout,
-            // Without a limit, a server that does not answer would occupy one of the few places for
-            // connections that are being established. So `connectTimeoutMS` applies if
+            // Without a limit, a connection to a server that does not answer would stay pending for
+            // ever and count towards `maxConnecting`. So `connectTimeoutMS` applies if
             // `socketTimeoutMS` is not set.
             None => self.socket_timeout.or(self.connect_timeout),
         }
@@ -49,8 +50,8 @@ impl HandshakeOptions {
 }
 
 impl Connection {
-    /// Fails the connection if its deadline has passed. If the process was frozen when the deadline
-    /// passed, sets a later deadline instead.
+    /// Fails the connection if its deadline has passed. If the deadline passed so long ago that the
+    /// process must have been frozen, sets a later deadline instead.
     pub fn handle_timeout(&mut self, now: Instant) {
         let Some(deadline) = self.deadline.filter(|&deadline| deadline <= now) else {
             return;
@@ -77,10 +78,10 @@ impl Connection {
     }
 
     /// Returns the time limit of an attempt to connect that begins now. `addresses` is the number
-    /// of addresses that are left, this one included. The limit is a fair share of what is left of
-    /// `connectTimeoutMS`, so that an address that does not answer leaves time for the others. It
-    /// is at least 250 ms, or a quarter of `connectTimeoutMS` if that is shorter. `None` means that
-    /// only the deadline of the connection applies.
+    /// of addresses that are left, this one included. The limit is an equal share of what is left
+    /// of `connectTimeoutMS`, so that an address that does not answer leaves time for the others.
+    /// The limit is at least 250 ms, or a quarter of `connectTimeoutMS` if that is shorter. `None`
+    /// means that the attempt has no limit of its own.
     #[must_use]
     pub fn attempt_limit(&self, now: Instant, addresses: usize) -> Option<Duration> {
         let whole = self.options.connect_timeout.filter(|l| !l.is_zero())?;

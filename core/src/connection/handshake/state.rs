@@ -26,7 +26,7 @@ pub(super) enum State {
         /// The number of authentication commands that were sent.
         rounds: u32,
     },
-    /// The connection is a monitor's and between two checks.
+    /// The connection is a monitor's, its first hello was answered, and no check is outstanding.
     Idle,
     /// A check was sent, or a stream of replies continues.
     Checking {
@@ -36,7 +36,7 @@ pub(super) enum State {
         /// True if the reply may announce another one.
         streaming: bool,
     },
-    /// The connection was handed over to its pool, or has failed.
+    /// The connection is established and ready for its pool, or has failed.
     Over,
 }
 

@@ -14,12 +14,12 @@ use crate::{
 use bson::{RawDocument, RawDocumentBuf};
 use std::time::Duration;
 
-/// The largest number of commands in one authentication. The longest conversation of SCRAM has
-/// three.
+/// The number of commands after which authentication fails. The longest conversation of SCRAM has
+/// three commands.
 const MAX_AUTHENTICATION_ROUNDS: u32 = 10;
 
 impl Connection {
-    /// Sends the hello, once all layers are open.
+    /// Queues the hello, once all layers are open.
     pub(super) fn on_open(&mut self, now: Instant, random: &mut Random) {
         let credential = match self.purpose {
             ConnectionPurpose::Operations | ConnectionPurpose::Population => {

@@ -72,7 +72,7 @@ fn awaiting_hello(purpose: ConnectionPurpose) -> (Connection, i32) {
     (connection, id)
 }
 
-/// Returns a monitor's connection between two checks, and the id of its last request.
+/// Returns a monitor's connection whose first hello was answered, and the id of that hello.
 fn idle() -> (Connection, i32) {
     let (mut connection, id) = awaiting_hello(ConnectionPurpose::Monitor);
     receive(&mut connection, &reply(id, Flags::default()));

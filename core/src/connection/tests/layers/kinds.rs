@@ -9,7 +9,7 @@ use crate::{
 use rustls::ServerConnection;
 use std::io::{Read, Write};
 
-/// The size of the longest accepted answer of the proxy, in bytes.
+/// The largest number of bytes that the proxy may send without the end of its answer.
 pub(crate) const MAX_ANSWER_BYTES: usize = 64;
 
 /// Moves the first bytes of `from` into `buffer`. Returns their number.

@@ -1,5 +1,5 @@
-//! Layers in different orders: one that changes bytes, one of a proxy, and TLS. The handshake, the
-//! function that reads messages and the drains of late replies have no code for a particular layer.
+//! Tests of connections with layers in different orders: one that changes bytes, one of a proxy,
+//! and TLS.
 
 mod faults;
 mod kinds;
@@ -21,7 +21,7 @@ use rustls::version::{TLS12, TLS13};
 
 const HOST: &str = "db.example.net";
 
-/// The layers of these tests.
+/// A kind of layer in these tests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Xor,
