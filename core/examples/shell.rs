@@ -1,11 +1,11 @@
 //! A shell over sockets of the standard library, which `docs/core.md` explains. To run a `ping`:
 //! `cargo run -p onionskin-core --example shell -- mongodb://localhost:27017`
 //!
-//! One thread owns the client and writes the bytes of [`Action::Transmit`]. All other work that
-//! blocks has a thread of its own, which reports to the owner: each dial, read, exchange and
-//! derivation of keys.
+//! One thread owns the client and writes the bytes of [`Action::Transmit`]. Each dial, read,
+//! exchange and derivation of keys has a thread of its own, which sends its result to the thread
+//! that owns the client.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_types)] // The core itself does no I/O.
+#![expect(clippy::disallowed_methods, clippy::disallowed_types)] // Only the core does no I/O.
 
 use onionskin_core::client::{Action, AfterExchange, Answer, Client, ClientConfig, Outcome};
 use onionskin_core::client::{Progress, Question, SocketId, SocketUse, closed_by_peer};
@@ -25,9 +25,9 @@ struct Shell {
     client: Client,
     start: std::time::Instant,
     reports: (mpsc::Sender<Report>, mpsc::Receiver<Report>),
-    /// The open sockets. A socket that no thread reads is parked.
+    /// The open sockets, parked ones included.
     sockets: BTreeMap<SocketId, Arc<TcpStream>>,
-    /// The exchange that has ended, until `run` takes it.
+    /// The exchange that has ended and its outcome, until `run` takes them.
     ended: Option<(Exchange, Outcome)>,
 }
 
@@ -76,14 +76,14 @@ impl Shell {
         }
     }
 
-    /// Carries out the actions of the core. The match names all actions, so that it does not
-    /// compile without code for a new one.
+    /// Carries out the actions of the core. The match has no wildcard arm, so that a new kind of
+    /// action is a compile error here.
     fn act(&mut self) {
         while let Some(action) = self.client.poll_action() {
             match action {
                 Action::Dial { socket, address } => self.dial(socket, address),
                 Action::Transmit { socket, bytes } => {
-                    // The thread that reads the socket reports its errors.
+                    // An error is ignored: the thread that reads the socket reports the failure.
                     let _ = self.sockets.get(&socket).map(|s| (&**s).write_all(&bytes));
                 }
                 Action::Drain { socket } => self.go_on(socket, SocketUse::Open),
@@ -105,8 +105,8 @@ impl Shell {
         }
     }
 
-    /// Carries out the actions of the core, waits for a report or for the deadline, and gives it to
-    /// the core.
+    /// Carries out the actions of the core, waits for a report or for the deadline, and then calls
+    /// the report or `handle_timeout`.
     fn step(&mut self) {
         self.act();
         let wait = self.client.deadline().unwrap_or(Instant::MAX) - self.now();
@@ -153,7 +153,8 @@ impl Shell {
     }
 }
 
-/// Writes the request of an exchange and reads the reply.
+/// Writes the request of an exchange, reads the reply if one is expected, and returns the report
+/// that stores the exchange and its outcome.
 fn perform(mut exchange: Exchange, now: Instant, mut stream: &TcpStream) -> Report {
     let mut run = || -> Result<(), Error> {
         exchange.begin(now)?;

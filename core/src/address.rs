@@ -7,8 +7,8 @@ pub const DEFAULT_PORT: u16 = 27017;
 
 /// The address of a server: a host and a port, or the path of a Unix domain socket.
 ///
-/// The functions that create an address change the host to lower case, so that two spellings of one
-/// host name give equal addresses ([SDAM-20], [SDAM-53]). Cloning is cheap.
+/// The functions that create an address change the host to lower case, so that host names which
+/// differ only in case give equal addresses ([SDAM-20], [SDAM-53]). Cloning is cheap.
 ///
 /// ```
 /// use onionskin_core::address::Address;
@@ -27,7 +27,7 @@ pub enum Address {
     Tcp {
         /// The host in lower case; an IPv6 literal without brackets.
         host: Arc<str>,
-        /// The port, from 1 to 65535.
+        /// The port. An address that was parsed has a port from 1 to 65535.
         port: u16,
     },
     /// The path of a Unix domain socket.
@@ -49,7 +49,7 @@ impl Address {
         Self::Tcp { host, port }
     }
 
-    /// Creates the address of a Unix domain socket.
+    /// Creates the address of the Unix domain socket at `path`.
     #[must_use]
     pub fn unix(path: &str) -> Self {
         Self::Unix { path: path.into() }
@@ -84,7 +84,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// The error of a text that is not a valid address, with the reason.
+/// The error for a text that is not a valid address, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidAddress {
     reason: &'static str,

@@ -1,10 +1,10 @@
 //! An arena: values in slots, each with an id, and doubly linked lists through them.
 //!
-//! Every operation except [`Arena::iter`] takes constant time. Memory is allocated only when the
-//! number of values exceeds its previous maximum. An id together with its slot finds a value
-//! without a search.
+//! Every operation except [`Arena::iter`] takes constant time, apart from allocations. Memory is
+//! allocated only when the number of values exceeds its previous maximum. An id together with its
+//! slot finds a value without a search.
 
-/// The end of a list, and the end of the list of free nodes.
+/// The index that stands for no node, at the ends of a list and of the chain of free nodes.
 const NONE: u32 = u32::MAX;
 
 /// The place of a value in the arena, valid until the value is removed.
@@ -56,7 +56,7 @@ struct Node<T> {
     value: Option<T>,
 }
 
-/// Values in slots. A slot is used again for another value after its value was removed.
+/// Values in slots. After the removal of its value, a slot can hold another value.
 #[derive(Clone, Debug)]
 pub(crate) struct Arena<T> {
     nodes: Vec<Node<T>>,
@@ -97,7 +97,8 @@ impl<T> Arena<T> {
         Slot(slot)
     }
 
-    /// Removes a value and returns it. The value must not be in a list.
+    /// Removes a value and returns it; `None` if the slot has none. The value must not be in a
+    /// list.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
         let node = &mut self.nodes[slot.0 as usize];
         let value = node.value.take()?;

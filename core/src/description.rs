@@ -1,4 +1,4 @@
-//! Server descriptions and topology descriptions. They are immutable and replaced as a whole.
+//! Server descriptions and topology descriptions.
 
 use crate::{
     address::Address,
@@ -20,8 +20,9 @@ pub enum ServerType {
     Standalone,
     /// A router of a sharded cluster.
     Mongos,
-    /// A server of type `Unknown` that another member named as primary. The type counts as
-    /// `Unknown`, except that a client that checks servers on demand checks this server earlier.
+    /// An `Unknown` server that a replica set member named as primary. Only a client that checks
+    /// servers on demand uses this type, to check the server before other `Unknown` servers. Server
+    /// selection treats the type as `Unknown`.
     PossiblePrimary,
     /// The primary of a replica set.
     RsPrimary,
@@ -36,8 +37,8 @@ pub enum ServerType {
     RsGhost,
     /// A load balancer in front of a deployment.
     LoadBalancer,
-    /// A server whose state is not known: it was not checked yet, or it became `Unknown` because of
-    /// an error or of a reply that was rejected.
+    /// A server whose state is not known, for example because it was not checked yet or because its
+    /// last check failed.
     #[default]
     Unknown,
 }
@@ -139,8 +140,7 @@ impl fmt::Display for TopologyType {
     }
 }
 
-/// The id of a topology in events and logs ([EVT-8]). The adapter creates it, unique within the
-/// process.
+/// The id of a topology in events and logs ([EVT-8]). A client derives it from its seed.
 ///
 /// [EVT-8]: crate::requirements::monitoring_events#EVT-8
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,8 +153,7 @@ impl fmt::Display for TopologyId {
 }
 
 /// The id of a server while it is in the topology. An address that is removed and added again gets
-/// a new id, so that late replies for the former server are recognized and ignored ([SDAM-66],
-/// [SDAM-78]).
+/// a new id, so that late inputs about the removed server are ignored ([SDAM-66], [SDAM-78]).
 ///
 /// [SDAM-66]: crate::requirements::discovery#SDAM-66
 /// [SDAM-78]: crate::requirements::discovery#SDAM-78
@@ -167,47 +166,49 @@ impl fmt::Display for ServerId {
     }
 }
 
-/// A position in the oplog of a replica set, as a server reports it in `lastWrite.opTime`. The
-/// driver does not interpret it ([SDAM-50]).
+/// A position in the oplog of a replica set, from the field `lastWrite.opTime` of a reply to
+/// `hello` ([SDAM-50]).
 ///
 /// [SDAM-50]: crate::requirements::discovery#SDAM-50
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpTime {
     /// The time of the write: seconds, and a counter within the second.
     pub timestamp: bson::Timestamp,
-    /// The term of the primary that wrote; `None` if the server's election protocol has no terms.
+    /// The term of the primary that wrote; `None` if the reply has none.
     pub term: Option<i64>,
 }
 
-/// The state of one server, made from its last reply to `hello` or from an error ([SDAM-15], table
-/// A.2.1). A description is never changed, only replaced ([SDAM-122]).
+/// The state of one server as the client knows it, for example from the last reply to `hello`
+/// ([SDAM-15], table A.2.1). The client replaces a description that it has published, and does not
+/// change it ([SDAM-122]).
 ///
 /// [SDAM-15]: crate::requirements::discovery#SDAM-15
 /// [SDAM-122]: crate::requirements::discovery#SDAM-122
 #[derive(Clone, Debug)]
 pub struct ServerDescription {
-    /// The address to which the client connects. It can differ from the server's `me`.
+    /// The address to which the client connects, which can differ from the server's `me`.
     pub address: Address,
-    /// The error because of which the server became `Unknown`; `None` for a server of another type
-    /// and for one that was not checked yet ([SDAM-16], [SDAM-45]).
+    /// The error because of which the server became `Unknown`; `None` if no error was the reason
+    /// ([SDAM-16], [SDAM-45]).
     ///
     /// [SDAM-16]: crate::requirements::discovery#SDAM-16
     /// [SDAM-45]: crate::requirements::discovery#SDAM-45
     pub error: Option<Error>,
-    /// The weighted moving average of the round trip time; `None` while the server is `Unknown`,
-    /// and for a load balancer.
+    /// The weighted moving average of the round trip time; `None` if it is not known, as for an
+    /// `Unknown` server.
     pub round_trip_time: Option<Duration>,
-    /// The minimum of the last ten round trip times; zero while there are fewer than two.
+    /// The minimum of the last ten round trip times. Zero while fewer than two are known, and for
+    /// an `Unknown` server.
     pub min_round_trip_time: Duration,
-    /// The field `lastWrite.lastWriteDate`; `None` if the reply has none.
+    /// The field `lastWrite.lastWriteDate` of the reply; `None` by default.
     pub last_write_date: Option<WallTime>,
-    /// The field `lastWrite.opTime`; `None` if the reply has none.
+    /// The field `lastWrite.opTime` of the reply; `None` by default.
     pub op_time: Option<OpTime>,
-    /// The type of the server; `Unknown` before the first reply.
+    /// The type of the server; `Unknown` at first.
     pub server_type: ServerType,
-    /// The field `minWireVersion`; zero if the reply has none.
+    /// The field `minWireVersion` of the reply; zero by default.
     pub min_wire_version: i32,
-    /// The field `maxWireVersion`; zero if the reply has none.
+    /// The field `maxWireVersion` of the reply; zero by default.
     pub max_wire_version: i32,
     /// The address of the server in the configuration of its replica set.
     pub me: Option<Address>,
@@ -227,9 +228,9 @@ pub struct ServerDescription {
     pub set_version: Option<i64>,
     /// The address of the member that this member considers the primary.
     pub primary: Option<Address>,
-    /// The time at which a reply or an error gave this description, on the monotonic clock
-    /// ([SDAM-52]), without a correction for network latency ([SDAM-51]). `None` before the first
-    /// reply or error.
+    /// The time at which the client made this description, on the monotonic clock ([SDAM-52]),
+    /// without a correction for network latency ([SDAM-51]). `None` in the description with which a
+    /// server starts.
     ///
     /// [SDAM-52]: crate::requirements::discovery#SDAM-52
     /// [SDAM-51]: crate::requirements::discovery#SDAM-51
@@ -244,7 +245,7 @@ pub struct ServerDescription {
 }
 
 impl ServerDescription {
-    /// Creates the description of a server that was not checked yet.
+    /// Creates the description of type `Unknown` with which a server starts.
     #[must_use]
     pub fn unknown(address: Address) -> Self {
         Self {
@@ -273,8 +274,9 @@ impl ServerDescription {
         }
     }
 
-    /// True if the descriptions are equal for events ([SDAM-59]). Table A.2.1 lists the fields that
-    /// count: all but round trip times, `lastWrite` and the time of the update.
+    /// True if the descriptions count as equal, so that the replacement of one by the other emits
+    /// no event ([SDAM-59]). Table A.2.1 lists the fields that are compared: all but round trip
+    /// times, `lastWrite` and the time of the update.
     ///
     /// [SDAM-59]: crate::requirements::discovery#SDAM-59
     #[must_use]
@@ -333,10 +335,10 @@ impl fmt::Display for ServerDescription {
 pub struct TopologyDescription {
     /// The id of the topology in events and logs.
     pub id: TopologyId,
-    /// The type of the topology.
+    /// The kind of deployment, as far as it is known.
     pub topology_type: TopologyType,
     /// The name of the replica set: the one that the user configured, or the first one that was
-    /// discovered.
+    /// discovered. `None` if there is neither.
     pub set_name: Option<String>,
     /// The value `maxElectionId` of the specification, with which a new primary is compared (table
     /// A.6).
@@ -344,11 +346,11 @@ pub struct TopologyDescription {
     /// The value `maxSetVersion` of the specification, with which a new primary is compared (table
     /// A.6).
     pub max_set_version: Option<i64>,
-    /// The server descriptions by address. An unchanged description is shared by successive
-    /// versions.
+    /// The server descriptions by address. Successive topology descriptions share the server
+    /// descriptions that did not change.
     pub servers: BTreeMap<Address, Arc<ServerDescription>>,
-    /// The message about an incompatible server ([SDAM-60]); `None` if the wire versions of all
-    /// known servers are supported.
+    /// The message about the first server whose wire versions are not supported ([SDAM-60]); `None`
+    /// if there is no such server, and for a load balancer.
     ///
     /// [SDAM-60]: crate::requirements::discovery#SDAM-60
     pub compatibility_error: Option<String>,
@@ -375,8 +377,8 @@ impl TopologyDescription {
         }
     }
 
-    /// True if the descriptions are equal for events. Server descriptions are compared by
-    /// [`ServerDescription::is_same`].
+    /// True if the descriptions count as equal, so that the replacement of one by the other emits
+    /// no event. Server descriptions are compared by [`ServerDescription::is_same`].
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.topology_type == other.topology_type

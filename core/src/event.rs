@@ -1,4 +1,4 @@
-//! Monitoring events: reports of the client about its own work, in the order in which it happened.
+//! Events: reports of the client about its own work, such as checks, commands and check outs.
 
 mod command;
 mod operation;
@@ -24,7 +24,7 @@ use std::fmt;
 pub struct Event {
     /// The time of the event, on the clock of the shell.
     pub at: Instant,
-    /// The content of the event.
+    /// The kind of the event, with the fields of this kind.
     pub kind: EventKind,
 }
 
@@ -42,8 +42,8 @@ pub enum EventKind {
     Selection(SelectionEvent),
     /// The start and the end of operations.
     Operation(OperationEvent),
-    /// A report that events were dropped at this place, because listeners were too slow. The shell,
-    /// which delivers the events, creates this report, independent of the subscriptions.
+    /// Events were dropped at this place of the sequence, because listeners were too slow. The
+    /// shell creates this event, not the core, and no subscription controls it.
     Dropped {
         /// The number of dropped events.
         count: u64,
@@ -51,14 +51,14 @@ pub enum EventKind {
 }
 
 impl Event {
-    /// Returns an event that occurred at this time.
+    /// Creates an event that occurred at the time `at`.
     #[must_use]
     pub const fn new(at: Instant, kind: EventKind) -> Self {
         Self { at, kind }
     }
 
-    /// Returns the size in bytes of the documents in the event, such as a command or a reply. A
-    /// queue of events limits its memory by this size.
+    /// Returns the size in bytes of the command or the reply that the event contains; zero for an
+    /// event with neither. A queue of events can limit its memory by this size.
     #[must_use]
     pub fn document_bytes(&self) -> usize {
         match &self.kind {
@@ -100,7 +100,7 @@ impl EventKind {
     }
 }
 
-/// Writes the event as one line for traces, without its documents. The format can change.
+/// Writes the event as one line, without its command or reply. The format can change.
 impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -128,8 +128,8 @@ pub struct Subscriptions {
     pub selection: bool,
     /// The events of operations: started and ended.
     pub operation: bool,
-    /// Important events only: an operation waits for a server, or the topology has no servers. The
-    /// families `selection` and `sdam` contain these events as well.
+    /// Two important events: an operation waits for a server, and the topology has no servers. The
+    /// first is also in the family `selection`, the second in `sdam`.
     pub notices: bool,
 }
 

@@ -5,23 +5,24 @@
 //! operation. The shell, which is the code that drives the machines, owns sockets, clocks and
 //! tasks.
 //!
-//! The contract is the same for every machine:
+//! The contract between a machine and its shell:
 //!
-//! - The shell gives one input, takes everything that the `poll_*` functions return, and then waits
-//!   until the deadline.
+//! - The shell gives one input and takes everything that the `poll_*` functions return. Then it
+//!   waits for the next input, until the deadline at most.
 //! - Without a new input, the `poll_*` functions return nothing new.
-//! - An input about a thing that no longer exists changes nothing.
-//! - The same seed with the same inputs gives the same outputs, byte for byte.
+//! - An input about a socket or an operation that no longer exists changes nothing.
+//! - The same seed with the same inputs gives the same outputs, byte for byte, except for the
+//!   ciphertext of TLS.
 //!
-//! A shell needs [`client`], which is the composition of all machines, and the vocabulary around
-//! it, for example [`options`], [`operation`], [`event`], [`error`] and [`time`]. The modules that
-//! are public without a feature are the stable surface. The other machines (`wire`, `hello`,
-//! `auth`, `tls`, `connection`, `sdam`, `pool`, `selection`, `session`) are reachable by the
-//! feature `unstable-machines`, for tests and simulations. What it opens may change in any release.
+//! A shell needs [`client`], which is the composition of all machines, and modules whose types it
+//! uses, for example [`options`], [`operation`], [`event`], [`error`] and [`time`]. The modules
+//! that are public without a feature are the stable surface. The modules `wire`, `hello`, `auth`,
+//! `tls`, `connection`, `sdam`, `pool`, `selection` and `session` are public only with the feature
+//! `unstable-machines`, for tests and simulations. They may change in any release.
 //!
-//! `docs/core.md` says how to write a shell, and `core/examples/shell.rs` is a small one.
+//! `docs/core.md` explains how to write a shell, and `core/examples/shell.rs` is a small one.
 //!
-//! Modules are layers. Each module names only modules above it in the source of this file.
+//! A module names only modules that this file declares above it.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

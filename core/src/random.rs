@@ -1,4 +1,4 @@
-//! Randomness. All of it comes from one seed, which is split by name for each machine.
+//! Random numbers, which come from one seed. The seed is split by name for each machine.
 
 use hmac::{Hmac, Mac};
 use rand_chacha::{
@@ -9,7 +9,7 @@ use sha2::Sha256;
 use std::fmt;
 use zeroize::Zeroize;
 
-/// The 32 bytes from which every random choice of a client is derived.
+/// The 32 bytes from which the random choices of a client are derived, except those of TLS.
 ///
 /// An adapter reads the seed from the operating system, and a simulation chooses it. The seed is
 /// secret, because nonces are derived from it: `Debug` does not show it, and it is erased when
@@ -83,8 +83,8 @@ impl Random {
     /// Returns a uniformly distributed number in `0..bound`. Panics if `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "an empty range has no member");
-        // The result is the high half of the product. The few products that would make low numbers
-        // more likely are rejected.
+        // The result is the high half of the product. Products with a low half below the threshold
+        // are rejected, so that all results are equally likely.
         let threshold = bound.wrapping_neg() % bound;
         loop {
             let product = u128::from(self.0.next_u64()) * u128::from(bound);
@@ -94,7 +94,8 @@ impl Random {
         }
     }
 
-    /// Returns true with the probability `numerator / denominator`.
+    /// Returns true with the probability `numerator / denominator`. Panics if `denominator` is
+    /// zero.
     pub fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
     }

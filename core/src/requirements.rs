@@ -1,7 +1,7 @@
 //! The rules of the MongoDB driver specifications that the code cites by number, such as `CMAP-17`.
 //!
-//! This module has no items: its pages are the files of `docs/requirements`. Docs of the core lead
-//! to the page of the rule that they cite.
+//! Each submodule shows one file of `docs/requirements`. The docs of the core link to the rules
+//! that they cite.
 
 macro_rules! pages {
     ($($name:ident: $file:literal, $specification:literal;)*) => {

@@ -1,4 +1,4 @@
-//! Time as an argument. The core reads no clock; the shell passes the current time with each input.
+//! Points in time. The core reads no clock: the shell passes the current time as an argument.
 
 mod timers;
 
@@ -10,21 +10,18 @@ use std::{
     time::Duration,
 };
 
-/// The minimum delay between a deadline and its handling that counts as a freeze: the process did
-/// not run, because the machine was suspended, a serverless function was frozen between two calls,
-/// or the clock jumped.
+/// The minimum delay between a deadline and its handling that counts as a freeze of the process.
+/// For example, the machine was suspended, or a serverless function was frozen between two calls.
 const FREEZE: Duration = Duration::from_secs(1);
 
-/// The extra time for a wait whose deadline passed during a freeze. After a freeze the reply, for
-/// example, is already in the socket, or the connection is lost.
+/// The extra time for a wait whose deadline passed during a freeze.
 pub(crate) const AFTER_FREEZE: Duration = Duration::from_millis(500);
 
 /// Returns a later deadline for a wait, such as for a reply, whose deadline passed at least
-/// [`FREEZE`] ago. Such a delay means that the process was frozen. Returns `None` after a shorter
-/// delay.
+/// [`FREEZE`] ago. Returns `None` if the deadline passed less than [`FREEZE`] ago.
 ///
-/// During a freeze the shell handled no sockets. The extra time lets it handle what has arrived
-/// since, before the wait counts as timed out.
+/// During a freeze the shell reads no sockets. The extra time lets the shell read a reply that
+/// arrived during the freeze, before the wait counts as timed out.
 pub(crate) fn deadline_after_freeze(deadline: Instant, now: Instant) -> Option<Instant> {
     (now - deadline >= FREEZE).then(|| now + AFTER_FREEZE)
 }

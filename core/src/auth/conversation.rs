@@ -51,7 +51,7 @@ impl fmt::Debug for Step {
     }
 }
 
-/// The state machine of the mechanism in use. `scram.rs` has that of both SCRAM mechanisms.
+/// The state machine of a mechanism. `scram.rs` has the one for both SCRAM mechanisms.
 enum Machine {
     Scram(Scram),
 }
@@ -114,7 +114,7 @@ impl Machine {
 /// let mut conversation = Conversation::new(&credential, &mut random)?;
 /// assert_eq!(conversation.sasl_supported_mechs().as_deref(), Some("admin.user"));
 ///
-/// // The server did not take the speculative command: begin in the ordinary way.
+/// // The reply to hello has no `speculativeAuthenticate`, so the first command is sent now.
 /// let offer = ["SCRAM-SHA-256".to_owned()];
 /// let step = conversation.handle_hello(Some(&offer), None, &mut KeyCache::new());
 /// assert!(matches!(step, Step::Send { database, .. } if database == "admin"));
@@ -126,8 +126,9 @@ pub struct Conversation {
     /// names a mechanism.
     sasl_supported_mechs: Option<String>,
     machine: Machine,
-    /// The mechanism that is used if the server does not support `machine`. It has a nonce of its
-    /// own, so that no nonce is used twice.
+    /// The machine of SCRAM-SHA-1, which replaces `machine` if the server does not offer
+    /// SCRAM-SHA-256. This machine has a nonce of its own, so that no nonce is used twice. `None`
+    /// after the reply to hello, and if the credential names a mechanism.
     fallback: Option<Machine>,
 }
 
@@ -142,8 +143,8 @@ impl Conversation {
     pub fn new(credential: &Credential, random: &mut Random) -> Result<Self> {
         let mut scram = |hash| scram(hash, credential, random);
         let (machine, fallback) = match credential.mechanism {
-            // SCRAM-SHA-256 is tried first (AUTH-32). SCRAM-SHA-1 replaces it if the server does
-            // not list SCRAM-SHA-256 (AUTH-27).
+            // The hello carries the first command of SCRAM-SHA-256 (AUTH-32). SCRAM-SHA-1 replaces
+            // that mechanism if the server does not offer it (AUTH-27).
             None => (scram(Hash::Sha256)?, Some(scram(Hash::Sha1)?)),
             Some(Mechanism::ScramSha1) => (scram(Hash::Sha1)?, None),
             Some(Mechanism::ScramSha256) => {
@@ -151,7 +152,6 @@ impl Conversation {
                 scram.check_password()?;
                 (scram, None)
             }
-            // Not reached by a client, because its creation fails with such a credential.
             Some(
                 mechanism @ (Mechanism::MongoDbX509
                 | Mechanism::Plain
@@ -176,9 +176,8 @@ impl Conversation {
         })
     }
 
-    /// Starts authentication after the reply to hello. `mechanisms` is the field
-    /// `saslSupportedMechs` of that reply. `speculative_reply` is its field
-    /// `speculativeAuthenticate`.
+    /// Starts authentication after the reply to hello. `mechanisms` and `speculative_reply` are the
+    /// fields `saslSupportedMechs` and `speculativeAuthenticate` of that reply.
     ///
     /// Unknown names in `mechanisms` are ignored ([AUTH-26]).
     ///
@@ -215,7 +214,7 @@ impl Conversation {
         }
         let fault = CommandError::from_reply(reply);
         let error = self.error("the server refused authentication", Some(Box::new(fault)));
-        // The label `SystemOverloadedError` decides whether the pool is cleared (AUTH-19).
+        // With the label `SystemOverloadedError` the pool is not cleared (AUTH-19).
         Step::Failed(error.with_labels(&Labels::from_reply(reply)))
     }
 
@@ -235,6 +234,7 @@ impl Conversation {
     }
 
     /// Returns the value of `speculativeAuthenticate` for the handshake ([AUTH-32], [HELLO-37]).
+    /// `None` if the mechanism has no speculative authentication.
     ///
     /// [AUTH-32]: crate::requirements::authentication#AUTH-32
     /// [HELLO-37]: crate::requirements::handshake#HELLO-37
@@ -295,7 +295,7 @@ impl fmt::Debug for Conversation {
     }
 }
 
-/// Returns the state machine of a SCRAM mechanism, which requires a user name and a password
+/// Returns the state machine of a SCRAM mechanism. Fails without a user name or a password
 /// (AUTH-44, AUTH-45).
 fn scram(hash: Hash, credential: &Credential, random: &mut Random) -> Result<Scram> {
     let username = credential.username.as_deref().filter(|u| !u.is_empty());

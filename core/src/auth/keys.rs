@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// The maximum number of cached keys of servers that proved that they know the password. The least
-/// recently used entry is removed first. A client has one credential, but each server may have its
+/// recently used entry is removed first. A client has one credential, but each server can have its
 /// own salt.
 pub const MAX_CACHED_KEYS: usize = 32;
 
@@ -24,8 +24,8 @@ pub(super) struct Keys {
     pub(super) server: SecretBytes,
 }
 
-/// The key of a cache entry: a digest of password, salt, iteration count and hash function
-/// ([AUTH-36]).
+/// The name under which derived keys are cached: a digest of password, salt, iteration count and
+/// hash function ([AUTH-36]).
 ///
 /// [AUTH-36]: crate::requirements::authentication#AUTH-36
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ impl KeyName {
     }
 }
 
-/// A derivation of keys from a password, which has not run yet.
+/// A derivation of keys from a password, before it runs.
 ///
 /// The server chooses the iteration count, and so the duration, up to `MAX_ITERATIONS`. The core
 /// therefore gives the derivation to the shell, which runs it where it delays nothing else and
@@ -69,7 +69,7 @@ pub struct KeyDerivation {
 }
 
 impl KeyDerivation {
-    /// Returns a derivation. `password` is prepared as the mechanism requires.
+    /// Returns a derivation. The caller has prepared `password` as the mechanism requires.
     pub(super) fn new(hash: Hash, password: SecretBytes, salt: Vec<u8>, iterations: u32) -> Self {
         Self {
             name: KeyName::new(hash, &password, &salt, iterations),
@@ -144,14 +144,16 @@ impl fmt::Debug for DerivedKeys {
 
 /// A bounded cache of derived keys, which all connections of a client share.
 ///
-/// The keys of servers that proved that they know the password are kept apart from others, so that
-/// a hostile server cannot displace them. Keys are wiped from memory when they are dropped.
+/// The keys of servers that proved that they know the password are kept apart from those of other
+/// servers, so that a hostile server cannot displace them. Keys are wiped from memory when they are
+/// dropped.
 #[derive(Default)]
 pub struct KeyCache {
     /// The keys of servers that proved that they know the password. The most recently used entry is
     /// the last.
     entries: Vec<(KeyName, Keys)>,
-    /// The keys of other servers. The most recently derived entry is the last.
+    /// The keys of servers that have not proved that they know the password. The most recently
+    /// derived entry is the last.
     unproven: Vec<(KeyName, Keys)>,
 }
 
@@ -180,8 +182,8 @@ impl KeyCache {
         self.unproven.clear();
     }
 
-    /// Adds the keys for a server that has not proved yet that it knows the password. Even if the
-    /// proof never comes, the next connection to the server needs no second derivation.
+    /// Adds the keys for a server that has not proved yet that it knows the password. Later
+    /// connections can use the keys even if the proof never comes.
     pub fn keep_unproven(&mut self, derived: &DerivedKeys) {
         let name = derived.name;
         self.unproven.retain(|(kept, _)| *kept != name);
@@ -254,7 +256,6 @@ mod tests {
 
     #[test]
     fn everything_that_a_key_depends_on_is_in_its_name() {
-        // The digest contains everything that the keys depend on (AUTH-36).
         let base = KeyName::new(Hash::Sha1, b"ab", b"c", 4096);
         for other in [
             KeyName::new(Hash::Sha256, b"ab", b"c", 4096),

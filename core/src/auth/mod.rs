@@ -1,4 +1,4 @@
-//! Authentication of connections, without I/O: replies go in, and the next command comes out.
+//! Authentication of connections, without I/O: a conversation takes replies and gives commands.
 //!
 //! Only connections of pools authenticate; connections of monitors do not (AUTH-13).
 

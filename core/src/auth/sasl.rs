@@ -7,8 +7,8 @@ use bson::{
     Binary, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, cstr, rawdoc, spec::BinarySubtype,
 };
 
-/// The maximum length of a SASL message from a server in bytes; longer ones are refused. Messages
-/// in use have about 100 bytes.
+/// The maximum length in bytes of a SASL message from a server; a longer one is refused. The
+/// messages of SCRAM have about 100 bytes.
 const MAX_PAYLOAD_BYTES: usize = 8 * 1024;
 
 /// Returns `saslStart`, the first command of a conversation.

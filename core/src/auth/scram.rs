@@ -34,12 +34,12 @@ const MAX_SALT_BYTES: usize = 1024;
 /// The number of bytes in a nonce, which come from a cryptographically strong generator (AUTH-55).
 const NONCE_BYTES: usize = 24;
 
-/// The gs2 header of RFC 5802: no channel binding (AUTH-57) and no authorization identity. The
-/// second constant is its base64 form.
+/// The gs2 header of RFC 5802: no channel binding (AUTH-57) and no authorization identity.
+/// [`HEADER_BASE64`] is its base64 form.
 const HEADER: &str = "n,,";
 const HEADER_BASE64: &str = "biws";
 
-/// The next step after a message from the server.
+/// The next step of a SCRAM conversation.
 pub(super) enum ScramStep {
     Send(RawDocumentBuf),
     /// Derive keys, because the cache does not hold them.
@@ -88,8 +88,7 @@ pub(super) struct Scram {
 }
 
 impl Scram {
-    /// Returns a conversation with a new nonce. The nonce is drawn at once, because the handshake
-    /// may carry the first message.
+    /// Returns a conversation with a new nonce.
     pub(super) fn new(hash: Hash, username: &str, password: Secret, random: &mut Random) -> Self {
         let mut bytes = [0; NONCE_BYTES];
         random.fill(&mut bytes);
@@ -127,8 +126,8 @@ impl Scram {
     pub(super) fn start(&self) -> RawDocumentBuf {
         let message = format!("{HEADER}{}", self.first_bare());
         let mut command = sasl::start(self.mechanism().name(), message.as_bytes());
-        // This option saves a round trip: the server omits the empty message. Servers before 4.4
-        // ignore the option (AUTH-58).
+        // With this option the server sends `done: true` together with its proof, which saves a
+        // round trip. Servers before 4.4 ignore the option (AUTH-58).
         command.append(cstr!("options"), rawdoc! { "skipEmptyExchange": true });
         command
     }

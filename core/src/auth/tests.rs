@@ -108,7 +108,7 @@ fn payload(command: &RawDocumentBuf) -> String {
     String::from_utf8(binary.bytes.to_vec()).expect("SCRAM is text")
 }
 
-/// Derives the keys and passes them on, if `step` asks for them.
+/// If `step` asks for keys, derives them and returns the step after that. Otherwise returns `step`.
 fn with_keys(conversation: &mut Conversation, step: Step) -> Step {
     match step {
         Step::Derive(derivation) => conversation.handle_keys(&derivation.derive()),
@@ -116,7 +116,7 @@ fn with_keys(conversation: &mut Conversation, step: Step) -> Step {
     }
 }
 
-/// Passes on a reply and, if the next step asks for keys, the derived keys.
+/// Gives the conversation a reply and, if the next step asks for keys, the derived keys.
 fn answer(conversation: &mut Conversation, reply: &RawDocument, keys: &mut KeyCache) -> Step {
     let step = conversation.handle_reply(reply, keys);
     with_keys(conversation, step)
@@ -261,8 +261,8 @@ fn done_before_the_server_proved_itself_fails() {
 
 #[test]
 fn a_first_message_that_breaks_the_rules_fails() {
-    // The server's iteration count (AUTH-56), nonce and salt (AUTH-60) must be acceptable. The
-    // upper limits of iteration count and salt are this driver's own.
+    // A low iteration count (AUTH-56), a wrong nonce, a malformed message and an error (AUTH-60)
+    // fail the conversation. The upper limits of iteration count and salt are this driver's own.
     let nonce = VECTORS[1].nonce;
     let salt = VECTORS[1].salt;
     let long_salt = BASE64.encode([0; 1025]);
@@ -312,7 +312,8 @@ fn a_reported_error_in_the_final_message_is_told() {
 
 #[test]
 fn a_frame_that_breaks_the_rules_fails() {
-    // A reply needs `conversationId`, `done` and a payload (AUTH-40, AUTH-41), and no error code.
+    // A reply without a valid `conversationId`, `done` or payload fails the conversation (AUTH-40,
+    // AUTH-41), and so does one with an error code.
     let first = VECTORS[1].server_first();
     for bad in [
         rawdoc! { "ok": 1 },
@@ -359,7 +360,8 @@ fn a_payload_in_base64_text_is_read() {
 
 #[test]
 fn a_refusal_carries_the_servers_error_and_labels() {
-    // A label of the server decides whether the pool is cleared (AUTH-19).
+    // The error keeps the label `SystemOverloadedError`, with which the pool is not cleared
+    // (AUTH-19).
     let mut keys = KeyCache::new();
     let mut conversation = VECTORS[1].conversation();
     sent(conversation.handle_hello(None, None, &mut keys));
@@ -391,8 +393,7 @@ fn proof(mechanism: Mechanism, user: &str, password: &str) -> String {
 
 #[test]
 fn passwords_are_prepared_for_sha_256_only() {
-    // Prose test SCRAM 4: only SCRAM-SHA-256 prepares the password with SASLprep (AUTH-53,
-    // AUTH-54). The user name is constant, because it is never prepared.
+    // SCRAM prose 4: only SCRAM-SHA-256 prepares the password with SASLprep (AUTH-53, AUTH-54).
     let sha_256 = |password| proof(Mechanism::ScramSha256, "u", password);
     assert_eq!(sha_256("IX"), sha_256("I\u{AD}X"));
     assert_eq!(sha_256("IX"), sha_256("\u{2168}"));

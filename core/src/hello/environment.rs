@@ -6,10 +6,10 @@ use crate::bson::DocumentWriter;
 /// far shorter.
 const MAX_OS_TYPE_BYTES: usize = 32;
 
-/// Facts about the operating system.
+/// Facts about the operating system: the fields of `os` in the client metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsFacts {
-    /// The field `os.type`, as `uname -s` prints it. Empty if unknown ([HELLO-18]).
+    /// The field `os.type`, for example `Linux`. Empty if unknown ([HELLO-18]).
     ///
     /// [HELLO-18]: crate::requirements::handshake#HELLO-18
     pub kind: String,
@@ -61,7 +61,7 @@ impl OsFacts {
     }
 }
 
-/// A function service, on which the program may run (HELLO-22).
+/// A function service (FaaS), such as AWS Lambda, that the field `env.name` reports (HELLO-22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Provider {
     AwsLambda,
@@ -109,10 +109,9 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Returns the facts that the environment variables in `lookup` give. `docker_env_file` is true
+    /// Returns the facts that environment variables, `docker_env_file` and `os` give. `lookup`
+    /// returns the value of a variable; an empty value counts as unset. `docker_env_file` is true
     /// if the root directory has a file `.dockerenv` ([HELLO-28]).
-    ///
-    /// An empty variable counts as unset.
     ///
     /// [HELLO-28]: crate::requirements::handshake#HELLO-28
     pub fn from_lookup(
@@ -176,8 +175,8 @@ impl Environment {
     }
 }
 
-/// Returns the function service that the environment variables identify. Vercel runs on AWS, so
-/// that Vercel wins over AWS. Any other combination of services counts as none (HELLO-22 to
+/// Returns the function service that the environment variables identify. Vercel wins over AWS,
+/// because Vercel runs on AWS. Any other combination of services counts as none (HELLO-22 to
 /// HELLO-25).
 fn provider(value: &impl Fn(&str) -> Option<String>) -> Option<Provider> {
     let set = |name: &str| value(name).is_some();
@@ -195,7 +194,7 @@ fn provider(value: &impl Fn(&str) -> Option<String>) -> Option<Provider> {
     }
 }
 
-/// Returns the function service with the fields that its environment variables give. A value that
+/// Returns the function service with the fields that its environment variables give. A number that
 /// is not an int32 is left out (HELLO-27).
 fn function(provider: Provider, value: &impl Fn(&str) -> Option<String>) -> Function {
     let number = |name: &str| value(name)?.parse().ok();

@@ -14,8 +14,7 @@ use bson::{RawDocument, RawDocumentBuf};
 /// [HELLO-32]: crate::requirements::handshake#HELLO-32
 pub const MAX_METADATA_BYTES: usize = 512;
 
-/// The number of wrapping libraries to which [`ClientMetadata::append`] adds no further one. The
-/// names of so many libraries hardly fit into [`MAX_METADATA_BYTES`].
+/// The number of wrapping libraries from which on [`ClientMetadata::append`] adds no more.
 pub const MAX_DRIVER_INFOS: usize = 64;
 
 /// The separator between the driver's name, version or platform and those of wrapping libraries
@@ -73,8 +72,8 @@ impl DriverInfo {
         Ok(())
     }
 
-    /// True if both give the same metadata ([HELLO-46]). Unlike in `==`, an empty text equals
-    /// `None`.
+    /// True if this library and `other` give the same metadata ([HELLO-46]). Unlike in `==`, an
+    /// empty text equals `None`.
     ///
     /// [HELLO-46]: crate::requirements::handshake#HELLO-46
     #[must_use]

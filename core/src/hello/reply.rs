@@ -19,9 +19,9 @@ pub const MAX_MEMBERS: usize = 256;
 /// mechanisms.
 pub const MAX_NAMES: usize = 64;
 
-/// The maximum length in bytes of the name of a set, tag, mechanism or compressor, and of the value
-/// of a tag. A longer one counts as absent. Servers do not limit tags, but names in use have some
-/// tens of bytes.
+/// The maximum length in bytes of a string, such as the name of a set, mechanism or compressor, and
+/// of the key of a tag. A longer one counts as absent. Servers do not limit tags, but names in use
+/// have some tens of bytes.
 pub const MAX_NAME_BYTES: usize = 1024;
 
 /// The maximum length in bytes of a member's address, port included. A longer one counts as absent.
@@ -29,28 +29,28 @@ pub const MAX_NAME_BYTES: usize = 1024;
 pub const MAX_HOST_BYTES: usize = 264;
 
 /// The maximum size in bytes of `topologyVersion` and of `lastWrite`. A larger one counts as
-/// absent. Servers send about 150 bytes.
+/// absent. Servers send at most about 150 bytes for each.
 const MAX_PART_BYTES: usize = 1024;
 
-/// The maximum size in bytes of `speculativeAuthenticate`. A larger one counts as absent. The limit
-/// is twice the length of the longest payload that authentication accepts, in base64.
+/// The maximum size in bytes of `speculativeAuthenticate`. A larger one counts as absent. The
+/// longest payload that authentication accepts has 8 KiB, which is about 11 KiB as base64 text.
 const MAX_SPECULATIVE_BYTES: usize = 32 * 1024;
 
 /// The maximum of `maxWriteBatchSize`, to which a larger value is reduced. Servers send 100,000.
 pub const MAX_WRITE_BATCH_SIZE: usize = 1_000_000;
 
-/// The value of `maxBsonObjectSize` if a reply has none.
+/// The value of `maxBsonObjectSize` if a reply has no positive one.
 const DEFAULT_BSON_OBJECT_SIZE: usize = 16 * 1024 * 1024;
 
-/// The value of `maxWriteBatchSize` if a reply has none.
+/// The value of `maxWriteBatchSize` if a reply has no positive one.
 const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
 
 /// A parsed reply to a hello command.
 ///
 /// Parsing never fails. A field counts as absent if it is malformed, of another type or too long.
-/// Lists are truncated to [`MAX_MEMBERS`] and [`MAX_NAMES`]. Each of the three size limits is at
-/// least 1 and at most what this driver can handle. A limit that is absent or not positive has the
-/// value that all supported servers send.
+/// Lists are truncated to [`MAX_MEMBERS`] and [`MAX_NAMES`]. Each of `max_bson_object_size`,
+/// `max_message_size_bytes` and `max_write_batch_size` is at least 1 and at most what this driver
+/// can handle. If the reply has no positive value, the field has its default.
 ///
 /// ```
 /// use bson::rawdoc;
@@ -65,9 +65,9 @@ const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HelloReply {
-    /// True if the command succeeded.
+    /// True if the reply has `ok: 1` or `ok: true`.
     pub ok: bool,
-    /// The server type by table A.2.2 ([SDAM-40]). Unknown without `ok: 1` ([SDAM-41]).
+    /// The server type by table A.2.2 ([SDAM-40]). `Unknown` if `ok` is false ([SDAM-41]).
     ///
     /// [SDAM-40]: crate::requirements::discovery#SDAM-40
     /// [SDAM-41]: crate::requirements::discovery#SDAM-41
@@ -80,9 +80,10 @@ pub struct HelloReply {
     pub election_id: Option<ObjectId>,
     /// The address of the server in the configuration of the replica set (`me`).
     pub me: Option<Address>,
-    /// The members other than passives and arbiters (`hosts`), sorted and without duplicates.
+    /// The members that are not passive, hidden or arbiters (`hosts`), sorted and without
+    /// duplicates.
     pub hosts: Vec<Address>,
-    /// The members that cannot become primary (`passives`), sorted and without duplicates.
+    /// The members with priority zero (`passives`), sorted and without duplicates.
     pub passives: Vec<Address>,
     /// The arbiters (`arbiters`), sorted and without duplicates.
     pub arbiters: Vec<Address>,
@@ -132,7 +133,7 @@ pub struct HelloReply {
     pub connection_id: Option<i64>,
     /// The compressors that the server accepts (`compression`), in the order of the reply.
     pub compression: Vec<String>,
-    /// The mechanisms of the user (`saslSupportedMechs`). `None` if the field is absent.
+    /// The mechanisms that the user can use (`saslSupportedMechs`). `None` if the field is absent.
     pub sasl_supported_mechs: Option<Vec<String>>,
     /// The reply to speculative authentication (`speculativeAuthenticate`).
     pub speculative_authenticate: Option<RawDocumentBuf>,
@@ -196,8 +197,8 @@ impl HelloReply {
         }
     }
 
-    /// Returns the server description of the server at `address`. A reply without `ok: 1` gives an
-    /// unknown server ([SDAM-41]), which has no round trip times ([SDAM-49]).
+    /// Returns the server description of the server at `address`. If [`ok`](Self::ok) is false, the
+    /// server is `Unknown` ([SDAM-41]) and has no round trip times ([SDAM-49]).
     ///
     /// [SDAM-41]: crate::requirements::discovery#SDAM-41
     /// [SDAM-49]: crate::requirements::discovery#SDAM-49
@@ -241,8 +242,8 @@ impl HelloReply {
     }
 }
 
-/// The fields of a reply, collected in one pass. A search for each field would pass over the member
-/// lists of a large replica set about 24 times.
+/// The fields of a reply, collected in one pass. A search of the document for each field would pass
+/// over the member lists of a large replica set many times.
 struct Fields<'a>(Vec<(&'a str, RawBsonRef<'a>)>);
 
 impl<'a> Fields<'a> {
@@ -311,7 +312,7 @@ fn server_type(reply: &Fields<'_>) -> ServerType {
     }
 }
 
-/// Returns a string of at most [`MAX_NAME_BYTES`].
+/// Returns the text of `value` if it is a string of at most [`MAX_NAME_BYTES`].
 fn name(value: RawBsonRef<'_>) -> Option<&str> {
     value.as_str().filter(|text| text.len() <= MAX_NAME_BYTES)
 }
@@ -339,7 +340,8 @@ fn host(text: &str) -> Option<Address> {
     matches!(address, Address::Tcp { .. }).then_some(address)
 }
 
-/// Parses a list of addresses. The result is sorted, so that equal lists compare as equal.
+/// Parses a list of addresses and leaves out invalid ones. The result is sorted, so that lists that
+/// differ only in their order compare as equal.
 fn members(reply: &Fields<'_>, key: &str) -> Vec<Address> {
     let Some(list) = reply.array(key) else {
         return Vec::new();

@@ -14,9 +14,9 @@ const LAST_DATE_MILLIS: i64 = 253_402_300_799_999;
 
 /// Returns a document as relaxed extended JSON, cut to `limit` bytes.
 ///
-/// A longer text is cut between two characters and ends with `...` in addition. As far as possible,
-/// the part of the document that is cut off is not read. A value that is nested too deeply or
-/// cannot be read is shown as `...`.
+/// A text longer than `limit` is cut between two characters, and `...` follows. The document is not
+/// read beyond the value in which the limit is reached. A value that cannot be read is shown as
+/// `...`, and so is a document or array that is nested too deeply.
 ///
 /// ```
 /// use onionskin_core::log::extended_json;
@@ -130,8 +130,8 @@ impl Json {
             RawBsonRef::Int32(number) => self.format(format_args!("{number}")),
             RawBsonRef::Int64(number) => self.format(format_args!("{number}")),
             RawBsonRef::Binary(binary) => {
-                // Four characters of base64 encode three bytes, so more bytes than this are not
-                // visible.
+                // Four characters of base64 encode three bytes, so the bytes after these are beyond
+                // the limit.
                 let shown = (self.limit / 4 + 1)
                     .saturating_mul(3)
                     .min(binary.bytes.len());
@@ -187,7 +187,7 @@ impl Json {
 
     fn double(&mut self, number: f64) {
         if number.is_finite() {
-            // Debug output keeps the decimal point, so that a reader recognizes a double.
+            // Debug output writes `1.0` and not `1`, so that a reader recognizes a double.
             self.format(format_args!("{number:?}"));
         } else {
             let name = match number {
@@ -217,8 +217,8 @@ impl Json {
         self.put(r#"Z"}"#);
     }
 
-    /// Reads the parts of the value from its bytes, because the `bson` crate gives no access to
-    /// them.
+    /// Writes a `DBPointer`. The name and the id are read from the bytes of `value`, because the
+    /// `bson` crate gives no access to them.
     fn pointer(&mut self, value: RawBsonRef<'_>) {
         let mut alone = RawDocumentBuf::new();
         alone.append(cstr!(""), value);
@@ -269,8 +269,8 @@ impl Json {
 
 /// Returns year, month and day in the Gregorian calendar for a number of days since 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Days are counted from March 1 of a year that 400 divides, so that a leap day is the last of
-    // its year.
+    // Days are counted from March 1 of a year that 400 divides, so that a leap day is the last day
+    // of a year.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -348,7 +348,8 @@ mod tests {
 
     #[test]
     fn deep_and_broken_documents_are_survived() {
-        // The innermost document is built first, so that the test needs no recursion.
+        // The headers of all levels come first, and then their terminators, so that the test needs
+        // no recursion.
         let levels = 100_000;
         let mut bytes = Vec::new();
         for level in 0..levels {
@@ -364,7 +365,7 @@ mod tests {
         assert!(text.len() < 4 * MAX_DEPTH, "{text}");
         assert!(text.contains("[\"...\"]"), "{text}");
 
-        // The length of the string exceeds that of its document.
+        // The string claims to be longer than its document.
         let mut bytes = rawdoc! { "a": 1, "b": "text" }.into_bytes();
         let at = bytes.len() - 10;
         bytes[at] = 0x7f;

@@ -1,8 +1,8 @@
-//! Log messages. They are made from events, and options select the messages that are logged.
+//! Log messages, which are made from events and from warnings about options.
 //!
-//! The specifications define the names, levels and fields of messages (EVT-25 to EVT-35, SEL-61 to
-//! SEL-64, CMAP-126 to CMAP-140, and the command logging specification). A [`Record`] is one
-//! message, for any library that writes logs. [`LogOptions`] select messages by component and
+//! The specifications define the names, levels and fields of most messages (EVT-25 to EVT-35,
+//! SEL-61 to SEL-64, CMAP-126 to CMAP-140, and the command logging specification). A [`Record`] is
+//! one message, for any library that writes logs. [`LogOptions`] select messages by component and
 //! level.
 
 mod json;
@@ -21,11 +21,11 @@ use crate::{
 };
 use std::fmt;
 
-/// The parts of the driver that log. Each component has its own level in [`LogOptions`].
+/// The subject of a log message. Each component has its own level in [`LogOptions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Component {
-    /// Commands of operations.
+    /// The commands of operations: started, succeeded and failed.
     Command,
     /// Server discovery and monitoring.
     Topology,
@@ -39,7 +39,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// All components.
+    /// All components, in the order of their declaration.
     pub const ALL: [Self; 5] = [
         Self::Command,
         Self::Topology,
@@ -71,8 +71,7 @@ impl fmt::Display for Component {
 /// The severity of a message, from the most to the least severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// A failure that no caller gets as an error. No message has this level at present. Failures
-    /// that a caller gets as an error have the level [`Debug`](Self::Debug).
+    /// A failure of the driver. No message has this level at present.
     Error,
     /// A condition that probably needs a change by the user.
     Warn,
@@ -116,7 +115,8 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
         EventKind::Selection(_) => (Component::ServerSelection, Level::Debug),
         // No specification defines messages for operations.
         EventKind::Operation(_) => return None,
-        // The message about the changed topology description contains this change (EVT-26).
+        // The message about the changed topology description contains the change of the server
+        // description (EVT-26).
         EventKind::Sdam(SdamEvent::ServerDescriptionChanged { .. }) => return None,
         EventKind::Sdam(SdamEvent::NoServers { .. }) => (Component::Topology, Level::Warn),
         EventKind::Sdam(_) => (Component::Topology, Level::Debug),

@@ -3,7 +3,7 @@
 use super::{Component, Level};
 use crate::event::Subscriptions;
 
-/// The default length of documents in log messages, in bytes of extended JSON.
+/// The default maximum length of documents in log messages, in bytes of extended JSON.
 pub const DEFAULT_MAX_DOCUMENT_LENGTH_BYTES: usize = 1000;
 
 /// The environment variable that sets the level of each component without a variable of its own.
@@ -98,7 +98,7 @@ impl LogOptions {
 
     /// Sets whether events are built for all selected messages, even if no collector accepts such
     /// messages when the client is created. Default: false, so that unwanted messages cost nothing.
-    /// Set it if the filters of the collector change later.
+    /// Use `true` if the filters of the collector change later.
     #[must_use]
     pub fn with_always_ready(mut self, always_ready: bool) -> Self {
         self.is_always_ready = always_ready;
@@ -123,8 +123,9 @@ impl LogOptions {
         self.level(component).is_some_and(|most| level <= most)
     }
 
-    /// Returns the event families from which the selected messages are made. A family is included
-    /// only if `is_collected` is true for the component and level of its messages.
+    /// Returns the subscriptions to the events from which the selected messages are made. Without
+    /// [`with_always_ready`](Self::with_always_ready), an event family is included only if
+    /// `is_collected` is also true for the component and level of its messages.
     #[must_use]
     pub fn subscriptions(&self, is_collected: impl Fn(Component, Level) -> bool) -> Subscriptions {
         let wants = |component, level| {

@@ -4,7 +4,7 @@ use super::{Component, Level, extended_json};
 use crate::{address::Address, event::Field};
 use std::fmt::{self, Write};
 
-/// The value of a field.
+/// The value of a field of a log message.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -73,8 +73,8 @@ impl Record {
         self.message
     }
 
-    /// Returns the fields in the order of the specifications, without the name of the message.
-    /// Fields without a value are omitted.
+    /// Returns the names and values of the fields. The name of the message is not among them, and
+    /// fields without a value are omitted.
     #[must_use]
     pub fn fields(&self) -> &[(&'static str, Value)] {
         &self.fields
@@ -120,7 +120,7 @@ impl Record {
         }
     }
 
-    /// Appends the value of a field. Returns false if the field is missing.
+    /// Appends the value for a name in braces. Returns false if the field is missing.
     fn fill(&self, name: &str, out: &mut String) -> bool {
         // Writing to a string cannot fail.
         let place = |name, out: &mut String| {

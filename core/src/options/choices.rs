@@ -26,12 +26,13 @@ pub enum MonitoringMode {
     /// Streams: the server replies to a check when its state changes, or after
     /// `heartbeatFrequencyMS`. A server that does not support this is polled.
     Stream,
-    /// Polls: the monitor sends a check `heartbeatFrequencyMS` after the end of the last one.
+    /// Polls: the monitor sends a check at the latest `heartbeatFrequencyMS` after the end of the
+    /// last one.
     Poll,
 }
 
 impl MonitoringMode {
-    /// All modes.
+    /// All modes, in the order of their declaration.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Stream, Self::Poll];
 
     /// Returns the name of the mode in connection strings.
@@ -64,7 +65,7 @@ pub enum Compressor {
 }
 
 impl Compressor {
-    /// All compressors.
+    /// All compressors, in the order of their declaration.
     pub const ALL: [Self; 3] = [Self::Snappy, Self::Zlib, Self::Zstd];
 
     /// Returns the name of the compressor in connection strings and in the handshake.

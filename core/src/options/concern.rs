@@ -46,8 +46,8 @@ pub enum Acknowledgment {
 pub struct WriteConcern {
     /// The members that must acknowledge the write (`w`). Default: none, the server's choice.
     pub w: Option<Acknowledgment>,
-    /// True if the write must be in the journal on disk first (`journal`). Default: none, the
-    /// server's choice.
+    /// True if the write must be in the journal on disk before the acknowledgment (`journal`).
+    /// Default: none, the server's choice.
     pub journal: Option<bool>,
     /// The time limit for the acknowledgment (`wTimeoutMS`). Default: none. `None` and zero mean no
     /// limit.

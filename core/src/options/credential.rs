@@ -28,7 +28,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// All mechanisms.
+    /// All mechanisms, in the order of their declaration.
     pub const ALL: [Self; 7] = [
         Self::ScramSha1,
         Self::ScramSha256,

@@ -3,7 +3,7 @@
 use super::{Credential, Mechanism};
 use crate::error::{Error, ErrorKind};
 
-/// The source for mechanisms whose users are managed outside of MongoDB.
+/// The source for mechanisms that authenticate users outside of MongoDB.
 const EXTERNAL: &str = "$external";
 
 /// Mechanism properties that a connection string cannot set. `ALLOWED_HOSTS` is a decision of the
@@ -15,7 +15,7 @@ pub(crate) const CODE_ONLY_PROPERTIES: [&str; 4] = [
     "AWS_CREDENTIAL_PROVIDER",
 ];
 
-/// Whether a credential must have a field, may have it, or must not have it.
+/// States whether a credential must have a field, may have it, or must not have it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
     Required,
@@ -70,7 +70,7 @@ const fn rules(mechanism: Mechanism) -> Rules {
             external_source: true,
             properties: &["AWS_CREDENTIAL_PROVIDER"],
         },
-        // A token, which a property provides, takes the place of a password (AUTH-50).
+        // A token replaces the password, and a property names the source of the token (AUTH-50).
         Mechanism::MongoDbOidc => Rules {
             username: Presence::Optional,
             password: Presence::Forbidden,
@@ -155,8 +155,8 @@ impl Credential {
             ));
         }
         if rules.external_source && self.source != EXTERNAL {
-            // The users of these mechanisms are managed outside of MongoDB, so that the source must
-            // be `$external` (AUTH-3).
+            // These mechanisms authenticate users outside of MongoDB, so the source must be
+            // `$external` (AUTH-3).
             let message = format!("{name} works only with {EXTERNAL}; leave authSource out");
             return Err(invalid("authSource", message));
         }
@@ -196,8 +196,8 @@ impl Credential {
     }
 
     /// Checks that exactly one source of tokens is given: an environment or one callback (AUTH-104
-    /// to AUTH-106). The environments `azure` and `gcp` require `TOKEN_RESOURCE`, which the others
-    /// refuse. The environment `test` refuses a user name (AUTH-109).
+    /// to AUTH-106). The environments `azure` and `gcp` require `TOKEN_RESOURCE`, which is an error
+    /// with any other source. The environment `test` refuses a user name (AUTH-109).
     fn check_oidc(&self) -> Result<(), Error> {
         let refuse = |message| Err(invalid("authMechanismProperties", message));
         let machine = self.property("OIDC_CALLBACK").is_some();

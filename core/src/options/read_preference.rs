@@ -23,7 +23,7 @@ pub enum ReadMode {
 }
 
 impl ReadMode {
-    /// All modes.
+    /// All modes, in the order of their declaration.
     pub const ALL: [Self; 5] = [
         Self::Primary,
         Self::PrimaryPreferred,
@@ -149,13 +149,14 @@ impl ReadPreference {
         Ok(self)
     }
 
-    /// Returns the mode.
+    /// Returns the mode (`readPreference`). Default: primary.
     #[must_use]
     pub const fn mode(&self) -> ReadMode {
         self.mode
     }
 
-    /// Returns the tag sets, in the order in which server selection tries them.
+    /// Returns the tag sets (`readPreferenceTags`), in the order in which server selection tries
+    /// them. Default: none.
     #[must_use]
     pub fn tag_sets(&self) -> &[Tags] {
         &self.tag_sets

@@ -44,7 +44,7 @@ pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
         return Ok(None);
     };
     let text = pem.expose();
-    // PEM marks an encrypted key by the label of PKCS#8 or by the older header.
+    // PEM marks an encrypted key by the label `ENCRYPTED PRIVATE KEY` or by the header `Proc-Type`.
     if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
         || (text.contains("Proc-Type:") && text.contains("ENCRYPTED"))
     {
@@ -57,8 +57,8 @@ pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
     if chain.is_empty() {
         return Err(configuration("tlsCertificateKeyFile has no certificate"));
     }
-    // The key is in PKCS#8, PKCS#1 or SEC1 form. Errors do not contain the library's message, which
-    // may quote lines of the file.
+    // The key is in PKCS#8, PKCS#1 or SEC1 form. The error does not contain the message of the PEM
+    // parser, which can quote lines of the file.
     let key = PrivateKeyDer::from_pem_slice(text.as_bytes())
         .map_err(|_| configuration("tlsCertificateKeyFile has no private key that can be read"))?;
     Ok(Some(Identity { chain, key }))

@@ -29,8 +29,8 @@ pub const MAX_OF_ONE_SUBJECT: usize = 2;
 /// The maximum number of subjects that several authority certificates share.
 pub const MAX_SHARED_SUBJECTS: usize = 2;
 
-/// The limit that a server's chain exceeds. The number in a variant is the count or size of that
-/// chain.
+/// The limit that a server's chain exceeds. The number in a variant is the value that is above the
+/// limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Excess {
     Certificates(usize),
@@ -71,7 +71,7 @@ impl From<Excess> for Error {
     }
 }
 
-/// Checks the size of a chain and the number of paths that it may have.
+/// Checks that a chain exceeds no limit of this module.
 pub(super) fn check_chain(
     end_entity: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],

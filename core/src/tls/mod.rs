@@ -60,8 +60,8 @@ fn from_library(error: &rustls::Error) -> Error {
     fault(kind, shortened(error))
 }
 
-/// The maximum length of a message of `rustls` in bytes; a longer one is truncated. The message
-/// about a wrong host name lists all names of the certificate.
+/// The maximum length in bytes of an error message of `rustls`; a longer one is truncated. The
+/// message about a wrong host name lists all names of the certificate.
 const MAX_MESSAGE_BYTES: usize = 512;
 
 fn shortened(error: &rustls::Error) -> String {

@@ -26,21 +26,19 @@ pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
 /// start and after each of these calls, call [`poll_transmit`](Self::poll_transmit) until it
 /// returns false.
 ///
-/// The memory of a session is bounded by what its caller passes in. Received plaintext is never
-/// longer than the ciphertext that was passed in since `read` last returned all plaintext.
-/// Plaintext to be sent is what was written and not yet transmitted. The library limits an
-/// incomplete record or handshake message to 64 KiB.
+/// The caller bounds the memory of a session, which holds received plaintext until it is read, and
+/// written plaintext until it is transmitted. `rustls` limits an incomplete record or handshake
+/// message to 64 KiB.
 ///
-/// A peer that sends only messages of TLS itself is refused: after 256 KiB during the handshake,
-/// and later after 64 KiB without plaintext.
+/// A peer that sends only messages of TLS itself is refused: after more than 256 KiB during the
+/// handshake, and later after more than 64 KiB without plaintext.
 ///
 /// A stream that ends without the peer's `close_notify` may have been truncated by an attacker. At
 /// the end of the stream, call [`peer_closed`](Self::peer_closed) and report an error if it is
 /// false. For MongoDB this makes no difference, because its messages state their lengths.
 ///
-/// The client closes its connections without a `close_notify`, as MongoDB drivers do: nothing can
-/// be truncated between messages, and closing must not wait for a peer that does not read. An alert
-/// that gives the reason of an error is sent if the socket takes it at once.
+/// The client closes its connections without a `close_notify`: nothing can be truncated between
+/// messages, and closing must not wait for a peer that does not read.
 pub struct TlsSession {
     connection: ClientConnection,
     records: Records,
@@ -132,8 +130,9 @@ impl TlsSession {
         }
     }
 
-    /// Appends ciphertext to be sent, about 64 KiB at a time. Returns true if there was any. More
-    /// can follow then, so call this until it returns false.
+    /// Appends ciphertext to be sent: at most about 64 KiB per call, except after
+    /// [`close`](Self::close). Returns true if there was any. More can follow then, so call this
+    /// until it returns false.
     #[must_use]
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         if !self.connection.wants_write() {

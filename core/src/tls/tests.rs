@@ -282,7 +282,7 @@ fn another_host_is_refused_unless_the_user_said_so() {
     }
     options.allow_invalid_hostnames = true;
     connect(&options, "evil.example.net", &mut server()).expect("the name is not checked");
-    // The chain and the validity are still checked.
+    // The chain is still checked.
     let stranger = &mut other.server(&TLS13, false);
     let refused = connect(&options, "db.example.net", stranger);
     assert_eq!(kind(refused), TlsFault::Certificate);

@@ -44,8 +44,8 @@ fn is_userinfo(c: char) -> bool {
 }
 
 /// Parses the hosts, separated by commas (CS-8 to CS-14). Error messages give the position of a
-/// host but not its text. If an `@`, `/` or `?` in a password is not encoded, the text may be part
-/// of the password.
+/// host but not its text. If an `@`, `/` or `?` in a password is not encoded, the text of a host
+/// may be part of the password.
 pub(super) fn hosts(text: &str) -> Result<Vec<Address>> {
     text.split(',')
         .enumerate()
@@ -105,7 +105,7 @@ pub(super) fn database(text: &str) -> Result<Option<String>> {
         return Ok(None);
     }
     if text.contains('@') {
-        // The sign is valid in a database name. Here it probably means that an unencoded `/` in a
+        // An `@` is valid in a database name, but probably means that an unencoded `/` in a
         // password ended the hosts too early.
         return Err(invalid(
             UriPart::Database,

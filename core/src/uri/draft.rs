@@ -21,8 +21,7 @@ pub(super) struct Draft {
     pub(super) mechanism: Option<Mechanism>,
     pub(super) auth_source: Option<String>,
     properties: BTreeMap<String, Secret>,
-    /// True if `authMechanismProperties` was ignored. A missing property is then no error of
-    /// parsing.
+    /// True if `authMechanismProperties` was ignored. Parsing then does not check the properties.
     pub(super) properties_dropped: bool,
     pub(super) read_mode: Option<ReadMode>,
     pub(super) tag_sets: Vec<Tags>,
@@ -59,7 +58,7 @@ pub(super) fn in_uri(error: Error) -> Error {
 
 /// Functions that the option table calls to store a value.
 impl Draft {
-    /// Calls a setter of the options that cannot fail.
+    /// Calls a setter that cannot fail.
     pub(super) fn set_option(
         &mut self,
         set: impl FnOnce(&mut ClientOptions) -> &mut ClientOptions,
@@ -129,7 +128,7 @@ impl Draft {
     }
 }
 
-/// The completion, after all options were parsed.
+/// Functions that complete the options after all of them were parsed.
 impl Draft {
     /// Combines the values into options, and checks the rules that involve several options.
     pub(super) fn finish(

@@ -2,12 +2,13 @@
 //!
 //! Parsing splits the string into its parts and decodes credentials, hosts and database. A table
 //! (`table.rs`) then maps each option to the kind of its value and to a setter. Parsing performs no
-//! DNS query: the hosts of a `mongodb+srv` string come from DNS later, through [`resolve`].
+//! DNS query. A caller that looks up the records of a `mongodb+srv` host passes them to
+//! [`resolve`].
 //!
 //! Rules of connection strings that the documentation of the options does not state:
 //!
-//! * Only `tls=true` and `mongodb+srv` switch TLS on. Other options, such as `tlsCAFile`, do not
-//!   (URI-20). `tls=false` switches TLS off, also with `mongodb+srv`.
+//! * Only `tls=true` (or `ssl=true`) and `mongodb+srv` switch TLS on. Other options, such as
+//!   `tlsCAFile`, do not (URI-20). `tls=false` switches TLS off, also with `mongodb+srv`.
 //! * `tlsInsecure` accepts any certificate for any host name (URI-21).
 //! * A mechanism property or tag cannot have a comma in its value, not even as `%2C`, because the
 //!   values are split at commas after decoding. Such a value can be set in code (CS-31).
@@ -60,7 +61,7 @@ pub struct ParsedUri {
 
 impl ParsedUri {
     /// Returns the parsed value of an option. The letter case of `name` does not count. `None`
-    /// means that the option was not given or was ignored.
+    /// means that the option was not given, was ignored or is unknown.
     ///
     /// ```
     /// use onionskin_core::uri::{self, OptionValue};

@@ -93,7 +93,8 @@ impl OptionsParser {
         }
         for name in ["srvMaxHosts", "srvServiceName"] {
             if !srv && present(name) {
-                // These two options are errors without `mongodb+srv`, with any value (URI-16).
+                // `srvMaxHosts` and `srvServiceName` are errors without `mongodb+srv`, with any
+                // value (URI-16).
                 let message = format!("{name} requires mongodb+srv://; remove it");
                 return Err(invalid(UriPart::Options, message));
             }
@@ -252,7 +253,7 @@ impl OptionsParser {
     }
 
     /// Parses the tag sets, one in each value. A malformed tag set is dropped with a warning. An
-    /// empty one matches every server.
+    /// empty tag set matches every server.
     fn tag_sets(
         &mut self,
         values: &[Zeroizing<String>],

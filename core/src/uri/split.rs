@@ -50,9 +50,9 @@ pub(super) fn split(text: &str) -> Result<Parts<'_>> {
     })
 }
 
-/// Returns the pairs of key and value between ampersands, still encoded (CS-19, CS-20). A piece
-/// without an equals sign or without a key is an error. The message gives only its position,
-/// because the piece may be the end of a password.
+/// Returns the pairs of key and value between ampersands, still encoded (CS-19, CS-20). An empty
+/// piece is skipped; another piece without an equals sign or without a key is an error. The message
+/// gives only the position of the piece, because the piece may be the end of a password.
 pub(super) fn pairs(options: &str) -> Result<Vec<(&str, &str)>> {
     let mut pairs = Vec::new();
     for (index, piece) in options.split('&').enumerate() {

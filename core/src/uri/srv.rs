@@ -13,7 +13,8 @@ use crate::{
 /// The options that a TXT record may contain (DNS-30).
 const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 
-/// Returns the options of a client whose `mongodb+srv` host is resolved.
+/// Returns the options of a client whose `mongodb+srv` host is resolved, and the warnings about the
+/// TXT record.
 ///
 /// `hosts` are the hosts of the SRV records and become the seeds; the caller has applied
 /// `srvMaxHosts`. `txt` has one element for each TXT record, whose strings are joined with nothing
@@ -198,8 +199,8 @@ mod tests {
 
     #[test]
     fn a_txt_record_may_hold_three_options_only() {
-        // Other options than the three are errors (DNS-30), `ssl` among them (DNS-31), and so are
-        // malformed ones (DNS-33).
+        // Only `authSource`, `replicaSet` and `loadBalanced` are allowed (DNS-30). So `ssl` is an
+        // error (DNS-31), and so are malformed options (DNS-33).
         for txt in [
             "ssl=false",
             "socketTimeoutMS=500",
@@ -255,8 +256,8 @@ mod tests {
 
     #[test]
     fn a_host_outside_the_domain_is_refused() {
-        // The list contains the hosts of prose tests 2 to 4 of the specification of initial DNS
-        // seedlist discovery.
+        // Most of these hosts are from the prose tests of the specification of initial DNS seedlist
+        // discovery.
         for (srv_host, host, below) in [
             ("localhost", "a.localhost", true),
             ("localhost", "localhost.mongodb", false),

@@ -15,13 +15,13 @@ const INT32: i64 = i32::MAX as i64;
 
 /// The kind of an option's value, with the setter of the option.
 pub(super) enum Kind {
-    /// A boolean.
+    /// The value is a boolean.
     Bool(Set<bool>),
-    /// An integer, with its minimum and maximum.
+    /// The value is an integer, with this minimum and maximum.
     Int(i64, i64, Set<i64>),
-    /// A duration in milliseconds, with its minimum and maximum.
+    /// The value is a duration in milliseconds, with this minimum and maximum.
     Millis(i64, i64, Set<Duration>),
-    /// A string.
+    /// The value is a string.
     Text(Set<String>),
     /// A string that is never shown.
     Secret(Set<Secret>),

@@ -78,8 +78,8 @@ fn each_mistake_is_blamed_on_its_part() {
 
 #[test]
 fn a_secret_in_the_wrong_place_is_not_repeated() {
-    // An unencoded special character splits a password, and its second half becomes part of the
-    // hosts, the database or the options. No error may quote it.
+    // In most of these strings an unencoded special character splits a password, and its second
+    // half becomes part of the hosts, the database or the options. No error may quote a secret.
     for text in [
         "mongodb://u:pencil:pencil@a",
         "mongodb://u:pen@pencil@a",
@@ -200,7 +200,7 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
         "maxPoolSize=-1",
         "maxPoolSize=2147483648",
         "maxPoolSize=1.5",
-        // Invalid pool options are ignored with a warning, too (CMAP-8 to CMAP-12, CMAP-15).
+        // Invalid pool options are ignored with a warning (CMAP-8 to CMAP-12, CMAP-15).
         "minPoolSize=-1",
         "minPoolSize=few",
         "maxIdleTimeMS=-1",
@@ -210,7 +210,7 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
         "maxConnecting=few",
         "waitQueueTimeoutMS=-1",
         "waitQueueTimeoutMS=long",
-        // The wait queue has a fixed limit, and the driver does not have these options (CMAP-14).
+        // The driver has no `waitQueueSize` and no `waitQueueMultiple` (CMAP-14).
         "waitQueueSize=5",
         "waitQueueMultiple=5",
         "heartbeatFrequencyMS=499",

@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionValue {
-    /// A boolean.
+    /// A boolean, such as the value of `tls`.
     Bool(bool),
-    /// An integer.
+    /// An integer, in the unit of the option, such as milliseconds for `connectTimeoutMS`.
     Int(i64),
-    /// A string.
+    /// A string, such as the value of `appName`.
     Text(String),
-    /// A string that `Debug` does not print.
+    /// A string that `Debug` does not print, such as the value of `proxyPassword`.
     Secret(Secret),
-    /// A list of names, in the order of the string.
+    /// The names in `compressors`, in the order of the string.
     List(Vec<String>),
     /// Tag sets, one for each occurrence of the option.
     TagSets(Vec<Tags>),
@@ -24,12 +24,12 @@ pub enum OptionValue {
     Properties(BTreeMap<String, Secret>),
 }
 
-/// The reason why a value is not used, and whether parsing goes on.
+/// The reason why a value is not used, and whether parsing continues.
 #[derive(Debug)]
 pub(super) enum Refusal {
     /// The option is ignored with a warning (CS-32).
     Ignore(String),
-    /// Parsing fails.
+    /// Parsing fails for this reason.
     Fatal(String),
 }
 

@@ -4,7 +4,8 @@ use crate::options::{ClientOptions, Compressor, Monitoring, MonitoringMode, TlsO
 use std::fmt;
 
 /// A warning about an option in a connection string or in the options of a client, which was
-/// ignored or should be changed. The text of a warning names options but never shows their values.
+/// ignored or should be changed. The text of a warning never shows the value of an option, except
+/// that of a boolean.
 ///
 /// ```
 /// let parsed = onionskin_core::uri::parse("mongodb://localhost/?maxPoolSize=lots")?;
@@ -30,7 +31,7 @@ pub enum Warning {
     Ignored {
         /// The name of the option.
         option: &'static str,
-        /// The reason, which states the accepted values.
+        /// The reason, which states what the option accepts.
         reason: String,
     },
     /// The option occurs several times, and the last occurrence counts ([CS-33]).
@@ -71,9 +72,9 @@ pub enum Warning {
 
 /// Returns warnings about options that were set, in a connection string or in code, and have no
 /// effect: compression, the password of an encrypted private key, revocation checks, TLS options
-/// without `tls=true`, and streaming in a client that scans. An option that cannot be ignored
-/// without harm, such as a proxy or an authentication mechanism, is an error of
-/// [`ClientConfig`](crate::client::ClientConfig) instead.
+/// without `tls=true`, and streaming in a client that scans. With an option that cannot be ignored
+/// without harm, such as a proxy, the creation of a
+/// [`ClientConfig`](crate::client::ClientConfig) fails instead.
 ///
 /// ```
 /// use onionskin_core::{options::{ClientOptions, Compressor}, uri};

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Generates texts that resemble messages of a server.
+/// Generates texts, some of which resemble messages of a server.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[rsiveNm=,+/A-Z0-9]{0,60}",

@@ -6,7 +6,7 @@ use super::*;
 fn the_offer_decides_where_no_mechanism_was_given() {
     // The mechanism follows from `saslSupportedMechs` (AUTH-26 to AUTH-28). Without a speculative
     // reply, authentication starts in the ordinary way (HELLO-39). Unknown names are ignored
-    // (HELLO-41, handshake prose test 2).
+    // (HELLO-41, handshake prose 2).
     let offers: [(Option<&[&str]>, _); 6] = [
         (Some(&["SCRAM-SHA-1", "SCRAM-SHA-256"]), "SCRAM-SHA-256"),
         (Some(&["SCRAM-SHA-256", "unknown"]), "SCRAM-SHA-256"),

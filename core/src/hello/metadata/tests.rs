@@ -57,8 +57,8 @@ fn own(suffixes: [&str; 3]) -> [String; 3] {
 
 #[test]
 fn the_nine_environments_of_the_prose_test_give_their_env_documents() {
-    // Cases 1 to 9 of handshake prose test 1 show the rules for function services and containers
-    // (HELLO-22 to HELLO-31).
+    // Cases 1 to 9 of handshake prose 1 show the rules for function services (HELLO-22 to
+    // HELLO-27), for Kubernetes (HELLO-29) and for both (HELLO-31).
     let long = "a".repeat(512);
     let lambda = ("AWS_EXECUTION_ENV", "AWS_Lambda_java8");
     let region = ("AWS_REGION", "us-east-2");
@@ -130,9 +130,9 @@ fn a_number_out_of_range_leaves_out_its_field_only() {
 
 #[test]
 fn a_container_is_reported_without_a_function_service() {
-    // All five fields are present (HELLO-13), with free text in `platform` (HELLO-20). The
-    // container is Docker by the file `.dockerenv` (HELLO-28) and Kubernetes by its variable
-    // (HELLO-29), and `env.container` is present because it is not empty (HELLO-30).
+    // All five fields of `client` are present (HELLO-13), with free text in `platform` (HELLO-20).
+    // The file `.dockerenv` gives the runtime (HELLO-28), and the variable of Kubernetes gives the
+    // orchestrator (HELLO-29). Without both, `env.container` would be absent (HELLO-30).
     let lookup = |name: &str| (name == "KUBERNETES_SERVICE_HOST").then(|| "::1".to_owned());
     let environment = Environment::from_lookup(lookup, true, OsFacts::default());
     let metadata = ClientMetadata::new(Some("app"), &environment, &[]).expect("valid");
@@ -149,7 +149,7 @@ fn a_container_is_reported_without_a_function_service() {
 #[test]
 fn what_is_too_much_goes_in_the_order_of_the_specification() {
     // The order of shortening (HELLO-34) is: all of `env` but its name, all of `os` but its type,
-    // `env`, then the platform. Each step needs a longer text than the one before.
+    // `env`, then the platform.
     let build = |region: usize, os_name: usize, platform: usize| {
         let region = "r".repeat(region);
         let variables = [("VERCEL", "1"), ("VERCEL_REGION", region.as_str())];
@@ -182,8 +182,8 @@ fn what_is_too_much_goes_in_the_order_of_the_specification() {
     assert_eq!(build(500, 10, 10), (false, true, true, 10));
     assert_eq!(build(500, 500, 10), (false, false, true, 10));
     let whole_platform = (350..450).filter(|&n| build(10, 10, n) == (false, false, false, n));
-    // The platform is truncated only after `env` was dropped, which frees as many bytes as an `env`
-    // with only a name has.
+    // The platform is truncated only if it does not fit after the removal of `env`. So the number
+    // of lengths at which it is whole without `env` is the number of bytes that `env` occupied.
     let env = rawdoc! { "env": { "name": "vercel" } }.as_bytes().len() - 5;
     assert_eq!(whole_platform.count(), env);
     let (_, _, env, left) = build(10, 10, 600);
@@ -202,7 +202,7 @@ fn the_application_name_is_limited_in_bytes() {
 
 #[test]
 fn each_library_is_appended_after_a_bar_and_null_adds_nothing() {
-    // Handshake prose tests U1 and U2: each value is appended after a separator (HELLO-44), and the
+    // Handshake prose U1 and U2: each value is appended after a separator (HELLO-44), and the
     // values before it stay (HELLO-50).
     let library = info("library", Some("1.2"), Some("Library Platform"));
     for (second, suffixes) in [
@@ -237,8 +237,8 @@ fn each_library_is_appended_after_a_bar_and_null_adds_nothing() {
 
 #[test]
 fn only_a_whole_duplicate_is_dropped() {
-    // Handshake prose tests U3 to U6: an info is dropped only if name, version and platform equal
-    // those of an earlier one (HELLO-49).
+    // Handshake prose U3 to U6: an info is dropped only if name, version and platform equal those
+    // of an earlier one (HELLO-49).
     let library = info("library", Some("1.2"), Some("Library Platform"));
     let once = own(["|library", "|1.2", "|Library Platform"]);
     assert_eq!(joined(&[library.clone(), library.clone()]), once);
@@ -269,7 +269,7 @@ fn only_a_whole_duplicate_is_dropped() {
 
 #[test]
 fn an_empty_text_is_the_same_as_none() {
-    // Handshake prose tests U7 and U8: an empty text counts as unset (HELLO-46).
+    // Handshake prose U7 and U8: an empty text counts as unset (HELLO-46).
     for (first, second) in [
         ((None, Some("p")), (Some(""), Some("p"))),
         ((Some("1"), None), (Some("1"), Some(""))),
@@ -284,7 +284,7 @@ fn an_empty_text_is_the_same_as_none() {
 
 #[test]
 fn a_separator_or_a_missing_name_is_an_error() {
-    // A string with the separator is an error (HELLO-45).
+    // A string with the separator is an error (HELLO-45), and so is an empty name.
     for bad in [
         info("a|b", None, None),
         info("a", Some("|"), None),
@@ -297,7 +297,8 @@ fn a_separator_or_a_missing_name_is_an_error() {
 
 #[test]
 fn the_driver_itself_is_never_cut() {
-    // Neither applications nor libraries can change the driver's name and version (HELLO-17).
+    // The name and the version of the library are truncated, and those of the driver stay
+    // (HELLO-17).
     let long = info(&"n".repeat(600), Some(&"v".repeat(600)), None);
     let metadata = ClientMetadata::new(None, &environment(&[]), &[long]).expect("valid");
     let driver = metadata.document().get_document("driver").expect("driver");

@@ -76,7 +76,7 @@ fn sizes_of_a_hostile_server_stay_within_what_this_driver_handles() {
 
 #[test]
 fn members_are_lower_case_sorted_and_bounded_and_what_is_no_address_is_left_out() {
-    // Host names are turned into lower case (SDAM-53). Entries that are not a host with a port are
+    // Host names are turned into lower case (SDAM-53). Entries that are not valid TCP addresses are
     // dropped.
     let reply = HelloReply::parse(&rawdoc! {
         "ok": 1, "setName": "rs", "me": "B:1", "primary": "A:1",

@@ -43,7 +43,7 @@ fn the_making_of_a_pool_is_logged_with_what_was_chosen() {
 
 #[test]
 fn a_pools_life_is_logged() {
-    // The messages of a pool that becomes ready, is cleared and is closed (CMAP-128, CMAP-129,
+    // A pool that becomes ready, is cleared and is closed has these messages (CMAP-128, CMAP-129,
     // CMAP-130).
     let address = server();
     let (message, text) = ("Connection pool ready", "Connection pool ready for a:27017");
@@ -74,7 +74,8 @@ fn a_pools_life_is_logged() {
 
 #[test]
 fn check_outs_are_logged() {
-    // The messages of check outs (CMAP-134, CMAP-135) and the texts of the reasons (CMAP-140).
+    // Check outs have these messages (CMAP-134, CMAP-135), with these texts for the reasons
+    // (CMAP-140).
     let address = server();
     connection(
         PoolEvent::CheckOutStarted { address },
@@ -121,7 +122,7 @@ fn check_outs_are_logged() {
 
 #[test]
 fn connections_are_logged() {
-    // The messages of connections (CMAP-131, CMAP-132, CMAP-136, CMAP-137). A duration may be a
+    // Connections have these messages (CMAP-131, CMAP-132, CMAP-136, CMAP-137). A duration may be a
     // double (CMAP-138).
     let (address, connection, duration) = (server(), 4, TIME);
     let of = "address=a:27017, driver-generated ID=4";

@@ -121,7 +121,8 @@ fn a_topologys_life_is_logged() {
 
 #[test]
 fn a_changed_server_has_no_message() {
-    // The message about the changed topology description contains this change (EVT-26).
+    // The message about the changed topology description contains the change of the server
+    // description (EVT-26).
     let unknown = Arc::new(ServerDescription::unknown(server()));
     let kind = EventKind::Sdam(SdamEvent::ServerDescriptionChanged {
         topology: TOPOLOGY,
@@ -213,7 +214,8 @@ fn checks_are_logged() {
 
 #[test]
 fn what_a_server_says_of_a_login_is_not_logged() {
-    // Replies with `speculativeAuthenticate` are redacted (EVT-35, HELLO-1).
+    // Replies with `speculativeAuthenticate` are redacted (AUTH-22), those to legacy hello as well
+    // (HELLO-1).
     let reply = rawdoc! { "ok": 1, "speculativeAuthenticate": { "payload": "hunter2" } };
     let record = logged(EventKind::Sdam(succeeded(reply)));
     let shown = record.field("reply").map(ToString::to_string);

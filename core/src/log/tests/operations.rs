@@ -33,7 +33,7 @@ fn selection(event: SelectionEvent, level: Level, message: &str, more: &str, tex
 
 #[test]
 fn selections_are_logged() {
-    // The messages of server selection, their fields and their texts (SEL-61 to SEL-64).
+    // Server selection has these messages, with these fields and texts (SEL-61 to SEL-64).
     let facts = selects();
     selection(
         SelectionEvent::Started { facts },
@@ -78,7 +78,8 @@ fn selections_are_logged() {
     }
 }
 
-/// Returns the fields of a command, with or without those that not every server reports.
+/// Returns the facts of a command. With `known`, they include the server's connection id and the
+/// service id.
 fn facts(known: bool) -> Arc<CommandFacts> {
     Arc::new(CommandFacts {
         name: "find".into(),

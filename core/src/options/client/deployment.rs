@@ -7,8 +7,8 @@ use super::{
 
 impl ClientOptions {
     /// Sets [`hosts`](Self::hosts), the seed list ([SDAM-19]). A few members of a replica set are
-    /// enough, because discovery finds the others. The client connects to every seed, so that a
-    /// list of hundreds costs many connections and finds no more servers ([SDAM-121]).
+    /// enough, because discovery finds the others. The client connects to every seed, so a list of
+    /// hundreds of members costs many connections and finds no more servers ([SDAM-121]).
     ///
     /// [SDAM-19]: crate::requirements::discovery#SDAM-19
     /// [SDAM-121]: crate::requirements::discovery#SDAM-121
@@ -107,8 +107,8 @@ impl ClientOptions {
     pub fn set_default_database(&mut self, name: impl Into<String>) -> Result<&mut Self, Error> {
         let name = name.into();
         if name.is_empty() || name.contains(['/', '\\', ' ', '"', '$', '\0']) {
-            // The characters that a database name of a connection string must not have (CS-17), and
-            // NUL.
+            // A database name of a connection string must not contain these characters (CS-17). NUL
+            // is refused in addition.
             return Err(invalid(
                 "defaultDatabase",
                 "a database name is not empty and has no slash, backslash, space, quote, dollar \
@@ -198,7 +198,7 @@ impl ClientOptions {
         self.credential.as_ref()
     }
 
-    /// Returns the database that the path of a connection string names. Default: none.
+    /// Returns the default database, which the path of a connection string names. Default: none.
     #[must_use]
     pub fn default_database(&self) -> Option<&str> {
         self.default_database.as_deref()

@@ -31,8 +31,8 @@ pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
 /// [SDAM-31]: crate::requirements::discovery#SDAM-31
 pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
 /// The shortest time between two checks of a server, and the smallest
-/// [`ClientOptions::heartbeat_frequency`]. The specification calls it `minHeartbeatFrequencyMS`;
-/// users cannot change it ([SDAM-9]).
+/// [`ClientOptions::heartbeat_frequency`]. This is the constant `minHeartbeatFrequencyMS` of the
+/// specification ([SDAM-9]).
 ///
 /// [SDAM-9]: crate::requirements::discovery#SDAM-9
 pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
@@ -66,7 +66,7 @@ pub const MAX_APP_NAME_BYTES: usize = 128;
 /// [DNS-7]: crate::requirements::seed_lists#DNS-7
 pub const MAX_SRV_SERVICE_NAME_BYTES: usize = 62;
 
-/// All options of a client. The default is a client of `localhost:27017` without TLS and
+/// The options of a client. The default is a client of `localhost:27017` without TLS and
 /// authentication.
 ///
 /// A setter checks its value at once. [`validate`](Self::validate) checks the rules that involve

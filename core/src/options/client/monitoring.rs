@@ -41,17 +41,18 @@ impl ClientOptions {
         self.monitoring
     }
 
-    /// Returns `serverSelectionTryOnce`. With `true`, an operation without a suitable server causes
-    /// one scan, and fails if no server suits after that scan. With `false`, scans repeat until
+    /// Returns `serverSelectionTryOnce`. With `true`, an operation without a suitable server waits
+    /// for one scan, and fails if no server suits after that scan. With `false`, scans repeat until
     /// [`server_selection_timeout`](Self::server_selection_timeout). Default: `true`.
     ///
     /// Only a client that checks servers on demand ([`Monitoring::Scanning`]) may set this option
     /// ([SEL-6]); for another one [`validate`](Self::validate) fails.
     ///
-    /// With `true`, server selection may take as long as a scan, even beyond the timeout. With
-    /// `false`, it may take the timeout plus one scan ([SEL-73]). A scan checks one server after
-    /// the other and waits for each at most [`connect_timeout`](Self::connect_timeout). The time
-    /// limit of the operation ends the selection in both cases.
+    /// With `true`, server selection can take as long as a scan, even beyond the timeout. With
+    /// `false`, server selection can take the timeout plus one scan ([SEL-73]). A scan checks one
+    /// server after the other and waits for each at most
+    /// [`connect_timeout`](Self::connect_timeout). With `true` and with `false`, the time limit of
+    /// the operation ends the selection.
     ///
     /// [SEL-6]: crate::requirements::server_selection#SEL-6
     /// [SEL-73]: crate::requirements::server_selection#SEL-73

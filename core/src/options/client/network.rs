@@ -84,10 +84,10 @@ impl ClientOptions {
         self
     }
 
-    /// Returns `connectTimeoutMS`, the time limit for connecting a socket, TLS included. It also
-    /// limits each check of a monitor, and each command of a connection's handshake that has no
-    /// other limit. An awaitable check may take `heartbeatFrequencyMS` longer. `None` (0 in
-    /// connection strings) means no limit. Default: 10 s ([CMAP-155]).
+    /// Returns `connectTimeoutMS`, the time limit for connecting a socket, TLS included. The same
+    /// limit applies to each check of a monitor, and to each command of a connection's handshake
+    /// that has no other limit. For an awaitable check, `heartbeatFrequencyMS` is added. `None` (0
+    /// in connection strings) means no limit. Default: 10 s ([CMAP-155]).
     ///
     /// [CMAP-155]: crate::requirements::pool#CMAP-155
     #[must_use]
@@ -123,8 +123,8 @@ impl ClientOptions {
     }
 
     /// Returns `localThresholdMS`, the width of the latency window. A server is selected only if
-    /// its round trip time exceeds the shortest one by at most this. With zero only the fastest
-    /// server is selected. Default: 15 ms.
+    /// its round trip time exceeds the shortest one by at most this width. With zero only the
+    /// fastest server is selected. Default: 15 ms.
     #[must_use]
     pub const fn local_threshold(&self) -> Duration {
         self.local_threshold
@@ -163,8 +163,9 @@ impl ClientOptions {
         self.zlib_compression_level
     }
 
-    /// Returns the SOCKS5 proxy through which all connections go (`proxyHost`, `proxyPort`,
-    /// `proxyUsername` and `proxyPassword`). Default: none.
+    /// Returns the SOCKS5 proxy of the connections (`proxyHost`, `proxyPort`, `proxyUsername` and
+    /// `proxyPassword`). Default: none. This version does not support proxies: the creation of a
+    /// client with a proxy fails.
     #[must_use]
     pub const fn proxy(&self) -> Option<&ProxyOptions> {
         self.proxy.as_ref()

@@ -81,9 +81,11 @@ impl ClientOptions {
     /// `find`, `find_one`, `count_documents` and `aggregate` without a stage that writes are
     /// retried. Commands of `Database::run_command` and later batches of a cursor are not, unless
     /// the server is overloaded ([RR-7], [RR-24]). With a time limit ([`timeout`](Self::timeout) or
-    /// that of the call), retries go on until it expires; otherwise there is one ([RR-18]). After
-    /// overload [`max_adaptive_retries`](Self::max_adaptive_retries) applies. If the application
-    /// repeats failed operations itself, each repetition can have this number of attempts again.
+    /// that of the call), retries continue until the limit expires, or until three attempts in a
+    /// row fail without waiting for anything. Without a time limit there is at most one retry
+    /// ([RR-18]). After overload [`max_adaptive_retries`](Self::max_adaptive_retries) applies. If
+    /// the application repeats a failed operation itself, each repetition can be retried as often
+    /// again.
     ///
     /// [RR-1]: crate::requirements::retries#RR-1
     /// [RR-7]: crate::requirements::retries#RR-7
@@ -116,25 +118,25 @@ impl ClientOptions {
     }
 
     /// Returns `maxAdaptiveRetries`, the maximum number of retries of an operation that met an
-    /// overloaded server. All attempts of the operation count, with or without a time limit
-    /// ([BP-4], [BP-8]). Zero means no retry. Default: 2.
+    /// overloaded server. Retries before the overload count too, with or without a time limit
+    /// ([BP-4], [BP-8]). Zero means no retry after overload. Default: 2.
     ///
-    /// After overload all commands are retried, also those that are not retried otherwise:
-    /// `update_many`, `delete_many`, later batches of a cursor, and commands of
+    /// After overload all commands are retried, even those that are not retried after other errors,
+    /// for example `update_many`, `delete_many`, later batches of a cursor, and commands of
     /// `Database::run_command` ([BP-2], [BP-16]). Reads need [`retry_reads`](Self::retry_reads),
     /// writes [`retry_writes`](Self::retry_writes), and `run_command` both ([BP-3]).
     ///
-    /// Before each of these retries the operation waits without a connection, for a random part of
-    /// 200 ms, then of 400 ms, and so on up to 10 s ([BP-5]). The server may set another base than
-    /// the 100 ms of this series ([BP-6]). An operation whose time limit would expire during the
-    /// wait fails at once ([BP-12]).
+    /// After an overload error the operation waits before its next attempt, for a random part of
+    /// 200 ms before the first retry, of 400 ms before the second, and so on up to 10 s ([BP-5]).
+    /// The server can replace the base of 100 ms ([BP-6]). An operation whose time limit would
+    /// expire during the wait fails at once ([BP-12]).
     ///
     /// A server counts as overloaded if its error has the label `SystemOverloadedError`, or if a
     /// new connection fails with a network error or a timeout before the reply to `hello`. Errors
-    /// of name resolution and of certificates do not count. If the application repeats failed
-    /// operations itself, each repetition can have this number of attempts again, which increases
-    /// the overload. Such an application should stop at errors with this label, or set this option
-    /// to zero.
+    /// of name resolution and of certificates, for example, do not count. If the application
+    /// repeats a failed operation itself, each repetition can be retried as often again, which
+    /// increases the overload. Such an application should stop at errors with this label, or set
+    /// this option to zero.
     ///
     /// [BP-4]: crate::requirements::retries#BP-4
     /// [BP-8]: crate::requirements::retries#BP-8

@@ -51,8 +51,8 @@ impl ClientOptions {
         self.max_pool_size
     }
 
-    /// Returns `minPoolSize`, the least number of connections that a ready pool keeps. It must not
-    /// exceed [`max_pool_size`](Self::max_pool_size), unless that is 0. Default: 0 ([CMAP-9]).
+    /// Returns `minPoolSize`, the least number of connections that a ready pool keeps. The number
+    /// must not exceed a [`max_pool_size`](Self::max_pool_size) above 0. Default: 0 ([CMAP-9]).
     ///
     /// [CMAP-9]: crate::requirements::pool#CMAP-9
     #[must_use]

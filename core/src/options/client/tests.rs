@@ -96,13 +96,13 @@ fn two_hosts() -> Vec<Address> {
     vec![Address::tcp("a", 1), Address::tcp("b", 1)]
 }
 
-/// Sets options, and fails if a setter refuses its value.
+/// A function that sets options, and fails if a setter refuses its value.
 type Choose = fn(&mut ClientOptions) -> Result<&mut ClientOptions, Error>;
 
 #[test]
 fn contradictions_are_found_whatever_the_order_of_setting() {
-    // These options break the rules about the topology and SRV (URI-13 to URI-17, LB-3 to LB-6),
-    // the pool size (CMAP-9) and TLS (URI-5 to URI-11).
+    // These options break rules about the topology and SRV (URI-13 to URI-17, LB-3 to LB-6), the
+    // pool size (CMAP-9) and TLS (one of URI-5 to URI-11).
     let wrong: [Choose; 12] = [
         |o| Ok(o.set_hosts(Vec::new())),
         |o| Ok(o.set_hosts(two_hosts()).set_direct_connection(true)),

@@ -23,8 +23,8 @@ impl ClientOptions {
         Ok(())
     }
 
-    /// Checks what [`validate`](Self::validate) checks, except that the credential is complete: a
-    /// connection string may lack the password.
+    /// Checks what [`validate`](Self::validate) checks, except the credential, because a connection
+    /// string may lack the password.
     pub(crate) fn validate_combinations(&self) -> Result<(), Error> {
         self.validate_topology()?;
         self.validate_monitoring()?;
@@ -62,9 +62,9 @@ impl ClientOptions {
                 ));
             }
         }
-        // A load balancer is one host, and hides the deployment behind it (SDAM-29, URI-15). It
-        // conflicts with several hosts (LB-3), a set name (LB-4), a direct connection (LB-5) and a
-        // limit of SRV hosts (LB-6).
+        // A load balancer is one host, and hides the deployment behind it (SDAM-29, URI-15). So
+        // `loadBalanced=true` conflicts with several hosts (LB-3), a set name (LB-4), a direct
+        // connection (LB-5) and a limit of SRV hosts (LB-6).
         if self.load_balanced() {
             let conflict = if several {
                 "several hosts; name only the load balancer"
@@ -95,7 +95,7 @@ impl ClientOptions {
             ));
         }
         if self.srv_host.is_none() {
-            // These two options need `mongodb+srv` (URI-16).
+            // `srvMaxHosts` and `srvServiceName` need `mongodb+srv` (URI-16).
             let option = if self.srv_max_hosts > 0 {
                 "srvMaxHosts"
             } else if self.srv_service_name != super::DEFAULT_SRV_SERVICE_NAME {

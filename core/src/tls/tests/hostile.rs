@@ -19,7 +19,7 @@ fn a_peer_without_tls_is_a_handshake_fault() {
                 ..
             }
         ));
-        // After an error the session stays unusable and drops plaintext.
+        // After an error the session stays unusable.
         client.write(b"secret");
         assert!(client.handle_received(garbage).is_err());
     }
