@@ -12,7 +12,7 @@
 //! # }
 //! ```
 //!
-//! A client can be created anywhere. Its tasks run on the global executor of async-std.
+//! A client can be created in any thread. Its tasks run on the global executor of async-std.
 //!
 //! In programs that fork, create clients after the fork: see [Forking](onionskin#forking).
 
@@ -25,14 +25,14 @@ pub use onionskin::*;
 pub use runtime::{AsyncStdRuntime, Sleep};
 pub use stream::AsyncStdStream;
 
-/// A client on async-std.
+/// A client for one MongoDB deployment, whose tasks run on async-std.
 pub type Client = onionskin::Client<AsyncStdRuntime>;
 
-/// A database on async-std.
+/// A handle to a database, of a client on async-std.
 pub type Database = onionskin::Database<AsyncStdRuntime>;
 
-/// A collection on async-std.
+/// A handle to a collection whose documents are read and written as `T`, of a client on async-std.
 pub type Collection<T> = onionskin::Collection<AsyncStdRuntime, T>;
 
-/// A cursor on async-std.
+/// The documents of a query or an aggregation, decoded as `T`, of a client on async-std.
 pub type Cursor<T> = onionskin::Cursor<AsyncStdRuntime, T>;

@@ -81,7 +81,7 @@ impl Runtime for AsyncStdRuntime {
     }
 }
 
-/// A timer of async-std.
+/// The future that [`Runtime::sleep`] returns: a timer of `async-io`, which async-std uses.
 #[derive(Debug)]
 pub struct Sleep(async_io::Timer);
 

@@ -7,17 +7,17 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A connected socket of async-std.
+/// A connected TCP or Unix domain socket of async-std.
 #[derive(Debug)]
 pub enum AsyncStdStream {
-    /// A TCP socket.
+    /// A TCP socket, for an address with a host and a port.
     Tcp(async_std::net::TcpStream),
-    /// A Unix domain socket.
+    /// A Unix domain socket, for an address that is a path.
     #[cfg(unix)]
     Unix(async_std::os::unix::net::UnixStream),
 }
 
-/// Calls the same method on either kind of socket.
+/// Evaluates an expression with the socket of either variant.
 macro_rules! each {
     ($this:expr, $socket:ident => $call:expr) => {
         match $this.get_mut() {

@@ -1,4 +1,4 @@
-//! A first program. Run: `cargo run -p onionskin-blocking --example first --
+//! Inserts a document and reads it back. Run: `cargo run -p onionskin-blocking --example first --
 //! mongodb://localhost:27017`.
 
 use onionskin_blocking::{

@@ -15,8 +15,9 @@ use std::{fmt, ops::Deref};
 /// most `serverSelectionTimeoutMS` and one scan.
 ///
 /// An operation that needs the primary of a replica set continues as soon as the primary has
-/// replied. Other operations wait for the rest of the scan, although a checked server is suitable.
-/// They wait no longer than `serverSelectionTimeoutMS` or half of their own time limit.
+/// replied. Other operations wait for the rest of the scan, even if a server that was already
+/// checked is suitable. With such a server, the wait ends at the latest after
+/// `serverSelectionTimeoutMS`, or after half of the time limit of the operation.
 ///
 /// Threads can share a client or have clones of it. One of the threads in a call waits for sockets
 /// and timers on behalf of all. That thread delays the others while it runs an event listener,
@@ -26,10 +27,11 @@ use std::{fmt, ops::Deref};
 /// # Awaiting operations
 ///
 /// The client dereferences to [`onionskin::Client`], so its operations can also be awaited. But
-/// only [`Run::run`](crate::Run::run), [`BlockingRuntime::block_on`] and the iteration over a
-/// [`Cursor`](crate::Cursor) wait for sockets and timers. While no thread is in one of these calls,
-/// an operation on another executor makes no progress, and its time limit does not take effect.
-/// Asynchronous programs should use `onionskin-tokio`, `onionskin-async-std` or `onionskin-smol`.
+/// only blocking calls, such as [`Run::run`](crate::Run::run), [`BlockingRuntime::block_on`] and
+/// the iteration over a [`Cursor`](crate::Cursor), wait for sockets and timers. While no thread is
+/// in a blocking call, an operation that another executor polls gets no reply, and its time limit
+/// does not take effect. Asynchronous programs should use `onionskin-tokio`, `onionskin-async-std`
+/// or `onionskin-smol`.
 ///
 /// After a fork, the client works in the child process with new connections: see [Forking]. Fork
 /// only while no thread is in a call.
@@ -83,7 +85,8 @@ impl Client {
     ///
     /// # Panics
     ///
-    /// Panics if it is called by an event listener during another call.
+    /// Panics if the thread is already in a blocking call of this client, for example if an event
+    /// listener calls this method.
     pub fn shutdown(self) {
         let runtime = self.runtime().clone();
         runtime.block_on(self.0.shutdown());

@@ -50,7 +50,8 @@ impl<T: DeserializeOwned> Iterator for Cursor<T> {
     ///
     /// # Panics
     ///
-    /// Panics if it is called by an event listener during another call.
+    /// Panics if the thread is already in a blocking call of this client, for example if an event
+    /// listener calls this method.
     fn next(&mut self) -> Option<Result<T>> {
         let cursor = self.cursor.as_mut()?;
         self.runtime.block_on(cursor.next())
@@ -59,8 +60,8 @@ impl<T: DeserializeOwned> Iterator for Cursor<T> {
 
 impl<T> Drop for Cursor<T> {
     fn drop(&mut self) {
-        // Within a call this function cannot wait. The drop of the inner cursor then starts a task
-        // that closes the cursor during that call.
+        // Within `block_on` or `run_ready`, this function cannot wait. The drop of the inner cursor
+        // then starts a task that closes the cursor during that call.
         if let Some(cursor) = self.cursor.take()
             && !self.runtime.is_busy_here()
         {

@@ -1,9 +1,8 @@
 //! The executor, which runs futures and tasks on the calling threads.
 //!
 //! Each thread polls the future that it waits for. One thread at a time drives the client: it also
-//! polls the tasks and waits for sockets and timers. The other threads park until their futures are
-//! woken or until they can drive. So the time limit of one thread takes effect while another thread
-//! drives.
+//! polls the tasks and waits for sockets and timers. The other threads sleep until their futures
+//! are woken or until they can drive.
 
 use crate::{flag::Flag, reactor::Reactor};
 use std::{
@@ -19,29 +18,29 @@ use std::{
     time::Duration,
 };
 
-/// The maximum number of rounds over ready tasks before sockets are polled, so that tasks that are
-/// always ready do not block the others.
+/// The maximum number of calls of `poll_tasks` between two polls of the sockets, so that tasks that
+/// are always ready do not block the tasks that wait for sockets.
 const TURNS_BETWEEN_SOCKET_POLLS: u32 = 8;
 
-/// The maximum number of rounds over ready tasks before a call returns, so that a peer that sends
-/// without pause does not prolong the call.
+/// The maximum number of calls of `poll_tasks` in `last_turns`, so that tasks that are always ready
+/// do not prolong a blocking call.
 const LAST_TURNS: usize = 16;
 
 /// The tasks, and the right of one thread at a time to run them.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
     turn: Mutex<Turn>,
-    /// The tasks that were woken.
+    /// The tasks that were woken and have not been polled since.
     ready: Mutex<VecDeque<Arc<Task>>>,
-    /// The id of the process at the last check; zero before the first check.
+    /// The id of the process at the last call of `process_id`; zero before the first call.
     process: AtomicU32,
     pub(crate) reactor: Reactor,
 }
 
-/// A spawned future. Its wakers keep it alive; without a waker it could never run again.
+/// A spawned future. Its wakers and the queue of ready tasks keep a task alive.
 struct Task {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
-    /// True while the task is in the queue of woken tasks.
+    /// True from the wake-up of the task until the task is polled.
     is_ready: Flag,
     executor: Weak<Executor>,
 }
@@ -63,7 +62,7 @@ impl Wake for Task {
     }
 }
 
-/// The right of one thread to drive, and the threads that may take it.
+/// The right of one call to drive, and the threads whose calls can take it.
 #[derive(Debug, Default)]
 struct Turn {
     is_taken: bool,
@@ -96,7 +95,7 @@ struct Busy<'a> {
 }
 
 impl Busy<'_> {
-    /// Takes the right to drive, if no other thread has it. Returns true if this thread has it.
+    /// Takes the right to drive, if no other call has it. Returns true if this call has it.
     fn drives(&mut self) -> bool {
         self.drives |= !std::mem::replace(&mut lock(&self.executor.turn).is_taken, true);
         self.drives
@@ -111,7 +110,8 @@ impl Drop for Busy<'_> {
         if let Some(at) = turn.busy.iter().rposition(|thread| thread.id() == here) {
             turn.busy.remove(at);
         }
-        // This thread had the right to drive, or was woken to take it. So another thread is woken.
+        // If no thread drives now, one of the others has to take the right. That thread can be
+        // asleep, so it is unparked.
         if let (false, Some(next)) = (turn.is_taken, turn.busy.first()) {
             next.unpark();
         }
@@ -128,8 +128,8 @@ impl Executor {
         );
         let mut busy = self.busy();
         let output = self.poll_to_end(&mut busy, future);
-        // The future is dropped now. It can have owned the last handle of a client, whose tasks
-        // then have to close the sockets.
+        // `poll_to_end` has dropped the future, which can have owned the last handle of a client.
+        // The tasks of that client then have to close its sockets.
         if busy.drives() {
             self.last_turns();
         }
@@ -159,7 +159,8 @@ impl Executor {
             }
             let is_idle = || !caller.is_woken.is_raised() && lock(&self.ready).is_empty();
             if !busy.drives() {
-                // Another thread unparks this one when it wakes the future or stops driving.
+                // A wake-up of the future unparks this thread. A thread that stops driving unparks
+                // one of the other threads.
                 if !caller.is_woken.is_raised() {
                     thread::park();
                 }
@@ -174,7 +175,7 @@ impl Executor {
         }
     }
 
-    /// Runs ready tasks, unless another thread drives and so runs them.
+    /// Runs ready tasks, unless a thread already drives and so runs them.
     pub(crate) fn run_ready(&self) {
         let mut busy = self.busy();
         if busy.drives() {
@@ -199,7 +200,8 @@ impl Executor {
         task.wake();
     }
 
-    /// Returns the id of the process. Replaces the wake pipe if the process was forked.
+    /// Returns the id of the process. Replaces the wake pipe if the process was forked since the
+    /// last call.
     pub(crate) fn process_id(&self) -> u32 {
         let process = std::process::id();
         let before = self.process.swap(process, Ordering::Relaxed);
@@ -216,7 +218,7 @@ impl Executor {
         turn.busy.iter().any(|thread| thread.id() == here)
     }
 
-    /// Polls each ready task once. Returns true if there was one.
+    /// Polls each ready task once. Returns true if there was a ready task.
     fn poll_tasks(&self) -> bool {
         let ready = std::mem::take(&mut *lock(&self.ready));
         let was_ready = !ready.is_empty();

@@ -39,7 +39,8 @@ impl Flag {
     }
 }
 
-/// Tests of all interleavings of two threads, and of all values that a weak memory model permits.
+/// Tests with loom, which explores the interleavings of two threads and the values that a weak
+/// memory model permits.
 #[cfg(loom)]
 #[cfg(test)]
 mod tests {
@@ -50,7 +51,7 @@ mod tests {
         thread,
     };
 
-    /// A model of the reactor's socket pair: it stays readable after it was written to.
+    /// A model of the reactor's socket pair, which stays readable from `notify` until `clear`.
     #[derive(Default)]
     struct WakePipe {
         is_readable: Mutex<bool>,
@@ -75,7 +76,7 @@ mod tests {
         }
     }
 
-    /// One thread does what `Reactor::wait` does, and another one what the waker of a caller does.
+    /// One thread waits as in `Reactor::wait`, and the other thread wakes it as in `Caller::wake`.
     /// A lost wake-up would be a deadlock.
     #[test]
     fn a_thread_that_goes_to_sleep_misses_no_wake_up() {
@@ -103,8 +104,9 @@ mod tests {
         });
     }
 
-    /// One thread does what `Executor::poll_tasks` does, and another one what the waker of a task
-    /// does. Either the task is queued again, or its poll sees the reason of the wake-up.
+    /// One thread polls a task as in `Executor::poll_tasks`, and the other thread wakes the task as
+    /// in `Task::wake`. Either the task is queued again, or its poll sees the reason of the
+    /// wake-up.
     #[test]
     fn a_task_that_is_polled_sees_why_it_was_woken() {
         model(|| {

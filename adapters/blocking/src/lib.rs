@@ -13,10 +13,10 @@
 //! # }
 //! ```
 //!
-//! The client is a single-threaded client of the specifications, for scripts, command line tools
-//! and serverless functions that are frozen between two calls. It has no threads, and no tasks or
-//! timers that run between calls. [`Client`] describes the consequences. The API is that of the
-//! other adapters, with [`run`](Run::run) instead of `await`.
+//! The client is what the specifications call a single-threaded client. It suits scripts, command
+//! line tools, and serverless functions that are frozen between two calls. It has no threads, and
+//! no tasks or timers that run between calls. [`Client`] describes the consequences. The API is
+//! that of the other adapters, with [`run`](Run::run) instead of `await`.
 //!
 //! Only Unix systems are supported.
 

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The maximum duration of one wait if the system had no sockets for a wake pipe.
+/// The maximum duration of one wait if the wake pipe could not be created.
 const WAIT_WITHOUT_PIPE: Duration = Duration::from_millis(10);
 
 /// A socket in non-blocking mode.
@@ -37,7 +37,7 @@ impl AsFd for Socket {
     }
 }
 
-/// A socket, and the wakers of the tasks that wait for it.
+/// A socket with its [`Interest`].
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) socket: Socket,
@@ -47,20 +47,20 @@ pub(crate) struct Source {
 /// The readiness of a socket, and the wakers of the tasks that wait for it.
 #[derive(Debug, Default)]
 pub(crate) struct Interest {
-    /// True if the system reported the socket as readable, and not everything was read since.
+    /// True if `poll` reported the socket as readable or failed, and no read has emptied it since.
     pub(crate) is_readable: bool,
-    /// True if the system ever reported the socket as ready for more output.
+    /// True if `poll` ever reported the socket as writable or failed.
     pub(crate) takes_more: bool,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
 }
 
-/// All sockets, all timers, and a wake pipe, by which other threads end a wait.
+/// The sockets and timers of one executor, and a wake pipe by which other threads end a wait.
 #[derive(Debug)]
 pub(crate) struct Reactor {
     sources: Mutex<Vec<Arc<Source>>>,
     timers: Mutex<Timers>,
-    /// True while a thread waits, and until it has handled the result of the wait.
+    /// True from the start of a wait until `poll` returns or another thread ends the wait.
     is_waiting: Flag,
     wake_pipe: Mutex<Option<WakePipe>>,
 }
@@ -94,7 +94,7 @@ fn new_wake_pipe() -> Option<WakePipe> {
 }
 
 impl Reactor {
-    /// Replaces the wake pipe. After a fork, the old one belongs to the parent process.
+    /// Replaces the wake pipe. After a fork, the child process shares the old one with its parent.
     pub(crate) fn renew_wake_pipe(&self) {
         *lock(&self.wake_pipe) = new_wake_pipe();
     }
@@ -114,7 +114,8 @@ impl Reactor {
         self.notify();
     }
 
-    /// Sets or replaces a timer that wakes `waker` at `until`. Returns the id of the timer.
+    /// Sets a timer that wakes `waker` at `until`, or replaces the waker of the timer `id`, which
+    /// must have the same time. Returns the id of the timer.
     pub(crate) fn set_timer(&self, until: Instant, id: Option<u64>, waker: Waker) -> u64 {
         let mut timers = lock(&self.timers);
         let id = id.unwrap_or_else(|| {
@@ -142,8 +143,8 @@ impl Reactor {
         }
     }
 
-    /// Waits for a socket, a timer or the wake pipe, and wakes the tasks that wait for them. Does
-    /// not block unless `is_idle` returns true.
+    /// Waits for a socket, a timer or the wake pipe, and wakes the tasks that wait for them. If
+    /// `is_idle` returns false, checks the sockets and timers without blocking.
     pub(crate) fn wait(&self, is_idle: impl Fn() -> bool) {
         // The flag is raised before sockets, timers and tasks are read. Threads that add to them
         // later see the flag and write to the wake pipe.
@@ -225,7 +226,7 @@ impl Interest {
 
 impl Source {
     /// Records the readiness that the system reported, and wakes the waiting tasks. A closed
-    /// connection or an error is found by the next read or write.
+    /// connection or an error counts as readable and writable: the next read or write finds it.
     fn record_readiness(&self, found: PollFlags) {
         let ended = found.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
         let mut interest = lock(&self.interest);

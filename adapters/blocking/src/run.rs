@@ -8,7 +8,7 @@ use onionskin::{
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
 
-/// An operation that can be run, which blocks until the operation has ended.
+/// An operation that can be run: [`run`](Self::run) blocks until the operation has ended.
 ///
 /// ```no_run
 /// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
@@ -26,14 +26,15 @@ pub trait Run {
 
     /// Runs the operation and returns its result.
     ///
-    /// The time limit of an operation includes the time for which the thread waits for calls of
-    /// other threads. If the limit passes during name resolution, key derivation or an event
-    /// listener, it takes effect afterwards. The server chooses the number of iterations of a key
-    /// derivation. The maximum is 2,000,000, which took 0.2 s in a release build.
+    /// Delays by calls of other threads count toward the time limit of the operation. If the limit
+    /// passes during name resolution, key derivation or an event listener, it takes effect
+    /// afterwards. The server chooses the number of iterations of a key derivation. The client
+    /// accepts up to 2,000,000, which took 0.2 s in a release build.
     ///
     /// # Panics
     ///
-    /// Panics if it is called by an event listener during another call.
+    /// Panics if the thread is already in a blocking call of this client, for example if an event
+    /// listener calls this method.
     fn run(self) -> Self::Output;
 }
 

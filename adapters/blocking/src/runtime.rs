@@ -21,7 +21,7 @@ use std::{
 ///
 /// Blocking work ([`Runtime::spawn_blocking`]) runs on the calling thread as well, because there is
 /// no other thread. Key derivation from a password can exceed the time limit of the call. In a
-/// release build it took 0.2 s for 2,000,000 iterations, the maximum that a server may require.
+/// release build it took 0.2 s for 2,000,000 iterations, the maximum that the client accepts.
 #[derive(Clone, Debug)]
 pub struct BlockingRuntime {
     start: Instant,
@@ -38,9 +38,9 @@ impl Default for BlockingRuntime {
 }
 
 impl BlockingRuntime {
-    /// Runs a future to completion, and the tasks of its client meanwhile. Several threads may call
-    /// this at the same time. Each thread polls its own future, and one of them waits for sockets
-    /// and timers.
+    /// Runs a future to completion, and the tasks of this runtime meanwhile. Several threads may
+    /// call this at the same time. Each thread polls its own future, and one of them waits for
+    /// sockets and timers.
     ///
     /// # Panics
     ///
@@ -118,7 +118,7 @@ impl Runtime for BlockingRuntime {
 
 const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// A timer of the blocking runtime.
+/// The future that [`Runtime::sleep`] returns.
 #[derive(Debug)]
 pub struct Sleep {
     until: Instant,

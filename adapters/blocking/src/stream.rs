@@ -25,15 +25,15 @@ use std::{
 
 /// A connected TCP or Unix domain socket.
 ///
-/// The socket is read only after the system reported it as readable. A read directly after the
-/// request was written would be useless, because the reply has not arrived yet.
+/// The socket is read only after the system reported it as readable, because a read directly after
+/// a request was written would usually find nothing.
 #[derive(Debug)]
 pub struct BlockingStream {
     source: Arc<Source>,
     executor: Arc<Executor>,
 }
 
-/// Calls the same method on either kind of socket.
+/// Evaluates an expression with the socket of either variant.
 macro_rules! each {
     ($this:expr, $socket:ident => $call:expr) => {
         match &$this.source.socket {
@@ -62,8 +62,7 @@ impl BlockingStream {
         }
     }
 
-    /// Connects to a Unix domain socket. Does not wait: the connection is established or refused at
-    /// once.
+    /// Connects to a Unix domain socket. Does not wait: connecting succeeds or fails at once.
     pub(crate) fn connect_unix(executor: Arc<Executor>, path: &Path) -> io::Result<Self> {
         let fd = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
         fcntl_setfd(&fd, FdFlags::CLOEXEC)?;

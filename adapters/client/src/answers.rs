@@ -3,7 +3,8 @@
 use onionskin_core::client::{Answer, Question};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Answers a question of the core, such as the derivation of a key. This can take seconds.
+/// Answers a question of the core, such as the derivation of a key. This can take long, so do not
+/// call it in an async task.
 pub(crate) fn answer(question: Question) -> Answer {
     let work = || match question {
         Question::DeriveKeys(derivation) => Answer::Keys(derivation.derive()),

@@ -1,4 +1,4 @@
-//! The client.
+//! The client, generic over its runtime.
 
 mod builder;
 
@@ -21,12 +21,11 @@ use std::{
     time::Duration,
 };
 
-/// A client for one MongoDB deployment. Server discovery, monitoring and connection pools work
-/// behind it.
+/// A client for one MongoDB deployment, with server discovery, monitoring and connection pools.
 ///
 /// Cloning is cheap, and clones share all state. The client closes when its last clone and every
 /// object that was created from it are dropped. [`shutdown`](Self::shutdown) closes the client and
-/// waits for the end.
+/// waits until its tasks have ended.
 ///
 /// The tasks of a client run on the runtime in which the client was created. When that runtime
 /// ends, every operation fails at once with
@@ -64,7 +63,7 @@ impl<R: Runtime> Drop for Handle<R> {
             inner.notice_fork(&shared.runtime, now);
             inner.core.close(now);
         });
-        // Each socket is closed by its task, so the tasks have to run.
+        // The tasks that have sockets must run to close them.
         shared.runtime.run_ready();
     }
 }
@@ -127,8 +126,8 @@ impl<R: Runtime> Client<R> {
     /// before ([HELLO-47]).
     ///
     /// The change applies to connections that are created later. Nothing is sent on open
-    /// connections, and no connection is opened or closed ([HELLO-48]). An info with the same name,
-    /// version and platform as an earlier one is not appended again ([HELLO-49]). Nothing is
+    /// connections, and no connection is opened or closed ([HELLO-48]). A driver info with the same
+    /// name, version and platform as an earlier one is not appended again ([HELLO-49]). Nothing is
     /// appended if the metadata has 64 libraries already. The metadata is limited to 512 bytes:
     /// fields that do not fit are omitted or cut ([HELLO-34]).
     ///
@@ -180,13 +179,13 @@ impl<R: Runtime> Client<R> {
         &self.handle.warnings
     }
 
-    /// Returns the options of the client.
+    /// Returns the options with which the client was built.
     #[must_use]
     pub fn options(&self) -> &ClientOptions {
         &self.handle.options
     }
 
-    /// Returns the runtime of the client.
+    /// Returns the runtime on which the tasks of the client run.
     #[must_use]
     pub fn runtime(&self) -> &R {
         &self.shared().runtime
@@ -201,7 +200,7 @@ impl<R: Runtime> Client<R> {
     /// Waits until the event listeners were called for all events so far, for two seconds at most.
     ///
     /// Listeners are called independently of operations, so an event can reach a listener after the
-    /// call that caused the event returned. Tests call this before they examine the events.
+    /// call that caused the event returned.
     pub async fn flush_events(&self) {
         self.shared().flush_events().await;
     }
@@ -223,14 +222,14 @@ impl<R: Runtime> Client<R> {
     /// and its sockets are closed, for ten seconds at most.
     ///
     /// Operations that wait for a server or a connection fail. Operations on a connection run to
-    /// their end, and their servers are monitored meanwhile, so that the loss of a server is
-    /// noticed. The limit of ten seconds matters, for example, for an operation whose future is
-    /// kept but not polled, such as the next batch of a cursor. After that, event listeners get up
-    /// to two seconds for the remaining events. Each command that ends sessions has a time limit of
-    /// two seconds.
+    /// their end. A client with background monitoring checks their servers meanwhile, so that the
+    /// loss of a server is noticed. The limit of ten seconds matters, for example, for an operation
+    /// whose future is kept but not polled, such as the next batch of a cursor. After this wait,
+    /// event listeners get up to two seconds for the remaining events. Each command that ends
+    /// sessions has a time limit of two seconds.
     ///
-    /// If the future is dropped, the command that ends the sessions continues in the background,
-    /// and the client closes when its last handle is dropped.
+    /// If the future is dropped early, a running command that ends sessions continues in the
+    /// background. If the client is not closed by then, it closes when its last handle is dropped.
     pub async fn shutdown(self) {
         let shared = self.shared().clone();
         loop {
@@ -242,8 +241,8 @@ impl<R: Runtime> Client<R> {
             command.set_timeout(Some(END_SESSIONS_TIMEOUT));
             let result = EndCommand::new(&self, command).await;
             if result.is_err() {
-                // The servers end sessions by themselves after a time, so a failure has no
-                // consequence.
+                // Servers end idle sessions by themselves after a time, so the error of the command
+                // is ignored.
                 break;
             }
         }
@@ -267,7 +266,7 @@ impl<R: Runtime> Client<R> {
         self.finish_in_background(Execution::new(self.clone(), program));
     }
 
-    /// Returns the session and the pin of a cursor to the core.
+    /// Gives the session and the pin of a cursor back to the core.
     pub(crate) fn release_cursor(&self, resources: CursorResources) {
         if !resources.is_empty() {
             self.shared()
@@ -289,7 +288,7 @@ impl<R: Runtime> Client<R> {
 /// limit.
 pub(crate) struct EndCommand<R: Runtime> {
     client: Client<R>,
-    /// The running operation; `None` after it has ended.
+    /// The operation; `None` after it has ended.
     execution: Option<Execution<R, Single<IgnoredReply>>>,
 }
 

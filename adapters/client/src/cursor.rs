@@ -15,13 +15,13 @@ use std::{
 /// `Result<T>`.
 ///
 /// All methods need exclusive access, so no two calls run at once ([LB-38]). Behind a load
-/// balancer, a cursor also pins a connection until it is exhausted, closed or dropped ([LB-30]).
+/// balancer, a cursor pins a connection until it is exhausted, closed or dropped ([LB-30]).
 ///
 /// The time limit of the call that opened the cursor applies to that call and to all batches
-/// together. It is set by [`Find::timeout`](crate::Find::timeout) or
-/// [`Aggregate::timeout`](crate::Aggregate::timeout), or else it is `timeoutMS` of the client.
-/// After the limit, [`next`](Self::next) returns the documents that were fetched before and then a
-/// timeout error. [`close`](Self::close) has its own limit.
+/// together. The limit is that of [`Find::timeout`](crate::Find::timeout) or
+/// [`Aggregate::timeout`](crate::Aggregate::timeout), or else `timeoutMS` of the client. After the
+/// limit, [`next`](Self::next) returns the documents that were fetched before and then a timeout
+/// error. [`close`](Self::close) has its own limit.
 ///
 /// A cursor keeps its client open. If a cursor is dropped early, `killCursors` is sent in the
 /// background, with a limit of five seconds.
@@ -77,8 +77,8 @@ impl<R: Runtime, T> Cursor<R, T> {
 }
 
 impl<R: Runtime> Batches<R> {
-    /// Fetches a batch if the current one is empty. The result is true if the current batch has a
-    /// document, and false if the cursor has no more documents.
+    /// Fetches a batch if the current one is empty and the cursor is open. The result is true if
+    /// the current batch has a document, and false if the cursor has no more documents.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         if self.fetch.is_over() {
             let cursor = self.fetch.program_mut();
@@ -95,9 +95,9 @@ impl<R: Runtime> Batches<R> {
         Pin::new(&mut self.fetch).poll(context)
     }
 
-    /// True if the process was forked after the cursor was opened. The parent process still uses
-    /// the cursor, so the child neither reads from it nor closes it: the cursor is replaced by an
-    /// exhausted one.
+    /// If the process was forked after the cursor was opened, replaces the cursor by an exhausted
+    /// one and returns true. The parent process still uses the cursor, so the child must neither
+    /// read from it nor close it.
     fn leave_to_parent(&mut self) -> bool {
         let is_left = self.fetch.runtime().process_id() != self.process;
         if is_left {
@@ -121,12 +121,13 @@ impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
     }
 
     /// Returns the next document; `None` at the end. Fails with a timeout error if no time is left
-    /// to fetch another batch. After an error of a batch, the cursor returns no more documents.
+    /// to fetch another batch. After a batch could not be fetched, the cursor returns no more
+    /// documents.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_document(context)).await
     }
 
-    /// Returns all remaining documents as a list.
+    /// Returns all remaining documents as a list, or the first error.
     pub async fn collect(mut self) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         while let Some(document) = self.next().await {
@@ -146,8 +147,8 @@ impl<R: Runtime, T: DeserializeOwned> Stream for Cursor<R, T> {
 
 impl<R: Runtime> Drop for Batches<R> {
     fn drop(&mut self) {
-        // The operation is dropped next and sends `killCursors`, unless the cursor belongs to the
-        // parent process.
+        // `fetch` is dropped next and closes an open cursor, which must not happen to a cursor of
+        // the parent process.
         self.leave_to_parent();
     }
 }

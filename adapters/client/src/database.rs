@@ -54,10 +54,10 @@ impl<R: Runtime> Database<R> {
     /// Runs a command and returns the reply of the server.
     ///
     /// The read preference is `primary` by default. Read concern and write concern are neither
-    /// added nor examined ([RUN-2], [RUN-17]). The command is retried only if the server is
-    /// overloaded ([RUN-21]), and only if both `retryReads` and `retryWrites` are on ([BP-3]). The
-    /// command must not contain fields that the driver adds: `$db`, `lsid`, `$clusterTime`,
-    /// `$readPreference`, and those of the Stable API.
+    /// added nor examined ([RUN-2], [RUN-17]). The command is retried only after overload errors,
+    /// and only if both `retryReads` and `retryWrites` are on ([RUN-21], [BP-3]). The command must
+    /// not contain fields that the driver adds: `$db`, `lsid`, `$clusterTime`, `$readPreference`,
+    /// and those of the Stable API.
     ///
     /// [RUN-2]: onionskin_core::requirements::messages#RUN-2
     /// [RUN-17]: onionskin_core::requirements::messages#RUN-17
@@ -77,7 +77,7 @@ impl<R: Runtime> Database<R> {
     }
 }
 
-/// A command that runs when it is awaited.
+/// A `run_command` operation that runs when it is awaited.
 #[must_use = "a command is run when it is awaited"]
 pub struct RunCommand<'a, R: Runtime> {
     database: &'a Database<R>,
@@ -93,10 +93,10 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
         self
     }
 
-    /// Sets the time limit of the whole operation: server selection, check out and the exchange
-    /// with the server. Default: `timeoutMS` of the client; zero means no limit.
+    /// Sets the time limit of the whole operation: server selection, check out, the exchange with
+    /// the server, and retries. Default: `timeoutMS` of the client; zero means no limit.
     ///
-    /// The driver sends the remaining time as `maxTimeMS`. If the command contains this field
+    /// With a time limit, the driver sends `maxTimeMS`. If the command contains this field
     /// itself, the field occurs twice, and the behaviour of the server is undefined ([RUN-24]).
     ///
     /// [RUN-24]: onionskin_core::requirements::messages#RUN-24

@@ -43,7 +43,8 @@ impl<T: DeserializeOwned> Decode for FirstDocument<T> {
     }
 }
 
-/// The decoder of updates.
+/// The decoder of updates, which returns the counts of the reply, or zeros if the write was not
+/// acknowledged.
 #[derive(Debug)]
 pub struct Updated(pub(crate) ());
 
@@ -58,7 +59,8 @@ impl Decode for Updated {
     }
 }
 
-/// The decoder of deletes.
+/// The decoder of deletes, which returns the count of the reply, or zero if the write was not
+/// acknowledged.
 #[derive(Debug)]
 pub struct Deleted(pub(crate) ());
 
@@ -73,7 +75,7 @@ impl Decode for Deleted {
     }
 }
 
-/// The decoder of `count_documents`.
+/// The decoder of `count_documents`, which returns the number in the reply.
 #[derive(Debug)]
 pub struct Counted(pub(crate) ());
 
@@ -89,7 +91,7 @@ impl Decode for Counted {
     }
 }
 
-/// The decoder that returns the whole reply.
+/// The decoder that returns the whole reply, or an empty document without a reply.
 #[derive(Debug)]
 pub struct WholeReply(pub(crate) ());
 
@@ -114,7 +116,7 @@ pub(crate) fn decode<T: DeserializeOwned>(document: &bson::RawDocument) -> Resul
     })
 }
 
-/// The decoder of commands that open a cursor.
+/// The decoder of commands that open a cursor, which returns the cursor.
 pub struct OpenCursor<R: Runtime, T> {
     pub(crate) client: Client<R>,
     pub(crate) database: Arc<str>,

@@ -21,9 +21,9 @@ use std::{
 /// A function that the client calls for each event, one at a time and in the order of the events.
 ///
 /// The client calls listeners on a thread for blocking work
-/// ([`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking)), never in the task of an
-/// operation. So a slow listener delays events and not operations. A new socket, however, waits up
-/// to [`MAX_EVENT_DELAY`] for the delivery of the events before it.
+/// ([`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking)). So a slow listener delays events
+/// and not operations. A new socket, however, waits up to [`MAX_EVENT_DELAY`] for the delivery of
+/// the events before it.
 ///
 /// An event can reach a listener after the call that caused the event returned.
 /// [`Client::flush_events`](crate::Client::flush_events) and
@@ -32,9 +32,9 @@ use std::{
 /// [`MAX_QUEUED_EVENT_BYTES`] wait for them. Further events are dropped, and [`EventKind::Dropped`]
 /// is delivered in their place.
 ///
-/// Key derivation for authentication uses the same threads. If listeners occupy all of them, new
-/// connections wait. A runtime without other threads (`onionskin-blocking`) calls the listener in
-/// the thread of the caller.
+/// Key derivation for authentication uses the same threads. If listeners occupy all of these
+/// threads, new connections wait. A runtime without other threads (`onionskin-blocking`) calls
+/// listeners in the thread of the caller. There, a slow listener also delays operations.
 pub type EventListener = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// The maximum number of events that wait for listeners. Not configurable.
@@ -66,16 +66,16 @@ struct Queue {
     events: VecDeque<Event>,
     /// The size in bytes of the documents in `events`.
     bytes: usize,
-    /// True while a thread takes events from the queue and calls the listeners.
+    /// True while a [`Turn`] has the right to take events from the queue and to call the listeners.
     is_delivering: bool,
     /// The number of events dropped since the last queued event, and the time of the last dropped
     /// one.
     missing: Option<(u64, Instant)>,
     /// The total number of dropped events.
     dropped: u64,
-    /// The total number of queued events, and the number of those that were delivered to all
-    /// listeners.
+    /// The total number of queued events.
     queued: u64,
+    /// The number of events that were delivered to all listeners.
     delivered: u64,
     /// The wakers of tasks that wait until a certain number of events is delivered.
     waiting: Waiters,
@@ -109,7 +109,8 @@ impl Queue {
         self.queued += 1;
     }
 
-    /// Returns the event that reports the dropped events, if there are any.
+    /// Returns the event that reports the events dropped since the last queued one, and resets
+    /// their number. Returns `None` if no events were dropped.
     fn take_gap(&mut self) -> Option<Event> {
         let (count, at) = self.missing.take()?;
         let kind = EventKind::Dropped { count };
@@ -146,8 +147,8 @@ impl Delivery {
         }
     }
 
-    /// Queues an event of an operation or an exchange. The caller calls [`turn`](Self::turn)
-    /// afterwards.
+    /// Queues an event of an operation or an exchange, except a command event without a
+    /// subscription. The caller calls [`turn`](Self::turn) afterwards.
     pub(crate) fn publish(&self, event: Event) {
         if matches!(event.kind, EventKind::Command(_)) && !self.subscriptions.command {
             return;
@@ -172,8 +173,8 @@ impl Delivery {
         }
     }
 
-    /// Returns the right to call the listeners. `None` if no event is queued, or if a thread has
-    /// this right.
+    /// Returns the right to call the listeners. `None` if there are no listeners, if no event is
+    /// queued, or if a thread has this right.
     #[must_use]
     pub(crate) fn turn(self: &Arc<Self>) -> Option<Turn> {
         if self.listeners.is_empty() {
@@ -220,7 +221,7 @@ impl Delivery {
     }
 }
 
-/// The entry of one waiting task, which is removed when it is dropped.
+/// The entry of one task in `Queue::waiting`. Dropping this value removes the entry.
 struct DeliveryWait<'a> {
     delivery: &'a Delivery,
     key: Option<u64>,
@@ -233,8 +234,8 @@ impl Drop for DeliveryWait<'_> {
     }
 }
 
-/// The right to call the listeners, which one thread has at a time. Dropping it returns the right;
-/// a runtime that has ended drops it.
+/// The right to call the listeners, which one thread has at a time. Dropping the value returns the
+/// right, for example when a runtime that has ended drops the work.
 pub(crate) struct Turn(Option<Arc<Delivery>>);
 
 impl Turn {
@@ -261,7 +262,7 @@ impl Turn {
             }
         }
         // `pop` ended the turn under the lock. Another thread can have the turn now, so `drop` must
-        // not reset it.
+        // not reset `is_delivering`.
         self.0 = None;
     }
 }

@@ -14,8 +14,8 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-/// The size of the buffer for a probe. A connection without TLS must not send any byte while it is
-/// idle; TLS has messages of its own.
+/// The size in bytes of the buffer for a probe. On an idle connection a server sends no bytes,
+/// except for messages of TLS.
 const PROBE_BYTES: usize = 64;
 
 /// The maximum number of reads in one poll, so that other tasks run and an interruption is noticed.
@@ -28,18 +28,19 @@ pub(crate) struct ActiveExchange<S> {
     pub(crate) signal: Arc<Signal>,
 }
 
-/// The progress of an operation, whose exchange has its stream.
+/// The progress of an operation, with the stream for its exchange.
 pub(crate) type Started<S> = Progress<ActiveExchange<S>>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
-    /// Checks without waiting whether an idle connection is still open.
+    /// If the exchange wants a probe, checks without waiting whether its idle connection is still
+    /// open. Fails if the connection was closed.
     pub(crate) fn probe(&mut self) -> Result<(), Error> {
         let Self {
             exchange, stream, ..
         } = self;
         while exchange.wants_probe() {
             let mut buffer = [0; PROBE_BYTES];
-            // A probe does not wait, so it needs no waker. The exchange registers a waker later.
+            // A probe does not wait, so it needs no waker.
             let mut context = Context::from_waker(Waker::noop());
             match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
                 Poll::Pending => exchange.handle_probe(None)?,
@@ -59,8 +60,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
             Poll::Ready(Ok(())) => Poll::Ready(Outcome::Completed),
             Poll::Ready(Err(error)) => Poll::Ready(Outcome::Failed(error)),
             Poll::Pending => {
-                // The waker is registered before the check, so that an interruption between the two
-                // is not lost.
+                // The waker is registered before the signal is read, so that an interruption
+                // between these two steps is not lost.
                 self.signal.register(context.waker());
                 match self.signal.take().and_then(|commands| commands.interrupt) {
                     Some(error) => Poll::Ready(Outcome::Failed(error)),

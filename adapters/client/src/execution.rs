@@ -19,21 +19,21 @@ use std::{
 
 /// The future of a running operation.
 ///
-/// The future keeps its client open. It can be dropped at any await point: the client then takes
+/// The future keeps its client open. The future can be dropped at any time: the client then takes
 /// back the connection of the operation, or its place in the wait queue. So a connection cannot
 /// stay checked out by mistake ([CMAP-112]).
 ///
 /// [CMAP-112]: onionskin_core::requirements::pool#CMAP-112
 #[must_use = "an operation does nothing unless it is awaited"]
 pub struct Execution<R: Runtime, P: Program> {
-    /// The client, which stays open until the operation is over.
+    /// The client, which this handle keeps open.
     client: Client<R>,
     state: State<R>,
     runner: Runner<P>,
 }
 
 enum State<R: Runtime> {
-    /// The program is started by the next poll.
+    /// The next poll starts the program.
     Ready,
     Waiting(OperationId),
     Exchanging(ActiveExchange<R::Stream>),
@@ -52,7 +52,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
-    /// Creates an execution that is over. [`restart`](Self::restart) starts the program.
+    /// Creates an execution in which no operation runs yet. [`restart`](Self::restart) starts the
+    /// program.
     pub(crate) fn at_rest(client: Client<R>, program: P) -> Self {
         Self {
             client,
@@ -75,7 +76,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         self.runner.program_mut()
     }
 
-    /// True if the operation is over.
+    /// True if no operation runs: the operation has ended, was abandoned, or was not started.
     pub(crate) fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
     }
@@ -106,7 +107,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         self.publish_end();
     }
 
-    /// Delivers the event for the end of the operation.
+    /// Delivers the event for the end of the operation, if there is one.
     fn publish_end(&mut self) {
         if self.runner.has_event() {
             let shared = self.client.shared();

@@ -6,23 +6,24 @@
 //!
 //! [`onionskin_core`] makes every decision. The futures of this crate move bytes and wait. Every
 //! operation of [`Collection`] and [`Database`] can be given a time limit with `.timeout(..)`, and
-//! every future can be dropped at any await point: the core then releases the connection and the
-//! session of the operation.
+//! its future can be dropped at any time: the core then releases the connection and the session of
+//! the operation.
 //!
 //! # Forking
 //!
 //! Connections are not fork-safe: if two processes use one socket, the data of both is corrupted.
 //!
-//! A client notices at its first call in a child process that it was forked, if the runtime
-//! implements [`process_id`](Runtime::process_id) (`onionskin-blocking`). It closes its copies of
-//! all sockets without sending anything, because the parent still uses the connections. It clears
-//! its pools and sessions, and discovers its servers again. Cursors belong to the parent: the child
-//! can read the documents that were fetched before the fork, and then gets an error.
+//! A client notices at its next operation or shutdown in a child process that it was forked, if the
+//! runtime implements [`process_id`](Runtime::process_id) (`onionskin-blocking`). The client then
+//! closes its copies of all sockets without sending anything, because the parent still uses the
+//! connections. The client also clears its pools and sessions, and discovers its servers again.
+//! Cursors belong to the parent: the child can read the documents that were fetched before the
+//! fork, and then gets an error.
 //!
-//! On other runtimes, a child process does not have the threads that run the client's tasks. Create
-//! clients after forking there. With any runtime, do not fork while a call is running, in an event
-//! listener, or while another thread uses the client: the child could inherit an unfinished call or
-//! a locked mutex.
+//! On other runtimes, a child process does not have the threads that run the client's tasks. With
+//! these runtimes, create clients only after the fork. With any runtime, do not fork while a call
+//! is running, in an event listener, or while another thread uses the client: the child could
+//! inherit an unfinished call or a locked mutex.
 
 #![forbid(unsafe_code)]
 
@@ -83,7 +84,7 @@ pub mod options {
     };
 }
 
-/// Errors: what failed, on which server, and who can do something about it.
+/// Errors, and the facts that they carry: what failed, on which server, and who is responsible.
 pub mod error {
     pub use onionskin_core::error::{
         CommandError, Error, ErrorKind, Label, Labels, NetworkFault, PartialInsert, Responsible,
@@ -92,7 +93,7 @@ pub mod error {
     };
 }
 
-/// Results of writes.
+/// The results of write operations.
 pub mod results {
     pub use onionskin_core::operation::crud::{
         DeleteResult, InsertManyResult, InsertOneResult, UpdateResult,
@@ -112,7 +113,8 @@ pub mod event {
     };
 }
 
-/// Operations of several commands, for [`Client::run_program`].
+/// The types of programs, which are operations of one or more commands, for
+/// [`Client::run_program`].
 pub mod program {
     pub use onionskin_core::{
         bson::DocumentWriter,

@@ -1,5 +1,5 @@
-//! Measurements of the time for which the lock of the client is held, by the place that takes it.
-//! Enabled by the feature `__lock-times`.
+//! Measurements of the time for which the lock of the client is held, for each place in the code
+//! that takes the lock. Enabled by the feature `__lock-times`.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::{
@@ -12,10 +12,10 @@ use std::{
 /// The number of histogram buckets, one per power of two of nanoseconds.
 const BUCKETS: usize = 40;
 
-/// The times of all places so far.
+/// The times of each place since the last [`take`].
 static PLACES: Mutex<BTreeMap<Place, Times>> = Mutex::new(BTreeMap::new());
 
-/// The file and the line of a place.
+/// A place in the code: its file and line.
 type Place = (&'static str, u32);
 
 /// The measured times of one place.
@@ -46,8 +46,8 @@ impl Times {
         self.counts.iter().sum()
     }
 
-    /// Returns a time in nanoseconds that at least `of_ten_thousand` of 10,000 measurements do not
-    /// exceed.
+    /// Returns a time in nanoseconds that about `of_ten_thousand` of 10,000 measurements do not
+    /// exceed. The time is a power of two or the longest time.
     #[must_use]
     pub fn quantile(&self, of_ten_thousand: u64) -> u64 {
         let wanted = self.total() * of_ten_thousand / 10_000;
@@ -78,7 +78,7 @@ impl fmt::Display for Times {
     }
 }
 
-/// Returns the times of all places so far, and resets them.
+/// Returns the times of each place since the last call of this function.
 #[must_use]
 pub fn take() -> BTreeMap<Place, Times> {
     std::mem::take(&mut *PLACES.lock().unwrap_or_else(PoisonError::into_inner))

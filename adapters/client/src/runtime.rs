@@ -17,16 +17,16 @@ pub trait Runtime: Send + Sync + 'static {
     /// a flush: the client does not flush.
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
 
-    /// A wait that [`sleep`](Self::sleep) started.
+    /// The future that [`sleep`](Self::sleep) returns.
     type Sleep: Future<Output = ()> + Send;
 
-    /// True if spawned tasks run on their own. If it is false, tasks run only while some call
-    /// waits. Clients then check their servers on demand instead of monitoring them in the
-    /// background. Default: true.
+    /// True if spawned tasks run on their own. With false, tasks run only while a thread waits in a
+    /// call of the runtime, and in [`run_ready`](Self::run_ready). Clients then check their servers
+    /// on demand instead of monitoring them in the background. Default: true.
     const RUNS_IN_BACKGROUND: bool = true;
 
     /// Prepares the runtime for a client. [`ClientBuilder::build`](crate::ClientBuilder::build)
-    /// calls this once, before anything else and in its own thread. Returns
+    /// calls this once, before anything else, in the thread that builds the client. Returns
     /// [`Error::runtime`](crate::Error::runtime) if the runtime cannot run a client. Default: does
     /// nothing.
     fn prepare(&mut self) -> Result<(), Error> {
@@ -49,13 +49,14 @@ pub trait Runtime: Send + Sync + 'static {
         port: u16,
     ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
 
-    /// Returns a future that completes after `duration` or a little later. Called in any thread;
-    /// the future is polled only by tasks of the runtime.
+    /// Returns a future that completes after `duration` or a little later. The client calls this in
+    /// any thread, and polls the future only in tasks of the runtime.
     fn sleep(&self, duration: Duration) -> Self::Sleep;
 
-    /// Runs a task to completion, independent of the caller. Called in any thread, also in threads
-    /// of other executors, because dropping a future there can start a task. A runtime that ends,
-    /// or has ended, must drop the task: the client notices the end of its runtime by that.
+    /// Runs a task to completion, independent of the caller. The client calls this in any thread,
+    /// also in threads of other executors, because dropping a future there can start a task. A
+    /// runtime that ends, or has ended, must drop the task: the client notices the end of its
+    /// runtime by that.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
 
     /// Runs work that can block or take long: event listeners and key derivation. An implementation
@@ -65,9 +66,9 @@ pub trait Runtime: Send + Sync + 'static {
         work();
     }
 
-    /// Runs tasks that are ready, if nothing else runs them, until all tasks wait. Called after an
-    /// action that no call waits for. Default: does nothing, for runtimes whose tasks run on their
-    /// own.
+    /// Runs tasks that are ready, if nothing else runs them, until all tasks wait. The client calls
+    /// this, for example, when its last handle or a cursor is dropped. Default: does nothing, for
+    /// runtimes whose tasks run on their own.
     fn run_ready(&self) {}
 
     /// Returns the time of a monotonic clock, measured from any fixed start.
@@ -77,8 +78,8 @@ pub trait Runtime: Send + Sync + 'static {
     fn wall_time(&self) -> Duration;
 
     /// Returns the id of the current process, if the runtime still works in a child process after a
-    /// fork. A client in the child then notices the fork at its next call. Default: `None`, for
-    /// runtimes whose threads and wakers do not exist in a child.
+    /// fork. A client in the child then notices the fork at its next operation or shutdown.
+    /// Default: `None`, for runtimes whose threads and wakers do not exist in a child.
     fn process_id(&self) -> Option<u32> {
         None
     }

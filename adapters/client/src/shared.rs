@@ -38,7 +38,8 @@ pub(crate) struct Shared<R: Runtime> {
     /// One lock for topology, pools and wait queues. Each input changes all of them in one step for
     /// all threads (CMAP-29, CMAP-36, CMAP-146).
     inner: Mutex<Inner<R::Stream>>,
-    /// Wakes the timer task when the core has an earlier deadline.
+    /// The waker of the timer task, which must wake for an earlier deadline and at the end of the
+    /// client.
     pub(crate) timer: AtomicWaker,
     pub(crate) delivery: Arc<Delivery>,
     ids: ObjectIds,
@@ -57,12 +58,14 @@ pub(crate) struct Inner<S> {
     tasks: usize,
     /// The wakers of shutdowns, which wait until the client has no tasks and no sockets.
     pub(crate) idle: Waiters,
-    /// The id of the process to which the connections belong.
+    /// The id of the process to which the connections belong; `None` if the runtime does not report
+    /// it.
     process: Option<u32>,
 }
 
 struct Socket<S> {
-    /// The stream while it is parked. Otherwise a task or an exchange has it.
+    /// The stream while it is parked. Otherwise a task or an exchange has the stream, or a task
+    /// still dials.
     stream: Option<S>,
     signal: Arc<Signal>,
 }
@@ -203,7 +206,7 @@ impl<R: Runtime> Shared<R> {
         self.deliver();
     }
 
-    /// Spawns a task. The client counts the task until it ends.
+    /// Spawns a task. The client counts the task until it has ended or is dropped.
     pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         self.lock().tasks += 1;
         let ticket = TaskTicket(self.clone());
@@ -263,7 +266,8 @@ impl<R: Runtime> Shared<R> {
         });
     }
 
-    /// Returns an exchange to the core, because its connection failed before the request was sent.
+    /// Gives an exchange back to the core, because its connection failed before the request was
+    /// sent. Returns the progress of the operation.
     pub(crate) fn refuse(
         self: &Arc<Self>,
         active: ActiveExchange<R::Stream>,
@@ -304,8 +308,8 @@ impl<R: Runtime> Shared<R> {
 }
 
 impl<S> Inner<S> {
-    /// Detects that the process was forked. Everything that belongs to the parent process is
-    /// dropped before the next input (CMAP-37, CMAP-105).
+    /// If the process was forked, resets the core before the next input, so that it does not use
+    /// the connections and sessions of the parent process (CMAP-37, CMAP-105).
     pub(crate) fn notice_fork<R: Runtime>(&mut self, runtime: &R, now: Instant) {
         let process = runtime.process_id();
         if process == self.process {
@@ -320,16 +324,16 @@ impl<S> Inner<S> {
         }
     }
 
-    /// Takes the stream of an exchange that ends.
+    /// Parks the stream of an exchange that ends.
     fn take_back(&mut self, stream: S, signal: &Signal, exchange: &Exchange) {
         // An interruption that came too late for this exchange is dropped, because it must not
-        // affect the next exchange. The core interrupts exchanges only, so a later interruption is
-        // meant for a later exchange.
+        // affect the next exchange.
         drop(signal.take());
         self.park(exchange.socket(), stream);
     }
 
-    /// Parks a stream, so that the next exchange of its connection finds it.
+    /// Parks a stream, so that the next exchange of its connection finds it. If the socket is
+    /// unknown, the stream is closed.
     pub(crate) fn park(&mut self, id: SocketId, stream: S) {
         match self.sockets.get_mut(&id) {
             Some(socket) => socket.stream = Some(stream),
@@ -368,8 +372,8 @@ impl<S> Inner<S> {
                     signal,
                 });
             }
-            // The core creates exchanges only for parked sockets, so this socket broke in the
-            // meantime.
+            // The socket of an exchange is parked. If its stream is missing, the socket broke
+            // meanwhile.
             let error = closed_by_peer();
             progress = match self.core.check_in(now, exchange, Outcome::Failed(error)) {
                 AfterExchange::Again(progress) => progress,
@@ -383,8 +387,7 @@ impl<S> Inner<S> {
         }
     }
 
-    /// Collects the actions of the core. Returns `None` if there is nothing to do, which is the
-    /// usual case.
+    /// Collects the actions of the core. Returns `None` if there is nothing to do.
     fn collect_orders(&mut self) -> Option<Deferred<S>> {
         let mut next = self.core.poll_action();
         let rearm = self.must_rearm();
@@ -454,8 +457,8 @@ impl<S> Inner<S> {
         }
         deferred.streams.append(&mut self.abandoned_streams);
         if self.is_idle() {
-            // The end of the last task wakes the shutdowns as well. But if the runtime has ended,
-            // the last socket can be removed after that, and no task is left that would wake them.
+            // `TaskTicket` wakes the shutdowns when the last task ends. If the last socket is
+            // removed later, for example because the runtime has ended, this code wakes them.
             deferred.wakers.extend(self.idle.reached(0));
         }
         Some(deferred)

@@ -1,4 +1,5 @@
-//! The channel from the core's actions to the task or exchange that has the stream of a socket.
+//! The channel by which the actions of the core reach the task or exchange that has the stream of a
+//! socket.
 
 use crate::user_code::catch_panic;
 use atomic_waker::AtomicWaker;
@@ -11,29 +12,29 @@ use std::{
     task::Waker,
 };
 
-/// The commands for one socket, and the waker of the task that has its stream. A signal lives as
-/// long as its socket.
+/// The instructions for the task or exchange that has the stream of one socket, and the waker of
+/// that task.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
-    /// True if there are new commands. Read without the lock.
+    /// True if there are new instructions. Read without the lock.
     raised: AtomicBool,
     waker: AtomicWaker,
     commands: Mutex<SocketCommands>,
 }
 
-/// The commands for the owner of a stream.
+/// The instructions for the owner of a stream, which are made of actions of the core.
 #[derive(Debug, Default)]
 pub(crate) struct SocketCommands {
     /// The bytes to write.
     pub(crate) bytes: Vec<u8>,
     /// True if the socket must be closed.
     pub(crate) close: bool,
-    /// The error with which the exchange must end.
+    /// The error with which the exchange must end early; `None` to continue.
     pub(crate) interrupt: Option<Error>,
 }
 
 impl Signal {
-    /// Changes the commands. The caller must [wake](Self::wake) the owner afterwards.
+    /// Changes the instructions. The caller must [wake](Self::wake) the owner afterwards.
     pub(crate) fn write(&self, write: impl FnOnce(&mut SocketCommands)) {
         write(&mut self.commands.lock().unwrap_or_else(PoisonError::into_inner));
         self.raised.store(true, Ordering::Release);
@@ -51,7 +52,7 @@ impl Signal {
         self.waker.register(waker);
     }
 
-    /// Takes the commands; `None` if there are no new ones.
+    /// Takes the instructions; `None` if there are no new ones.
     pub(crate) fn take(&self) -> Option<SocketCommands> {
         if !self.raised.load(Ordering::Acquire) {
             return None;

@@ -88,7 +88,8 @@ pub(crate) async fn pump<R: Runtime>(
     poll_fn(|context| pump.poll(context)).await;
 }
 
-/// Resolves the host and tries its addresses one after the other.
+/// Connects to a Unix domain socket, or resolves the host and tries its addresses one after the
+/// other.
 async fn dial<R: Runtime>(
     shared: &Shared<R>,
     id: SocketId,
@@ -135,7 +136,7 @@ async fn dial<R: Runtime>(
     }))
 }
 
-/// Connects to one of several addresses, within `limit`.
+/// Connects to one address, within `limit`; `None` means no limit.
 async fn connect<R: Runtime>(
     runtime: &R,
     address: SocketAddr,
@@ -158,7 +159,7 @@ async fn connect<R: Runtime>(
     .await
 }
 
-/// Converts an error of the name resolution.
+/// Converts an error of name resolution to an error of the driver.
 fn lookup_error(error: &io::Error, address: &Address) -> Error {
     // Without a free file descriptor, the C library can report that the name is unknown.
     let fault = if is_local(error) || !system::has_descriptor() {
@@ -170,7 +171,7 @@ fn lookup_error(error: &io::Error, address: &Address) -> Error {
     Error::network(fault, message).with_server(address)
 }
 
-/// Converts an error of the system.
+/// Converts an error of a socket to an error of the driver.
 pub(crate) fn network_error(error: &io::Error, address: &Address) -> Error {
     fault_of(error).with_server(address)
 }
@@ -200,7 +201,7 @@ fn is_out_of_sockets(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Network { fault: f, .. } if *f == fault)
 }
 
-/// Takes new commands from `signal`. Returns true if the socket must be closed.
+/// Takes new instructions from `signal`. Returns true if the socket must be closed.
 fn collect(signal: &Signal, commands: &mut SocketCommands, context: &Context<'_>) -> bool {
     signal.register(context.waker());
     if let Some(new) = signal.take() {
@@ -224,8 +225,8 @@ struct Pump<'a, R: Runtime> {
 impl<R: Runtime> Pump<'_, R> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut reads = 0;
-        // The buffer is on the stack, because a monitor's socket waits most of the time, and each
-        // server has two such sockets.
+        // The buffer is on the stack, because the socket of a monitor waits most of the time, and a
+        // waiting task needs no buffer.
         let mut buffer = [0; READ_BYTES];
         loop {
             if collect(self.signal, &mut self.commands, context) {

@@ -16,10 +16,10 @@ pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// The number of unanswered probes after which the connection counts as broken.
 pub const KEEP_ALIVE_PROBES: u32 = 9;
 
-/// Enables TCP keep-alive probes. Without them, an operation without a time limit would not end if
-/// the path to its server is lost. A runtime calls this for each socket that it connects.
+/// Enables TCP keep-alive probes. They detect the loss of the path to the server while an operation
+/// waits for a reply. A runtime calls this for each TCP socket that it connects.
 ///
-/// Settings of the system that are already below these constants stay unchanged. An option that the
+/// Settings of the system that do not exceed these constants stay unchanged. An option that the
 /// system does not support is ignored.
 pub fn keep_alive(socket: impl AsFd) {
     let _ = sockopt::set_socket_keepalive(&socket, true);

@@ -14,10 +14,11 @@ use std::{
     time::Duration,
 };
 
-/// Calls the core at its deadlines, until the client is closed and has no deadlines.
+/// Calls the core at its deadlines, until the client is closed and has no connection left.
 ///
 /// Every time limit of the client depends on this task. If the task is dropped early, even before
-/// its first poll, the client is abandoned. Otherwise its operations would never end.
+/// its first poll, the client is abandoned (`Client::abandon` of the core), because its operations
+/// would never end.
 pub(crate) fn run<R: Runtime>(shared: Arc<Shared<R>>) -> impl Future<Output = ()> + Send {
     let watch = Watch {
         shared,
@@ -33,7 +34,7 @@ pub(crate) fn run<R: Runtime>(shared: Arc<Shared<R>>) -> impl Future<Output = ()
     }
 }
 
-/// Abandons the client when it is dropped, unless the timer task has ended regularly.
+/// Abandons the client when this value is dropped, unless the timer task has ended regularly.
 struct Watch<R: Runtime> {
     shared: Arc<Shared<R>>,
     is_over: bool,

@@ -38,7 +38,8 @@ pub(crate) fn is_collected(component: Component, level: Level) -> bool {
     }
 }
 
-/// Returns an event listener that writes the wanted and collected log messages to `tracing`.
+/// Returns an event listener that writes the log messages that `options` select and the subscriber
+/// collects.
 ///
 /// The thread that delivers events writes the messages. They go to the subscriber of the thread
 /// that built the client, or to the global subscriber if that thread had none.
@@ -61,7 +62,8 @@ fn emit_event(options: &LogOptions, event: &Event) {
     }
 }
 
-/// Writes one message to `tracing`, if it is wanted and collected.
+/// Writes one message to `tracing`, if `options` select it and the subscriber of this thread
+/// collects it.
 pub(crate) fn emit_if_wanted(options: &LogOptions, record: &Record) {
     if is_wanted(options, record.component(), record.level()) {
         emit(record);

@@ -3,8 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs code of the application or of its runtime and stops a panic of that code. A panic while the
-/// panic payload is dropped is stopped as well. The calling task, for example the timer task, can
-/// then continue.
+/// panic payload is dropped is stopped as well.
 pub(crate) fn catch_panic(run: impl FnOnce()) {
     let Err(payload) = catch_unwind(AssertUnwindSafe(run)) else {
         return;

@@ -10,9 +10,9 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Stores `waker` until the counter reaches `number`. `key` is the entry of the task; it is set
-    /// at the first call. Returns the previous waker of the entry, which the caller must drop
-    /// outside of all locks.
+    /// Stores `waker` until the counter reaches `number`. `key` identifies the entry of the task;
+    /// the first call sets `key`. Returns the previous waker of the entry, which the caller must
+    /// drop outside of all locks.
     pub(crate) fn wait(
         &mut self,
         key: &mut Option<u64>,

@@ -12,7 +12,7 @@
 //! # }
 //! ```
 //!
-//! A client can be created anywhere. Its tasks run on the global executor of smol.
+//! A client can be created in any thread. Its tasks run on the global executor of smol.
 //!
 //! In programs that fork, create clients after the fork: see [Forking](onionskin#forking).
 
@@ -25,14 +25,14 @@ pub use onionskin::*;
 pub use runtime::{Sleep, SmolRuntime};
 pub use stream::SmolStream;
 
-/// A client on smol.
+/// A client for one MongoDB deployment, whose tasks run on smol.
 pub type Client = onionskin::Client<SmolRuntime>;
 
-/// A database on smol.
+/// A handle to a database, of a client on smol.
 pub type Database = onionskin::Database<SmolRuntime>;
 
-/// A collection on smol.
+/// A handle to a collection whose documents are read and written as `T`, of a client on smol.
 pub type Collection<T> = onionskin::Collection<SmolRuntime, T>;
 
-/// A cursor on smol.
+/// The documents of a query or an aggregation, decoded as `T`, of a client on smol.
 pub type Cursor<T> = onionskin::Cursor<SmolRuntime, T>;

@@ -80,7 +80,7 @@ impl Runtime for SmolRuntime {
     }
 }
 
-/// A timer of smol.
+/// The future that [`Runtime::sleep`] returns: a timer of smol.
 #[derive(Debug)]
 pub struct Sleep(smol::Timer);
 

@@ -12,13 +12,14 @@
 //! # }
 //! ```
 //!
-//! Create a client within a tokio runtime whose I/O and time drivers are enabled. Its tasks run on
-//! that runtime, and its operations can be awaited and dropped anywhere. Outside of a runtime,
-//! creating a client fails with [`ErrorKind::Runtime`](error::ErrorKind::Runtime).
+//! Create a client within a tokio runtime whose I/O and time drivers are enabled. The tasks of the
+//! client run on that runtime. Operations can be awaited and dropped in any thread. Outside of a
+//! runtime, creating a client fails with [`ErrorKind::Runtime`](error::ErrorKind::Runtime).
 //!
-//! When the runtime of a client ends, its operations fail with the same kind of error. So tests
-//! with a runtime of their own (`#[tokio::test]`) need a client of their own. A runtime of the
-//! current thread runs tasks only within `block_on`, so time limits have no effect at other times.
+//! When the runtime of a client ends, the operations of the client fail with `ErrorKind::Runtime`.
+//! So tests with a runtime of their own (`#[tokio::test]`) need a client of their own. A runtime of
+//! the current thread runs tasks only within `block_on`, so time limits have no effect at other
+//! times.
 //!
 //! In programs that fork, create clients after the fork: see [Forking](onionskin#forking).
 
@@ -31,14 +32,14 @@ pub use onionskin::*;
 pub use runtime::TokioRuntime;
 pub use stream::TokioStream;
 
-/// A client on tokio.
+/// A client for one MongoDB deployment, whose tasks run on tokio.
 pub type Client = onionskin::Client<TokioRuntime>;
 
-/// A database on tokio.
+/// A handle to a database, of a client on tokio.
 pub type Database = onionskin::Database<TokioRuntime>;
 
-/// A collection on tokio.
+/// A handle to a collection whose documents are read and written as `T`, of a client on tokio.
 pub type Collection<T> = onionskin::Collection<TokioRuntime, T>;
 
-/// A cursor on tokio.
+/// The documents of a query or an aggregation, decoded as `T`, of a client on tokio.
 pub type Cursor<T> = onionskin::Cursor<TokioRuntime, T>;

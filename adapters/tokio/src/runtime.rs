@@ -56,7 +56,7 @@ impl Runtime for TokioRuntime {
     type Sleep = tokio::time::Sleep;
 
     /// Uses the runtime in which the client is built, if this value was created outside of a
-    /// runtime.
+    /// runtime. Fails if the client is built outside of a runtime as well.
     fn prepare(&mut self) -> Result<(), Error> {
         let handle = self.handle.take().or_else(|| Handle::try_current().ok());
         self.handle = Some(handle.ok_or_else(|| Error::runtime(NO_RUNTIME))?);

@@ -8,17 +8,17 @@ use std::{
 };
 use tokio::io::ReadBuf;
 
-/// A connected socket of tokio.
+/// A connected TCP or Unix domain socket of tokio.
 #[derive(Debug)]
 pub enum TokioStream {
-    /// A TCP socket.
+    /// A TCP socket, for an address with a host and a port.
     Tcp(tokio::net::TcpStream),
-    /// A Unix domain socket.
+    /// A Unix domain socket, for an address that is a path.
     #[cfg(unix)]
     Unix(tokio::net::UnixStream),
 }
 
-/// Calls the same method on either kind of socket.
+/// Evaluates an expression with the socket of either variant.
 macro_rules! each {
     ($this:expr, $socket:ident => $call:expr) => {
         match $this.get_mut() {

@@ -16,7 +16,7 @@ use onionskin_core::{
 };
 use std::sync::Arc;
 
-/// A builder for a client.
+/// A builder for a client, with the options, event listeners and log options of the client.
 #[must_use = "a client is made by `build`"]
 pub struct ClientBuilder<R: Runtime> {
     pub(super) runtime: R,
@@ -36,20 +36,20 @@ impl<R: Runtime> ClientBuilder<R> {
         self
     }
 
-    /// Sets which log messages are written to `tracing`. The environment variables of
-    /// [`LogOptions::with_environment`] are then ignored. Default: all messages that a subscriber
+    /// Sets which log messages are written to `tracing`. Default: the selection of the environment
+    /// variables of [`LogOptions::with_environment`], or else all messages that a subscriber
     /// collects.
     ///
     /// The targets are `onionskin::command`, `onionskin::topology`, `onionskin::server_selection`,
     /// `onionskin::connection` and `onionskin::client`.
     ///
-    /// The selection is made when the client is built: no events are created for messages that the
-    /// subscriber does not collect at that time. Build clients after the subscriber is installed,
-    /// or set [`LogOptions::with_always_ready`].
+    /// Messages that the subscriber does not collect when the client is built can be missing later,
+    /// because the client need not create their events. Build clients after the subscriber is
+    /// installed, or set [`LogOptions::with_always_ready`].
     ///
     /// The thread that calls event listeners writes the messages. They go to the subscriber of the
-    /// thread that built the client, or to the global subscriber if that thread had none. The span
-    /// of the operation is not entered.
+    /// thread that built the client, or to the global subscriber if that thread had none. The
+    /// messages are outside of the `tracing` spans of operations.
     pub fn log_options(mut self, options: LogOptions) -> Self {
         self.log = options;
         self
@@ -87,9 +87,10 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Creates the client and starts it. Does not wait for a server: if no server can be reached,
     /// operations return the error ([SDAM-33]).
     ///
-    /// Fails for invalid options, if a certificate file cannot be read, and if the system gives no
-    /// random numbers. Fails with [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there
-    /// is no runtime that can run the client.
+    /// Fails if an option or a driver info is invalid, if a certificate cannot be read or used, and
+    /// if the system gives no random numbers. Fails with
+    /// [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there is no runtime that can run
+    /// the client.
     ///
     /// [SDAM-33]: onionskin_core::requirements::discovery#SDAM-33
     pub fn build(self) -> Result<Client<R>, Error> {
@@ -152,7 +153,8 @@ impl<R: Runtime> ClientBuilder<R> {
     }
 }
 
-/// Reads the certificate files that the TLS options name.
+/// Reads the certificate files that the TLS options name, if TLS is enabled, and stores the
+/// contents in the options.
 fn read_certificates(options: &mut ClientOptions) -> Result<(), Error> {
     let mut tls = options.tls().clone();
     if !tls.enabled {

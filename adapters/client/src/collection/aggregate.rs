@@ -61,13 +61,13 @@ impl<'a, R: Runtime, T, U> Aggregate<'a, R, T, U> {
         self
     }
 
-    /// Sets the time limit of this call and of all batches of its cursor together: server
+    /// Sets the time limit of this operation and of all batches of its cursor together: server
     /// selections, check outs, exchanges with the server, and retries.
     ///
-    /// The time starts with the first poll of this call, and also counts while the cursor is not
-    /// read (`CURSOR_LIFETIME` of the specifications, [RUN-25]). After the limit, [`Cursor::next`]
-    /// fails with a timeout error and sends nothing. Default: `timeoutMS` of the client; zero means
-    /// no limit.
+    /// The time starts with the first poll of the operation, and also counts while the cursor is
+    /// not read (`CURSOR_LIFETIME` of the specifications, [RUN-25]). After the limit,
+    /// [`Cursor::next`] returns the documents that were fetched before and then a timeout error.
+    /// Default: `timeoutMS` of the client; zero means no limit.
     ///
     /// [RUN-25]: onionskin_core::requirements::messages#RUN-25
     pub fn timeout(mut self, timeout: Duration) -> Self {

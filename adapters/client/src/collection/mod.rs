@@ -57,7 +57,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
-    /// Returns the name of the collection.
+    /// Returns the name of the collection, without that of its database.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -88,7 +88,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     }
 
     /// Inserts documents in order, with one or more commands. The insert ends at the first document
-    /// that fails, unless it is [`unordered`](InsertMany::unordered).
+    /// that fails. An [`unordered`](InsertMany::unordered) insert continues.
     pub fn insert_many(
         &self,
         documents: impl IntoIterator<Item = impl Borrow<T>>,

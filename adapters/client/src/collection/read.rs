@@ -67,7 +67,7 @@ pub struct Find<'a, R: Runtime, T> {
 }
 
 impl<R: Runtime, T> Find<'_, R, T> {
-    /// Sets the order of the documents. Default: the order of the server.
+    /// Sets the order of the documents. Default: the server chooses the order.
     pub fn sort(mut self, sort: Document) -> Self {
         match raw(&sort) {
             Ok(sort) => self.options.sort = Some(sort),
@@ -92,7 +92,8 @@ impl<R: Runtime, T> Find<'_, R, T> {
     }
 
     /// Sets the maximum number of documents to return. Default: no limit; zero means no limit. A
-    /// negative number limits the result to one batch of its absolute value.
+    /// negative number also limits the result to one batch: `-5` means at most five documents, in
+    /// one batch.
     pub fn limit(mut self, limit: i64) -> Self {
         self.options.limit = Some(limit);
         self
@@ -110,13 +111,13 @@ impl<R: Runtime, T> Find<'_, R, T> {
         self
     }
 
-    /// Sets the time limit of this call and of all batches of its cursor together: server
+    /// Sets the time limit of this operation and of all batches of its cursor together: server
     /// selections, check outs, exchanges with the server, and retries.
     ///
-    /// The time starts with the first poll of this call, and also counts while the cursor is not
-    /// read (`CURSOR_LIFETIME` of the specifications, [RUN-25]). After the limit, [`Cursor::next`]
-    /// fails with a timeout error and sends nothing. Default: `timeoutMS` of the client; zero means
-    /// no limit.
+    /// The time starts with the first poll of the operation, and also counts while the cursor is
+    /// not read (`CURSOR_LIFETIME` of the specifications, [RUN-25]). After the limit,
+    /// [`Cursor::next`] returns the documents that were fetched before and then a timeout error.
+    /// Default: `timeoutMS` of the client; zero means no limit.
     ///
     /// [RUN-25]: onionskin_core::requirements::messages#RUN-25
     pub fn timeout(mut self, timeout: Duration) -> Self {

@@ -59,7 +59,7 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
 /// The limits are `maxWriteBatchSize` and `maxMessageSizeBytes` of the server. A document larger
 /// than `maxBsonObjectSize` is not sent and ends the insert with an error.
 ///
-/// The error lists the failed documents by their index
+/// If the server refuses documents, the error lists them by their index
 /// ([`WriteFailure::errors`](onionskin_core::error::WriteFailure)). The error also has the `_id`s
 /// of the documents that the server confirmed as inserted ([`Error::partial_insert`]), unless the
 /// call failed before its first command.

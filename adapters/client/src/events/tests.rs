@@ -67,7 +67,7 @@ fn a_listener_that_panics_costs_nobody_an_event() {
 
 #[test]
 fn what_a_listener_causes_is_told_after_all_have_heard_of_the_cause() {
-    // No listener is called while another one is running, so that the order of events is kept
+    // An event that listener `a` publishes is delivered after listener `b` got the current event
     // (EVT-3, EVT-4).
     let received = Received::default();
     let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
@@ -89,8 +89,8 @@ fn what_a_listener_causes_is_told_after_all_have_heard_of_the_cause() {
 
 #[test]
 fn two_listeners_hear_the_same_from_many_threads_one_at_a_time() {
-    // With several threads, events are still delivered in order (EVT-3) and never concurrently
-    // (EVT-4).
+    // Events of several threads are delivered one at a time (EVT-4), and those of one thread in
+    // their order (EVT-3).
     let received = Received::default();
     let busy = Arc::new(AtomicBool::new(false));
     let listeners = ['a', 'b'].map(|name| {
@@ -144,7 +144,7 @@ fn a_listener_that_does_not_keep_up_misses_events_and_is_told_so() {
     (0..most + 7).for_each(|number| delivery.publish(event(number)));
     assert_eq!(delivery.dropped(), 7);
     delivery.turn().expect("there is something to tell").run();
-    // The gap is reported although no event follows it.
+    // The dropped events are reported although no event follows them.
     let expected = (0..most).map(|number| (number, None));
     let expected: Vec<_> = expected.chain([(most + 6, Some(7))]).collect();
     assert_eq!(*reported.lock().expect("a list"), expected);
@@ -159,8 +159,8 @@ fn a_gap_is_told_at_its_place_and_lasts_until_half_of_the_queue_is_heard() {
     let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
     let own = slot.clone();
     let most = MAX_QUEUED_EVENTS as u64;
-    // During the delivery of event 0, more events come than the queue can hold. Later each delivery
-    // adds one.
+    // During the delivery of event 0, more events come than the queue can hold. Each of the next
+    // `most` deliveries publishes one more event.
     let listener = listener(&received, 'a', move |number| {
         let delivery = own.get().expect("it is set");
         match number {
@@ -175,7 +175,7 @@ fn a_gap_is_told_at_its_place_and_lasts_until_half_of_the_queue_is_heard() {
     let kept = usize::try_from(most).expect("a small number");
     assert!(numbers[..=kept].iter().copied().eq(0..=most), "in order");
     assert_eq!(numbers.len() as u64 + delivery.dropped(), 2 * most + 4);
-    // The report of the gap has the time of the last dropped event.
+    // The report of the dropped events has the time of the last one.
     assert_eq!(numbers[kept + 1], 10 * most + most / 2);
     assert_eq!(numbers[kept + 2], 10 * most + most / 2 + 1);
     assert!(numbers[kept + 1..].is_sorted());
