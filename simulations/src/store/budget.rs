@@ -1,7 +1,7 @@
 //! The limits of one query, one pipeline or one write statement: the bytes of its intermediate
 //! values, and its steps.
 //!
-//! A short pipeline can request documents of any size and endless work. A value is charged before
+//! A short pipeline can request very large documents and very long work. A value is charged before
 //! it is built or as soon as it is evaluated, so that memory stays bounded. Steps are counted
 //! instead of time, because the store has no clock.
 
@@ -13,16 +13,17 @@ use bson::{Bson, Document};
 use super::error::StoreError;
 use super::size::{self, MAX_DOCUMENT_BYTES};
 
-/// The most memory that one stage of a pipeline may hold: 100 MiB.
+/// The largest number of bytes that may be charged at one time: 100 MiB.
 pub(crate) const MAX_STAGE_BYTES: usize = 100 * 1024 * 1024;
 
-/// The largest value or document between two stages, in bytes of BSON: 16 MiB and 16 KiB.
+/// The largest encoding of a value or document that an expression or a pipeline stage makes, in
+/// bytes: 16 MiB and 16 KiB.
 pub(crate) const MAX_INTERMEDIATE_BYTES: usize = MAX_DOCUMENT_BYTES + 16 * 1024;
 
-/// The most steps of one query, pipeline or write statement, which take some seconds.
+/// The most steps of one query, pipeline or write statement.
 const MAX_STEPS: u64 = 50_000_000;
 
-/// The number of bytes that are built in one step.
+/// The number of charged bytes that count as one step.
 const BYTES_PER_STEP: usize = 64;
 
 /// Counts the memory and the steps of one query, pipeline or write statement. All clones share the
@@ -47,8 +48,8 @@ impl Budget {
         self.0.charged.set(mark);
     }
 
-    /// Charges bytes that are about to be built. More than [`MAX_STAGE_BYTES`] charged bytes are an
-    /// error.
+    /// Charges bytes, and counts a step for every [`BYTES_PER_STEP`] of them. Returns an error if
+    /// the charged bytes exceed [`MAX_STAGE_BYTES`] or the steps exceed [`MAX_STEPS`].
     pub(crate) fn charge(&self, bytes: usize) -> Result<(), StoreError> {
         let charged = self.charged().saturating_add(bytes);
         if charged > MAX_STAGE_BYTES {
@@ -85,7 +86,7 @@ impl Budget {
         self.charge(bytes)
     }
 
-    /// Counts steps. More than [`MAX_STEPS`] steps are an error.
+    /// Counts steps. More than [`MAX_STEPS`] steps in total are an error.
     pub(crate) fn step(&self, steps: u64) -> Result<(), StoreError> {
         let taken = self.0.steps.get().saturating_add(steps);
         self.0.steps.set(taken);

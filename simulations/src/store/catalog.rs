@@ -14,7 +14,7 @@ use super::order::identical_documents;
 use super::types::{Namespace, Outcome};
 use super::{Answer, Store};
 
-/// The longest full name of a collection, in bytes.
+/// The largest length of `database.collection`, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 255;
 
 impl Store {
@@ -22,7 +22,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the collection exists with other options, or if the name or the options are not valid.
+    /// If the collection exists with other options, if the name is not valid, or if `capped` is
+    /// given without `size`.
     pub fn create_collection(
         &mut self,
         namespace: &Namespace,
@@ -90,8 +91,8 @@ impl Store {
         })
     }
 
-    /// Drops a collection. Returns the number of its indexes (`nIndexesWas`), or `None` if the
-    /// collection does not exist.
+    /// Drops a collection. Returns the number of indexes that the collection had (`nIndexesWas`),
+    /// or `None` if the collection does not exist.
     ///
     /// # Errors
     ///

@@ -19,8 +19,8 @@ pub enum Change {
         namespace: Namespace,
         /// The options that the collection was created with.
         options: Arc<Document>,
-        /// The number of collections that the store has ever created, this one included. The
-        /// collection's UUID follows from this number and the name of the database.
+        /// The serial number of the creation. The collection's UUID follows from this number and
+        /// the name of the database.
         serial: u64,
     },
     /// A collection was dropped, with its documents and indexes.
@@ -122,7 +122,7 @@ impl Change {
         documents.saturating_add(CHANGE_BYTES)
     }
 
-    /// Returns the collection that was changed, or `None` for a dropped database. For a renamed
+    /// Returns the name of the changed collection, or `None` for a dropped database. For a renamed
     /// collection, this is the old name.
     #[must_use]
     pub fn namespace(&self) -> Option<&Namespace> {

@@ -56,16 +56,16 @@ impl Collection {
             .is_some_and(super::expression::truthy)
     }
 
-    /// Returns the record number of the next document. The number follows from the stored
-    /// documents, so that an insert that is reverted leaves no trace.
+    /// Returns the record number of the next document: one more than the largest stored one. So a
+    /// reverted insert uses up no number.
     pub(crate) fn next_record(&self) -> u64 {
         self.records
             .last_key_value()
             .map_or(1, |(last, _)| last + 1)
     }
 
-    /// Returns an error if another record than `own` has one of the document's keys in a unique
-    /// index.
+    /// Returns an error if another record than `own` has the document's `_id` or one of its keys in
+    /// a unique index.
     pub(crate) fn check_unique(
         &self,
         namespace: &Namespace,
@@ -111,8 +111,8 @@ impl Collection {
         }
     }
 
-    /// Builds an index at a position among the secondary ones. Duplicates are not checked here:
-    /// only a replica whose data diverged can have them.
+    /// Builds an index, and inserts it at `position` among the secondary indexes. Duplicate keys
+    /// are not an error here.
     pub(crate) fn add_index(&mut self, position: usize, specification: Arc<Document>) {
         let mut index = Index::new(specification);
         for (record, document) in &self.records {
@@ -121,7 +121,8 @@ impl Collection {
         self.indexes.insert(position.min(self.indexes.len()), index);
     }
 
-    /// Returns the records that may match, if an index can find them. `None` means all records.
+    /// Returns the numbers of the records that an index finds for the filter. `None` means that no
+    /// index can be used, so that all records must be tested.
     fn candidates(&self, matcher: &Matcher) -> Option<Vec<u64>> {
         if let Some(ids) = matcher.ids() {
             let found = ids
@@ -141,7 +142,7 @@ impl Collection {
         })
     }
 
-    /// Returns the records that match, in natural order, at most `limit`.
+    /// Returns the numbers of at most `limit` matching records, in natural order.
     pub(crate) fn matching(
         &self,
         matcher: &Matcher,
@@ -177,7 +178,8 @@ impl Collection {
         Ok(found)
     }
 
-    /// Returns the oldest records, which a capped collection must delete to keep within its bounds.
+    /// Returns the records that a capped collection must delete to keep its limits `max` and
+    /// `size`, the oldest first. The newest record always stays.
     pub(crate) fn overflow(&self) -> Vec<u64> {
         if !self.is_capped() {
             return Vec::new();

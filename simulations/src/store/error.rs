@@ -2,19 +2,20 @@
 
 use bson::{Bson, Document, doc};
 
-/// The length of the longest message, in bytes. A longer message is cut off.
+/// The length at which a longer message is cut off, in bytes. An appended `...` is not counted.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// The failure of a command or of a statement, with the server's code, code name and message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreError {
-    /// The error code, as in `code`.
+    /// The error code, for the field `code` of a reply.
     pub code: i32,
-    /// The symbolic name of the code, as in `codeName`.
+    /// The symbolic name of the code, for the field `codeName` of a reply.
     pub code_name: &'static str,
-    /// The message, as in `errmsg`.
+    /// The message, for the field `errmsg` of a reply.
     pub message: String,
-    /// Further top-level fields, such as `keyPattern` and `keyValue` of a duplicate key.
+    /// Further fields of a reply or of an entry of `writeErrors`, such as `keyPattern` and
+    /// `keyValue` of a duplicate key.
     pub details: Box<Document>,
 }
 
@@ -23,7 +24,7 @@ impl StoreError {
     #[must_use]
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         let mut message = message.into();
-        // The length is limited, because messages quote documents, and each of the 100,000
+        // The length is limited, because messages quote documents, and each of up to 100,000
         // statements of a command can fail.
         if message.len() > MAX_MESSAGE_BYTES {
             let mut end = MAX_MESSAGE_BYTES;
@@ -102,8 +103,8 @@ impl WriteError {
     }
 }
 
-/// Returns the server's name of an error code. A code without a name of its own is called
-/// `Location<code>`. The module `location` lists those that this store uses.
+/// Returns the server's name of an error code. The server calls a code without a name of its own
+/// `Location<code>`. The module `location` lists such codes.
 fn code_name(code: i32) -> &'static str {
     match code {
         1 => "InternalError",

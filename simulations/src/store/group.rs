@@ -16,8 +16,9 @@ use super::{path, size};
 
 type Answer<T> = Result<T, StoreError>;
 
-/// Returns one document for each element of the array that each document has at the path of
-/// `$unwind`. With `preserveNullAndEmptyArrays`, documents without such an element stay.
+/// Returns one copy of a document for each element of the array at the path of `$unwind`. A value
+/// other than an array counts as one element. A document with an empty array, null or no value at
+/// the path is dropped, or stays with `preserveNullAndEmptyArrays`.
 pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> Answer<Vec<Shared>> {
     let option = |name: &str| operand.as_document().and_then(|d| d.get(name));
     let given = operand
@@ -72,7 +73,8 @@ pub(super) fn unwind(documents: &[Shared], operand: &Bson, budget: &Budget) -> A
     Ok(result)
 }
 
-/// Returns one document for each value of `_id`, in the order of the groups' first members.
+/// Returns one document for each value of the expression `_id`, in the order in which the values
+/// first occur.
 pub(super) fn group(
     documents: &[Shared],
     spec: &Document,

@@ -217,12 +217,13 @@ pub(crate) fn duplicate_key(
         .with("keyValue", values)
 }
 
-/// Returns the specification of the index on `_id`, which every collection has.
+/// Returns the specification of the index on `_id`.
 pub(crate) fn id_index() -> Document {
     doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" }
 }
 
-/// Returns the name that the server generates for an index from its key, such as `a_1_b_-1`.
+/// Returns the name that the server makes from the key of an index without a name, such as
+/// `a_1_b_-1`.
 pub(crate) fn generated_name(key: &Document) -> String {
     let parts: Vec<_> = key
         .iter()

@@ -16,7 +16,7 @@ use super::{Answer, Store};
 const MAX_INDEXES: usize = 64;
 
 impl Store {
-    /// Builds indexes from the entries of `createIndexes`.
+    /// Builds indexes from the entries of `createIndexes`. A missing collection is created.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl Store {
     }
 
     /// Drops indexes by name, key, list of names, or `"*"`. Returns the number of indexes before
-    /// (`nIndexesWas`).
+    /// the call (`nIndexesWas`).
     ///
     /// # Errors
     ///
@@ -186,7 +186,8 @@ impl Store {
     }
 }
 
-/// Returns the specification of an index in the form in which the collection keeps it.
+/// Checks an entry of `createIndexes`, and returns the specification in the form that the
+/// collection keeps.
 fn normalized(entry: &Document) -> Answer<Document> {
     let Ok(key) = entry.get_document("key") else {
         let text = "Error in specification: The 'key' field is a required property of an index \

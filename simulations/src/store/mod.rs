@@ -1,9 +1,9 @@
 //! The data of one member of a simulated deployment: databases, collections, documents, indexes.
 //!
 //! The store implements MongoDB's semantics and error codes, but not its protocol. The store is
-//! deterministic: the caller passes the time, the random seed and new ids with each call. A write
-//! returns its result and the list of [`Change`]s that it made. Another member applies these
-//! changes, and a rollback reverts them.
+//! deterministic: the caller passes the time, the random seed and new ids. A write returns its
+//! result and the list of [`Change`]s that it made. Another member applies these changes, and a
+//! rollback reverts them.
 
 mod budget;
 mod catalog;
@@ -48,7 +48,8 @@ pub use types::{
 
 type Answer<T> = Result<T, StoreError>;
 
-/// The data of one member. A clone shares all collections and documents that neither side changes.
+/// The data of one member. A clone shares the collections and documents that neither the clone nor
+/// the original changes.
 ///
 /// ```
 /// use bson::{doc, oid::ObjectId, DateTime, Document, Timestamp};
@@ -77,7 +78,7 @@ pub struct Store {
 }
 
 impl PartialEq for Store {
-    /// Compares the stored data. The number of collections that were ever created is not compared.
+    /// Compares the databases, but not the largest serial number of a collection.
     fn eq(&self, other: &Self) -> bool {
         self.databases == other.databases
     }

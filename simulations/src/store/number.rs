@@ -286,7 +286,7 @@ fn compare_values(a: &Option<Value>, b: &Option<Value>) -> Ordering {
     }
 }
 
-/// Compares a double with an integer, with all bits of the integer.
+/// Compares a double with an integer, without rounding the integer to a double.
 fn compare_mixed(double: f64, integer: i64) -> Ordering {
     if double.is_nan() {
         return Ordering::Less;
@@ -306,7 +306,7 @@ fn compare_mixed(double: f64, integer: i64) -> Ordering {
     })
 }
 
-/// Returns the value of an int32 or int64.
+/// Returns the value of an int32 or int64, and `None` for other types.
 fn whole(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(n) => Some(i64::from(*n)),
@@ -316,7 +316,7 @@ fn whole(value: &Bson) -> Option<i64> {
 }
 
 /// Returns a number as an integer. Returns `None` if the value is not a number, has a fraction or
-/// does not fit. A decimal128 is converted through a double, so that its low digits can be lost.
+/// is too large. A decimal128 is converted through a double, so that its low digits can be lost.
 pub(crate) fn as_integer(value: &Bson) -> Option<i64> {
     match value {
         Bson::Decimal128(n) => {
@@ -331,7 +331,7 @@ pub(crate) fn as_integer(value: &Bson) -> Option<i64> {
 }
 
 /// Returns a number as an integer, without its fraction. Returns `None` if the value is not a
-/// number or does not fit.
+/// number or is too large.
 pub(crate) fn truncated(value: &Bson) -> Option<i64> {
     match value {
         Bson::Double(_) | Bson::Decimal128(_) => {
@@ -360,20 +360,20 @@ pub(crate) fn decimal(number: f64) -> Bson {
     Decimal128::from_str(&text).map_or(Bson::Null, Bson::Decimal128)
 }
 
-/// Adds two numbers. An int32 that overflows becomes an int64. If an int64 overflows, the result is
-/// `None`.
+/// Adds two numbers. An int32 that overflows becomes an int64. If an int64 overflows, or if an
+/// operand is not a number, the result is `None`.
 pub(crate) fn add(a: &Bson, b: &Bson) -> Option<Bson> {
     arithmetic(a, b, i64::checked_add, |a, b| a + b, Exact::add)
 }
 
-/// Multiplies two numbers. An int32 that overflows becomes an int64. If an int64 overflows, the
-/// result is `None`.
+/// Multiplies two numbers. An int32 that overflows becomes an int64. If an int64 overflows, or if
+/// an operand is not a number, the result is `None`.
 pub(crate) fn multiply(a: &Bson, b: &Bson) -> Option<Bson> {
     arithmetic(a, b, i64::checked_mul, |a, b| a * b, Exact::multiply)
 }
 
-/// Subtracts `b` from `a`. An int32 that overflows becomes an int64. If an int64 overflows, the
-/// result is `None`.
+/// Subtracts `b` from `a`. An int32 that overflows becomes an int64. If an int64 overflows, or if
+/// an operand is not a number, the result is `None`.
 pub(crate) fn subtract(a: &Bson, b: &Bson) -> Option<Bson> {
     arithmetic(
         a,

@@ -31,7 +31,7 @@ impl Ord for Key {
     }
 }
 
-/// A borrowed value with the same order as [`Key`], for searches in a sorted list.
+/// A borrowed value with the same order as [`Key`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyRef<'a>(pub(crate) &'a Bson);
 

@@ -7,8 +7,7 @@ use bson::{Bson, Document};
 use super::error::StoreError;
 use super::order::compare;
 
-/// The largest number of parts of a path, which is the depth of the deepest document within a
-/// pipeline.
+/// The largest number of parts of a path. Documents in a pipeline are not nested deeper than this.
 const MAX_PARTS: usize = 200;
 
 /// Returns an error if a path has more than [`MAX_PARTS`] parts.
@@ -28,8 +27,8 @@ pub(crate) fn index(text: &str) -> Option<usize> {
 /// Calls `see` with each value at a path until `see` returns true. Returns true if `see` did.
 ///
 /// In an array on the way, the path continues in each element that is a document, and in the
-/// element whose index the path names. If a value on the way is a document without the next field,
-/// or a value without fields, `see` gets `None`.
+/// element whose index the path names. Other elements are skipped. `see` gets `None` if a document
+/// lacks the next field, or if a scalar is in the place of a document.
 pub(crate) fn any(
     document: &Document,
     path: &str,

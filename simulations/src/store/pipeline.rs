@@ -125,7 +125,8 @@ pub(crate) fn transform(
         .unwrap_or_default())
 }
 
-/// The context in which a pipeline runs.
+/// The store, the database and the context with which a pipeline runs, and its depth in other
+/// pipelines and views.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) store: &'a Store,
@@ -149,7 +150,7 @@ impl Run<'_> {
             let Some((name, operand)) = stage.iter().next() else {
                 continue;
             };
-            // Each stage may use the whole memory limit for its results.
+            // The bytes that earlier stages charged do not count for this stage.
             budget.release_to(mark);
             budget.step(documents.len() as u64)?;
             documents = self.stage(documents, collection, name, operand)?;
@@ -228,7 +229,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a stage that changes the number of documents: `$limit`, `$skip`, `$count` or `$sample`.
+    /// Runs `$limit`, `$skip`, `$count` or `$sample`.
     fn amount(
         &self,
         mut documents: Vec<Shared>,
@@ -314,7 +315,7 @@ impl Run<'_> {
         })
     }
 
-    /// Runs a stage that combines several pipelines: `$facet` or `$unionWith`.
+    /// Runs `$facet` or `$unionWith`.
     fn combine(
         &self,
         mut documents: Vec<Shared>,
@@ -356,7 +357,7 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a stage that produces documents: `$documents`, `$collStats` or `$indexStats`.
+    /// Runs `$documents`, `$collStats` or `$indexStats`.
     fn source(&self, collection: &str, name: &str, operand: &Bson) -> Answer<Vec<Shared>> {
         match name {
             "$documents" => match operand {
@@ -448,7 +449,7 @@ impl Run<'_> {
 
     /// Returns the documents of a collection or view after some stages.
     pub(crate) fn collection(&self, name: &str, stages: &[Document]) -> Answer<Vec<Shared>> {
-        // Views can refer to each other in a circle.
+        // Views can refer to each other in a circle, which the limit of the depth ends.
         self.check_depth()?;
         let namespace = Namespace::new(self.database, name);
         let Some(collection) = self.store.collection(&namespace) else {

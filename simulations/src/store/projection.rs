@@ -30,8 +30,8 @@ enum Field {
 }
 
 impl Projection {
-    /// Parses a projection. With `of_find`, it can contain `.$`, `$elemMatch`, and `$slice` with
-    /// one or two numbers, as in `find` and `findAndModify`.
+    /// Parses a projection. With `of_find`, the projection can contain `.$`, `$elemMatch`, and
+    /// `$slice` with one or two numbers, as in `find` and `findAndModify`.
     pub(crate) fn new(specification: &Document, of_find: bool) -> Answer<Self> {
         let mut fields = Vec::new();
         let (mut including, mut id) = (None, None);
@@ -216,8 +216,8 @@ fn field(name: &str, value: &Bson, of_find: bool) -> Answer<Field> {
     }
 }
 
-/// Returns the rest of each path that begins with `name`, or `None` if `name` itself is one of the
-/// paths.
+/// Returns the rest of each path that begins with the part `name`, or `None` if `name` itself is
+/// one of the paths.
 fn below<'a>(paths: &[&'a str], name: &str) -> Option<Vec<&'a str>> {
     let mut rest = Vec::new();
     for path in paths {
@@ -291,7 +291,7 @@ fn exclude_value(value: &Bson, paths: &[&str]) -> Bson {
     }
 }
 
-/// Removes the value at a path, and charges the copy of the document that this makes.
+/// Removes the value at a path. Charges a copy of the document, which the removal makes.
 pub(crate) fn exclude_within(document: &mut Document, path: &str, budget: &Budget) -> Answer<()> {
     let head = path.split('.').next().unwrap_or(path);
     if document.contains_key(head) {

@@ -16,7 +16,7 @@ use super::types::{CollectionStatistics, Environment, Find, Namespace, Outcome, 
 use super::{Answer, Store};
 
 impl Store {
-    /// Runs a query. Documents without a sort pattern come in natural order.
+    /// Runs a query. Without a sort pattern, the documents come in natural order.
     ///
     /// # Errors
     ///
@@ -162,8 +162,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If a stage is unknown or malformed, fails on a document, or exceeds a limit of memory or
-    /// steps.
+    /// If the pipeline or a stage is malformed, if a stage fails on a document or exceeds a limit
+    /// of memory or steps, or if `$out` or `$merge` cannot write.
     pub fn aggregate(
         &mut self,
         database: &str,

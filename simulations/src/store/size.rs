@@ -11,8 +11,7 @@ pub const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 /// The depth of the deepest stored document. The outermost document counts as 1.
 pub const MAX_DEPTH: usize = 100;
 
-/// The depth of the deepest document that a pipeline reads or makes. The outermost document counts
-/// as 1.
+/// The depth of the deepest document that a pipeline makes. The outermost document counts as 1.
 pub(crate) const MAX_INTERMEDIATE_DEPTH: usize = 200;
 
 /// The memory of a field apart from its name and its value, in bytes: the header of the name, a

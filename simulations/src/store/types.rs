@@ -46,9 +46,9 @@ impl fmt::Display for Namespace {
 /// Time, randomness, new ids and variables for one command. The store itself has no clock and no
 /// source of randomness.
 pub struct Environment<'a> {
-    /// The wall clock, for `$currentDate` and `$$NOW`.
+    /// The wall clock's time, for example for `$currentDate` and `$$NOW`.
     pub now: DateTime,
-    /// The cluster's time, for `$currentDate` of type `timestamp` and `$$CLUSTER_TIME`.
+    /// The cluster time, for `$currentDate` of type `timestamp` and for `$$CLUSTER_TIME`.
     pub timestamp: Timestamp,
     /// Returns the `_id` for a document without one.
     pub ids: &'a mut dyn FnMut() -> ObjectId,
@@ -158,8 +158,8 @@ impl UpdateStatement {
 /// The result of an update command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UpdateResult {
-    /// The number of documents that a filter matched, without upserts. The reply's `n` adds the
-    /// upserts.
+    /// The number of matching documents to which the updates were applied, without upserts. The
+    /// reply's `n` adds the upserts.
     pub matched: u64,
     /// The number of documents that changed, the reply's `nModified`.
     pub modified: u64,
@@ -175,7 +175,7 @@ pub struct UpdateResult {
 /// The result of one statement of an update.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatementResult {
-    /// The number of documents that the filter matched.
+    /// The number of matching documents to which the update was applied: at most 1 without `multi`.
     pub matched: u64,
     /// The number of documents that changed.
     pub modified: u64,
@@ -240,14 +240,14 @@ pub struct FindAndModifyResult {
     pub value: Option<Document>,
     /// 1 if a document matched or was inserted, otherwise 0, the reply's `lastErrorObject.n`.
     pub n: u64,
-    /// True if a document was updated and not inserted, the reply's
+    /// True if the update was applied to an existing document, the reply's
     /// `lastErrorObject.updatedExisting`.
     pub updated_existing: bool,
     /// The `_id` of an inserted document, the reply's `lastErrorObject.upserted`.
     pub upserted: Option<Bson>,
 }
 
-/// A query, as `find` has it.
+/// A query, with the options of the `find` command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Find {
     /// The filter that selects documents. An empty filter matches all.

@@ -20,6 +20,7 @@ use super::update::{Updater, upsert_base};
 use super::{Answer, Store, size};
 
 /// The result of an update statement, with the first matching document before and after the update.
+/// After an upsert, `before` is `None`.
 #[derive(Debug, Default)]
 pub(super) struct Updated {
     counts: StatementResult,
@@ -133,8 +134,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the namespace is a view, if a part of the command is malformed, or if the modification
-    /// fails.
+    /// If the namespace is a view, if a part of the command is malformed, or if the filter, the
+    /// modification or the projection fails on a document.
     pub fn find_and_modify(
         &mut self,
         namespace: &Namespace,
@@ -265,7 +266,8 @@ impl Store {
         self.commit(change, changes);
     }
 
-    /// Returns the matcher of a filter, and the matching records in sort order, at most `limit`.
+    /// Returns the matcher of a filter, and at most `limit` matching records, in the order of
+    /// `sort` or in natural order.
     pub(super) fn select(
         &self,
         namespace: &Namespace,

@@ -11,7 +11,7 @@ use crate::store::error::StoreError;
 use crate::store::order::{KeyRef, equal, type_name};
 use crate::store::{Answer, number, size};
 
-/// The steps that the compilation of a regular expression costs.
+/// The number of steps that the budget counts for compiling a regular expression.
 const STEPS_OF_PATTERN: u64 = 100;
 
 pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
@@ -96,7 +96,7 @@ fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     if name == "$trim" {
         return Ok(Some(Bson::String(input.trim().to_owned())));
     }
-    // The regular expression is compiled anew for each document.
+    // The regular expression is compiled anew in each evaluation.
     scope.context.budget.step(STEPS_OF_PATTERN)?;
     let pattern = match argument(name, operand, "regex")? {
         Bson::RegularExpression(r) => {
@@ -190,8 +190,8 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
     })
 }
 
-/// Returns the array that an operator works on, or `None` if the operand is null or missing. For
-/// `$size`, that is an error, as any other type is for all operators.
+/// Returns the array that an operator works on, or `None` if the operand is null or missing. Any
+/// other type is an error. For `$size`, null and missing are errors as well.
 fn array_operand<'a>(name: &str, value: Option<&'a Bson>) -> Answer<Option<&'a Vec<Bson>>> {
     match value {
         Some(Bson::Array(items)) => Ok(Some(items)),
@@ -254,7 +254,8 @@ fn range(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
     Ok(Some(Bson::Array(numbers.collect())))
 }
 
-/// Evaluates the operators on several arrays. The result is null if one of the operands is null.
+/// Evaluates `$concatArrays` and the operators on sets. The result is null if an operand is null or
+/// missing and all others are arrays.
 fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
     let lists: Option<Vec<&Vec<Bson>>> = values
         .iter()
@@ -288,9 +289,9 @@ fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated 
     }
 }
 
-/// Returns a part of an array. Without `skip`, this is the first `take` elements, or the last ones
-/// if `take` is negative. With `skip`, this is `take` elements from that position, which counts
-/// from the end if negative.
+/// Returns a part of an array. Without `skip`, the part is the first `take` elements, or the last
+/// `-take` elements if `take` is negative. With `skip`, the part is `take` elements from position
+/// `skip`. A negative `skip` counts from the end of the array.
 pub(crate) fn slice(items: &[Bson], skip: Option<i64>, take: i64) -> Vec<Bson> {
     let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
     let (start, count) = match skip {

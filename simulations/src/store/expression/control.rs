@@ -1,4 +1,4 @@
-//! Expressions that choose, bind variables, iterate and convert.
+//! Expressions that branch, bind variables, iterate over arrays and convert types.
 
 use bson::Bson;
 

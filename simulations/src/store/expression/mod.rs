@@ -113,8 +113,8 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns a copy of the value at a path below `value`. For an array, this is the array of the
-    /// values that its documents have at the path.
+    /// Returns a copy of the value at a path below `value`. If `value` is an array, the result is
+    /// an array of the values that its elements have at the path.
     fn field_of(&self, value: &Bson, path: &str) -> Evaluated {
         match value {
             Bson::Document(inner) => self.field(inner, path),
@@ -217,7 +217,8 @@ fn operator(document: &Document) -> Option<(&str, &Bson)> {
     name.starts_with('$').then_some((name.as_str(), operand))
 }
 
-/// Returns an error if an expression is malformed. No document is needed for this check.
+/// Checks an expression before its evaluation. An unknown operator, a further field beside an
+/// operator, a malformed path and too deep nesting are errors.
 pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
     if depth > MAX_DEPTH {
         return Err(StoreError::new(15, "Expression is nested too deeply"));

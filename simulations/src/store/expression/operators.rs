@@ -148,7 +148,7 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
         }
         "$eq" | "$ne" | "$gt" | "$gte" | "$lt" | "$lte" | "$cmp" => {
             let [a, b] = exactly(name, operand, scope)?;
-            // A missing value comes before null.
+            // Undefined stands for a missing value, which comes before null in the sort order.
             let order = compare(&a.unwrap_or(Bson::Undefined), &b.unwrap_or(Bson::Undefined));
             match name {
                 "$eq" => yes(order.is_eq()),
@@ -299,7 +299,7 @@ fn remainder(a: &Bson, b: &Bson) -> Bson {
     }
 }
 
-/// Evaluates `$add` and `$subtract` with dates, which count in milliseconds.
+/// Evaluates `$add` and `$subtract` if an operand is a date. A number is a number of milliseconds.
 fn dates(name: &str, values: &[Bson]) -> Evaluated {
     let millis = |v: &Bson| match v {
         Bson::DateTime(d) => Some(d.timestamp_millis()),

@@ -76,7 +76,8 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
     }
 }
 
-/// Returns a scalar as text, or `None` for other types.
+/// Returns the text of a string, symbol, number, boolean, ObjectId or date, and `None` for other
+/// values.
 pub(super) fn text(value: &Bson) -> Option<String> {
     Some(match value {
         Bson::String(s) | Bson::Symbol(s) => s.clone(),
@@ -118,7 +119,7 @@ fn days_before(year: i64) -> i64 {
 /// Returns year, month and day for a number of days since 1970-01-01. Takes constant time, because
 /// a client can send any date.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Days are counted from 0000-03-01, so that the leap day is the last one of its year.
+    // Days are counted from 0000-03-01, so that the leap day is the last day of its year.
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);

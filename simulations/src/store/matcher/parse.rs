@@ -57,8 +57,8 @@ impl Nesting {
     }
 }
 
-/// Returns the number of regular expressions in a filter. The recursion is safe, because the depth
-/// of received documents is limited.
+/// Returns at least the number of regular expressions in a filter. The recursion is safe, because
+/// the depth of received documents is limited.
 fn patterns_in(filter: &Document) -> usize {
     fn count(value: &Bson) -> usize {
         match value {
@@ -129,7 +129,7 @@ fn field(name: &str, value: &Bson, nesting: Nesting, nodes: &mut Vec<Node>) -> A
     Ok(())
 }
 
-/// True if a document consists of operators and is not a value. A DBRef is a value.
+/// True if the first field of a document is an operator. A DBRef is a value without operators.
 pub(super) fn is_operators(document: &Document) -> bool {
     document.keys().next().is_some_and(|first| {
         first.starts_with('$') && !matches!(first.as_str(), "$ref" | "$id" | "$db")

@@ -45,7 +45,7 @@ pub(crate) enum Bits {
 }
 
 impl Predicate {
-    /// True if a value at the path satisfies the predicate.
+    /// True if the document satisfies the predicate at the path.
     pub(super) fn matches(
         &self,
         document: &Document,
@@ -135,8 +135,8 @@ impl Predicate {
         }
     }
 
-    /// True if an element of an array satisfies the predicate by itself, for the positional
-    /// operator.
+    /// True if one element of an array satisfies the predicate. Of `All`, only the last predicate
+    /// is tested.
     pub(super) fn holds_for_item(&self, item: &Bson) -> bool {
         match self {
             Self::ElementValue(inner) => inner.iter().all(|p| p.test_value(Some(item))),
@@ -189,7 +189,8 @@ impl Predicate {
         }
     }
 
-    /// Returns the values that satisfy the predicate, or `None` if an index cannot find them.
+    /// Returns the values with which the predicate demands equality. Returns `None` for other
+    /// predicates, and for null, undefined and arrays, which an index cannot find.
     pub(super) fn equalities(&self) -> Option<Vec<&Bson>> {
         let plain = |v: &Bson| !matches!(v, Bson::Null | Bson::Array(_) | Bson::Undefined);
         match self {

@@ -50,7 +50,9 @@ pub(super) fn check(path: &str) -> Answer<()> {
     Ok(())
 }
 
-/// Returns the path at which `path` conflicts with earlier paths: `path` itself or a path above.
+/// Returns the path at which `path` conflicts with the earlier paths in `taken`, or `None`. The
+/// result is a prefix of `path` that is taken, or `path` itself if `path` or a longer path below it
+/// is taken.
 pub(super) fn conflict<'a>(taken: &BTreeSet<&str>, path: &'a str) -> Option<&'a str> {
     let above = path.match_indices('.').map(|(end, _)| &path[..end]);
     if let Some(above) = above.into_iter().find(|above| taken.contains(above)) {
