@@ -1,4 +1,4 @@
-//! Prints each event of a client that has a log message, in the words of the specifications.
+//! Prints the log messages of the events of a client, in the words of the specifications.
 //!
 //! `cargo run -p onionskin-simulations --example events -- [URI]`
 //!

@@ -3,8 +3,9 @@
 //! `cargo run --release -p onionskin-simulations --example world -- core 0 1000`
 //!
 //! The arguments are the way in which clients are driven (`core` or `runtime`), the first seed and
-//! the number of seeds. With a last argument `crowded`, many callers share one connection to each
-//! server, connections stall or lose bytes, and callers poll their operations late.
+//! the number of seeds. Their defaults are `core`, 0 and 100. With a last argument `crowded`, many
+//! callers share one connection to each server, connections stall or lose bytes, and callers poll
+//! their operations late.
 
 use onionskin_simulations::world::{Way, WorldOptions, run_seed};
 use std::{

@@ -1,7 +1,7 @@
 //! The messages OP_QUERY and OP_REPLY, with which some other drivers send their first hello.
 //!
-//! The core sends its first hello as OP_MSG (HELLO-4). Only simulated servers and tests need these
-//! messages.
+//! The core sends its first hello as OP_MSG (HELLO-4). Simulated servers need these messages for
+//! other drivers.
 
 use bson::RawDocument;
 use onionskin_core::wire::{HEADER_BYTES, Header, OpCode, WireError};
@@ -17,7 +17,7 @@ const FAILURE_FLAGS: i32 = 0b11;
 pub struct LegacyQuery<'a> {
     /// The full name of the collection, such as `admin.$cmd`.
     pub collection: &'a str,
-    /// The command's document.
+    /// The command, which is the document that the query contains.
     pub command: &'a RawDocument,
 }
 
@@ -64,7 +64,7 @@ impl<'a> LegacyQuery<'a> {
 /// The reply to a command as OP_REPLY, with one document.
 #[derive(Clone, Copy, Debug)]
 pub struct LegacyReply<'a> {
-    /// The reply's document.
+    /// The single document of the reply.
     pub body: &'a RawDocument,
 }
 

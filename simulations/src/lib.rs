@@ -1,5 +1,5 @@
-//! A simulated MongoDB deployment for tests of the driver. The deployment does no I/O itself: tests
-//! run it in virtual time, and the `onionskin` command runs it on real sockets.
+//! A simulated MongoDB deployment for tests of the driver. The deployment does no I/O itself: the
+//! caller runs it in virtual time or, with [`serve`], on real sockets.
 
 #![forbid(unsafe_code)]
 

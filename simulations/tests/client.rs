@@ -1,4 +1,5 @@
-//! Tests of the client on real sockets that control exactly when the client is polled or dropped.
+//! Tests of the client on real sockets: operations that are polled late or panic, and values that
+//! are dropped early.
 
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{
@@ -20,7 +21,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime")
 }
 
-/// Returns a client of `server` with one connection that is ready.
+/// Returns a client of `server` with `maxPoolSize=1` and one connection, which is ready.
 async fn warm(server: &Embedded) -> Client {
     let uri = server.uri();
     let uri = if uri.contains('?') {

@@ -233,8 +233,8 @@ async fn read_back<R: Runtime>(
     let begin = now();
     let read = collection
         .find_one(doc! { "_id": id })
-        // A secondary may not have the write yet, so that the connection string's read preference
-        // is overridden.
+        // A secondary may not have the write yet, so the mode `primary` overrides the read
+        // preference of the connection string.
         .read_preference(ReadPreference::default())
         .timeout(OPERATION_TIMEOUT)
         .await;

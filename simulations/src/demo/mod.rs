@@ -19,9 +19,10 @@ use std::{
 /// The options of a demonstration.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
-    /// The connection string of a deployment of the user. With `None`, a deployment of three
-    /// members is started and disturbed. The load writes to a new collection in the database
-    /// `onionskin_demo`, and drops the collection at the end.
+    /// The connection string of a deployment of the user. With `None`, an embedded replica set of
+    /// three members is started. During the load, the primary steps down, and later a member is
+    /// killed and restarted. The load writes to a new collection in the database `onionskin_demo`,
+    /// and drops the collection at the end.
     pub uri: Option<String>,
     /// The number of concurrent tasks. Default: 32.
     pub tasks: usize,
@@ -39,7 +40,8 @@ impl Default for DemoOptions {
     }
 }
 
-/// Runs the demonstration on `runtime`, and prints events and the report to standard output.
+/// Runs the demonstration on `runtime`, and prints events and the report to standard output. `name`
+/// is the name of the runtime in this output.
 ///
 /// The report has the number of acknowledged writes and of those that were lost.
 pub async fn run<R: Runtime>(
@@ -104,8 +106,8 @@ fn start_deployment() -> Result<Embedded, Error> {
         .map_err(|error| Error::argument(format!("the embedded deployment did not start: {error}")))
 }
 
-/// Makes the primary step down at a fifth of the time. Kills the primary, or member 0 if there is
-/// no primary, at half of the time, and restarts it at four fifths.
+/// Makes the primary step down at a fifth of `duration`. Kills the primary, or member 0 if there is
+/// no primary, at half of `duration`, and restarts the killed member at four fifths.
 async fn disturb<R: Runtime>(
     clock: &R,
     deployment: &Embedded,

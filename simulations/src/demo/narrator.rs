@@ -1,4 +1,4 @@
-//! Prints the client's events of a demonstration.
+//! Prints important events of the client during a demonstration.
 
 use onionskin::{
     error::ErrorKind,
@@ -81,8 +81,8 @@ impl Narrator {
                 self.lock().failing.remove(&address.to_string());
             }
             SdamEvent::HeartbeatFailed { address, failure, .. }
-                // An outage gives one line and not one for each check. The end of the client gives
-                // none.
+                // The first failed check of a server gives a line, and further failed checks in a
+                // row give none. Checks that end because the client closes give none either.
                 if *failure.kind() != ErrorKind::ClientClosed
                     && self.lock().failing.insert(address.to_string()) =>
             {

@@ -17,10 +17,10 @@ pub struct Report {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// Every acknowledged write was found, no write was found twice, and every successful read
-    /// returned the expected document.
+    /// At least one write was acknowledged. Every acknowledged write was found, no write was found
+    /// twice, and every successful read returned the expected document.
     Sound,
-    /// No write was acknowledged, so that the demonstration shows nothing.
+    /// No write was acknowledged, so the demonstration shows nothing.
     NothingAcknowledged,
     /// Acknowledged writes were not found.
     Lost,

@@ -24,7 +24,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MemberEvent {
-    /// A member won an election.
+    /// A member became primary: it won an election, or it is the primary from the start.
     Elected {
         /// The index of the member, from 0.
         member: usize,
@@ -57,7 +57,8 @@ pub enum MemberEvent {
         /// The number of oplog entries that were rolled back.
         entries: u64,
     },
-    /// A member copied all data of the primary, because its own oplog was too far behind.
+    /// A member replaced its data by a copy from the primary, because its own oplog was too far
+    /// behind.
     Resynced {
         /// The index of the member, from 0.
         member: usize,

@@ -59,7 +59,7 @@ pub struct Deployment {
     traffic: VecDeque<Traffic>,
     turns: VecDeque<ConnId>,
     actions: VecDeque<Action>,
-    /// The member that [`Deployment::balance`] tries first.
+    /// The member that [`Deployment::balance`] tries first, modulo the number of members.
     turn: usize,
 }
 
@@ -142,8 +142,9 @@ impl Deployment {
         }
     }
 
-    /// Handles the next request that was received on a connection. Returns false if no whole
-    /// request is buffered, or if the previous request was not answered yet.
+    /// Handles the next request that was received on a connection. Returns false if nothing was
+    /// done, for example because no whole request is buffered or because the previous request was
+    /// not answered yet.
     pub fn next_turn(&mut self, now: Instant, connection: ConnId) -> bool {
         let home = self.homes.get(&connection);
         let went_on = home.is_some_and(|&member| self.members[member].next_turn(now, connection));
@@ -153,9 +154,9 @@ impl Deployment {
         went_on
     }
 
-    /// Returns a connection for which the caller is to call [`next_turn`](Self::next_turn). It has
-    /// bytes of a further request, and either its previous request was answered or new bytes
-    /// arrived.
+    /// Returns a connection for which the caller is to call [`next_turn`](Self::next_turn). Such a
+    /// connection has bytes of a further request. It is returned after its previous request was
+    /// answered, and after new bytes arrived.
     #[must_use]
     pub fn poll_turn(&mut self) -> Option<ConnId> {
         self.turns.pop_front()
@@ -195,7 +196,8 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called next.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called next;
+    /// `None` if no timer is set.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.members
@@ -272,8 +274,9 @@ impl Deployment {
         self.settle(now);
     }
 
-    /// Makes the primary step down as `replSetStepDown` with its default times does. Returns false
-    /// if there is no replica set with a primary, or if its primary is already stepping down.
+    /// Starts a step-down of the primary. The primary waits up to 10 seconds for a secondary to
+    /// catch up. After the step-down, it starts no election for 60 seconds. Returns false if there
+    /// is no replica set with a primary, or if its primary is already stepping down.
     pub fn step_down(&mut self, now: Instant) -> bool {
         let clients_member = |primary: &usize| *primary < self.members();
         let Some(primary) = self.primary().filter(clients_member) else {
@@ -341,7 +344,7 @@ impl Deployment {
         leader.map(|(place, _)| place)
     }
 
-    /// Returns the data of a member, for checkers.
+    /// Returns the data of a member, for checkers; `None` if the member does not exist.
     #[must_use]
     pub fn store(&self, member: usize) -> Option<&Store> {
         self.members.get(member).map(Member::store)

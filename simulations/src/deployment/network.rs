@@ -1,5 +1,5 @@
-//! The network between members. Latency and loss are drawn from the seed. Cuts are ordered by the
-//! caller of the deployment.
+//! The network between members. Latency and loss are drawn from the seed. The caller of the
+//! deployment sets the cuts.
 
 use super::NetworkOptions;
 use crate::replica::Message;
@@ -58,7 +58,7 @@ impl Network {
         self.under_way.insert((arrival, self.sent), envelope);
     }
 
-    /// Returns the next message that has arrived by `now`.
+    /// Removes and returns the next message that has arrived by `now`.
     pub(super) fn receive(&mut self, now: Instant) -> Option<Envelope> {
         let (&(at, _), _) = self.under_way.first_key_value()?;
         if at > now {

@@ -14,9 +14,9 @@ pub const MAX_VOTING_MEMBERS: usize = 7;
 pub struct DeploymentOptions {
     /// The kind of the deployment, and its members.
     pub shape: Shape,
-    /// The addresses of the servers that clients can reach: the members of a replica set in the
-    /// order of its options, or the routers. The hello replies of a replica set list the addresses
-    /// of the members that are not hidden.
+    /// The addresses of the servers that clients can reach: the standalone, the members of a
+    /// replica set in the order of its options, or the routers. The hello replies of a replica set
+    /// list the addresses of the members that are not hidden.
     pub addresses: Vec<Address>,
     /// The users. If there are none, the servers require no authentication.
     pub users: Vec<User>,
@@ -147,10 +147,10 @@ pub enum Shape {
     /// A sharded cluster: routers, one at each address, and one shard behind them. The shard is a
     /// replica set with one member, which only the routers can reach.
     Sharded,
-    /// A sharded cluster behind a load balancer. Each router is a service, whose hello replies have
-    /// its `serviceId` for clients that connect through the balancer (LB-57).
+    /// A sharded cluster behind a load balancer. Each router is a service. On a connection through
+    /// the balancer, the first hello reply has the `serviceId` of the router (LB-57).
     LoadBalanced {
-        /// The address of the load balancer.
+        /// The address of the load balancer, to which clients connect.
         balancer: Address,
     },
 }
@@ -158,7 +158,7 @@ pub enum Shape {
 /// The options of a replica set.
 #[derive(Clone, Debug)]
 pub struct ReplicaSetOptions {
-    /// The name of the set.
+    /// The name of the set, which is the `setName` of hello replies.
     pub name: String,
     /// The members, in the order of the deployment's addresses.
     pub members: Vec<MemberOptions>,
@@ -194,7 +194,7 @@ pub struct MemberOptions {
     /// The priority in elections. A member with 0 never becomes primary, and a member with a higher
     /// number starts elections sooner. Default: 1.
     pub priority: u32,
-    /// True if the member has a vote. Default: true.
+    /// True if the member votes in elections and counts for the majority. Default: true.
     pub votes: bool,
     /// True if hello replies do not list the member. Default: false.
     pub hidden: bool,
@@ -237,9 +237,9 @@ impl MemberOptions {
 /// A user who can authenticate with SCRAM-SHA-256 or SCRAM-SHA-1.
 #[derive(Clone)]
 pub struct User {
-    /// The database that defines the user.
+    /// The database that defines the user, which clients give as `authSource`.
     pub database: String,
-    /// The name of the user.
+    /// The name with which clients authenticate.
     pub name: String,
     /// The password, as plain text.
     pub password: String,
@@ -295,7 +295,7 @@ impl fmt::Display for ServerVersion {
     }
 }
 
-/// The limits of a server.
+/// The limits that a server enforces.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The size of the largest message in bytes, `maxMessageSizeBytes`. Default: 48,000,000.
@@ -308,7 +308,7 @@ pub struct Limits {
     /// Default: 10,000.
     pub max_connections: usize,
     /// The largest number of open cursors of a member. If it is exceeded, the cursor that expires
-    /// first is closed. Default: 10,000.
+    /// first is closed. A router above the limit forgets an arbitrary cursor. Default: 10,000.
     pub max_cursors: usize,
     /// The largest number of bytes in incomplete or waiting messages, of all connections of a
     /// member. If it is exceeded, the connection with the most bytes is closed. Default: 512 MiB.

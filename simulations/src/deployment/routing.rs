@@ -58,8 +58,8 @@ pub(super) fn shard(options: &DeploymentOptions, seed: &Seed) -> Option<Member> 
 }
 
 impl Deployment {
-    /// Returns the member with this index, or `None` for the shard, to which clients cannot
-    /// connect.
+    /// Returns the member with this index. Returns `None` for the shard, to which clients cannot
+    /// connect, and for an index without a member.
     pub(super) fn clients_member(&mut self, member: usize) -> Option<&mut Member> {
         let reachable = member < self.options.addresses.len();
         self.members.get_mut(member).filter(|_| reachable)

@@ -1,4 +1,4 @@
-//! Elections and step-downs.
+//! The elections and step-downs of a replica set member.
 
 use super::{
     IDLE_WRITE_PERIOD, Leader, Peer, PendingStepDown, Position, Replica, ReplicaEvent, Role,
@@ -15,9 +15,9 @@ pub(crate) enum CannotStepDown {
 }
 
 impl Replica {
-    /// Starts a step-down. The step-down succeeds as soon as a majority and an electable member
-    /// have all entries, which may be at once. With `force`, it succeeds after `catch_up` in any
-    /// case. [`ReplicaEvent::StepDownEnded`] reports the result.
+    /// Starts a step-down. The step-down succeeds when a majority of the voting members and another
+    /// electable member have all entries. At the end of `catch_up`, a step-down without `force`
+    /// fails, and one with `force` succeeds. [`ReplicaEvent::StepDownEnded`] reports the result.
     pub(crate) fn step_down(
         &mut self,
         now: Instant,
@@ -41,8 +41,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Keeps this member from starting an election for a period. A period of zero permits elections
-    /// again, and a set of one member then holds one at once.
+    /// Prevents this member from starting an election for `period`. A period of zero permits
+    /// elections. The only member of a set then starts one at once if it is not the primary.
     pub(crate) fn freeze(&mut self, now: Instant, period: Duration) {
         self.barred_until = now + period;
         if period.is_zero() && !self.is_leader() && self.config.members.len() == 1 {
@@ -50,10 +50,9 @@ impl Replica {
         }
     }
 
-    /// Sets the time at which this member starts an election unless a primary sends a message or
-    /// this member grants a vote before. The delay is the election timeout, up to 15 % more at
-    /// random, and a quarter more for each member with a higher priority. The time is never before
-    /// `barred_until`.
+    /// Sets the time of the next election timeout. The delay from `now` is the configured timeout,
+    /// plus up to 15 % of it at random, plus a quarter of it for each electable member with a
+    /// higher priority. The time is not before `barred_until`.
     pub(super) fn arm_election(&mut self, now: Instant) {
         let timeout = self.config.election_timeout;
         let mine = self.options().priority;
@@ -87,8 +86,8 @@ impl Replica {
         self.options().can_lead() && !self.is_leader() && self.barred_until <= now
     }
 
-    /// Starts an election and requests votes. A dry run only asks the other members whether they
-    /// would vote for this member.
+    /// Starts an election, or a dry run, and requests the votes of the other voting members. A dry
+    /// run does not change the term.
     pub(super) fn start_election(&mut self, now: Instant, dry: bool, handoff: bool) {
         let candidacy = self.term + 1;
         if !dry {
@@ -188,7 +187,7 @@ impl Replica {
         }
     }
 
-    /// Becomes the primary of the current term, and announces it with an empty entry.
+    /// Becomes the primary of the current term, and appends an empty entry.
     pub(super) fn lead(&mut self, now: Instant) {
         let peer = Peer {
             next: self.log.last().index + 1,
@@ -209,8 +208,8 @@ impl Replica {
         self.append(now, Vec::new(), None);
     }
 
-    /// Takes over a term if it is newer than this member's own. A primary or candidate then becomes
-    /// a follower.
+    /// Sets the term of this member to `term` if `term` is later. A primary or candidate then
+    /// becomes a follower.
     pub(super) fn note_term(&mut self, now: Instant, term: u64) {
         if term <= self.term {
             return;
@@ -274,8 +273,9 @@ impl Replica {
         self.check_step_down(now);
     }
 
-    /// Ends a pending step-down. It succeeds when enough members have caught up, or at its time
-    /// limit if it is forced. Otherwise it fails at its time limit.
+    /// Ends a pending step-down if a majority of the voting members and another electable member
+    /// have all entries, or if the time limit is reached. At the time limit, only a step-down with
+    /// `force` succeeds.
     pub(super) fn check_step_down(&mut self, now: Instant) {
         let last = self.log.last().index;
         let Role::Leader(leader) = &mut self.role else {

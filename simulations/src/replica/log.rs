@@ -13,18 +13,18 @@ use std::{
 pub(crate) struct Position {
     /// The term of the primary that wrote the entry.
     pub(crate) term: u64,
-    /// The entry's number, from 1. The number 0 means an empty oplog.
+    /// The entry's number, from 1. The number 0 stands for the position before the first entry.
     pub(crate) index: u64,
 }
 
-/// The cluster time before all entries.
+/// The cluster time zero, of an oplog without entries.
 pub(crate) const NO_TIME: Timestamp = Timestamp {
     time: 0,
     increment: 0,
 };
 
-/// The largest number and size of the entries or records that are kept. The bound is exceeded if
-/// one of the two values is.
+/// The largest number of entries or records to keep, and their largest total size. The bound is
+/// exceeded if either value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bound {
     pub(crate) count: usize,
@@ -45,7 +45,8 @@ impl Bound {
     }
 }
 
-/// The changes of one command. A member applies all of them or none.
+/// The changes of one command. The entries that a primary writes at its election and while it is
+/// idle have no changes. A member applies all changes or none.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) position: Position,
@@ -98,11 +99,12 @@ pub(crate) enum Effect {
         modified: u64,
         upserted: Option<Bson>,
     },
-    /// The fields `value` and `lastErrorObject` of a `findAndModify`.
+    /// The fields `value` and `lastErrorObject` of the reply to a `findAndModify`.
     Modify(Document),
 }
 
-/// The size that each effect counts, in bytes. A `findAndModify` adds the size of its document.
+/// The number of bytes that [`Effect::bytes`] counts for each effect, besides the document of
+/// [`Effect::Modify`].
 const EFFECT_BYTES: usize = 64;
 
 impl Effect {
@@ -115,28 +117,28 @@ impl Effect {
     }
 }
 
-/// The latest transaction number of a session, and its statements.
+/// The latest transaction number of a session, and the effects of the statements with that number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) transaction: i64,
     pub(crate) statements: BTreeMap<i32, Effect>,
     /// The size of the statements in bytes, as [`Effect::bytes`] counts it.
     bytes: usize,
-    /// The index of the entry that used the record last. The least recently used record is removed
-    /// first.
+    /// The index of the last entry that changed the record.
     used: u64,
 }
 
-/// The records of all sessions.
+/// The records of retryable writes, by session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     by_session: BTreeMap<SessionKey, Record>,
     by_use: BTreeMap<u64, SessionKey>,
-    /// The size of the statements of all sessions in bytes, as [`Effect::bytes`] counts it.
+    /// The size of the statements of all records in bytes, as [`Effect::bytes`] counts it.
     bytes: usize,
 }
 
-/// A session, and the record that it had before an entry changed it.
+/// A session, and its record before an entry changed the record. `None` if the session had no
+/// record.
 type Undo = (SessionKey, Option<Record>);
 
 impl Records {
@@ -144,8 +146,8 @@ impl Records {
         self.by_session.get(session)
     }
 
-    /// Records the statements of an entry, and removes the least recently used records above the
-    /// bound. Returns the former record of the session, for a rollback.
+    /// Records the statements of an entry. Then removes the records that changed longest ago, until
+    /// the bound is kept. Returns the former record of the session, for a rollback.
     fn note(&mut self, retry: &Retry, index: u64, bound: Bound) -> Undo {
         let old = self.remove(&retry.session);
         let mut record = match &old {
@@ -216,7 +218,7 @@ impl Default for Timestamp0 {
 }
 
 impl Log {
-    /// Creates a log without entries that continues after a position.
+    /// Creates a log without entries. The next entry follows the position `base`.
     pub(crate) fn starting_after(base: Position, time: Timestamp) -> Self {
         Self {
             slots: VecDeque::new(),
@@ -246,7 +248,7 @@ impl Log {
         Some(entry)
     }
 
-    /// Reverts in a copy of the records what the entry with this index changed.
+    /// Reverts the change that the entry with this index made to the records. `records` is a copy.
     pub(crate) fn undo_in(&self, index: u64, records: &mut Records) {
         let at = index.saturating_sub(self.base.index + 1);
         let slot = usize::try_from(at).ok().and_then(|at| self.slots.get(at));
@@ -260,8 +262,7 @@ impl Log {
         self.base_time.0
     }
 
-    /// Removes the oldest entries up to `index` until the log is within `keep`. A member that lacks
-    /// a removed entry must copy all data.
+    /// Removes the oldest entries up to `index` until the log is within `keep`.
     pub(crate) fn trim(&mut self, index: u64, keep: Bound) {
         while self.exceeds(keep) && self.base.index < index {
             if let Some((entry, undo)) = self.slots.pop_front() {
@@ -304,7 +305,8 @@ impl Log {
         bound.is_exceeded(self.slots.len(), self.bytes)
     }
 
-    /// Returns the number of entries, and their size in bytes as [`Bound`] counts it.
+    /// Returns the number of kept entries, and the size in bytes of these entries and their undo
+    /// records.
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.slots.len(), self.bytes)
     }

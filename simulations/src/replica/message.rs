@@ -5,7 +5,7 @@ use crate::store::Store;
 use bson::Timestamp;
 use std::sync::Arc;
 
-/// A message, with the sender's term when it was sent.
+/// A message, with the term that its sender had at the time.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) term: u64,
@@ -33,22 +33,24 @@ pub(crate) enum Kind {
         dry: bool,
         granted: bool,
     },
-    /// The entries that a member lacks. Without entries, the message is only a heartbeat of the
-    /// primary.
+    /// Entries that follow the position `previous`. A heartbeat of the primary has the same form,
+    /// and can be without entries.
     Append {
         previous: Position,
         entries: Vec<Arc<Entry>>,
         commit: u64,
     },
-    /// The reply to `Append` and `Snapshot`. `Ok` has the index up to which the oplogs agree, and
-    /// `Err` the index after which the primary must send again.
+    /// The reply to `Append` and `Snapshot`. `Ok` has the index up to which the oplogs agree, or 0
+    /// from an arbiter. `Err` refuses the message, and has the index after which the primary can
+    /// try again.
     Appended { result: Result<u64, u64> },
-    /// All data that a majority has, for a member that lacks entries which the primary has removed.
+    /// A copy of the data at the majority commit point, for a member whose next entries the primary
+    /// has removed from its oplog.
     Snapshot {
         last: Position,
         time: Timestamp,
         data: Box<(Store, Records)>,
     },
-    /// The primary has stepped down and asks this member to start an election at once.
+    /// The primary steps down and asks the receiver to start an election at once.
     StartElection,
 }

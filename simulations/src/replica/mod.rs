@@ -1,9 +1,9 @@
 //! The replication state of one member: terms, votes, the oplog and the majority commit point.
 //!
 //! The rules are those of a consensus protocol with one vote per term. A member does not vote for a
-//! candidate whose oplog is older than its own. An entry is committed when a majority has an entry
-//! of the primary's own term at or after it. Therefore an entry that a majority has acknowledged is
-//! in the oplog of every later primary.
+//! candidate whose oplog is older than its own. The majority commit point advances to an entry of
+//! the primary's own term when a majority has this entry, and all earlier entries are then
+//! committed as well. Therefore a committed entry is in the oplog of every later primary.
 
 mod election;
 mod log;
@@ -61,7 +61,7 @@ impl SetConfig {
     }
 }
 
-/// An event that the server with this replication state must handle.
+/// An event for the server that owns this replication state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReplicaEvent {
     Elected {
@@ -77,7 +77,8 @@ pub(crate) enum ReplicaEvent {
         entries: u64,
     },
     Resynced,
-    /// The role, the known primary or the pending step-down changed, and with it the hello reply.
+    /// The role, the known primary or the pending step-down changed, on which the hello reply
+    /// depends.
     Changed,
     /// The majority commit point, the progress of a member or the oplog may have changed.
     Progress,
@@ -119,7 +120,7 @@ struct PendingStepDown {
     force: bool,
 }
 
-/// A member's replication state. The term, the vote, the oplog and the data survive a restart.
+/// A member's replication state.
 #[derive(Debug)]
 pub(crate) struct Replica {
     me: usize,
@@ -175,7 +176,8 @@ impl Replica {
     }
 
     /// Restarts after a crash. The member becomes a follower that knows no primary. The term, the
-    /// vote, the oplog, the majority commit point and the data are kept.
+    /// vote, the oplog, the records of retryable writes, the majority commit point and the data are
+    /// kept.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.role = Role::Follower;
         self.leader = None;
@@ -184,7 +186,7 @@ impl Replica {
         self.sent.clear();
         self.events.clear();
         self.arm_election(now);
-        // A member that is alone needs no votes, so that it accepts writes from the start.
+        // The only member of a set needs no other votes and becomes the primary at once.
         if self.config.members.len() == 1 && self.may_start_election(now) {
             self.start_election(now, false, false);
         }
@@ -247,8 +249,8 @@ impl Replica {
         earliest(Some(leader.heartbeat_at.min(leader.idle_write_at)), pending)
     }
 
-    /// Appends an entry for changes that were already applied to the store. Only a primary does
-    /// this.
+    /// Appends an entry for changes that were already applied to the store. This member must be the
+    /// primary.
     pub(crate) fn append(&mut self, now: Instant, changes: Vec<Change>, retry: Option<Retry>) {
         debug_assert!(
             matches!(self.role, Role::Leader(_)),
@@ -290,7 +292,8 @@ impl Replica {
         self.commit
     }
 
-    /// Returns the number of entries of the oplog, and their size in bytes as [`Bound`] counts it.
+    /// Returns the number of entries of the oplog, and the size in bytes of these entries and their
+    /// undo records.
     pub(crate) fn oplog_size(&self) -> (usize, usize) {
         self.log.size()
     }
@@ -303,8 +306,7 @@ impl Replica {
         self.log.last_time()
     }
 
-    /// Returns the cluster time that the next entry will have. A command that is executed now uses
-    /// it as its timestamp.
+    /// Returns the cluster time of the next entry, if that entry is written at `wall_millis`.
     pub(crate) fn next_time(&self, wall_millis: u64) -> Timestamp {
         let last = self.log.last_time();
         let seconds = u32::try_from(wall_millis / 1000).unwrap_or(u32::MAX);
@@ -333,18 +335,18 @@ impl Replica {
         matches!(self.role, Role::Leader(_))
     }
 
-    /// True if this member accepts writes.
+    /// True if this member is the primary and has no pending step-down, so that it accepts writes.
     pub(crate) const fn is_writable(&self) -> bool {
         matches!(&self.role, Role::Leader(leader) if leader.step_down.is_none())
     }
 
-    /// Returns the primary, as far as this member knows.
+    /// Returns the index of the primary, or `None` if this member knows none.
     pub(crate) const fn leader(&self) -> Option<usize> {
         self.leader
     }
 
-    /// Returns the number of data-bearing members that have the entry. Only a primary knows this
-    /// number, and other members return 0.
+    /// Returns the number of data-bearing members that have the entry with this index, as far as
+    /// this primary knows. Other members return 0.
     pub(crate) fn holders(&self, index: u64) -> usize {
         let Role::Leader(leader) = &self.role else {
             return 0;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const MAX_ENTRIES_PER_MESSAGE: u64 = 1000;
 
 impl Replica {
-    /// Sends each member its missing entries, or an empty message as a heartbeat.
+    /// Sends an `Append` or `Snapshot` message to each other member.
     pub(super) fn heartbeat(&mut self) {
         for to in 0..self.config.members.len() {
             if to != self.me {
@@ -23,7 +23,7 @@ impl Replica {
         }
     }
 
-    /// Sends new entries to the data-bearing members.
+    /// Sends an `Append` or `Snapshot` message to each other data-bearing member.
     pub(super) fn replicate(&mut self, _now: Instant) {
         for to in 0..self.config.members.len() {
             if to != self.me && !self.config.members[to].arbiter {
@@ -49,7 +49,7 @@ impl Replica {
         }
         let index = peer.next - 1;
         let Some(term) = self.log.term_at(index) else {
-            // The log no longer has the entry before the next one to send. So the member needs a
+            // The log no longer has the entries that the member needs next, so the member needs a
             // copy of all data.
             peer.next = commit + 1;
             let kind = self.snapshot();
@@ -68,7 +68,8 @@ impl Replica {
         self.send(to, kind);
     }
 
-    /// Returns the data at the majority commit point, because later entries may be rolled back.
+    /// Returns a snapshot of the data at the majority commit point. Later entries can be rolled
+    /// back, so the snapshot leaves them out.
     fn snapshot(&self) -> Kind {
         let (mut store, mut records) = (self.store.clone(), self.records.clone());
         for index in (self.commit + 1..=self.log.last().index).rev() {
@@ -89,7 +90,8 @@ impl Replica {
         }
     }
 
-    /// Accepts `from` as the primary of `term`. Returns false if that term is over.
+    /// Accepts `from` as the primary of `term`. If `term` is over or this member is the primary,
+    /// refuses the message and returns false.
     fn follow(&mut self, now: Instant, from: usize, term: u64) -> bool {
         self.note_term(now, term);
         if term < self.term || self.is_leader() {
@@ -159,7 +161,7 @@ impl Replica {
         self.log.push(entry, &mut self.records, self.config.records);
     }
 
-    /// Rolls back all entries after `index`, which no majority has.
+    /// Rolls back all entries after `index`. None of them may be committed.
     fn roll_back_to(&mut self, index: u64) {
         assert!(index >= self.commit, "what a majority has is never undone");
         let mut entries = 0;

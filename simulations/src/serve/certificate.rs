@@ -7,8 +7,8 @@ use rustls::{
 };
 use std::{fs, io, path::Path, sync::Arc};
 
-/// Creates keys and certificates, and returns the server's TLS configuration. Writes `ca.pem` and
-/// `server.pem`, which has the certificate and its key, to the directory.
+/// Creates keys and certificates, and returns the server's TLS configuration. Writes two files to
+/// the directory: `ca.pem`, and `server.pem` with the certificate of the server and its key.
 pub(super) fn generate(directory: &Path) -> io::Result<Arc<ServerConfig>> {
     fs::create_dir_all(directory)?;
     let mut authority = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;

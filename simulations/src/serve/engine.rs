@@ -28,7 +28,7 @@ use tokio::{
     task,
 };
 
-/// The number of reports that [`Status`] keeps.
+/// The largest number of reports that [`Status`] has.
 const MAX_MEMBER_EVENTS: usize = 1000;
 
 /// The size of the read buffer, which all connections share, in bytes.
@@ -58,7 +58,7 @@ struct Shared {
     deployment: RefCell<Deployment>,
     peers: RefCell<BTreeMap<ConnId, Rc<Peer>>>,
     unsent: Rc<Gauge>,
-    /// The buffer for reads.
+    /// The read buffer, which all connections share.
     buffer: RefCell<Vec<u8>>,
     events: RefCell<VecDeque<MemberEvent>>,
     /// The addresses on which the members listen.
@@ -149,7 +149,7 @@ impl Engine {
         self.shared.addresses.clone()
     }
 
-    /// Runs the event loop until it gets the order to stop.
+    /// Runs the event loop until it gets the order to stop, or until no sender of orders is left.
     pub(super) async fn run(self, mut orders: mpsc::UnboundedReceiver<Order>) {
         let shared = self.shared;
         shared.pump();
@@ -272,8 +272,8 @@ impl Shared {
         }
         let deadline = self.deployment.borrow().deadline();
         let old = self.deadline.replace(deadline);
-        // A timer that fires too early has no effect, so that only an earlier deadline needs a new
-        // one.
+        // A timer that fires too early has no effect, so only an earlier deadline needs a new
+        // timer.
         if deadline.is_some_and(|new| old.is_none_or(|old| new < old)) {
             self.deadline_moved.notify_one();
         }

@@ -1,7 +1,6 @@
 //! A deployment on real sockets, for any client.
 //!
-//! One thread runs an event loop that owns the deployment. There are no locks, and a small request
-//! with its reply takes one read and one write system call.
+//! One thread runs an event loop that owns the deployment.
 
 mod certificate;
 mod engine;
@@ -16,7 +15,7 @@ use engine::Engine;
 use std::{io, net::SocketAddr, path::PathBuf, sync::mpsc, thread, time::Duration};
 use tokio::sync::mpsc as queue;
 
-/// The time for which a caller waits for the event loop's reply.
+/// The maximum time for which a caller waits for the event loop's reply.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An order of a caller to the event loop.
@@ -40,11 +39,11 @@ pub struct Status {
     /// which is the index of the shard behind them. `None` if there is no primary, as during an
     /// election.
     pub primary: Option<usize>,
-    /// The state of each member.
+    /// The state of each member, by its index.
     pub members: Vec<MemberState>,
     /// The number of open client connections.
     pub connections: usize,
-    /// The latest reports about the members, the oldest one first. Older reports are dropped.
+    /// The latest reports about the members, at most 1000, the oldest one first.
     pub events: Vec<MemberEvent>,
     /// The number of bytes in replies that the sockets have not accepted yet.
     pub unsent_bytes: usize,
@@ -137,9 +136,9 @@ impl Embedded {
         self.tls_directory.as_ref()
     }
 
-    /// Makes the primary step down. Returns false if there is no replica set with a primary, if its
-    /// primary is already stepping down, or if the deployment's thread does not answer for 10
-    /// seconds.
+    /// Starts a step-down of the primary. Returns false if there is no replica set with a primary,
+    /// if its primary is already stepping down, or if the deployment's thread has ended or does not
+    /// answer for 10 seconds.
     pub fn step_down(&self) -> bool {
         self.ask(Order::StepDown).unwrap_or(false)
     }

@@ -14,7 +14,8 @@ pub struct ServeOptions {
     /// its own as well, for another load balancer, which may send a header of the PROXY protocol.
     /// Default: false.
     pub load_balanced: bool,
-    /// The members. A standalone has one member.
+    /// The members of the replica set. For a standalone, routers or services, only their number
+    /// counts.
     pub members: Vec<MemberOptions>,
     /// The first port, which is that of the load balancer or of the first member. The other ports
     /// follow. `None`: free ports. Default: `None`.
@@ -33,7 +34,7 @@ pub struct ServeOptions {
     pub heartbeat_interval: Duration,
     /// The properties of the network between members. By default, messages arrive at once.
     pub network: NetworkOptions,
-    /// The limits of the servers.
+    /// The limits of the servers. Default: those of [`Limits`].
     pub limits: Limits,
 }
 

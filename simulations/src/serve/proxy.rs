@@ -1,9 +1,9 @@
 //! The PROXY protocol, versions 1 and 2. A load balancer sends its header at the start of a
 //! connection, with the address of the client.
 //!
-//! The address is not needed here, so that a header is only checked and skipped, with the fields
-//! after its addresses. A connection without a header is accepted too. No message of TLS or of
-//! MongoDB starts like a header.
+//! The address is not needed here, so a header is only checked and skipped, with the fields after
+//! its addresses. A connection without a header is accepted too. No message of TLS or of MongoDB
+//! starts like a header.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +22,7 @@ const BINARY_BYTES: usize = 16;
 /// The largest size of the addresses and further fields in a header of version 2, in bytes.
 const MAX_REST_BYTES: usize = 4096;
 
-/// The content at the start of a connection.
+/// The result of [`check_header`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeaderCheck {
     /// Too few bytes were received to decide.
@@ -245,7 +245,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every stream is decided within a bounded number of bytes.
+        /// `check_header` decides about every input within `BINARY_BYTES + MAX_REST_BYTES` bytes.
         #[test]
         fn whatever_comes_is_decided_within_bounds(
             mark in prop::sample::select(vec![&b""[..], TEXT_MARK, BINARY_MARK]),

@@ -17,7 +17,8 @@ use std::{
     time::SystemTime,
 };
 
-/// The number of directories for certificates, which gives each deployment its own one.
+/// The number of temporary directories for certificates so far. The number is part of the name of
+/// the next directory.
 static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
 
 pub(super) fn deployment_options(

@@ -127,7 +127,8 @@ fn balanced_hello() -> RawDocumentBuf {
     rawdoc! { "hello": 1, "loadBalanced": true, "$db": "admin" }
 }
 
-/// Connects, sends the header, and returns the `serviceId` of the hello reply.
+/// Connects, sends the header and a hello, and returns the `serviceId` of the reply. Returns `None`
+/// if there is no such reply.
 fn service(address: &str, header: &[u8]) -> Option<ObjectId> {
     let mut stream = connect(address)?;
     stream.write_all(header).ok()?;

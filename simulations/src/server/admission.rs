@@ -2,8 +2,8 @@
 //! `ingressConnectionEstablishmentRateLimiter`, which servers have since 8.2.
 //!
 //! Each connection takes a token. Tokens come at a constant rate, and unused tokens are saved for a
-//! burst. A connection without a token waits in a queue, and nothing is read from it. If the queue
-//! is full, the connection is closed.
+//! burst. A connection without a token waits in a queue, and its requests are not handled. If the
+//! queue is full, the connection is closed.
 
 use super::{
     Member,
@@ -81,7 +81,8 @@ impl Admission {
         self.queue.pop_front()
     }
 
-    /// Returns the time at which the next queued connection is admitted.
+    /// Returns the time at which the next queued connection is admitted; `None` if the queue is
+    /// empty.
     pub(super) fn deadline(&self) -> Option<Instant> {
         (!self.queue.is_empty()).then(|| self.token_at())
     }
@@ -129,7 +130,7 @@ impl Admission {
 }
 
 impl Member {
-    /// Admits queued connections for which there are tokens, and begins to read from them.
+    /// Admits queued connections for which there are tokens, and handles their requests.
     pub(super) fn admit_queued(&mut self, now: Instant) {
         while let Some(conn) = self.admission.poll_admitted(now) {
             if let Some(connection) = self.connection(conn) {

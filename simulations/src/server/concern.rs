@@ -14,9 +14,10 @@ use onionskin_core::time::Instant;
 use std::time::Duration;
 
 impl Member {
-    /// Returns the replication that a command's write concern demands. The default is the majority,
-    /// or one member if the set has an arbiter. Servers since 5.0 have a default that is similar
-    /// but also depends on the number of voting members.
+    /// Returns the replication that a command's write concern demands. Without a replica set, one
+    /// member is enough. In a replica set, the default is the majority, or one member if the set
+    /// has an arbiter. Servers since 5.0 have a default that is similar but also depends on the
+    /// number of voting members.
     pub(super) fn write_concern(&self, request: &Request) -> Result<Need, Fault> {
         let Shape::ReplicaSet(set) = &self.options.shape else {
             return match w(request) {

@@ -4,7 +4,7 @@ use super::{fail_point::FailEffect, reply::Reply, scram::Conversation};
 use bson::{Document, Timestamp};
 use onionskin_core::{time::Instant, wire::FrameDecoder};
 
-/// A request that was decoded.
+/// A decoded request of a client.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) id: i32,
@@ -48,7 +48,7 @@ pub(super) enum Waiting {
     Tail,
     /// A step-down waits for a secondary to catch up.
     StepDown,
-    /// A request of a router waits for the shard's reply.
+    /// A router waits for the shard's reply to the forwarded request.
     Routed { effect: Option<FailEffect> },
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Arrival {
     Forwarded,
 }
 
-/// One client connection.
+/// A client connection: its buffers, its waiting request, and its authenticated users.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) decoder: FrameDecoder,
@@ -80,10 +80,11 @@ pub(super) struct Connection {
     pub(super) announced: bool,
     pub(super) pending: Option<Pending>,
     pub(super) closing: bool,
-    /// True while the connection waits for its admission. Nothing is read from it until then.
+    /// True while the connection waits for its admission. Until then, no request of the connection
+    /// is handled.
     pub(super) is_queued: bool,
-    /// True from the start of a request until the caller gives the connection another turn. Always
-    /// false if the member does not take turns.
+    /// True from the start of a request until the next call of `Member::next_turn` for this
+    /// connection that finds the request answered. Always false if the member does not take turns.
     pub(super) is_resting: bool,
     pub(super) users: Vec<(String, String)>,
     pub(super) conversation: Option<Conversation>,

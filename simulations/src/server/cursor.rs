@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub(super) struct Cursor {
     pub(super) namespace: String,
     pub(super) documents: VecDeque<Shared>,
-    /// The query of a tailable cursor, which finds more documents after the known ones were sent.
+    /// The query of a tailable cursor, which can find more documents later; `None` for other
+    /// cursors.
     pub(super) tail: Option<Tail>,
     pub(super) no_timeout: bool,
     /// The result of [`Cursor::own_bytes`] when the cursor was opened.
@@ -44,7 +45,7 @@ pub(super) struct Tail {
 pub(super) struct Cursors {
     open: BTreeMap<i64, (Cursor, Option<Instant>)>,
     expiries: BTreeSet<(Instant, i64)>,
-    /// The number of documents of all open cursors.
+    /// The number of documents that all open cursors have yet to return.
     documents: usize,
     /// The size of the documents that only cursors hold, in bytes.
     bytes: usize,

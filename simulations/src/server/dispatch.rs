@@ -51,7 +51,8 @@ impl Member {
         }
     }
 
-    /// Applies the effect of a fail point to a request.
+    /// Applies the effect of a fail point to a request, except the time for which the fail point
+    /// blocks.
     pub(super) fn run_failing(
         &mut self,
         now: Instant,
@@ -212,7 +213,7 @@ impl Member {
         }
     }
 
-    /// Returns an error if this member may not answer a read.
+    /// Returns an error if this member must not execute this read.
     fn check_readable(&self, request: &Request) -> Result<(), Fault> {
         let Some(member) = self.set_member() else {
             return Ok(());
@@ -299,7 +300,7 @@ fn read_after(request: &Request) -> Option<Timestamp> {
     concern.get_timestamp("afterClusterTime").ok()
 }
 
-/// Returns the collection that a command names.
+/// Returns the collection that a command names. Fails if the name is not valid.
 pub(super) fn namespace(request: &Request) -> Result<Namespace, Fault> {
     let collection = request.command.get_str(&request.name).unwrap_or_default();
     if collection.is_empty() || collection.contains('\0') || request.database.is_empty() {

@@ -35,7 +35,7 @@ fn value(raw: RawBsonRef<'_>, depth: usize) -> Option<Bson> {
 }
 
 /// Returns an int32, an int64 or a double as an integer. Returns `None` for other types, and for
-/// doubles with a fraction or of 9e15 and more.
+/// doubles with a fraction or with an absolute value of 9e15 or more.
 pub(super) fn integer(value: &Bson) -> Option<i64> {
     match value {
         Bson::Int32(n) => Some((*n).into()),
@@ -45,7 +45,7 @@ pub(super) fn integer(value: &Bson) -> Option<i64> {
     }
 }
 
-/// Returns the field as an integer.
+/// Returns the field as [`integer`] does. Returns `None` also for a missing field.
 pub(super) fn integer_field(from: &Document, key: &str) -> Option<i64> {
     integer(from.get(key)?)
 }

@@ -11,7 +11,7 @@ use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
-/// The denominator of probabilities.
+/// The number of equal parts into which a probability of 1 is divided.
 const PROBABILITY_PARTS: u64 = 1_000_000;
 
 /// The condition under which a fail point acts.
@@ -44,7 +44,8 @@ pub(super) struct FailEffect {
 }
 
 impl Member {
-    /// Returns the effect of the fail point on a request, if there is one.
+    /// Returns the effect of the fail point on a request; `None` if the fail point is not set or
+    /// does not act.
     pub(super) fn fail_effect(
         &mut self,
         request: &Request,

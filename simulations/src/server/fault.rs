@@ -32,7 +32,8 @@ pub(super) fn fault(code: i32, message: impl Into<String>) -> Fault {
     error.into()
 }
 
-/// Returns the name of an error code. Codes of the store have the same names here.
+/// Returns the code name of an error code. Codes that are not listed here have the code names of
+/// [`StoreError`].
 pub(super) fn name_of(code: i32) -> &'static str {
     match code {
         6 => "HostUnreachable",

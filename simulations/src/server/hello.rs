@@ -248,8 +248,7 @@ impl Member {
         if let Ok(start) = command.get_document("speculativeAuthenticate") {
             let start = start.clone();
             let database = start.get_str("db").unwrap_or("admin").to_owned();
-            // If speculative authentication fails, the reply does not have the field. The client
-            // then authenticates as usual.
+            // If speculative authentication fails, the reply does not have the field.
             if let Ok(step) = self.start_conversation(conn, &start, &database) {
                 reply.insert("speculativeAuthenticate", step);
             }

@@ -87,7 +87,8 @@ pub(crate) struct Member {
     /// Connections whose hello waits for a change.
     hellos: BTreeSet<ConnId>,
     stepping_down: Option<ConnId>,
-    /// The time at which quiesce mode ends, and the process with it.
+    /// The time at which quiesce mode ends, and the process with it; `None` outside of quiesce
+    /// mode.
     quiesces_until: Option<Instant>,
     cursors: Cursors,
     fail_point: Option<FailPoint>,
@@ -100,7 +101,7 @@ pub(crate) struct Member {
     /// The number of bytes in the decoders of all connections.
     buffered: usize,
     next_request_id: i32,
-    /// The connection whose request is being executed.
+    /// The connection whose request is being executed; `None` between requests.
     running: Option<ConnId>,
     ids: ObjectIds,
 }
@@ -193,8 +194,8 @@ impl Member {
         true
     }
 
-    /// Handles the end of a client connection. Returns the ids of the shard's cursors that end with
-    /// it, which only a router has.
+    /// Handles the end of a client connection. On a router, returns the ids of the shard's cursors
+    /// that end with the connection.
     pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Vec<i64> {
         let connection = self.connections.remove(&conn);
         self.buffered -= connection.as_ref().map_or(0, |c| c.buffered);
@@ -210,7 +211,8 @@ impl Member {
         self.routing.forget(conn)
     }
 
-    /// Returns the connection whose request was being executed when a panic occurred.
+    /// Returns the connection whose request was being executed when a panic occurred; `None` if
+    /// there was no such request.
     pub(crate) fn take_interrupted(&mut self) -> Option<ConnId> {
         self.running.take()
     }

@@ -271,7 +271,7 @@ impl Member {
         true
     }
 
-    /// True if a waiting `getMore` can be answered.
+    /// True if a waiting `getMore` can be answered: it has documents, or its cursor was closed.
     pub(super) fn tail_has_more(&mut self, now: Instant, conn: ConnId) -> bool {
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
         let id = pending.and_then(|p| integer_field(&p.request.command, &p.request.name));

@@ -184,7 +184,7 @@ fn timestamp(document: &mut DocumentWriter<'_>, key: &str, value: Timestamp) {
         .elements(&value.time.to_le_bytes());
 }
 
-/// Appends the fields of a document.
+/// Appends the fields of `tree`.
 pub(super) fn append(document: &mut DocumentWriter<'_>, tree: &Document) {
     if let Ok(bytes) = tree.to_vec() {
         document.elements(&bytes[4..bytes.len() - 1]);

@@ -22,7 +22,8 @@ pub(super) struct RetryableWrite {
 
 impl Member {
     /// Parses `lsid`, `txnNumber`, `stmtIds` and `stmtId` of a command with `statements`
-    /// statements. Returns `None` if the command has no transaction number.
+    /// statements. Returns `None` if the command has no transaction number. Fails without a replica
+    /// set, without a session, and if the session has a record of a later transaction number.
     pub(super) fn retryable_write(
         &self,
         request: &Request,
@@ -71,7 +72,7 @@ impl RetryableWrite {
         self.done.get(self.ids.get(statement)?)
     }
 
-    /// Returns the oplog's record of the statements that were executed now.
+    /// Returns the record of the statements that this command executed, for the oplog.
     pub(super) fn note(self, effects: Vec<(usize, Effect)>) -> Retry {
         let statements = effects
             .into_iter()

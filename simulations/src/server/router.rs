@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(super) struct Routing {
     /// The cursors that this router has returned to its clients. Cursors of other routers are
-    /// unknown here. The value is the connection with which a cursor ends. Only cursors that were
-    /// opened through a load balancer have one, because another connection can reach another
-    /// router.
+    /// unknown here. The value is the connection that opened the cursor, if the connection came
+    /// through a load balancer. The cursor ends with this connection. Otherwise the value is
+    /// `None`.
     cursors: BTreeMap<i64, Option<ConnId>>,
 }
 
@@ -162,8 +162,9 @@ impl Member {
     }
 }
 
-/// Returns the shard's reply with the cursors that the router did not forward, and with the effect
-/// of a fail point.
+/// Returns the shard's reply, changed by the router: with the unknown cursors of a `killCursors`,
+/// and with the write concern error and the labels of a fail point. Returns `None` if the reply
+/// cannot be decoded or encoded.
 fn changed(
     reply: &RawDocument,
     unknown_cursors: Vec<i64>,

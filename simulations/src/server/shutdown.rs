@@ -34,7 +34,7 @@ impl Member {
         self.quiesces_until.is_some()
     }
 
-    /// Returns an error in quiesce mode. Only hello makes this check.
+    /// Returns an error in quiesce mode, in which hellos fail.
     pub(super) fn check_quiescing(&self) -> Result<(), Fault> {
         if self.quiesces() {
             let text = "The server is in quiesce mode and will shut down";

@@ -15,7 +15,8 @@ use onionskin_core::{
     wire::{Flags, FrameDecoder, Header, Message, OpCode, Section},
 };
 
-/// The number of bytes that a client may send while its request waits, beyond one whole message.
+/// The number of bytes that a client may send while its request waits, beyond one message of the
+/// largest size.
 const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
 
 /// The content of a frame.
@@ -99,8 +100,8 @@ impl Member {
         }
     }
 
-    /// Handles the next buffered message if the previous one was answered. Returns false if it
-    /// handled no message.
+    /// Handles the next buffered message if the previous one was answered. Returns false if nothing
+    /// was done.
     pub(crate) fn next_turn(&mut self, now: Instant, conn: ConnId) -> bool {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return false;

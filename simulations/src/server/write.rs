@@ -292,7 +292,8 @@ impl Member {
         tally
     }
 
-    /// Appends one oplog entry with all changes of a command.
+    /// Appends one oplog entry with all changes of a command, if there are changes or retryable
+    /// statements.
     fn record(&mut self, now: Instant, tally: &mut Tally, retryable: Option<RetryableWrite>) {
         let changes = std::mem::take(&mut tally.changes);
         let effects = std::mem::take(&mut tally.effects);
@@ -414,7 +415,7 @@ impl Member {
         }
     }
 
-    /// Parses the full name of a collection, as `renameCollection` has it.
+    /// Parses the full name of a collection, such as `db.collection`.
     pub(super) fn full_name(text: &str) -> Result<Namespace, Fault> {
         Namespace::parse(text).ok_or_else(|| fault(73, format!("Invalid namespace: {text}")))
     }

@@ -30,8 +30,9 @@ pub fn server_descriptions() -> impl Strategy<Value = ServerDescription> {
     (addresses(), types).prop_flat_map(|(address, kind)| server_of(address, kind))
 }
 
-/// Returns a strategy for consistent topology descriptions: one server in a single topology, one
-/// primary in a set with a primary, only routers and unknown servers in a sharded cluster.
+/// Returns a strategy for consistent topology descriptions. For example, a topology of type
+/// `Single` has one server, a `ReplicaSetWithPrimary` has one primary, and a `Sharded` topology has
+/// only routers and unknown servers.
 pub fn topology_descriptions() -> impl Strategy<Value = TopologyDescription> {
     let types = prop::sample::select(vec![
         TopologyType::Unknown,

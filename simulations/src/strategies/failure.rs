@@ -17,10 +17,10 @@ use proptest::prelude::*;
 pub struct Failure {
     /// The phase in which the error happened.
     pub phase: Phase,
-    /// The cause of the error.
+    /// The cause of the error, such as a timeout or a reply.
     pub cause: Cause,
-    /// True if the pool added the label `SystemOverloadedError` (SDAM-105). A reply can have this
-    /// label without the pool.
+    /// True if the pool added the label `SystemOverloadedError` (SDAM-105). A server can add the
+    /// same label to its reply.
     pub overloaded: bool,
 }
 
@@ -50,7 +50,7 @@ pub enum ClientCause {
     PoolCleared,
     /// No connection became available in time.
     WaitQueueTimeout,
-    /// The pool is closed.
+    /// The operation requested a connection from a closed pool.
     PoolClosed,
     /// An argument of the caller is not valid.
     Argument,
@@ -141,12 +141,12 @@ pub struct Incident {
     pub server: Address,
     /// The number of generations by which the connection is older than its pool.
     pub age: u64,
-    /// The error.
+    /// The error, with the phase in which it happened.
     pub failure: Failure,
 }
 
 /// Returns a strategy for sequences of errors at a few servers. Most errors are on connections of
-/// the pool's generation.
+/// the pool's current generation.
 pub fn incident_histories() -> impl Strategy<Value = Vec<Incident>> {
     let age = prop_oneof![4 => Just(0), 1 => 1_u64..3];
     let incident = (addresses(), age, failures()).prop_map(|(server, age, failure)| Incident {

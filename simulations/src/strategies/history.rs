@@ -21,15 +21,15 @@ pub struct Hello {
 /// A sequence of hellos, and the configuration of the client that sends them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
-    /// The configured servers.
+    /// The configured seed list.
     pub seeds: Vec<Address>,
-    /// The configured `replicaSet`.
+    /// The configured `replicaSet`; `None` if the option is not set.
     pub set_name: Option<String>,
-    /// The hellos in order.
+    /// The hellos, in the order in which the client sends them.
     pub hellos: Vec<Hello>,
 }
 
-/// An event in the history of a replica set.
+/// A step of a replica set, a hello to a member, or both.
 #[derive(Clone, Debug)]
 enum Event {
     Step(Step),

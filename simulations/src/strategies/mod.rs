@@ -69,7 +69,7 @@ pub use reply::{hello_replies, topology_versions};
 use onionskin_core::address::Address;
 use proptest::prelude::*;
 
-/// The number of addresses in all strategies, which is small so that addresses repeat.
+/// The number of addresses that [`address`] returns, which is small so that addresses repeat.
 pub const ADDRESSES: usize = 5;
 
 /// Returns the address number `index` modulo [`ADDRESSES`], such as `a.example.net:27017`.

@@ -1,4 +1,5 @@
-//! A consistent replica set: the replies of its members follow from the steps that it went through.
+//! A consistent replica set: the replies of its members follow from the steps that were applied to
+//! the set.
 
 use super::address;
 use bson::{RawArrayBuf, RawDocumentBuf, cstr, oid::ObjectId, rawdoc};
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 pub enum Role {
     /// A member that can become primary.
     Normal,
-    /// A member with priority zero.
+    /// A member with priority zero, which cannot become primary.
     Passive,
     /// A member with priority zero that hello replies do not list.
     Hidden,
@@ -261,7 +262,8 @@ impl ReplicaSet {
             && role == Some(&Role::Normal)
             && member.state == State::Secondary
             && present * 2 > voters.len()
-            // A majority has the newest configuration, so that only a member with it can win.
+            // Only a member with the newest configuration can win, as if a majority had that
+            // configuration.
             && member.configuration.version == self.version();
         if can {
             self.term += 1;

@@ -2,7 +2,7 @@
 //!
 //! A run has two phases. In the safety phase, faults happen as the seed decides. In the liveness
 //! phase, which begins after a time of grace, operations must succeed again. The whole run follows
-//! from the seed, so that a seed that fails once always fails:
+//! from the seed and the options, so that a run that fails once always fails:
 //!
 //! ```
 //! use onionskin_simulations::world::{Way, WorldOptions, run_seed};

@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 /// The way in which clients are driven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The core alone, in one thread, which is the fastest way.
+    /// The core alone, in one thread.
     Core,
     /// The async client on the simulated runtime, with its tasks, wakers and locks.
     Runtime,
@@ -30,10 +30,9 @@ pub struct Rates {
     pub vanish: u16,
     /// A connection breaks when a message is sent on it. The message arrives before or is lost.
     pub reset: u16,
-    /// A connection loses a message and everything after it, in both directions. Neither side
-    /// notices.
+    /// A connection loses a message and all further bytes in both directions, without an error.
     pub half_open: u16,
-    /// A message and all messages behind it are delayed.
+    /// A message and all later messages in the same direction are delayed.
     pub stall: u16,
     /// A message arrives in small pieces.
     pub slow: u16,
@@ -50,7 +49,8 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Draws rates. About half of them are 0, a quarter are low, and a quarter can be high.
+    /// Draws all rates but `unpolled`. About half of them are 0, a quarter are low, and a quarter
+    /// can be high.
     fn drawn(random: &mut Random) -> Self {
         let mut rate = |most: u64| match random.below(4) {
             0 | 1 => 0,
@@ -76,8 +76,8 @@ impl Rates {
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldOptions {
-    /// The number of members. Unless the members are routers, one member is a standalone, and
-    /// several are a replica set. Default: 1, 3 or 5.
+    /// The number of members. Without `sharded` and `load_balanced`, one member is a standalone,
+    /// and several are a replica set. Default: 1, 3 or 5.
     pub members: usize,
     /// True if the members are routers in front of one shard. Default: true for one seed in 6.
     pub sharded: bool,
@@ -106,11 +106,12 @@ pub struct WorldOptions {
     pub client_options: String,
     /// True if the servers require authentication.
     pub authentication: bool,
-    /// The time for which a member waits for a primary before it starts an election.
+    /// The shortest time for which a member of a replica set waits for a primary before it starts
+    /// an election.
     pub election_timeout: Duration,
-    /// The largest number of steps of a run. A run with more steps is in a busy loop.
+    /// The largest number of steps of a run. A run with more steps fails.
     pub max_steps: u64,
-    /// True if the report has the whole trace.
+    /// True if the report has the trace, up to about 64 MiB.
     pub keep_trace: bool,
 }
 

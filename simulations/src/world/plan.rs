@@ -13,7 +13,7 @@ pub enum Disaster {
     Kill(usize),
     /// A member shuts down in an orderly way, with a quiesce mode before its end.
     ShutDown(usize),
-    /// A killed member starts again.
+    /// A member that was killed or shut down starts again.
     Restart(usize),
     /// All connections to a member are closed. The member continues to run.
     Disconnect(usize),
@@ -43,7 +43,8 @@ pub enum Disaster {
     },
     /// All cuts between clients and members are removed.
     JoinClients,
-    /// The process of a client is frozen for a while.
+    /// The process of a client is frozen for a while. In a run with the async client, all clients
+    /// are frozen.
     Freeze {
         /// The index of the client, from 0.
         client: usize,
@@ -52,7 +53,7 @@ pub enum Disaster {
     },
     /// A client is closed while its operations run.
     CloseClient(usize),
-    /// Everything is repaired, and all faults end.
+    /// All cuts are removed, all members run again, and no more faults are drawn.
     Heal,
 }
 

@@ -18,7 +18,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Creates an empty trace. Without `keep`, only the digest is computed.
+    /// Creates an empty trace. Without `keep`, the trace has the digest, but keeps no lines.
     #[must_use]
     pub fn new(keep: bool) -> Self {
         Self {

@@ -24,7 +24,7 @@ pub const DATABASE: &str = "world";
 /// The collection of all operations.
 pub const COLLECTION: &str = "marks";
 
-/// The number of operations of each caller after healing.
+/// The largest number of operations that a caller runs after the time of grace.
 pub(super) const LATE_STEPS: u32 = 8;
 
 /// The time by which an operation may end after its deadline, because callers notice a timeout with
@@ -42,8 +42,8 @@ pub enum OperationKind {
     Find,
     /// Reads the document with the read preference `secondaryPreferred`.
     FindNearby,
-    /// Reads the document and its caller's documents before it through a cursor, newest first. A
-    /// run of the core alone has no cursors, and reads only the document.
+    /// Reads the document and up to four earlier documents of the same caller through a cursor,
+    /// newest first. A run of the core alone has no cursors, and reads only the document.
     Browse,
 }
 
@@ -57,7 +57,7 @@ pub const BROWSED_AT_ONCE: u32 = 2;
 /// time limit.
 pub const BROWSED_PARTS: u32 = 3;
 
-/// The longest absence of a caller, in milliseconds.
+/// The limit below which the absence of a caller is drawn, in milliseconds.
 const MAX_ABSENCE_MILLIS: u64 = 60_000;
 
 /// One operation of one caller.
@@ -69,11 +69,11 @@ pub struct Step {
     pub id: i64,
     /// The time limit of the whole operation.
     pub timeout: Duration,
-    /// The time after which the caller abandons the operation, if it does.
+    /// The time after which the caller abandons the operation, or `None`.
     pub patience: Option<Duration>,
-    /// The number of polls after which the caller abandons the operation, if it does.
+    /// The number of polls after which the caller abandons the operation, or `None`.
     pub polls: Option<u32>,
-    /// The absence of the caller, if there is one.
+    /// The time during which the caller does not poll the operation, or `None`.
     pub absence: Option<Absence>,
 }
 
@@ -161,7 +161,7 @@ pub struct Entry {
     pub step: Step,
     /// The time at which the operation began.
     pub began: Instant,
-    /// The time at which the operation ended, and its ending.
+    /// The time at which the operation ended, and its ending. `None` before the end.
     pub ended: Option<(Instant, Ending)>,
     /// True if the operation began after healing and the time of grace.
     pub is_late: bool,
@@ -261,7 +261,7 @@ impl Script {
         if leaves {
             match self.random.below(2) {
                 0 => polls = Some(1 + u32::try_from(index(&mut self.random, 6)).unwrap_or(0)),
-                // The patience is mostly about as long as a round trip, so that the operation is in
+                // Three of the four bounds are short, so that the operation is often still in
                 // progress.
                 _ => {
                     let micros = [2_000, 20_000, 200_000, 5_000_000][index(&mut self.random, 4)];
@@ -292,14 +292,14 @@ impl Script {
     }
 }
 
-/// Decodes the document in the reply to a read.
+/// Decodes the document that a read returned, if there is one.
 pub fn found(document: Option<&bson::RawDocument>) -> Result<Option<Document>, Error> {
     document
         .map(onionskin_core::bson::decode_document)
         .transpose()
 }
 
-/// Returns the counter of a document.
+/// Returns the counter of a document, or `None` if the document has none.
 #[must_use]
 pub fn counter(document: &Document) -> Option<i64> {
     match document.get("n") {

@@ -78,7 +78,6 @@ fn connections_go_to_the_services_in_turn_and_each_says_who_it_is() {
             assert_eq!(one == other, service == other_service, "{arrivals:?}");
         }
     }
-    // Another seed gives other service ids.
     let mut elsewhere = World::new(options(3), 2);
     assert_ne!(arrive(&mut elsewhere).2, arrivals[0].2);
     // The services share their data, because they belong to one cluster.
@@ -89,7 +88,7 @@ fn connections_go_to_the_services_in_turn_and_each_says_who_it_is() {
     assert_eq!(cursor.get_array("firstBatch").map(Vec::len).ok(), Some(1));
 }
 
-/// Only the first reply to a hello on a connection has the `serviceId`, as in a real router.
+/// On a connection through the load balancer, only the first hello reply has the `serviceId`.
 #[test]
 fn the_service_is_told_once_on_each_connection() {
     let mut world = services(2);

@@ -235,7 +235,7 @@ fn a_member_that_shuts_down_says_so_first() {
     let version = reply.get_document("topologyVersion").expect("a version");
     assert_eq!((more, reply.get_i32("code").ok()), (false, Some(91)));
     assert!(version.get_i64("counter").expect("a number") > counter);
-    // In quiesce mode, reads still run. Writes go to the next primary.
+    // In quiesce mode, the member still executes reads. Another member becomes primary meanwhile.
     let find = doc! { "find": "c", "$readPreference": { "mode": "nearest" }, "$db": "db" };
     let found = world.ask(conn, &find).expect("a reply");
     assert!(found.contains_key("cursor"), "{found}");

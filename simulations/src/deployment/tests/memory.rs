@@ -65,7 +65,8 @@ fn a_member_that_falls_behind_the_oplogs_bytes_takes_all_data_anew() {
         insert(&mut world, conn, 10, 1000);
         world.run_for(Duration::from_millis(100));
         let bytes = oplog_bytes(&world, primary);
-        // The primary may not know yet that the other member has the last insert.
+        // The primary may not know yet that the other member has the last inserts, so it still
+        // keeps them.
         assert!(bytes <= 2 * OPLOG_BYTES + 20_000, "{bytes}");
     }
     world.deployment.heal(world.now);

@@ -67,7 +67,7 @@ fn a_cursor_lives_at_the_router_that_made_it() {
     let rest = world.ask(one, &more).expect("a reply");
     let rest = rest.get_document("cursor").expect("a cursor");
     assert_eq!(rest.get_array("nextBatch").map(Vec::len).ok(), Some(3));
-    // The cursor is exhausted, so that the router has removed it.
+    // The cursor is exhausted, so the router has removed it.
     let again = world.ask(one, &more).expect("a reply");
     assert_eq!(again.get_i32("code").ok(), Some(43), "{again}");
 }

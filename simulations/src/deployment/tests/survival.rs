@@ -1,4 +1,5 @@
-//! Tests of writes when members fail: which of them survive, and that a retry executes none twice.
+//! Tests of writes when members fail: which writes survive, and that a retried write is executed
+//! once.
 
 use super::world::{World, set_of};
 use crate::deployment::DeploymentOptions;
@@ -60,7 +61,7 @@ fn stored(world: &mut World, member: usize) -> BTreeSet<i32> {
 fn survives(seed: u8, members: usize) -> usize {
     let mut options = set_of(members);
     options.network.loss_per_mille = if seed.is_multiple_of(2) { 0 } else { 30 };
-    // With only 4 entries, members fall behind the oplog and copy all data.
+    // With only 4 entries, members can fall behind the oplog and then copy all data.
     options.limits.max_oplog_entries = if seed.is_multiple_of(3) { 4 } else { 10_000 };
     let mut world = World::new(options, seed);
     let mut random = Seed::new([seed; 32]).split("disturbances").random();

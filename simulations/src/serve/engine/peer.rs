@@ -15,7 +15,7 @@ use tokio::{io::Interest, net::TcpStream, sync::Notify};
 pub(super) const ENOUGH_UNSENT_BYTES: usize = 1024 * 1024;
 
 /// The number of unsent bytes above which a connection is closed. The largest reply fits in
-/// addition to [`ENOUGH_UNSENT_BYTES`]. Only a stream of replies can reach this limit, because its
+/// addition to [`ENOUGH_UNSENT_BYTES`]. A stream of replies can reach this limit, because its
 /// replies do not wait for requests.
 const MAX_UNSENT_BYTES: usize = 64 * 1024 * 1024;
 
@@ -175,7 +175,8 @@ impl Peer {
         self.unsent.borrow().rest().len()
     }
 
-    /// True if few bytes are unsent, so that the next request may be handled.
+    /// True if the connection is open and few bytes are unsent, so that the next request may be
+    /// handled.
     pub(super) fn takes_more(&self) -> bool {
         !self.closed.get() && self.unsent() <= ENOUGH_UNSENT_BYTES
     }
@@ -219,7 +220,7 @@ impl Peer {
     }
 
     /// Reads from the connection. Returns `None` if there is nothing to read, and an error at the
-    /// end.
+    /// end of the connection.
     pub(super) fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         if self.closed.get() {
             return Err(io::ErrorKind::ConnectionAborted.into());
@@ -254,7 +255,8 @@ impl Peer {
         }
     }
 
-    /// Reads from the socket. Returns `None` if there is nothing to read, and an error at the end.
+    /// Reads from the socket, and skips a header of the PROXY protocol. Returns `None` if there is
+    /// nothing to read, and an error at the end of the connection.
     fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let mut beginning = self.beginning.borrow_mut();
         loop {
@@ -268,7 +270,7 @@ impl Peer {
             let Some(part) = beginning.as_mut() else {
                 return Ok(Some(count));
             };
-            // A header is shorter than the buffer, so that there is room for the bytes after it.
+            // A header is shorter than the buffer, so there is room for the bytes after it.
             let end = before + count;
             buffer[..before].copy_from_slice(part);
             match proxy::check_header(&buffer[..end]) {

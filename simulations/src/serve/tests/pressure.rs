@@ -41,7 +41,6 @@ fn a_client_that_does_not_read_makes_one_reply_wait() {
     let (deployment, address) = served();
     let mut greedy = connect(&address).expect("a connection");
     send_finds(&mut greedy);
-    // Other clients get replies meanwhile.
     let mut other = connect(&address).expect("a connection");
     for _ in 0..100 {
         ask(&mut other, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");

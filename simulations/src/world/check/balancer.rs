@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(super) struct BalancerChecker {
-    /// True if the topology is of type `LoadBalanced`.
+    /// True once the topology had the type `LoadBalanced`.
     is_balanced: bool,
     /// The number of changes of the server description.
     changes: u32,
@@ -26,11 +26,11 @@ pub(super) struct BalancerChecker {
 /// The state of a connection.
 #[derive(Debug, Default)]
 struct Connection {
-    /// The number of clears when the connection was created, before its service is known. `ready`
-    /// has the number when the connection became ready, after its service is known.
+    /// The value of `clears` when the connection was created. `ready` has the value when the
+    /// connection became ready, and `None` before.
     made: u64,
     ready: Option<u64>,
-    /// The service of the connection, after the first command on it.
+    /// The service of the connection, from the events of its first command. `None` before.
     service: Option<ObjectId>,
 }
 
@@ -48,9 +48,9 @@ impl BalancerChecker {
         }
     }
 
-    /// Checks that the server description changes only once, at the opening (LB-16, LB-18, LB-51),
-    /// and that no server is checked (LB-14). The topology keeps the type `LoadBalanced` (LB-12),
-    /// so that `is_balanced` stays true.
+    /// Checks that the server description changes only once (LB-16, LB-18, LB-51), and that no
+    /// server is checked (LB-14). This holds from the event with which the topology gets the type
+    /// `LoadBalanced`, which it keeps (LB-12).
     fn on_sdam(&mut self, event: &SdamEvent) -> Result<(), String> {
         match event {
             SdamEvent::TopologyDescriptionChanged { new, .. } => {
@@ -136,7 +136,8 @@ impl BalancerChecker {
         }
     }
 
-    /// Returns the number of the last clear of a connection's service.
+    /// Returns the value of `clears` at the last clear of a connection's service. Returns `None` if
+    /// the service was not cleared or is not known yet.
     fn last_clear(&self, connection: &Connection) -> Option<u64> {
         self.services.get(&connection.service?).copied()
     }
@@ -178,7 +179,7 @@ mod tests {
         Address::tcp("balancer", 27017)
     }
 
-    /// A sequence of events of a client behind a load balancer or with routers.
+    /// A sequence of events of a client, which is behind a load balancer or connected to routers.
     struct EventScript {
         checkers: EventCheckers,
         result: Result<(), String>,

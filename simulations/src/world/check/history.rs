@@ -1,5 +1,5 @@
-//! Checks operations and data: every operation ends in time with its own reply, and acknowledged
-//! writes are in the data once.
+//! Checks operations and data: every operation ends in time, a read returns its own document, and
+//! an acknowledged write is in the data once.
 
 use crate::{
     deployment::Deployment,
@@ -23,8 +23,9 @@ const DUPLICATE_KEY: i32 = 11000;
 /// reads returned the right data.
 ///
 /// `slack` returns the time by which an operation of a client may end after its deadline. The
-/// absence of a caller is added, because an operation can end only when it is polled. `aftermath`
-/// is the number of late operations of a client that may fail because of faults before healing.
+/// caller's absence (`Step::absence`) is added to the deadline, because an operation can end only
+/// when it is polled. `aftermath` is the number of late operations (`Entry::is_late`) of a client
+/// that may fail because of faults before healing.
 pub fn check_history(
     history: &History,
     slack: impl Fn(usize) -> Duration,
@@ -90,8 +91,7 @@ pub fn check_history(
 }
 
 /// True for the errors that a late operation can have because of faults before healing. A broken
-/// idle connection is noticed only when it is used, and a retry can get another broken one. Each
-/// failure clears the pool.
+/// idle connection is noticed only when it is used, and a retry can get another broken one.
 fn is_aftermath(error: &ErrorKind) -> bool {
     matches!(
         error,
@@ -116,7 +116,8 @@ pub fn check_calm(history: &History) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that each late read from the primary returns the acknowledged writes to its document.
+/// Checks the late reads from the primary. If the insert of the document was acknowledged, a late
+/// read must return the document with all acknowledged increments.
 fn check_reads(history: &History) -> Result<(), Failure> {
     let mut acknowledged: BTreeMap<i64, (bool, i64)> = BTreeMap::new();
     for entry in history.entries() {
@@ -142,7 +143,8 @@ fn check_reads(history: &History) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the data of the primary at the end of a run.
+/// Checks the data of the primary at the end of a run: acknowledged writes are there once, and all
+/// documents are those of callers.
 pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> Result<(), Failure> {
     let fail = |kind, message: String| Err(Failure::new(kind, now, message));
     let Some(primary) = deployment.primary() else {

@@ -14,10 +14,10 @@ pub(super) struct InterruptionChecker {
 
 #[derive(Debug, Default)]
 struct Pool {
-    /// The number of the newest connection.
+    /// The id of the newest connection.
     newest: u64,
-    /// The time of the latest clear with interruption, and the number of the newest connection
-    /// before it.
+    /// The time of the latest clear with interruption, and the id of the newest connection at that
+    /// time.
     interrupted: Option<(Instant, u64)>,
 }
 

@@ -73,7 +73,8 @@ impl EventCheckers {
         self.interruptions.observe(event)
     }
 
-    /// Checks that everything has ended. The client must be closed.
+    /// Checks that nothing is left open or under way: no pool, topology, command, operation or
+    /// server selection. The client must be closed.
     pub fn finish(&self) -> Result<(), String> {
         self.pool.finish()?;
         self.topology.finish()?;

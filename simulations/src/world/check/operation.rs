@@ -1,11 +1,11 @@
-//! Checks that each operation that began ends once, with the same operation id.
+//! Checks that each operation that started ends once.
 
 use onionskin_core::event::{Event, EventKind, OperationEvent};
 use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
 pub(super) struct OperationChecker {
-    /// The operations that have not ended.
+    /// The ids of the operations that have started and not ended.
     running: BTreeSet<u64>,
 }
 

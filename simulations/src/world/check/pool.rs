@@ -31,7 +31,8 @@ struct Pool {
     clears: u64,
     /// The state of each connection, and the value of `clears` when the connection was created.
     connections: BTreeMap<u64, (Life, u64)>,
-    /// The connections from before a clear of a service, which may belong to that service.
+    /// The connections that were established when a service was cleared. They may belong to that
+    /// service.
     doubtful: BTreeSet<u64>,
     asking: u64,
 }
@@ -76,8 +77,8 @@ impl PoolChecker {
     }
 }
 
-/// Returns the pool of an event. A closed pool gets only the events of its remaining connections
-/// and check outs.
+/// Returns the pool of an event. An event about a remaining connection or check out of a closed
+/// pool belongs to that pool, and any other event to the newest pool.
 fn pick<'a>(pools: &'a mut [Pool], event: &PoolEvent) -> Option<&'a mut Pool> {
     let closed = match event {
         PoolEvent::ConnectionClosed { connection, .. }

@@ -1,5 +1,5 @@
-//! Checks that each server selection that started ends once, and that each operation reports a wait
-//! at most once.
+//! Checks that each server selection that started ends once, that the selected server is in the
+//! topology, and that each operation reports a wait at most once.
 
 use onionskin_core::event::{Event, EventKind, SelectionEvent};
 use std::collections::BTreeSet;

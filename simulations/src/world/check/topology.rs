@@ -85,8 +85,8 @@ impl TopologyChecker {
     }
 }
 
-/// Returns the parts of a topology description that change only with an event. Round trip times
-/// change without one.
+/// Returns the topology type and the type of each server. The other fields are left out, because
+/// some of them change without an event, such as round trip times.
 fn kinds(description: &TopologyDescription) -> (TopologyType, Vec<(&Address, ServerType)>) {
     let servers = description.servers.iter();
     let kinds = servers.map(|(address, server)| (address, server.server_type));

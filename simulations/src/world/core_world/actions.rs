@@ -15,7 +15,7 @@ use onionskin_core::{
 };
 use std::{collections::VecDeque, time::Duration};
 
-/// The longest time of the derivation of keys, in milliseconds.
+/// The limit below which the time of a key derivation is drawn, in milliseconds.
 const MAX_DERIVATION_MILLIS: u64 = 500;
 
 impl CoreWorld {
@@ -149,7 +149,8 @@ impl CoreWorld {
         }
     }
 
-    /// Returns a parked socket to the core, with the bytes that arrived while it was parked.
+    /// Gives a parked socket back to the core, and then the network events that arrived while the
+    /// socket was parked.
     fn on_drain(&mut self, client: usize, id: SocketId) {
         self.trace.note(
             self.now,
@@ -188,14 +189,14 @@ impl CoreWorld {
             self.sides[client].links.remove(&link);
             self.network.close(now, link, &mut self.trace);
         }
-        // Sometimes, an adapter reports an event that happened before it closed the socket.
+        // An input about a closed socket must change nothing.
         if self.random.chance(1, 8) {
             let at = now + self.draw_delay();
             self.schedule(at, client, Wakeup::LateInput { socket: id });
         }
     }
 
-    /// Handles an event on a client's connection.
+    /// Gives a network event to the holder of its socket.
     pub(super) fn on_incoming(&mut self, client: usize, link: LinkId, incoming: Incoming) {
         let side = &mut self.sides[client];
         let Some(&id) = side.links.get(&link) else {

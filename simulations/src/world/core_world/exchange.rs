@@ -83,7 +83,8 @@ impl CoreWorld {
         self.schedule(at, client, Wakeup::Write { task, turn });
     }
 
-    /// Reads the bytes that have arrived for an exchange.
+    /// Reads the bytes that have arrived for an exchange. Ends the exchange if its reply is
+    /// complete or its connection has failed.
     pub(super) fn progress(&mut self, client: usize, task: usize) {
         loop {
             let side = &mut self.sides[client];
@@ -128,7 +129,7 @@ impl CoreWorld {
         }
     }
 
-    /// Ends an exchange: reads the reply, and checks the exchange in.
+    /// Ends an exchange and checks it in. Then the operation ends or continues.
     pub(super) fn end_exchange(&mut self, client: usize, task: usize, outcome: Outcome) {
         let now = self.now;
         if let State::Exchanging(exchange) = &mut self.sides[client].tasks[task].state {
@@ -189,7 +190,8 @@ fn probe(exchange: &mut Exchange, inbox: &mut VecDeque<Incoming>) -> Result<(), 
     Ok(())
 }
 
-/// Gives bytes to an exchange until its reply is complete. The other bytes stay in `bytes`.
+/// Gives bytes to an exchange until its reply is complete, and returns true if it is. Further bytes
+/// stay in `bytes`.
 fn feed(exchange: &mut Exchange, bytes: &mut Vec<u8>) -> Result<bool, Error> {
     while !bytes.is_empty() {
         let room = exchange.input()?;

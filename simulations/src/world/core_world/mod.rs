@@ -31,8 +31,8 @@ use std::{
 };
 use tasks::Task;
 
-/// The time limit for ending the sessions of all clients, and for closing all connections after
-/// that.
+/// The time limit for ending the sessions of all clients. The close of all connections has the same
+/// limit.
 const CLOSING_LIMIT: Duration = Duration::from_secs(30);
 
 /// A world around the core. See the [module](self).
@@ -89,7 +89,8 @@ enum Holder {
     Task(usize),
 }
 
-/// A scheduled event. An event with a turn has no effect if the task is at a later turn by then.
+/// A scheduled event. An event with the field `turn` has no effect if the turn of the task has
+/// changed.
 #[derive(Debug)]
 enum Wakeup {
     /// A caller starts its next operation.
@@ -110,7 +111,7 @@ enum Wakeup {
     Unresolved { socket: SocketId },
     /// The derivation of keys is finished.
     Answered { id: QuestionId, answer: Answer },
-    /// A closed socket reports another event.
+    /// The core gets inputs about a closed socket.
     LateInput { socket: SocketId },
 }
 
@@ -289,7 +290,7 @@ impl CoreWorld {
     }
 
     /// Handles a client's timeout or one event that arrived while the client was frozen. Returns
-    /// false if there was nothing to do.
+    /// false if there was nothing to do or the client is frozen.
     fn step_client(&mut self, client: usize) -> bool {
         let now = self.now;
         let side = &mut self.sides[client];

@@ -23,14 +23,14 @@ const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Task {
     pub(super) script: Script,
     pub(super) state: State,
-    /// The number of the current activity. Scheduled events of an earlier activity are ignored.
+    /// The number of changes of the state. A scheduled event that has an earlier number is ignored.
     pub(super) turn: u64,
     /// The running operation and its index in the history.
     pub(super) current: Option<(Step, usize)>,
     late_steps: u32,
-    /// The number of polls after which the caller abandons its operation.
+    /// The number of polls after which the caller abandons its operation, or `None`.
     polls_left: Option<u32>,
-    /// The absence of the caller, if it has not begun yet.
+    /// The absence of the caller, before the absence begins.
     absence: Option<Absence>,
 }
 
@@ -56,7 +56,7 @@ impl Task {
     }
 
     /// Counts a wake-up of the caller's operation at `now`. Returns the length of the absence that
-    /// begins with it, or zero.
+    /// begins with this wake-up, or zero. The absence ends at `heals` at the latest.
     fn absence(&mut self, now: Instant, heals: Instant) -> Duration {
         let Some(absence) = &mut self.absence else {
             return Duration::ZERO;
@@ -131,7 +131,7 @@ impl CoreWorld {
 
     pub(super) fn plan_next(&mut self, client: usize, task: usize) {
         let at = self.now + self.sides[client].tasks[task].script.pause();
-        // Callers pause between healing and the end of the time of grace.
+        // No operation begins between healing and the end of the time of grace.
         let heals = Instant::ZERO + self.options.safety;
         let at = if at >= heals || self.sides[client].is_closed {
             at.max(self.late_from)
@@ -215,7 +215,7 @@ impl CoreWorld {
         if self.count_poll(client, task) {
             self.on_start(client, task, start);
         } else if let Progress::Exchange(exchange) = start {
-            // The caller abandons the operation just when the operation could continue.
+            // The caller has abandoned the operation, so the exchange does not begin.
             self.abandon_exchange(client, exchange);
         }
     }
@@ -303,7 +303,8 @@ impl CoreWorld {
         self.plan_next(client, task);
     }
 
-    /// Ends the sessions of a client before the client is closed, with an additional caller.
+    /// Starts an additional caller that ends the sessions of a client. Does nothing if the client
+    /// is closed.
     pub(super) fn end_sessions(&mut self, client: usize) {
         if self.sides[client].is_closed {
             return;

@@ -69,7 +69,7 @@ mod tests {
             self.network.dial(self.now, 0, address, &mut self.trace)
         }
 
-        /// Returns all events on a connection until no parcel is in transit.
+        /// Advances the time until no parcel is in transit. Returns the events on one connection.
         fn receive(&mut self, link: LinkId) -> Vec<Incoming> {
             let mut received = Vec::new();
             while let Some((&(at, _), _)) = self.network.under_way.first_key_value() {
@@ -163,7 +163,8 @@ mod tests {
             place.receive(other).as_slice(),
             [Incoming::Bytes(_)]
         ));
-        // The balancer accepts the connection, but all bytes to that service are lost.
+        // The balancer accepts the connection and gives it to the service that is cut off, so its
+        // bytes are lost.
         let link = place.dial(&balancer);
         assert_eq!(place.receive(link), [Incoming::Connected]);
         place.network.send(place.now, link, &ping, &mut place.trace);

@@ -1,20 +1,20 @@
-//! The faults of connections between clients and members.
+//! The faults of connections, and the effects of disasters.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards};
 use crate::world::{options::Rates, plan::Disaster, trace::Trace};
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
-/// A slow message is sent in pieces of at most its size divided by this number, or of at most 3
-/// bytes if that is more.
+/// The divisor for the largest piece of a slow message. The largest piece has the size of the
+/// message divided by this number, and at least 3 bytes.
 const MAX_PIECES: usize = 48;
 
-/// The longest delay of a stalled direction, in milliseconds.
+/// The limit below which the delay of a stalled direction is drawn, in milliseconds.
 const MAX_STALL_MILLIS: u64 = 15_000;
 
 /// The number of bytes at the beginning of a reply that may be corrupted. These are the header, the
-/// flags, the kind of the section and the length of the document. Later bytes have no checksum, so
-/// that a driver could not notice a fault in them.
+/// flags, the kind of the section and the length of the document. A driver cannot notice a fault in
+/// later bytes, because replies have no checksum.
 const CORRUPTIBLE_BYTES: usize = 25;
 
 impl Network {
@@ -56,7 +56,7 @@ impl Network {
             }
         }
         if self.is_drawn(reset) {
-            // In half of the cases, the message still arrives before the connection breaks.
+            // In half of the cases, the message arrives before the connection breaks.
             if self.random.chance(1, 2) {
                 self.post_pieces(now, id, towards, bytes);
             }
@@ -107,14 +107,15 @@ impl Network {
         }
     }
 
-    /// Breaks a connection for both sides.
+    /// Sends a reset to the client, and the end of the connection to the member.
     fn break_off(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
         trace.note(now, format_args!("fault: link {} breaks", id.0));
         self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Reset));
         self.post(now, id, Towards::Member, Parcel::Hangup);
     }
 
-    /// Makes a disaster happen. The world that runs the clients freezes and closes them.
+    /// Makes a disaster happen. [`Disaster::Freeze`] and [`Disaster::CloseClient`] have no effect
+    /// on the network.
     pub fn strike(&mut self, now: Instant, disaster: &Disaster, trace: &mut Trace) {
         trace.note(now, format_args!("disaster: {disaster:?}"));
         match *disaster {
@@ -167,8 +168,7 @@ impl Network {
         });
     }
 
-    /// Removes all cuts. Connections that lost bytes break, as TCP connections do when a
-    /// retransmission reaches a peer that has given up.
+    /// Removes all cuts, and breaks the connections that lost parcels.
     fn join(&mut self, now: Instant, trace: &mut Trace) {
         self.cuts.clear();
         let dead: Vec<LinkId> = self

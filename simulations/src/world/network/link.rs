@@ -6,14 +6,14 @@ use onionskin_core::time::Instant;
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Direction {
-    /// The arrival time of the latest parcel, or the end of a stall. No later parcel arrives before
-    /// this time.
+    /// The arrival time of the latest parcel, or the end of a stall. The next parcel does not
+    /// arrive before this time.
     pub(super) last: Instant,
-    /// True if a parcel was lost in this direction, so that no more parcels arrive.
+    /// True if all further parcels in this direction are lost.
     pub(super) is_dead: bool,
 }
 
-/// A client's connection to a member or a listener.
+/// A client's connection to a member, the load balancer or a listener.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) client: usize,

@@ -1,7 +1,7 @@
 //! Listeners at virtual addresses, for servers that are not members of the deployment.
 //!
-//! The latency and the faults of a listener's connections are those of a member's. A test
-//! decides what the listener sends, so that it can do things that no member does.
+//! Messages on a listener's connections have the same latency and faults as messages to and from
+//! members. A test decides what the listener sends, for example replies that no member sends.
 
 use super::{Incoming, LinkId, Network, Parcel, Towards, link::Link};
 use crate::world::trace::Trace;
@@ -11,14 +11,14 @@ use onionskin_core::{address::Address, time::Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(pub u64);
 
-/// An event on the server's side of a listener's connection.
+/// An event at the server's end of a listener's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenerEvent {
     /// A client has connected to this listener.
     Opened(ListenerId),
     /// Bytes arrived.
     Bytes(Vec<u8>),
-    /// The client has closed the connection.
+    /// The client has closed the connection, or the connection broke.
     Closed,
 }
 
@@ -42,18 +42,18 @@ impl Network {
         self.listeners.retain(|_, other| *other != id);
     }
 
-    /// Sends bytes from a listener's side to the client.
+    /// Sends bytes from a listener to the client.
     pub fn answer(&mut self, now: Instant, id: LinkId, bytes: &[u8], trace: &mut Trace) {
         trace.note(now, format_args!("link {} is answered", id.0));
         self.transfer(now, id, Towards::Client, bytes, trace);
     }
 
-    /// Closes the direction from a listener's side to the client. The other direction stays open.
+    /// Closes the direction from a listener to the client. The other direction stays open.
     pub fn finish(&mut self, now: Instant, id: LinkId) {
         self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Closed));
     }
 
-    /// Closes or resets a connection from a listener's side.
+    /// Closes or resets a connection for its listener.
     pub fn hang_up(&mut self, now: Instant, id: LinkId, end: Incoming) {
         let Some(link) = self.links.get_mut(&id) else {
             return;
@@ -70,7 +70,7 @@ impl Network {
         self.links.get(&id).is_some_and(|l| l.listener.is_some())
     }
 
-    /// Returns the next event on a listener's side.
+    /// Returns the next event for a listener, and its connection.
     #[must_use]
     pub fn poll_listener_event(&mut self) -> Option<(LinkId, ListenerEvent)> {
         self.listener_events.pop_front()
@@ -84,7 +84,7 @@ impl Network {
         self.post(now, id, Towards::Member, Parcel::Attempt);
     }
 
-    /// Delivers a parcel to a listener's side.
+    /// Delivers a parcel to a listener.
     pub(super) fn deliver_to(&mut self, now: Instant, id: LinkId, at: ListenerId, parcel: Parcel) {
         let is_open = self.listeners.values().any(|other| *other == at);
         let Some(link) = self.links.get_mut(&id) else {

@@ -1,8 +1,8 @@
 //! The network between clients and members, and the deployment of the members.
 //!
 //! Connections are streams: each direction keeps its order. Faults are drawn for each connection
-//! and each message. Lost bytes are never sent again, so that a direction that lost bytes carries
-//! nothing after them.
+//! and each message. Lost bytes are never sent again, and a direction that lost bytes carries no
+//! further bytes.
 
 mod balancer;
 mod faults;
@@ -27,11 +27,11 @@ use std::{
     time::Duration,
 };
 
-/// The id of a client's connection to a member or a listener.
+/// The id of a client's connection to a member, the load balancer or a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
-/// An event on a connection for the client.
+/// An event on a connection that the client gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// The connection is established.
@@ -130,7 +130,8 @@ impl Network {
         &self.addresses
     }
 
-    /// Returns the number of connections that a side still holds or that have something in transit.
+    /// Returns the number of connections that a client or a server still holds or that have
+    /// something in transit.
     #[must_use]
     pub fn open_links(&self) -> usize {
         self.links.len()
@@ -321,7 +322,7 @@ impl Network {
         }
     }
 
-    /// Sends a parcel. A parcel on a cut direction is lost.
+    /// Sends a parcel. In a cut or dead direction the parcel is lost.
     fn post(&mut self, now: Instant, id: LinkId, towards: Towards, parcel: Parcel) {
         let at = now + self.draw_latency();
         self.post_at(at, id, towards, parcel);
@@ -344,7 +345,8 @@ impl Network {
         self.under_way.insert((at, self.next_parcel), (id, parcel));
     }
 
-    /// Removes a connection that no side holds and that has no parcels in transit.
+    /// Removes a connection that neither its client nor its server holds and that has no parcels in
+    /// transit.
     fn forget_if_unused(&mut self, id: LinkId) {
         let Some(link) = self.links.get(&id) else {
             return;

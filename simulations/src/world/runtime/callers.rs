@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-/// Runs a seed with the async client.
+/// Runs the world of a seed with the async client, and returns the report.
 #[must_use]
 pub fn run_world(seed: u64, options: WorldOptions) -> Report {
     match World::new(seed, &options) {
@@ -236,7 +236,7 @@ impl Group {
     }
 }
 
-/// One caller.
+/// A caller, which runs one operation after the other.
 struct Caller {
     number: usize,
     runtime: SimRuntime,
@@ -244,7 +244,7 @@ struct Caller {
     script: Script,
     heals: Instant,
     late_from: Instant,
-    /// The time at which the client is closed during the run, if it is.
+    /// The time at which a disaster closes the client, or `None`.
     closes: Option<Instant>,
 }
 
@@ -253,7 +253,7 @@ impl Caller {
         let mut late_steps = 0;
         while late_steps < LATE_STEPS {
             let mut at = self.now() + self.script.pause();
-            // Callers pause between healing and the end of the time of grace.
+            // No operation begins between healing and the end of the time of grace.
             if at >= self.heals {
                 at = at.max(self.late_from);
             }
@@ -348,8 +348,8 @@ impl Caller {
         }
     }
 
-    /// Returns the document of the step from the documents that a cursor returned. The run fails
-    /// unless all documents are the caller's own, each once and in order.
+    /// Returns the document of the step from the documents that a cursor returned. The run fails if
+    /// a document is not the caller's own, occurs twice or is out of order.
     fn own_of(&self, step: Step, found: Vec<Document>) -> Option<Document> {
         let ids: Vec<i64> = found.iter().filter_map(|d| d.get_i64("_id").ok()).collect();
         let is_own = |id: &i64| (step.id - BROWSED + 1..=step.id).contains(id);

@@ -69,7 +69,7 @@ pub(super) struct State {
     pub(super) pipes: BTreeMap<LinkId, Pipe>,
     pub(super) listeners: Listeners,
     pub(super) timers: BTreeMap<(Instant, u64), Waker>,
-    /// Additional host names of members.
+    /// Additional host names, each with the index of its member.
     pub(super) names: BTreeMap<String, usize>,
     pub(super) routes: Routes,
     pub(super) rates: Rates,
@@ -170,8 +170,8 @@ impl State {
         }
     }
 
-    /// True while the clients are frozen. When the pause ends, timers that fired meanwhile are
-    /// woken at once, so that tasks see them and the arrived bytes in any order.
+    /// True while the clients are frozen. The first call after a freeze wakes all timers that are
+    /// due, so that tasks see the timers and the arrived bytes in any order.
     fn is_frozen(&mut self) -> bool {
         let is_frozen = self.frozen_until > self.now;
         if !is_frozen && std::mem::take(&mut self.was_frozen) {
@@ -206,7 +206,8 @@ impl Shared {
         lock(&self.ready).insert(number);
     }
 
-    /// Draws one of the tasks that are ready.
+    /// Takes a random task out of those that are ready. Returns `None` if no task is ready or the
+    /// clients are frozen.
     fn draw(&self) -> Option<u64> {
         let mut state = self.lock();
         if state.is_frozen() {
@@ -306,8 +307,8 @@ impl Executor {
         }
     }
 
-    /// Creates an executor in a world without faults, for tests that start their own servers with
-    /// [`listen`](SimRuntime::listen).
+    /// Creates an executor in a world with one standalone member and without faults, for tests that
+    /// start their own servers with [`listen`](SimRuntime::listen).
     pub fn quiet(seed: u64) -> Result<Self, Failure> {
         let alone = Address::tcp(&setup::host(0), setup::PORT);
         Self::around(seed, DeploymentOptions::standalone(alone))
@@ -338,7 +339,7 @@ impl Executor {
         }
     }
 
-    /// Runs a future to its end, together with all spawned tasks. Returns an error if a failure was
+    /// Runs a future to its end. Spawned tasks run meanwhile. Returns an error if a failure was
     /// recorded, if no task can continue, if there are too many steps, or if the future has not
     /// ended at `limit`.
     pub fn run<T>(&self, limit: Instant, main: impl Future<Output = T>) -> Result<T, Failure> {

@@ -15,7 +15,7 @@ use std::{
 /// The number of unread bytes in each direction of a listener's connection at which writes wait.
 pub const WINDOW_BYTES: usize = 16 * 1024;
 
-/// The first port for listeners on port 0.
+/// The port of the first listener on port 0. Each further one gets the next port.
 const FIRST_PORT: u16 = 30_000;
 
 /// The state of all listeners and of their connections.
@@ -88,7 +88,8 @@ impl Listeners {
 }
 
 impl SimRuntime {
-    /// Accepts connections to an address. Port 0 stands for a free port.
+    /// Accepts connections to an address. For port 0, the runtime chooses a port. Fails with
+    /// `AddrInUse` if the address is in use.
     ///
     /// A client's connection is established before [`SimListener::accept`] returns it, as operating
     /// systems do it.
@@ -112,7 +113,7 @@ impl SimRuntime {
     }
 }
 
-/// A listener. Dropping it closes it.
+/// A listener. Dropping the value closes the listener.
 #[derive(Debug)]
 pub struct SimListener {
     shared: Arc<Shared>,
@@ -167,7 +168,8 @@ impl Drop for SimListener {
     }
 }
 
-/// The server's end of a connection. Dropping it closes the connection.
+/// The server's end of a connection. Dropping the value closes the connection, or resets it if
+/// bytes are unread.
 #[derive(Debug)]
 pub struct SimSocket {
     shared: Arc<Shared>,
@@ -175,7 +177,8 @@ pub struct SimSocket {
 }
 
 impl SimSocket {
-    /// Returns the bytes that have arrived. The result is empty at the end of the connection.
+    /// Waits for bytes and returns all that have arrived. The result is empty at the end of the
+    /// connection.
     pub async fn read(&mut self) -> Vec<u8> {
         poll_fn(|context| {
             let mut state = self.shared.lock();

@@ -2,7 +2,8 @@
 //! time.
 //!
 //! All tasks run on one thread, in an order drawn from the seed. Time advances when no task is
-//! ready. Streams are connections through the world's network to the simulated deployment.
+//! ready. Streams are connections through the world's network to the simulated deployment or to
+//! listeners.
 
 mod callers;
 mod executor;
@@ -41,7 +42,7 @@ const MAX_LOOKUP_MILLIS: u64 = 2_000;
 /// The network part of the members' addresses. The last byte is the index of the member.
 const MEMBER_NETWORK: [u8; 3] = [10, 0, 0];
 
-/// The last byte of the load balancer's address, which is larger than the index of any member.
+/// The last byte of the load balancer's address.
 const BALANCER_PLACE: u8 = 255;
 
 /// The wall clock's time at the start of the world, since 1970.

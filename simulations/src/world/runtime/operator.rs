@@ -83,7 +83,8 @@ impl SimRuntime {
         action(self.shared.lock().network.deployment())
     }
 
-    /// Returns the number of connections that a side still holds or that have something in transit.
+    /// Returns the number of connections that a client or a server still holds or that have
+    /// something in transit.
     #[must_use]
     pub fn open_links(&self) -> usize {
         self.shared.lock().network.open_links()

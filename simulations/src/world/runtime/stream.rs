@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-/// The longest pause of a writer after a partial write, in microseconds.
+/// The limit below which the pause of a writer after a partial write is drawn, in microseconds.
 const MAX_BLOCKED_MICROS: u64 = 20_000;
 
 /// A connection to a member, to the load balancer or to a listener. Dropping the stream closes the
