@@ -1,4 +1,4 @@
-//! Counts and reports of the cases of a test suite.
+//! Counts the cases of a test suite and prints a report.
 
 use std::{
     collections::BTreeSet,
@@ -20,8 +20,8 @@ pub struct Skip {
 
 /// The results of a suite while it runs.
 ///
-/// A skipped case is run, too. If it passes, its entry is out of date and the suite fails. The
-/// suite also fails if the file of an entry was run and has no such case.
+/// A skipped case is run, too. If the case passes, the suite fails, because its [`Skip`] is out of
+/// date. The suite also fails if a `Skip` names a case that does not exist in a file that was run.
 ///
 /// ```
 /// use onionskin_tests::report::Suite;
@@ -94,8 +94,8 @@ impl Suite {
         self.not_attempted.push(what);
     }
 
-    /// Prints the report on standard output, without libtest's capturing. Panics if a case failed
-    /// or no case passed.
+    /// Prints the report on standard output, without libtest's capturing. Panics if a failure was
+    /// counted or no case passed.
     pub fn finish(mut self) {
         for (index, skip) in self.skips.iter().enumerate() {
             if self.files.contains(skip.file) && !self.used.contains(&index) {
@@ -113,7 +113,7 @@ impl Suite {
         assert!(self.passed > 0, "{} ran no case", self.name);
     }
 
-    /// Prints the report of a suite that could not run, without checks.
+    /// Prints the report on standard output, like [`finish`](Self::finish) but without checks.
     pub fn report(self) {
         let _ = stdout().write_all(self.text().as_bytes());
     }

@@ -12,8 +12,8 @@ pub const LATER: &str = "docs/requirements/later.md";
 /// The first line of a table of rules.
 const RULES_HEADER: &str = "| number | rule | official tests |";
 
-/// The first words of the names without a prefix that count as citations: "table A.8", "timer T-3",
-/// "scenario 28".
+/// The first words of citations such as "table A.8", "timer T-3" and "scenario 28", which have no
+/// prefix.
 const NAMED: [&str; 3] = ["table", "timer", "scenario"];
 
 /// A rule, or another entry that code may cite by its name.
@@ -23,7 +23,7 @@ pub struct Rule {
     pub file: String,
     /// The anchor: a number such as `CMAP-17`, or a name such as `table-A.8`.
     pub anchor: String,
-    /// The sentence that states the rule.
+    /// The text that states the rule or describes the entry.
     pub text: String,
     /// The official tests that show the rule: paths of files (without extension) and folders below
     /// `source/`, or patterns such as `discover_*`.

@@ -1,5 +1,5 @@
-//! Tests that drop the future of an operation at every point where it waits. The end of the future
-//! is the end of a scoped check out, so the connection goes back to its pool (CMAP-112).
+//! Tests that drop the future of an operation after each possible number of polls. The end of the
+//! future is the end of a scoped check out, so the connection returns to its pool (CMAP-112).
 
 use super::{
     Host, Stepper, at_rest, client, end, find, pause, ping,
@@ -10,10 +10,11 @@ use bson::{Document, doc};
 use onionskin::Client;
 use std::time::Duration;
 
-/// The number of polls within which every operation completes.
+/// A test fails if an operation needs this number of polls.
 const MOST_STEPS: usize = 500;
 
-/// Sends each reply in pieces of 40 bytes, so that the client waits many times.
+/// Returns the steps of [`answer`], with each reply in pieces of 40 bytes, so that the client waits
+/// many times.
 fn slowly(request: &Request) -> Vec<Step> {
     let pieces = |step| match step {
         Step::Send(bytes) => Step::Trickle(bytes, 40),
@@ -24,7 +25,7 @@ fn slowly(request: &Request) -> Vec<Step> {
 
 /// Polls a future up to `count` times. Returns true if the future completed.
 ///
-/// With `late`, waits after the last poll until the future wants to be polled again.
+/// Between two polls, waits until the future is woken. With `late`, also waits after the last poll.
 async fn poll_times<F: Future>(stepper: &mut Stepper<F>, count: usize, late: bool) -> bool {
     for step in 1..=count {
         if stepper.step().await.is_some() {
@@ -38,7 +39,7 @@ async fn poll_times<F: Future>(stepper: &mut Stepper<F>, count: usize, late: boo
 }
 
 /// Drops the operation of `make` after no poll, after one poll, and so on, until the operation
-/// completes before it is dropped. After each drop the client must be at rest and work again.
+/// completes before it is dropped. After each drop, no connection stays in use and a find succeeds.
 ///
 /// With `is_cold`, each operation has a new client.
 async fn drop_everywhere<H: Host, F: Future>(
@@ -72,7 +73,7 @@ async fn drop_everywhere<H: Host, F: Future>(
     }
 }
 
-/// Drops a find on a warm pool.
+/// Drops a find of a client that has a connection.
 pub async fn a_find_may_be_dropped_at_any_point<H: Host>() {
     let server = Server::scripted::<H>(slowly);
     drop_everywhere::<H, _>(&server, false, |client| async move {

@@ -102,7 +102,6 @@ pub async fn a_crowd_survives_broken_connections_and_leavers<H: Host>() {
             let things = things(&client);
             let mut stepper = super::Stepper::new(things.find_one(doc! { "n": n }));
             if n % 3 == 0 {
-                // The caller drops the operation in the state that the first poll left.
                 stepper.step().await;
                 return;
             }

@@ -22,7 +22,7 @@ use std::{
     time::Duration,
 };
 
-/// The time limit of operations that are expected to time out.
+/// A short time limit of operations.
 const LIMIT: Duration = Duration::from_millis(120);
 
 fn waited_for(error: &Error) -> Option<Wait> {
@@ -106,14 +106,14 @@ pub async fn a_late_reply_is_never_seen<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The time limit of an operation that succeeded does not end the next operation on its connection.
+/// The time limit of a completed operation does not end the next operation.
 pub async fn a_limit_ends_with_its_operation<H: Host>() {
     let gate = Gate::new();
     let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=1&retryReads=false"));
     find(&client, 7).await.expect("a reply");
-    // The find is sent and answered, but its future is not polled again before the limit has
-    // passed.
+    // The find is sent. Unless it has completed by then, its future is not polled again before the
+    // limit has passed.
     let things = things(&client);
     let mut slow = Stepper::new(things.find_one(doc! { "n": 8 }).timeout(LIMIT));
     let mut outcome = None;
@@ -191,7 +191,8 @@ pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
 /// `socketTimeoutMS` and `timeoutMS` of the connection string limit operations without a limit of
 /// their own.
 pub async fn limits_of_the_connection_string_hold<H: Host>() {
-    // `timeoutMS` also limits the establishment of connections, so its value leaves time for that.
+    // With `timeoutMS`, the limit of the first find covers the establishment of its connection, so
+    // the value is larger.
     for option in ["socketTimeoutMS=100", "timeoutMS=600"] {
         let gate = Gate::new();
         let server = Server::scripted::<H>(holding(&gate));
@@ -252,8 +253,7 @@ pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
         client.flush_events().await;
         assert_eq!(fetches.load(Ordering::SeqCst), fetched);
         end::<H>(client, &server).await;
-        // The connections of the client are closed, so the server has read all that the client
-        // sent.
+        // The connections of the client are closed, so the server receives no further `getMore`.
         assert!(server.seen("getMore").len() <= fetched);
     }
 }

@@ -19,7 +19,7 @@ use std::sync::{
 /// The number of documents in the collection that a cursor reads batch by batch.
 const DOCUMENTS: i32 = 1_000;
 
-/// The number of writes of the failover test. Half of them start after the step-down.
+/// The number of concurrent inserts of the failover test. Half of them start after the step-down.
 const WRITES: i32 = 60;
 
 /// A client with the right password reads documents over TLS in many batches. A client with a wrong
@@ -56,8 +56,8 @@ pub async fn documents_come_back_over_tls_to_who_may_see_them<H: Host>() {
     .await;
 }
 
-/// The primary steps down between two rounds of concurrent inserts. Afterwards each document is
-/// stored exactly once.
+/// The primary steps down between two groups of concurrent inserts. Afterwards all documents are
+/// stored.
 pub async fn a_failover_costs_no_write<H: Host>() {
     let options = ServeOptions::replica_set("rs0", 3);
     let deployment = Embedded::start(options).expect("a deployment");
@@ -133,7 +133,7 @@ pub async fn a_limit_of_new_connections_clears_no_pool<H: Host>() {
     }
 }
 
-/// Makes each find take 500 ms, and makes the server accept twenty connections per second.
+/// Makes each find take 500 ms, and makes the server accept at most 20 new connections per second.
 async fn limit_connections<R: Runtime>(client: &Client<R>) {
     let admin = client.database("admin");
     let slow = doc! {

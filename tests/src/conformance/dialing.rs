@@ -57,7 +57,7 @@ pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
-/// The system accepts the connection, but no program answers on it.
+/// The connection is accepted, but no server answers on it.
 pub async fn a_silent_listener_costs_the_connect_timeout<H: Host>() {
     let listener = listener::<H>();
     let address = listener.address().to_string();
@@ -68,7 +68,8 @@ pub async fn a_silent_listener_costs_the_connect_timeout<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
-/// A label of a host name has at most 63 characters, so this name fails without a name server.
+/// A label of a host name has at most 63 characters. The name in this test has a label of 64
+/// characters, so it cannot be resolved.
 pub async fn a_name_without_address_is_told<H: Host>() {
     let host = "x".repeat(64) + ".invalid";
     let uri = format!("mongodb://{host}/?serverSelectionTimeoutMS=200");

@@ -41,7 +41,7 @@ fn is_broken(error: &Error) -> bool {
 }
 
 /// A fatal alert during an operation is a network error. Reads are retried after such an error
-/// (RR-2). The plain command `ping` is not retried and fails.
+/// (RR-2). The `ping` of `run_command` is not retried and fails.
 pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let alert = |_: &Request| vec![Step::Tls(TlsMessage::FatalAlert)];
@@ -59,8 +59,8 @@ pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// An operation whose reply is missing or incomplete fails at once, both after a `close_notify` on
-/// a socket that stays open and at the end of a socket without a `close_notify`.
+/// An operation whose reply is missing or incomplete fails at once, if a `close_notify` comes on a
+/// socket that stays open, or if the server closes its sending side without a `close_notify`.
 pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let ending = || Step::Tls(TlsMessage::CloseNotify);
@@ -94,7 +94,7 @@ pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
     }
 }
 
-/// A complete reply is delivered although a `close_notify` follows it. Its connection is closed,
+/// A complete reply is delivered although a `close_notify` follows it. The connection is closed,
 /// and the pool is not cleared.
 pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
@@ -164,7 +164,7 @@ pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// The client also sends an alert when it receives a wrong record on an idle connection.
+/// The client sends an alert with the reason when it receives a wrong record on an idle connection.
 pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let gate = Gate::new();

@@ -126,7 +126,7 @@ pub async fn shutdown_lets_exchanges_finish<H: Host>() {
     assert_eq!(client.counts(), Counts::default());
 }
 
-/// `shutdown` works while the client is still connecting, after 0 to 11 polls of an operation.
+/// `shutdown` works after 0 to 11 polls of the first operation of a client.
 pub async fn shutdown_works_at_any_moment<H: Host>() {
     let server = Server::plain::<H>();
     for polls in 0..12 {
@@ -145,7 +145,7 @@ pub async fn shutdown_works_at_any_moment<H: Host>() {
     }
 }
 
-/// `shutdown` does not wait to end sessions if no server is available.
+/// If no server is available, `shutdown` does not wait for one to end sessions there.
 pub async fn shutdown_does_not_wait_for_a_lost_server<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
@@ -227,8 +227,8 @@ pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// If the future of `Cursor::close` is dropped, the cursor is still ended on the server. The future
-/// is dropped before its request, before its reply, or while it waits for a connection.
+/// If the future of `Cursor::close` is dropped, the cursor is ended on the server. The future
+/// is dropped before its first poll, after one poll, or while it waits for a connection.
 pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
@@ -243,7 +243,7 @@ pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
         let cursor = things.find(filter.clone()).await.expect("a cursor");
         let mut close = Stepper::new(cursor.close());
         for _ in 0..polls {
-            // On most runtimes the reply cannot have arrived after one poll.
+            // After one poll the reply has usually not arrived.
             let _ = close.step().await;
         }
         drop(close);

@@ -1,5 +1,5 @@
-//! A test of a process that has no file descriptors left. The test starts its own binary once more,
-//! with this test alone, so that no other test lacks descriptors.
+//! A test of a process that has no file descriptors left. The test starts its own binary as another
+//! process, with this test alone, so that no other test lacks descriptors.
 
 use super::{
     Host, SLACK, SOON, Stepper, builder, find, pause, server::Server, things, until, within,
@@ -24,26 +24,27 @@ use std::{
     time::Duration,
 };
 
-/// The environment variable that holds the server's address, and that only the second process has.
+/// The environment variable with the server's address. Only the other process has the variable.
 const SERVER: &str = "ONIONSKIN_STARVED_AT";
 
-/// The hosts by which the second process finds the server: a literal address needs no lookup, a
-/// host name does.
+/// The hosts in the connection string of the other process. An address needs no lookup, a host name
+/// does.
 const HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// The limit of descriptors of the second process.
+/// The limit of the number of open descriptors, which the other process sets for itself.
 const DESCRIPTORS: u64 = 200;
 
-/// The size in bytes of an insert that no socket takes in one write. Its connection stays in use
-/// until the insert is polled again.
+/// The size in bytes of an insert that no socket takes in one write. The connection of the insert
+/// stays in use until the insert is polled again.
 const LARGE: usize = 15_000_000;
 
-/// The number of finds that need new connections.
+/// The number of finds that run while the large insert uses the connection of the pool.
 const FINDS: usize = 4;
 
 /// Without descriptors, operations that need new connections fail with an error that names the
-/// reason, with and without a lookup of the server's name. The server description and the pool do
-/// not change, and existing connections work. With descriptors, new connections work again.
+/// reason. The server description and the pool do not change, and existing connections work. After
+/// descriptors are available again, new connections can be made. The test runs with and without a
+/// lookup of the server's name.
 pub async fn descriptors_that_run_out_are_told_and_missed_no_longer<H: Host>() {
     if let Ok(address) = env::var(SERVER) {
         return starve::<H>(&address).await;
@@ -106,8 +107,8 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
     within::<H, _>(SOON, "an end", end).await
 }
 
-/// Runs [`FINDS`] finds while a large insert uses the pool's only connection. Returns how many of
-/// them fail.
+/// Runs [`FINDS`] finds, one after the other, while a large insert uses the connection of the pool.
+/// Returns how many of them fail.
 async fn crowd<H: Host>(client: &Client<H::R>) -> usize {
     let things = things(client);
     let large = doc! { "text": "x".repeat(LARGE) };

@@ -27,7 +27,7 @@ use std::{
 /// The size in bytes of a large request or reply.
 const LARGE: usize = 300_000;
 
-/// Counts the cleared events and the connection ready events of a client.
+/// Counts the pool cleared events and the connection ready events of a client.
 #[derive(Clone, Default)]
 struct PoolEventCounts(Arc<Mutex<Counts>>);
 
@@ -57,18 +57,18 @@ impl PoolEventCounts {
     }
 }
 
-/// The phases of a connection.
+/// The phase of a connection in which a fault has its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// TCP, TLS and `hello`.
+    /// From connecting to the reply to `hello`.
     Handshake,
     Authentication,
     Exchange,
 }
 
 /// A deployment that requires TLS and authentication, a proxy for it, and a client. The client's
-/// pool has one connection, which is replaced before each call of `exchange` because of
-/// `maxIdleTimeMS`.
+/// pool has at most one connection. Each call of `exchange` begins with a pause that is longer than
+/// `maxIdleTimeMS`, so it gets a new connection.
 struct Secured<R: Runtime> {
     _deployment: Embedded,
     proxy: Proxy,
@@ -118,8 +118,9 @@ impl<R: Runtime> Secured<R> {
         within::<H, _>(SOON, "an exchange", call).await
     }
 
-    /// Runs an exchange whose connection has a fault, and checks whether the pool was cleared.
-    /// Returns the phase in which the exchange failed, and the error.
+    /// Runs an exchange whose connection has a fault. Asserts that the pool is cleared if the phase
+    /// and the error require this, and only then. Returns the phase in which the exchange failed,
+    /// and the error.
     async fn exchange_with_fault<H: Host<R = R>>(&mut self, fault: Fault) -> (Phase, Error) {
         self.client.flush_events().await;
         let (before, before_fault) = (self.events.counts(), self.proxy.faults_begun());
@@ -137,8 +138,8 @@ impl<R: Runtime> Secured<R> {
             (true, true) => unreachable!("{fault:?}: {error:?}"),
         };
         let clears = match phase {
-            // A network error during TCP, TLS or `hello` is a sign of overload and does not clear
-            // the pool (CMAP-44).
+            // A network error or timeout during TCP, TLS or `hello` is a sign of overload and does
+            // not clear the pool (CMAP-44).
             Phase::Handshake => 0,
             Phase::Authentication => 1,
             // A network error on an established connection clears the pool, a timeout does not
@@ -264,7 +265,7 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     let client = events.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
     find(&client, 0).await.expect("a reply");
     proxy.shut(true);
-    // Fills the backlog. One connection can still be accepted, which makes room for another.
+    // Fills the backlog. The proxy can still accept one connection, which makes room for another.
     let (mut waiting, mut refused) = (Vec::new(), 0);
     while refused < 2 {
         match TcpStream::connect_timeout(&proxy.address(), Duration::from_millis(300)) {
@@ -302,7 +303,8 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     assert_eq!(events.counts().clears, 0);
     proxy.shut(false);
     drop(waiting);
-    // The system repeats its connection requests at its own intervals, so this takes several finds.
+    // The system repeats its connection requests at its own intervals, so this can take several
+    // finds.
     let again = async {
         while let Err(error) = find(&client, 3).await {
             assert!(error.is_timeout(), "{error:?}");

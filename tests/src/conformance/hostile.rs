@@ -24,13 +24,14 @@ use std::{
 /// Makes a wrong answer to a request from the frame of the right answer.
 type Spoil = fn(&Request, Vec<u8>) -> Vec<Step>;
 
-/// Replaces four bytes of a frame by a number, and sends the frame.
+/// Replaces the four bytes of a frame from position `at` on by a number. Returns the step that
+/// sends the frame.
 fn patched(mut frame: Vec<u8>, at: usize, value: i32) -> Vec<Step> {
     frame[at..at + 4].copy_from_slice(&value.to_le_bytes());
     vec![Step::Send(frame)]
 }
 
-/// Frames that have all their bytes but violate the protocol.
+/// Wrong answers, each with its name. The answers violate the protocol, but no frame is cut.
 const WRONG_FRAMES: &[(&str, Spoil)] = &[
     ("noise", |_, _| vec![Step::Send(vec![0xff; 64])]),
     ("zeros", |_, _| vec![Step::Send(vec![0; 64])]),
@@ -82,8 +83,7 @@ const WRONG_FRAMES: &[(&str, Spoil)] = &[
     }),
 ];
 
-/// The lengths to which a reply is cut: zero, within each field of the header, and within flags,
-/// section kind, length of the body and body. Minus one cuts the last byte.
+/// The lengths in bytes to which a reply is cut. Minus one cuts the last byte.
 const CUTS: [isize; 14] = [0, 1, 4, 7, 8, 12, 15, 16, 17, 20, 21, 23, 25, -1];
 
 fn cut(mut frame: Vec<u8>, at: isize, ending: Step) -> Vec<Step> {
@@ -206,7 +206,7 @@ pub async fn a_wrong_hello_is_told<H: Host>() {
 }
 
 /// If the server uses another protocol, server selection fails, with the reason. The server sends
-/// its first bytes at once, or after those of the client.
+/// its first bytes at once, or after it has received bytes of the client.
 pub async fn another_protocol_is_told<H: Host>() {
     const BANNERS: [&[u8]; 4] = [
         b"SSH-2.0-OpenSSH_9.6\r\n",
@@ -224,7 +224,7 @@ pub async fn another_protocol_is_told<H: Host>() {
                         let _ = stream.read(&mut [0; HEADER_BYTES]);
                     }
                     let _ = stream.write_all(banner);
-                    // Waits until the client closes the connection.
+                    // Ends the stream and waits until the client closes the connection.
                     let _ = stream.shutdown(std::net::Shutdown::Write);
                     let _ = stream.read_to_end(&mut Vec::new());
                 });
@@ -250,7 +250,7 @@ pub async fn a_reset_at_once_is_told<H: Host>() {
 }
 
 /// If the monitor's connection works and every connection of the pool fails, an operation fails
-/// within `SOON`. Its error names the server.
+/// within `SOON`. The error names the server.
 pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
     let refusal = doc! { "ok": 0, "code": 11600, "errmsg": "shutting down" };
     for ending in [None, Some(Step::Reset), Some(Step::Close)] {

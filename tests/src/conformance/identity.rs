@@ -162,8 +162,8 @@ fn with_users<H: Host>(treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'st
     })
 }
 
-/// Asserts that authentication fails in time, with the server's address and without the password.
-/// Returns the text of the error.
+/// Asserts that authentication fails in time. The error contains the server's address and not the
+/// password. Returns the text of the error.
 async fn not_let_in<H: Host>(server: &Server) -> String {
     let uri = server.uri("serverSelectionTimeoutMS=300");
     let uri = uri.replace("mongodb://", "mongodb://user:sesame@");

@@ -43,7 +43,8 @@ impl Gates {
         }
     }
 
-    /// Answers a find with a negative `n` when its gate is opened, and other requests at once.
+    /// Returns a script that answers a find with a negative `n` when the gate of the find is
+    /// opened, and other requests at once.
     fn script(&self) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + use<> {
         let gates = self.clone();
         move |request| {
@@ -148,7 +149,7 @@ pub async fn a_reply_that_never_comes_costs_its_connection_alone<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// Returns a listener that counts the clearing of pools.
+/// Returns a listener that counts pool cleared events.
 pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + Sync> {
     let clears = clears.clone();
     Arc::new(move |event: &Event| {
@@ -169,9 +170,9 @@ pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() 
     }
 }
 
-/// With TLS, too, the client notices that the server ended an idle connection or wrote to it,
-/// before sending an operation there. The server closes, half-closes or resets the socket, or sends
-/// bytes, an alert or an invalid record.
+/// The client notices that the server ended an idle connection with TLS or wrote to it, before
+/// sending an operation there. The server closes, half-closes or resets the socket, or sends bytes,
+/// an alert or an invalid record.
 pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
     if !H::R::RUNS_IN_BACKGROUND {
         // A single-threaded client tests idle connections only by a ping, and only after five
@@ -217,8 +218,8 @@ fn answer_then(
     }
 }
 
-/// Asserts that a connection that became errored while idle (CMAP-27) is closed, and that neither
-/// an operation fails nor the pool is cleared.
+/// Asserts that an operation does not use a connection that became errored while idle (CMAP-27),
+/// that the operation succeeds, and that the pool is not cleared.
 async fn assert_idle_loss_is_harmless<H: Host>(
     server: Server,
     options: &str,
@@ -254,8 +255,8 @@ pub async fn a_connection_that_rested_is_used_again<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// With TLS, too, a late reply reaches no other operation, and a connection that was idle is used
-/// again.
+/// With TLS, a late reply reaches no other operation. A client with monitors in the background uses
+/// one connection for all operations.
 pub async fn what_is_left_behind_tls_reaches_nobody<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = secure_server("127.0.0.1", &scratch);

@@ -1,10 +1,10 @@
-//! A test suite for runtimes: the same tests of sockets, timers and tasks run on every [`Runtime`].
+//! A suite of tests for implementations of [`Runtime`]: sockets, timers and tasks.
 //!
 //! The author of a runtime implements [`Host`] for it and calls
-//! [`conformance_suite!`](crate::conformance_suite) in a module of a test. The servers of the suite
-//! follow a script ([`server`]), which can violate the protocol, and record the requests of the
-//! client. The servers listen on real sockets, or wherever the clients of the host can reach them,
-//! such as in the [simulated] world.
+//! [`conformance_suite!`](crate::conformance_suite) in a module of a test. The suite has servers
+//! that answer by a script ([`server`]). These servers can violate the protocol, and record the
+//! requests of the client. These servers listen on real sockets, or in the virtual network of the
+//! [`simulated`] runtime.
 
 pub mod cancellation;
 pub mod crowd;
@@ -60,7 +60,7 @@ pub trait Host: 'static {
         Client::builder_from_uri(Self::runtime(), uri)
     }
 
-    /// Opens a listener at which the host's clients find a server. Port zero means any free port.
+    /// Opens a listener to which clients of this host can connect. Port zero means any free port.
     /// The default implementation opens a real socket.
     fn listener(address: SocketAddr) -> Box<dyn Listener> {
         server::system_listener(address)
@@ -70,10 +70,10 @@ pub trait Host: 'static {
 /// The time limit of one test.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The time limit of a condition of [`until`].
+/// The time for which [`until`] waits.
 const SOON: Duration = Duration::from_secs(10);
 
-/// The delay that is tolerated on a busy machine.
+/// The additional time that tests allow for an operation, because the machine can be busy.
 pub(crate) const SLACK: Duration = Duration::from_millis(1500);
 
 /// Runs one test of the suite.
@@ -128,12 +128,13 @@ pub(crate) fn builder<H: Host>(uri: &str) -> ClientBuilder<H::R> {
     H::builder(uri).expect("a connection string")
 }
 
-/// Returns the collection that all tests use.
+/// Returns the collection `app.things` of a client.
 pub(crate) fn things<R: Runtime>(client: &Client<R>) -> Collection<R, Document> {
     client.database("app").collection("things")
 }
 
-/// Runs `find_one` with `n` in its filter, and checks that the reply has the same `n`.
+/// Runs `find_one` with `n` in its filter. Asserts that the reply has one document with the same
+/// `n`.
 pub(crate) async fn find<R: Runtime>(client: &Client<R>, n: i32) -> Result<(), Error> {
     let found = things(client).find_one(doc! { "n": n }).await?;
     assert_eq!(found, Some(doc! { "n": n }), "a reply to another question");
@@ -148,13 +149,14 @@ pub(crate) async fn ping<R: Runtime>(client: &Client<R>) -> Result<Document, Err
         .await
 }
 
-/// Shuts a client down and waits until the server has no open connection.
+/// Shuts a client down and waits until the server has no open connection. Panics if one of these
+/// takes too long.
 pub(crate) async fn end<H: Host>(client: Client<H::R>, server: &Server) {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 
-/// Waits until no operation uses a connection or waits.
+/// Waits until no operation waits and no connection is checked out.
 pub(crate) async fn at_rest<H: Host>(client: &Client<H::R>) {
     until::<H>("the return of all exchanges", || {
         let counts = client.counts();
@@ -163,7 +165,8 @@ pub(crate) async fn at_rest<H: Host>(client: &Client<H::R>) {
     .await;
 }
 
-/// Runs futures as tasks of the runtime, and waits for all of them.
+/// Runs futures as tasks of the runtime, and waits until all of them have ended. Panics if a task
+/// panics.
 pub(crate) async fn together<H: Host, F>(tasks: impl IntoIterator<Item = F>)
 where
     F: Future<Output = ()> + Send + 'static,
@@ -206,7 +209,8 @@ pub(crate) struct Stepper<F> {
     alarm: Arc<Alarm>,
 }
 
-/// A waker that records whether it was woken.
+/// Records that the future of a [`Stepper`] was woken, and wakes the task that waits in
+/// [`Stepper::woken`].
 #[derive(Default)]
 struct Alarm {
     is_raised: AtomicBool,
@@ -247,7 +251,8 @@ impl<F: Future> Stepper<F> {
         .await
     }
 
-    /// Waits until the future has been woken since the last call.
+    /// Waits until the future is woken. Returns at once if the future was woken after the previous
+    /// call of this function.
     pub(crate) async fn woken(&mut self) {
         poll_fn(|context| {
             let mut outer = self

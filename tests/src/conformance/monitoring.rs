@@ -223,7 +223,7 @@ pub async fn every_start_has_its_end<H: Host>() {
         async move { find(&client, n).await.expect("a reply") }
     }))
     .await;
-    // A find that is dropped while it runs has a succeeded or failed event, too.
+    // A find that is dropped while it runs also has a succeeded or failed event.
     let things = things(&client);
     let mut left = super::Stepper::new(things.find_one(doc! { "n": -1 }));
     assert!(left.step().await.is_none());
@@ -300,7 +300,7 @@ pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
 }
 
 /// The application's server selector is called without the client's lock, so it may call the
-/// client. A panic in it fails only its own operation.
+/// client. A panic in the selector fails only the operation that called the selector.
 pub async fn a_server_selector_may_ask_its_client<H: Host>() {
     let server = Server::plain::<H>();
     let slot: Arc<OnceLock<Client<H::R>>> = Arc::default();

@@ -103,9 +103,9 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
 }
 
 /// A server is removed from its replica set while its pool has connections of three kinds: in use,
-/// waiting for a late reply, and being established. None of them stays open (scenario 39).
-/// Operations that use a connection still get their replies. The operation that waits for a
-/// connection fails.
+/// waiting for a late reply, and being established. None of these connections stays open
+/// (scenario 39). Operations that use a connection get their replies. The operation that waits for
+/// a connection fails.
 pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
     let members = Members::new::<H>();
     let secondary = &members.secondary;

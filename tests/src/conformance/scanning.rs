@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// Returns the number of requests that the server received, checks included.
+/// Returns the number of hellos, pings, finds and inserts that the server received.
 fn requests(server: &Server) -> usize {
     ["hello", "ismaster", "isMaster", "ping", "find", "insert"]
         .iter()
@@ -29,7 +29,7 @@ fn requests(server: &Server) -> usize {
         .sum()
 }
 
-/// Between operations the client sends neither checks nor measurements of round trip times.
+/// Between operations the client sends nothing.
 pub async fn nothing_is_sent_between_operations<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
@@ -43,8 +43,8 @@ pub async fn nothing_is_sent_between_operations<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// If the last scan is a heartbeat interval old, an operation has the server checked first, on the
-/// monitor's existing connection.
+/// If the last scan is as old as `heartbeatFrequencyMS`, an operation has the server checked first,
+/// on the monitor's existing connection.
 pub async fn an_operation_scans_when_it_is_time<H: Host>() {
     let server = Server::plain::<H>();
     // Both finds take less than this interval, even on a busy machine.
@@ -59,7 +59,8 @@ pub async fn an_operation_scans_when_it_is_time<H: Host>() {
     end::<H>(client, &server).await;
 }
 
-/// By default an operation that finds no server fails after one scan, before its timeout.
+/// By default an operation that finds no server fails after one scan, before
+/// `serverSelectionTimeoutMS` has passed.
 pub async fn one_scan_decides<H: Host>() {
     let place = listener::<H>().address();
     let client = client::<H>(&format!("mongodb://{place}/"));
@@ -75,7 +76,8 @@ pub async fn one_scan_decides<H: Host>() {
     client.shutdown().await;
 }
 
-/// A server that starts while an operation scans for it is found.
+/// With `serverSelectionTryOnce=false`, an operation finds a server that starts while the operation
+/// waits.
 pub async fn a_server_that_starts_late_is_found_by_scans<H: Host>() {
     let taken = listener::<H>();
     let place = taken.address();
@@ -150,7 +152,8 @@ pub async fn one_server_is_asked_at_a_time<H: Host>() {
 }
 
 /// A member that accepts connections but never replies does not delay operations on the primary.
-/// The member delays operations that prefer secondaries once, by at most half of their time limit.
+/// Operations that prefer secondaries succeed within their time limit, and open only one connection
+/// to the member.
 pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();

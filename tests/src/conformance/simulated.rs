@@ -28,7 +28,7 @@ thread_local! {
 pub struct SimHost;
 
 impl SimHost {
-    /// Runs a future in a world with this seed. Returns a digest of all that happened.
+    /// Runs a future on a simulated runtime with this seed. Returns a digest of the trace.
     pub fn run(seed: u64, future: impl Future<Output = ()>) -> [u8; 32] {
         let executor = Executor::quiet(seed).expect("a world");
         RUNTIME.set(Some(executor.runtime(0)));

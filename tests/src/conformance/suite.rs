@@ -3,9 +3,9 @@
 /// Makes a `#[test]` of each test of the suite, for one [`Host`](crate::conformance::Host).
 ///
 /// With `simulated` after the host, tests that need the operating system are left out. With
-/// `scanning`, for clients that check servers on demand, tests that need monitors in the background
-/// are replaced by others. A test that needs the operating system or monitors in the background has
-/// the reason beside its name. An entry that names no test does not compile.
+/// `scanning`, for clients that check servers on demand, the tests in the module `scanning` replace
+/// those that need monitors in the background. A test that needs the operating system or monitors
+/// in the background has the reason beside its name.
 #[macro_export]
 macro_rules! conformance_suite {
     ($host:ty) => {

@@ -8,7 +8,7 @@ use super::{
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use onionskin_core::error::ErrorKind;
 
-/// The size of the largest document that servers accept.
+/// The size in bytes of the largest document that servers accept.
 const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
 
 /// Returns a binary value of `size` bytes, all equal to `byte`.

@@ -54,7 +54,8 @@ pub async fn a_malformed_connection_string_is_told_by_part<H: Host>() {
     }
 }
 
-/// A file that the connection string names must exist.
+/// If the file of `tlsCAFile` does not exist, the client cannot be built. The error names the
+/// option.
 pub async fn a_missing_certificate_file_is_told<H: Host>() {
     let text = "mongodb://localhost/?tls=true&tlsCAFile=/nowhere/ca.pem";
     let builder = Client::builder_from_uri(H::runtime(), text).expect("a connection string");

@@ -20,12 +20,12 @@ const DOCUMENTS: i32 = 20;
 /// the service.
 const INSERTS: i32 = 30;
 
-/// The most cursors, each with a connection of its own, that a test opens until a connection leads
-/// to another service.
+/// The largest number of cursors that a test opens until a connection leads to another service.
+/// Each cursor has a connection of its own.
 const MOST_CURSORS: usize = 60;
 
-/// The pause after each cursor of the test that restarts a service. Meanwhile the balancer can
-/// notice the restarted service.
+/// The pause after each new cursor in the test that restarts a service. It gives the balancer time
+/// to notice the restarted service.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The time limit of one operation: longer than a balancer needs to notice that a service ended.

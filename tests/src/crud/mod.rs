@@ -42,7 +42,7 @@ const DATABASE: &str = "onionskin_crud";
 pub struct Bench<R: Runtime> {
     /// The client under test.
     pub client: Client<R>,
-    /// The record of its commands and pool events.
+    /// The record of the client's commands and pool events.
     pub watch: Watch,
 }
 

@@ -91,7 +91,7 @@ impl Watch {
         }
     }
 
-    /// Drops all entries so far.
+    /// Removes all attempts and pool events from the record.
     pub fn clear(&self) {
         *self.lock() = Record::default();
     }

@@ -27,8 +27,8 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Creates a client with one connection. `options` are options of its connection string. Each
-    /// request and each reply has a text of `bytes` bytes.
+    /// Creates a client with one connection. `options` are options of its connection string. The
+    /// request and the reply of each operation have a text of `bytes` bytes.
     #[must_use]
     pub fn new(options: &str, bytes: usize) -> Self {
         let text = format!("mongodb://db.example.net/?maxPoolSize=0&{options}");
@@ -75,13 +75,13 @@ impl Idle {
         counts.sockets.saturating_sub(1) - counts.in_use
     }
 
-    /// Runs one operation, on the connection that was used last.
+    /// Runs one operation.
     pub fn operation(&mut self) {
         let exchange = self.start();
         self.exchange(exchange);
     }
 
-    /// Calls `handle_timeout` and `deadline` of the client while nothing is due.
+    /// Calls `handle_timeout` and `deadline` of the client.
     pub fn tick(&mut self) {
         self.client.handle_timeout(self.now);
         std::hint::black_box(self.client.deadline());

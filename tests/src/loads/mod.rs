@@ -1,5 +1,4 @@
-//! Workloads to be measured, in wall time by `benches/` and in instructions and allocations by
-//! `examples/`.
+//! The workloads that the programs in `benches/` and `examples/` measure.
 
 pub mod client;
 #[path = "../../../core/src/client/tests/harness.rs"]

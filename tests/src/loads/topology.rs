@@ -29,7 +29,7 @@ pub struct Set {
     ids: Vec<ServerId>,
     /// The replies of each member as a secondary, with its usual tags and with other ones.
     secondaries: Vec<[RawDocumentBuf; 2]>,
-    /// The replies of each member as the primary. `with_term` sets their term.
+    /// The reply of each member as the primary. `with_term` sets the term.
     primaries: Vec<RawDocumentBuf>,
     primary: usize,
     term: u64,
@@ -114,7 +114,7 @@ impl Set {
         self.sdam
     }
 
-    /// A secondary sends the same reply as before.
+    /// A secondary sends its usual reply.
     pub fn hello_unchanged(&mut self) {
         self.round += 1;
         let n = self.other(self.round);
@@ -206,7 +206,7 @@ fn member(size: usize, n: usize, is_primary: bool, odd: bool) -> RawDocumentBuf 
     reply
 }
 
-/// Replaces the term in the `electionId` of a reply, which is the last field.
+/// Replaces the term in the `electionId` of a reply. The `electionId` must be the last field.
 fn with_term(reply: RawDocumentBuf, term: u64) -> RawDocumentBuf {
     let mut bytes = reply.into_bytes();
     let end = bytes.len() - 1;

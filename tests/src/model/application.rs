@@ -1,4 +1,4 @@
-//! The model of errors of operations and of new connections (sections A.7 and A.8).
+//! The model of errors of operations and of new connections (section A.7 and table A.8).
 
 use super::{ExpectedError, Facts, Mistake, Model, hello, topology};
 use bson::{RawDocument, oid::ObjectId};

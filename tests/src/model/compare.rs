@@ -72,7 +72,7 @@ impl Model {
     }
 
     /// Returns the session timeout of the topology: the smallest one of the data-bearing servers,
-    /// or `None` if one of them has none (SDAM-83).
+    /// or `None` if one of them has none or if there is no such server (SDAM-83).
     fn session_minutes(&self) -> Option<i64> {
         let mut smallest: Option<i64> = None;
         for server in self.servers.values() {
@@ -161,8 +161,9 @@ impl Model {
     }
 
     /// Compares the average (MON-51) and the minimum (MON-49) of the round trip time, which an
-    /// unknown server lacks (SDAM-49). Compares nothing behind a load balancer, and nothing with
-    /// streaming, where a separate task measures the times that the model does not have.
+    /// unknown server lacks (SDAM-49). Compares nothing behind a load balancer. With streaming, a
+    /// separate task measures the times, which the model does not have, so nothing is compared
+    /// either.
     fn agree_on_round_trips(
         &self,
         theirs: &ServerDescription,

@@ -1,7 +1,6 @@
 //! Deliberate errors of the model of discovery, each of which a driver could make.
 
-/// A wrong reading of a rule. Each variant says what the model does wrong and which rule that
-/// violates.
+/// A wrong reading of a rule. Each variant says what the model does wrong, and cites the rule.
 ///
 /// A test shows that a model with a mistake differs from the machine. Otherwise the test would not
 /// find the same mistake in the machine.
@@ -90,19 +89,20 @@ pub enum Mistake {
     /// A request for a check during a check is not ignored: the running check times out 500 ms
     /// later (MON-17).
     RequestRemembered,
-    /// A requested check starts less than 500 ms after the end of the last one (MON-31).
+    /// A requested check can start less than 500 ms after the end of the last one (MON-31).
     NoFloor,
     /// The next check starts at once after any number of awaited replies that take less than 500
-    /// ms. The limit is this driver's own; MON-56 has none.
+    /// ms. This driver limits the number, which MON-56 does not.
     NoBoundForEarlyReplies,
-    /// Any number of servers that other servers name is checked at once. The limit is this driver's
-    /// own; MON-12 has none.
+    /// Any number of servers that other servers name is checked at once. This driver limits the
+    /// number, which MON-12 does not.
     NoBoundForNewServers,
     /// Servers that are not data-bearing are left out of the compatibility check (SDAM-60).
     OnlyDataBearingCompatible,
     /// The two texts of `compatibilityError` are exchanged (SDAM-60).
     CompatibilityTextsSwapped,
-    /// A server without a session timeout does not make that of the topology null (SDAM-83).
+    /// A server without a session timeout does not make the session timeout of the topology null
+    /// (SDAM-83).
     MissingTimeoutSkipped,
     /// Tags are not read (table A.2.1).
     NoTags,

@@ -1,10 +1,9 @@
 //! A slow, obvious model of discovery, with which tests compare the core: the topology, the effects
 //! of errors of operations, the generations of pools, and the times of checks.
 //!
-//! The model follows the requirements (sections A.2 to A.8, and tables C.2, E.4 and E.5). The
-//! model shares no code with the core's machine except for plain types, so that an error has to be
-//! made twice to stay unnoticed. The model belongs to the tests because it is of no use without the
-//! core's machine.
+//! The model follows the requirements (section A.2, table A.4 to table A.8, and tables C.2, E.4 and
+//! E.5). The model shares no code with the core's machine except for plain types, so that an error
+//! has to be made twice to stay unnoticed.
 //!
 //! The model can make a deliberate [`Mistake`], to show that a test finds it.
 
@@ -427,8 +426,7 @@ impl Server {
         self.samples.push(round_trip);
     }
 
-    /// Drops all samples and the average. This happens after a failed check (MON-52) and after an
-    /// error of an operation that makes the server `Unknown` (MON-51).
+    /// Drops all samples and the average of the round trip time (MON-51, MON-52).
     fn forget_round_trips(&mut self) {
         self.average = None;
         self.samples.clear();

@@ -7,20 +7,20 @@ use std::time::Duration;
 /// `minHeartbeatFrequencyMS`, the shortest time between two checks of a server (SDAM-9).
 const FLOOR: Duration = Duration::from_millis(500);
 
-/// The number of awaited replies that a server can send in succession, each in less than [`FLOOR`],
-/// before the next check waits. The specification has no such limit. It protects the driver against
-/// servers that answer awaited checks at once.
+/// The number of awaited replies that a server can send at once before the next check waits. The
+/// specification has no such limit. The limit protects the driver against servers that answer every
+/// awaited check at once.
 const EARLY: u32 = 10;
 
-/// The number of servers that can be checked without a wait because another server named them. The
-/// specification has no such limit. It protects the driver against servers that name new servers in
-/// each reply.
+/// The number of servers that can be checked at once because another server named them. The
+/// specification has no such limit. The limit protects the driver against servers that name new
+/// servers in each reply.
 const FIRST_CHECKS: u32 = 256;
 
 /// A reply after which the monitor streams, which means that the next check starts without a wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    /// True if the reply was awaited.
+    /// True if the reply answers an awaitable `hello`.
     pub(super) awaited: bool,
     /// True if the reply announces another one.
     pub(super) pushes: bool,
@@ -31,7 +31,8 @@ pub(super) struct Stream {
 pub(super) enum Monitor {
     /// The server has no monitor.
     None,
-    /// A check is under way since `began`, and times out at `limit`.
+    /// A check is under way since `began`, and times out at `limit`. Without `limit` it has no time
+    /// limit.
     Busy {
         began: Instant,
         limit: Option<Instant>,
@@ -125,8 +126,8 @@ impl Model {
         }
     }
 
-    /// Sets whether operations wait for a server. As long as they do, all servers are checked every
-    /// 500 ms (SDAM-119).
+    /// Sets whether operations wait for a server. While operations wait, checks of all servers are
+    /// requested every 500 ms (SDAM-119).
     pub fn set_waiting(&mut self, waiting: bool) {
         if self.closed || waiting == self.pace.is_some() {
             return;
@@ -217,7 +218,7 @@ impl Model {
     }
 
     /// Repeats a failed check at once (MON-66), but not twice within 500 ms. This limit is the
-    /// driver's own, against servers that fail every check but the first.
+    /// driver's own.
     pub(super) fn repeat_check(&mut self, address: &Address) {
         let now = self.now;
         let Some(server) = self.servers.get_mut(address) else {

@@ -35,7 +35,7 @@ pub fn haproxy(services: &[SocketAddr], protocol: ProxyProtocol) -> io::Result<O
     let directory = Scratch::new()?;
     let file = directory.write("haproxy.cfg", &configuration(services, protocol))?;
     let mut command = Command::new(program);
-    // Without `-db` HAProxy would become a daemon, which killing the child does not end.
+    // `-db` keeps HAProxy in the foreground, so that killing the child ends HAProxy.
     command.arg("-db").arg("-f").arg(file);
     let uri = format!("mongodb://{address}/?loadBalanced=true");
     let mut peer = Peer::start_on("HAProxy", command, listener, uri)?;

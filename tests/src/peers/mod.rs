@@ -2,8 +2,8 @@
 //!
 //! A test asks for a counterpart and gets `None` if the machine lacks it, after a line that begins
 //! with `SKIPPED:`. With `CI=true` in the environment, a missing counterpart is a panic instead.
-//! Each counterpart that takes part prints a line that begins with `PEER:`. libtest captures
-//! neither kind of line.
+//! For each counterpart that takes part, a line is printed that begins with `PEER:`. libtest
+//! captures neither kind of line.
 
 mod certificates;
 mod ferretdb;
@@ -62,7 +62,8 @@ pub fn onionskin_binary() -> io::Result<PathBuf> {
         .map_err(io::Error::other)
 }
 
-/// Starts `onionskin serve` with `arguments`. Its first line of output is the URI.
+/// Starts `onionskin serve` with `arguments`. The first line of the command's output is the URI of
+/// the peer.
 ///
 /// The certificates of `--tls` are in a directory that is removed with the peer.
 pub fn serve<'a>(arguments: impl IntoIterator<Item = &'a str>) -> io::Result<Peer> {

@@ -40,8 +40,8 @@ pub struct Peer {
 impl Peer {
     /// Starts a server that prints its URI as the first line of standard output.
     ///
-    /// If the line does not come within `timeout` or is no URI, the child is killed and an error
-    /// returned.
+    /// If the child ends first, or if the line does not come within `timeout` or is no URI, the
+    /// child is killed and an error returned.
     pub fn start_by_first_line(
         name: &str,
         command: Command,
@@ -59,8 +59,9 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Starts a server that is ready when `ready` returns its URI for a line of `stream`. If that
-    /// does not happen within `timeout`, the child is killed and an error returned.
+    /// Starts a server that is ready when `ready` returns its URI for a line of `stream`. If
+    /// `stream` ends first, or if no such line comes within `timeout`, the child is killed and an
+    /// error returned.
     pub(super) fn start(
         name: &str,
         command: Command,
@@ -89,7 +90,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Starts a child. Returns the lines of one of its outputs.
+    /// Starts a child. Returns the child and a receiver of the lines of `stream`.
     fn spawn(
         name: &str,
         mut command: Command,
@@ -104,7 +105,6 @@ impl Peer {
         let log = Log::default();
         let (lines, received) = mpsc::channel();
         let (output, error) = (child.stdout.take(), child.stderr.take());
-        // From here on, an early return drops `peer`, which kills the child.
         let peer = Self {
             name: name.to_owned(),
             uri: String::new(),
@@ -172,7 +172,8 @@ impl std::fmt::Debug for Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // If the server has ended already, `kill` fails and `wait` collects its status.
+        // Errors are ignored, because the server can have ended already. `wait` collects its
+        // status.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -284,9 +285,9 @@ fn receive_by(receiver: &Receiver<String>, deadline: Instant) -> Option<String> 
 mod tests {
     use super::*;
 
-    /// A limit that no child of these tests reaches.
+    /// A time limit that no child of these tests reaches.
     const AMPLE: Duration = Duration::from_secs(30);
-    /// A limit for children that never end.
+    /// A time limit for children that never end.
     const SHORT: Duration = Duration::from_millis(100);
 
     fn shell(script: &str) -> Command {

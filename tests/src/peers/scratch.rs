@@ -42,7 +42,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Files that cannot be removed are left to the system, which cleans temporary directories.
+        // Errors are ignored, because a file that is left in the temporary directory does no harm.
         drop(fs::remove_dir_all(&self.path));
     }
 }

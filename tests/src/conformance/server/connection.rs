@@ -1,4 +1,4 @@
-//! One connection of a scripted server, served by a thread.
+//! One connection of a scripted server on a real socket, served by a thread.
 
 use super::{
     Responder, Step, TlsMessage,
@@ -34,7 +34,7 @@ impl ServerStream for StreamOwned<ServerConnection, TcpStream> {
                 self.conn.send_close_notify();
             }
             TlsMessage::FatalAlert => {
-                // To make rustls send a fatal alert, this gives it an invalid record to read.
+                // rustls sends a fatal alert after it has read an invalid record.
                 self.conn.read_tls(&mut &INVALID_RECORD[..])?;
                 let failed = self.conn.process_new_packets();
                 failed.expect_err("the record is wrong");
@@ -134,7 +134,7 @@ impl<S: ServerStream> Connection<S> {
                 for piece in bytes.chunks(size) {
                     self.stream.write_all(piece)?;
                     self.stream.flush()?;
-                    // Lets the client read this piece before the next one is written.
+                    // Gives the client time to read this piece before the next one is written.
                     thread::yield_now();
                 }
             }

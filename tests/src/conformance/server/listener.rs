@@ -6,10 +6,10 @@ use onionskin_core::wire::{Header, Message, OpCode, Section, WireError};
 use onionskin_simulations::legacy::LegacyQuery;
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-/// Stops a listener that [`Listener::serve`] started.
+/// Ends the accepting of connections, after the server was marked as stopped.
 pub type Stop = Box<dyn Fn() + Send + Sync>;
 
-/// A listener that clients can connect to.
+/// A listener to which clients can connect.
 ///
 /// Before [`serve`](Self::serve) is called, connections are accepted but get no replies. After the
 /// listener was dropped, connections are refused.
@@ -17,7 +17,7 @@ pub trait Listener: Send {
     /// Returns the address at which clients reach the listener.
     fn address(&self) -> SocketAddr;
 
-    /// Accepts connections and answers their requests. The returned [`Stop`] ends the accepting.
+    /// Accepts connections and answers their requests with `responder`, in the background.
     fn serve(self: Box<Self>, responder: Responder) -> Stop;
 }
 
@@ -35,7 +35,7 @@ impl fmt::Debug for Responder {
 }
 
 impl Responder {
-    /// Returns the steps with which the script answers a frame of this connection.
+    /// Records the request in a frame. Returns the steps with which the script answers the request.
     pub(super) fn answer(
         &self,
         connection: u64,

@@ -1,5 +1,5 @@
-//! Servers whose answers a script gives. The bytes are moved by threads on real sockets, or by
-//! tasks in virtual time, as the host decides.
+//! Servers that answer by a script. Threads serve connections on real sockets, and tasks serve the
+//! connections of the simulated runtime.
 
 mod connection;
 mod listener;
@@ -28,11 +28,11 @@ use std::{
     thread,
 };
 
-/// Gives the steps with which a server answers a request.
+/// A function that returns the steps with which a server answers a request.
 pub type Script = Arc<dyn Fn(&Request) -> Vec<Step> + Send + Sync>;
 
-/// A server on the loopback address or on a Unix domain socket. Dropping the value closes the
-/// listener and all connections.
+/// A server on a TCP address or on a Unix domain socket. Dropping the value closes the listener and
+/// all connections.
 pub struct Server {
     state: Arc<State>,
     place: Place,
@@ -105,8 +105,8 @@ impl Listener for SystemListener {
     }
 }
 
-/// Returns a function that wakes the accepting thread, by connecting to it. Only then does the
-/// thread see that it has to stop.
+/// Returns a function that connects to the listener. The accepting thread checks whether it has to
+/// stop only when a connection arrives.
 fn wake_accept(address: SocketAddr) -> Stop {
     Box::new(move || drop(TcpStream::connect(address)))
 }
@@ -226,7 +226,7 @@ impl Server {
         format!("mongodb://{}/?{options}", self.host())
     }
 
-    /// Returns the host in the form of connection strings.
+    /// Returns the address and port, or the path of the socket, in the form of connection strings.
     #[must_use]
     pub fn host(&self) -> String {
         match &self.place {
@@ -275,13 +275,13 @@ impl Server {
     }
 
     /// Returns the largest number of connections that were open at once and had received a command
-    /// other than those of the handshake and of authentication.
+    /// other than `hello`, `saslStart` and `saslContinue`.
     #[must_use]
     pub fn most_operating(&self) -> usize {
         self.state.with(|records| records.most_operating)
     }
 
-    /// Returns the TLS errors of closed connections, oldest first.
+    /// Returns the TLS errors that ended connections, oldest first.
     #[must_use]
     pub fn tls_failures(&self) -> Vec<rustls::Error> {
         self.state.with(|records| records.tls_failures.clone())

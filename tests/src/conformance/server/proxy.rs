@@ -1,4 +1,4 @@
-//! A proxy between clients and a server that loses, delays or resets connections.
+//! A proxy that stalls or resets connections between clients and a server.
 
 use rustix::net::{connect_unspec, listen};
 use std::{
@@ -37,7 +37,7 @@ pub struct Proxy {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when a field of the state changes.
+    /// Notified when `is_lost`, `is_shut` or `is_over` changes.
     changed: Condvar,
     /// The number of connections that reached the byte at which their fault begins.
     faults_begun: AtomicUsize,
@@ -45,11 +45,11 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The fault of the next connection.
+    /// The fault of the next connection; `None` if the connection gets no fault.
     fault: Option<Fault>,
     /// True if the proxy forwards nothing. Connections stay open.
     is_lost: bool,
-    /// True if the proxy accepts no connections.
+    /// True if the proxy serves no new connections.
     is_shut: bool,
     is_over: bool,
     sockets: Vec<TcpStream>,
@@ -105,15 +105,16 @@ impl Proxy {
         self.shared.faults_begun.load(Ordering::SeqCst)
     }
 
-    /// With `is_shut`, stops accepting connections, except for one more that gets no reply.
-    /// Otherwise accepts connections again.
+    /// With `is_shut`, stops serving new connections: the proxy accepts one more, and the others
+    /// stay in the backlog of its listener. Without `is_shut`, serves new connections again.
     pub fn shut(&self, is_shut: bool) {
         self.shared.with(|state| state.is_shut = is_shut);
         self.shared.changed.notify_all();
     }
 
-    /// With `is_lost`, stops forwarding; otherwise forwards again. A connection on which a peer
-    /// sends bytes meanwhile forwards nothing any more in that direction.
+    /// With `is_lost`, stops forwarding; without `is_lost`, forwards again. If bytes of a
+    /// connection arrive while nothing is forwarded, their direction of the connection stays
+    /// blocked.
     pub fn lose(&self, is_lost: bool) {
         self.shared.with(|state| state.is_lost = is_lost);
         self.shared.changed.notify_all();
@@ -138,7 +139,7 @@ impl Shared {
         action(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits while the condition holds and the proxy exists.
+    /// Waits until the condition is false or the proxy was dropped.
     fn wait_while(&self, is_so: impl Fn(&State) -> bool) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = |state: &mut State| is_so(state) && !state.is_over;

@@ -157,7 +157,8 @@ impl Gate {
         drop(waited);
     }
 
-    /// Waits as a task until the gate is open.
+    /// Returns `Ready` if the gate is open. Otherwise the task of `context` is woken when the gate
+    /// opens.
     pub(super) fn poll_pass(&self, context: &Context<'_>) -> Poll<()> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if inner.is_open {
@@ -185,10 +186,11 @@ pub fn hello(connection: u64) -> Document {
     }
 }
 
-/// Answers as a healthy standalone does.
+/// Returns the steps with which a healthy standalone answers a request.
 ///
 /// A find returns one document with the `n` of its filter. With `open: true` in the filter the
-/// cursor stays open for ever, and each batch has one document with the same `n`.
+/// cursor stays open for ever, and each batch has one document with the same `n`. A command that is
+/// not known gets the error 59.
 #[must_use]
 pub fn answer(request: &Request) -> Vec<Step> {
     let reply = match request.name.as_str() {

@@ -24,7 +24,7 @@ impl Session {
         self.received.extend_from_slice(bytes);
     }
 
-    /// Returns the steps that answer the next message, or `None` until the message is complete.
+    /// Returns the steps that answer the next message; `None` if the message is not complete yet.
     pub(super) fn poll_steps(&mut self) -> Result<Option<Vec<Step>>, WireError> {
         if self.received.len() < HEADER_BYTES {
             return Ok(None);

@@ -82,7 +82,7 @@ async fn serve(runtime: SimRuntime, responder: Responder, mut socket: SimSocket)
     responder.state.closed(number);
 }
 
-/// The end of a connection by a script.
+/// The way in which the server ends a connection.
 enum End {
     Closed,
     Reset,

@@ -97,8 +97,8 @@ impl State {
         });
     }
 
-    /// Shuts a connection down. The connection counts as open until [`closed`](Self::closed) is
-    /// called.
+    /// Shuts down one direction or both directions of a connection. The connection counts as open
+    /// until [`closed`](Self::closed) is called.
     pub(super) fn cut(&self, number: u64, how: Shutdown) {
         self.with(|records| {
             if let Some(socket) = records.open.get(&number) {

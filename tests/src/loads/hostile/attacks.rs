@@ -1,5 +1,5 @@
-//! The list of attacks: for each part of a message that a peer can repeat, the form with the
-//! highest cost per byte.
+//! The list of attacks. Each attack repeats a part of a message, in a form that costs the client
+//! much for each byte.
 
 use super::{Attack, Target};
 use bson::{RawArrayBuf, RawDocument, oid::ObjectId};

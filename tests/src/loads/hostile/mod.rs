@@ -1,5 +1,5 @@
-//! A client with a hostile server, which sends the most expensive messages that the limits of the
-//! client permit. There are no sockets, and time is virtual.
+//! A client with a hostile server, which sends expensive messages within the limits of the client.
+//! There are no sockets, and time is virtual.
 
 mod attacks;
 
@@ -31,7 +31,7 @@ pub struct Victim {
     now: Instant,
     /// The sockets that wait for a reply to `hello`, and the ids of those requests.
     asked: BTreeMap<SocketId, i32>,
-    /// Exchanges that began and that [`operation`](Self::operation) has not returned yet.
+    /// Exchanges of started operations that [`operation`](Self::operation) has not returned yet.
     granted: Vec<Exchange>,
 }
 
@@ -93,8 +93,7 @@ impl Victim {
         socket_use
     }
 
-    /// Starts an insert and encodes its request. The client must have no listener, and its server
-    /// must be a standalone.
+    /// Starts an insert and encodes its request. The client's server must be a standalone.
     #[must_use]
     pub fn operation(&mut self) -> Exchange {
         let mut command = Command::new("insert", "app", CommandKind::Write);
@@ -136,7 +135,7 @@ impl Victim {
         outcome.map(|()| cursor)
     }
 
-    /// Advances the time until the next `hello` is sent.
+    /// Advances the time by 11 seconds, which is more than the default of `heartbeatFrequencyMS`.
     pub fn pass(&mut self) {
         self.now = self.now + Duration::from_secs(11);
         harness::time_out(self);
@@ -257,8 +256,8 @@ pub enum Target {
     /// this number of bytes.
     Hello(usize),
     /// Replies that a server streams to a monitor, in a topology with the largest number of
-    /// servers. The replies arrive in pieces of this number of bytes. The flag says whether there
-    /// is a listener.
+    /// servers. The replies arrive in pieces of this number of bytes. The flag is true if the
+    /// client has a listener.
     Pushes(usize, bool),
     /// The reply to an operation, which is handled in the operation's own task.
     Operation,

@@ -24,8 +24,9 @@ impl Model {
         self.pump(now);
     }
 
-    /// Clears the pool (CMAP-90 to CMAP-98): raises the generation, pauses the pool, fails the wait
-    /// queue, and interrupts connections if `interrupt` is set. A closed pool does not change.
+    /// Clears the pool (CMAP-90 to CMAP-98): raises the generation, pauses the pool, fails the
+    /// requests in the wait queue, and interrupts connections if `interrupt` is set. A closed pool
+    /// does not change.
     pub(super) fn clear(&mut self, now: Instant, interrupt: bool) {
         if self.state == PoolState::Closed {
             return;

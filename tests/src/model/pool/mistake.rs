@@ -4,7 +4,8 @@
 /// that violates, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// The check out fails before its connection is closed (CMAP trap 1, CMAP-151).
+    /// The check out fails before the connection that could not be established is closed (CMAP trap
+    /// 1, CMAP-151).
     FailureBeforeClosed,
     /// A connection whose establishment failed is subtracted from the counts twice (CMAP trap 2).
     DoubleDecrement,
@@ -17,7 +18,8 @@ pub enum Mistake {
     PausedClearIsReported,
     /// A `maxPoolSize` of 0 permits no connection (CMAP trap 5, CMAP-8).
     ZeroIsNoRoom,
-    /// A request whose connection is being established takes a returned one (CMAP trap 6).
+    /// A request whose connection is being established takes a connection that is checked in
+    /// meanwhile (CMAP trap 6).
     EstablishingTakesReturned,
     /// A request whose connection is being established holds up the queue (CMAP trap 6, CMAP-82).
     EstablishingHoldsQueue,
@@ -123,7 +125,8 @@ pub enum Mistake {
     ServiceClearCountsForPool,
     /// A clear of a service emits no event (CMAP-101).
     ServiceClearIsSilent,
-    /// A clear of a service closes connections that are being established (CMAP-102).
+    /// A clear of a service closes the connections of the service that are being established
+    /// (CMAP-101).
     ServiceClearClosesPending,
     /// A clear of a service without connections emits an event.
     UnknownClearIsReported,
@@ -140,7 +143,8 @@ pub enum Mistake {
     GenerationAtTheEnd,
     /// A connection can get another service by a second `hello`.
     ServiceSetTwice,
-    /// A stale connection stays available while an older one is not stale (CMAP-107).
+    /// A stale connection stays available while one that became available earlier is not stale
+    /// (CMAP-107).
     StaleBetweenFreshStays,
     /// A request fails if a clear makes its connection stale during the establishment (CMAP-102).
     StaleEstablishmentFails,
@@ -158,7 +162,8 @@ pub enum Mistake {
     CursorInTransactionCountsTwice,
     /// Connections that are not in use count as in use by other operations (LB-46).
     UnusedCountAsOthers,
-    /// Behind a load balancer, a timeout of a full pool has the message of other pools (LB-46).
+    /// Behind a load balancer, the timeout in a full pool has the message of a pool without a load
+    /// balancer (LB-46).
     FullIsNotReported,
     /// A request that `maxConnecting` held up gets the message of a full pool (LB-45).
     AnyWaitReportsUsers,

@@ -39,8 +39,8 @@ pub const SERVER: &str = "db:27017";
 /// The text of the error that causes clears and failed establishments.
 pub const CAUSE: &str = "reset";
 
-/// An input of a pool. A load-balanced pool is never cleared as a whole. The inputs
-/// `HelloAnswered`, `ClearService` and `PinFor` concern load-balanced pools only.
+/// An input of a pool. `Clear` is for pools without a load balancer. `HelloAnswered`,
+/// `ClearService` and `PinFor` are for load-balanced pools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A check of the server succeeded.
@@ -61,7 +61,7 @@ pub enum Input {
         /// True if the operation has a `timeoutMS`, so that `waitQueueTimeoutMS` does not apply.
         timed: bool,
     },
-    /// The request is cancelled by its operation.
+    /// An operation cancels the request with this id.
     Cancel(u64),
     /// A connection is checked in.
     CheckIn {
@@ -78,7 +78,7 @@ pub enum Input {
     Established(u64),
     /// A connection could not be established.
     EstablishFailed(u64),
-    /// The peer closed an idle connection.
+    /// The peer closed an available or draining connection.
     IdleClosed(u64),
     /// A deadline was reached.
     Timeout,
@@ -138,11 +138,11 @@ struct Connection {
     pinned_for: PinnedFor,
     /// True if a cursor has used the connection since its check out.
     was_cursors: bool,
-    /// The time of creation. Below are the time at which the connection first became available, the
-    /// time at which it last became available, and the time of its last check out.
     created: Instant,
     first_available: Option<Instant>,
+    /// The time at which the connection last became available, or before that the time of creation.
     available: Instant,
+    /// The time of the last check out, or before that the time of creation.
     taken: Instant,
     /// True if the connection was created for `minPoolSize`, not for a request.
     populates: bool,
@@ -157,8 +157,8 @@ struct Waiter {
     deadline: Option<Instant>,
     /// The time at which `waitQueueTimeoutMS` ends the wait.
     patience: Option<Instant>,
-    /// The connection that is being established for the request, which has left the queue
-    /// (CMAP-82).
+    /// The connection that is being established for the request. The request has then left the
+    /// queue (CMAP-82).
     connection: Option<u64>,
     establishing: Instant,
 }

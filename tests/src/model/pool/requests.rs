@@ -217,7 +217,7 @@ impl Model {
         true
     }
 
-    /// The late reply of a draining connection has arrived: the connection becomes available, or is
+    /// Handles the late reply of a draining connection. The connection becomes available, or is
     /// closed if it is stale.
     pub(super) fn drained(&mut self, now: Instant, id: u64) {
         if !self.draining().any(|draining| draining == id) {
@@ -277,8 +277,8 @@ impl Model {
         self.pump(now);
     }
 
-    /// Handles a failed establishment: its check out fails (CMAP-83) after the connection was
-    /// closed (CMAP-151), and population pauses.
+    /// Handles a failed establishment. The connection is closed, then its check out fails (CMAP-83,
+    /// CMAP-151), and population pauses.
     pub(super) fn establish_failed(&mut self, now: Instant, id: u64) {
         let Some(connection) = self.connections.get(&id) else {
             return;
@@ -316,7 +316,7 @@ impl Model {
         }
     }
 
-    /// Returns the error of a closed pool, in lower case (CMAP-141).
+    /// Returns the error of a closed pool, with the text of the official tests (CMAP-141).
     pub(super) fn closed(&self) -> FailureReason {
         let connection = self.connection();
         FailureReason::Text(format!(
@@ -336,8 +336,8 @@ impl Model {
         ))
     }
 
-    /// Returns the error of a timeout, in lower case (CMAP-143). In a full load-balanced pool the
-    /// error says what uses the connections.
+    /// Returns the error of a timeout, with the text of the official tests (CMAP-143). In a full
+    /// load-balanced pool, the error says what uses the connections.
     pub(super) fn timed_out(&self, waiter: &Waiter) -> FailureReason {
         if let Some(text) = self.who_has_the_connections(waiter) {
             return FailureReason::Text(text);

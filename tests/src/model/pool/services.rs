@@ -56,8 +56,8 @@ impl Model {
         }
     }
 
-    /// Clears the connections of a service (CMAP-101). Neither pauses the pool nor fails requests
-    /// (CMAP-102).
+    /// Clears the connections of a service (CMAP-101). The clear neither pauses the pool nor fails
+    /// requests (CMAP-102).
     pub(super) fn clear_service(&mut self, now: Instant, service: u8) {
         if self.state == PoolState::Closed {
             return;

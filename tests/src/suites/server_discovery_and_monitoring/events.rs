@@ -29,7 +29,7 @@ fn compare_event(expected: &Map<String, Value>, actual: &SdamEvent) -> Result<()
     only_keys(expected, &[name(actual)])?;
     for (key, value) in object(expected.get(name(actual)).ok_or("no event is named")?)? {
         match (key.as_str(), actual) {
-            // The files have a placeholder here. The type of the event guarantees an id.
+            // The files have a placeholder for this id. The type of the event guarantees an id.
             ("topologyId", _) => {}
             ("address", _) => {
                 let address = address(actual).map(ToString::to_string);

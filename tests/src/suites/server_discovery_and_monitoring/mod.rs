@@ -69,7 +69,7 @@ fn play(suite: &mut Suite, file: &TestFile) {
     });
 }
 
-/// Whether the client uses the type `PossiblePrimary`.
+/// The client's use of the type `PossiblePrimary`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hints {
     Followed,

@@ -111,7 +111,7 @@ fn error_text(actual: &ServerDescription, expected: &Value) -> Result<(), String
     }
 }
 
-/// Returns a wire version, with null for 0 where the file has null for an unknown server.
+/// Returns a wire version, or null if the version is 0 and the file has null.
 fn wire_version(actual: i32, expected: &Value) -> Value {
     if actual == 0 && expected.is_null() {
         Value::Null
