@@ -17,7 +17,8 @@ fn ip(last: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, last))
 }
 
-/// Gives `NAME` a number of addresses that do not answer, and then the address of the server.
+/// Gives `NAME` a number of addresses that do not answer, and then the address of the server. The
+/// number is `holes`.
 fn name(runtime: &SimRuntime, server: &Server, holes: u8) {
     let mut all: Vec<IpAddr> = (1..=holes).map(ip).collect();
     for hole in &all {

@@ -1,4 +1,4 @@
-//! Tests of the blocking client against the embedded simulated deployment.
+//! Tests of the blocking client against simulated deployments and scripted servers.
 
 use onionskin_blocking::{
     Client, Run,
@@ -29,7 +29,7 @@ fn standalone() -> Embedded {
     Embedded::start(ServeOptions::standalone()).expect("a server")
 }
 
-/// Starts a replica set that elects a new primary within a second.
+/// Starts a replica set with short times for elections and for the detection of failures.
 fn replica_set() -> Embedded {
     let mut options = ServeOptions::replica_set("rs0", 3);
     options.election_timeout = Duration::from_millis(200);
@@ -139,7 +139,6 @@ fn a_failover_is_waited_for() -> Result<(), Error> {
             assert!(deployment.step_down());
         }
         if n == 20 {
-            // For a moment after the step-down there is no primary to kill.
             until("a primary", || {
                 deployment.status().is_some_and(|s| s.primary.is_some())
             });
@@ -166,7 +165,7 @@ fn a_failover_is_waited_for() -> Result<(), Error> {
 
 #[test]
 fn by_default_one_scan_decides() {
-    // The port is free, because the server has ended.
+    // The server ends before the client exists, so no server listens on the port.
     let deployment = standalone();
     let uri = deployment.uri().to_owned();
     drop(deployment);
@@ -211,8 +210,8 @@ fn threads_have_their_turns() -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts a server that replies at once, except to a find with a negative `n`. The gate holds back
-/// the replies to those.
+/// Starts a server that replies to a find with a negative `n` only after the gate was opened. The
+/// server replies to other requests at once.
 fn holding(gate: &Arc<Gate>) -> Server {
     let gate = gate.clone();
     Server::unix(move |request| {
@@ -232,8 +231,8 @@ fn a_thread_whose_server_hangs_holds_up_no_other() -> Result<(), Error> {
     let first = people(&client);
     let first = thread::spawn(move || first.find_one(doc! { "n": -1 }).run());
     until("the first thread", || server.seen("find").len() == 2);
-    // The other thread uses the only connection. This thread opens a new one and gets its reply,
-    // and its time limits work.
+    // The other thread uses the only connection of the pool, so this thread opens another
+    // connection.
     let found = people(&client).find_one(doc! { "n": 2 }).run()?;
     assert_eq!(found, Some(doc! { "n": 2 }));
     assert!(!first.is_finished(), "the call waited for the other thread");
@@ -315,8 +314,8 @@ fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(),
 #[test]
 fn a_cursor_keeps_the_only_connection_to_a_load_balancer_until_it_is_over() -> Result<(), Error> {
     // A cursor checks out one connection for all its commands (LB-31), and its close checks the
-    // connection in (LB-35). The timeout in the wait queue counts the connections in use by cursors
-    // (LB-46).
+    // connection in (LB-35). The error of a timeout in the wait queue counts the connections in use
+    // by cursors (LB-46).
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
     let uri = format!("{}&maxPoolSize=1&waitQueueTimeoutMS=50", deployment.uri());
     let client = Client::with_uri_str(&uri)?;
@@ -349,7 +348,7 @@ fn a_cursor_keeps_the_only_connection_to_a_load_balancer_until_it_is_over() -> R
     Ok(())
 }
 
-/// Cursors pin their connections (LB-30) in a client without background work, too. After a network
+/// Cursors pin their connections (LB-30), in a client without background work. After a network
 /// error the connection stays pinned until the cursor is closed (LB-36).
 #[test]
 fn cursors_keep_their_connections_behind_a_load_balancer() -> Result<(), Error> {
@@ -362,11 +361,11 @@ fn cursors_keep_their_connections_behind_a_load_balancer() -> Result<(), Error> 
     let browse = || people.find(doc! {}).batch_size(3).run();
     let mut cursors = [browse()?, browse()?, browse()?];
     for n in 0..20 {
+        // Each service knows only its own cursors, so a `getMore` has to use the cursor's
+        // connection.
         for cursor in &mut cursors {
             cursor.next().expect("more")?;
         }
-        // Each service knows only its own cursors, so a `getMore` has to use the cursor's
-        // connection.
         people.find_one(doc! { "_id": n }).run()?.expect("a person");
     }
     assert_eq!(connections(&deployment), 4);

@@ -1,4 +1,4 @@
-//! The conformance suite on the runtime of each adapter.
+//! The conformance suite on the runtime of each adapter and on the simulated runtime.
 
 use onionskin_async_std::AsyncStdRuntime;
 use onionskin_smol::SmolRuntime;
@@ -92,7 +92,8 @@ mod on_simulated {
     }
 }
 
-/// The suite in virtual time, for clients that check servers on demand.
+/// The suite in virtual time, for clients that check servers on demand. Tests that need the
+/// operating system are left out.
 mod on_simulated_scanning {
     use onionskin_tests::conformance::simulated::ScanningSimHost;
 

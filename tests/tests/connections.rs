@@ -8,23 +8,24 @@ use std::{alloc::System, sync::Mutex, time::Duration};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// The lock of each test, because the counters include the allocations of all threads.
+/// Each test holds this lock, because the counters include the allocations of all threads.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// The limit of the memory that the core has for an idle connection, in bytes.
+/// The limit of the memory that the core uses for an idle connection, in bytes.
 const MOST_BYTES: i64 = 2_048;
 
-/// The limit of the memory that the buffers of both directions keep in addition, in bytes.
+/// The limit of the memory that the buffers of an idle connection keep after large messages, in
+/// bytes. This memory comes in addition to [`MOST_BYTES`].
 const MOST_BUFFERED: i64 = 6_144;
 
 /// The sizes of small and of large requests and replies, in bytes.
 const SMALL: usize = 50;
 const LARGE: usize = 200_000;
 
-/// The number of idle connections.
+/// The number of idle connections that are closed at the same time.
 const MANY: usize = 5_000;
 
-/// An idle connection gives back the large buffers of its last request and reply.
+/// The memory of an idle connection is limited, also after a large request and reply.
 #[test]
 fn a_connection_at_rest_holds_little_memory() {
     let _alone = ALONE.lock();
@@ -45,8 +46,7 @@ fn a_connection_at_rest_holds_little_memory() {
     }
 }
 
-/// All connections exceed `maxIdleTimeMS` at the same time. `examples/connections.rs` measures how
-/// long the closing takes.
+/// All connections exceed `maxIdleTimeMS` at the same time.
 #[test]
 fn connections_that_were_idle_for_too_long_are_all_closed() {
     let _alone = ALONE.lock();

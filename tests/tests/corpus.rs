@@ -1,5 +1,5 @@
-//! Runs the fuzz targets on the corpus of the repository, so that an error that fuzzing found once
-//! does not come back unnoticed.
+//! Runs the fuzz targets on the inputs in `fuzz/corpus`, among them inputs with which fuzzing once
+//! found an error.
 
 use onionskin_tests::fuzzing;
 use std::{fs, path::Path};

@@ -3,8 +3,8 @@
 //! (CMAP-104). The child uses sessions and ObjectIds of its own, and the parent is not affected.
 //!
 //! The test has its own `main`, because the usual harness has threads, which a child would not
-//! have. For the same reason the server runs in another process: this program starts itself a
-//! second time.
+//! have. For the same reason the server runs in another process: the program starts itself as the
+//! process that forks.
 
 use fork::{Fork, fork, waitpid};
 use onionskin_blocking::{
@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The environment variable with the server's URI for the second process.
+/// The environment variable with the server's URI. Only the process that forks has the variable.
 const URI: &str = "ONIONSKIN_FORK_URI";
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -86,7 +86,8 @@ fn fork_with_client(uri: &str) {
         client.shutdown();
         return;
     }
-    // The second child connects to the server, but must not end its parent's cursor and sessions.
+    // The second child connects to the server. When the child drops everything, it must not end its
+    // parent's cursor and sessions.
     if let Forked::Child = forked() {
         assert!(things.find_one(doc! { "_id": 1 }).run().is_ok());
         drop(cursor);
@@ -94,7 +95,7 @@ fn fork_with_client(uri: &str) {
         drop(client);
         return;
     }
-    // The third child drops its client without an operation, and sends nothing.
+    // The third child drops everything without an operation.
     if let Forked::Child = forked() {
         drop(cursor);
         drop(things);

@@ -1,6 +1,6 @@
 //! The cost of a hostile server grows at most linearly with the bytes that it sends. The tests
 //! count allocations and their bytes, the bytes that the frame decoder moves, and the steps of the
-//! message decoder. `benches/hostile.rs` measures times.
+//! message decoder.
 
 use bson::rawdoc;
 use onionskin_core::wire::{FrameDecoder, Message};
@@ -11,7 +11,8 @@ use std::alloc::System;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Returns the number of allocations, and their bytes, of an attack with this many bytes.
+/// Returns the number of allocations, and their bytes, that an attack of about `bytes` bytes
+/// causes.
 fn cost(attack: &Attack, bytes: usize) -> (usize, usize) {
     let act = attack.prepare(bytes);
     let region = Region::new(ALLOCATOR);
@@ -53,7 +54,8 @@ fn assert_linear(attack: &Attack) {
     }
 }
 
-/// Asserts that the steps of decoding a message of the worst kind are linear in its size.
+/// Asserts that the number of steps in which the message of an attack is decoded is linear in the
+/// size of the message.
 fn assert_steps(attack: &Attack) {
     for bytes in [1 << 10, 1 << 14, 1 << 18] {
         let frame = (attack.frame)(bytes);
@@ -67,8 +69,9 @@ fn assert_steps(attack: &Attack) {
     }
 }
 
-/// Returns the number of bytes that a decoder moves for `stream`, which arrives in pieces of this
-/// size.
+/// Returns the number of bytes that a decoder moves for `stream`, which arrives in pieces of size
+/// `piece`. With `copied`, each piece is copied into the decoder; without it, the pieces are read
+/// into the decoder's spare room.
 fn moved(stream: &[u8], piece: usize, copied: bool) -> u64 {
     let mut decoder = FrameDecoder::new();
     for piece in stream.chunks(piece) {

@@ -1,4 +1,4 @@
-//! The socket options that each runtime sets on its connections.
+//! Tests of the socket options that each runtime sets on its connections.
 
 use onionskin::{
     Runtime,

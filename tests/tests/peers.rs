@@ -9,7 +9,8 @@ use onionskin_tests::peers::{self, FerretDb, Output, Peer};
 /// The time limit of one run of a driver.
 const RUN_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// A Python program that writes one document and reads it back. Its argument is the URI.
+/// A Python program that writes one document and reads it back. The argument of the program is the
+/// URI.
 const PYMONGO_ROUND_TRIP: &str = "
 import sys, pymongo
 client = pymongo.MongoClient(sys.argv[1], serverSelectionTimeoutMS=10000)
@@ -89,7 +90,7 @@ fn the_official_driver_is_satisfied_with_ferretdb() {
         return;
     };
     // The server requires no authentication. In SCRAM, FerretDB answers the client proof with
-    // `done: false` and expects an empty exchange, which this driver treats as a failure.
+    // `done: false` and expects an empty exchange, which the official driver treats as a failure.
     let options = FerretDb::default().with_tls();
     let Some(server) = peers::ferretdb(options).unwrap() else {
         return;

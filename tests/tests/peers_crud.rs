@@ -98,7 +98,8 @@ fn with_authority(uri: &str, authority: &Path) -> String {
         .to_owned()
 }
 
-/// Returns the options of a replica set that elects a primary within a second.
+/// Returns the options of a replica set with short times for elections and for the detection of
+/// failures.
 fn replica_set() -> ServeOptions {
     let mut options = ServeOptions::replica_set("rs0", 3);
     options.election_timeout = Duration::from_millis(200);

@@ -1,7 +1,7 @@
 //! Tests of `onionskin serve` with other drivers: they show that the simulated deployment behaves
 //! like a server for drivers that other people wrote.
 //!
-//! The tests start the programs in `tests/peers`, which check the results. A driver writes while
+//! Most tests start the programs in `tests/peers`, which check the results. A driver writes while
 //! the primary steps down, and then reads every acknowledged document. Other tests are about
 //! authentication, TLS and load balancers.
 

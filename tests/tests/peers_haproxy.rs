@@ -1,5 +1,5 @@
-//! Each adapter behind a load balancer: the simulated one, and HAProxy, which sends the PROXY
-//! protocol to the services.
+//! Tests of each adapter behind two load balancers: that of the simulated deployment, and HAProxy,
+//! which sends the header of the PROXY protocol to the services.
 
 mod adapters;
 

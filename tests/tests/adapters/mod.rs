@@ -1,4 +1,4 @@
-//! The three adapters of the async client, for tests that run on each of them.
+//! The adapters for tokio, async-std and smol, for tests that run on each of them.
 
 use onionskin::Runtime;
 use onionskin_async_std::AsyncStdRuntime;
@@ -10,7 +10,7 @@ pub(crate) trait Adapter {
     /// The runtime of the adapter's clients.
     type R: Runtime + Default;
 
-    /// The name of the adapter in reports.
+    /// The name of the adapter in the output of tests.
     const NAME: &'static str;
 
     /// Runs a future until it completes.

@@ -72,7 +72,7 @@ fn connection_monitoring_and_pooling() {
     run("connection-monitoring-and-pooling/tests/logging", SKIPS);
 }
 
-/// Runs the files with log messages, among them those about load balancers (LB-19).
+/// Runs the files about log messages, among them those about load balancers (LB-19).
 #[test]
 fn server_discovery_and_monitoring() {
     run("server-discovery-and-monitoring/tests/unified", &[]);

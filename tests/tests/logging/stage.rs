@@ -360,7 +360,8 @@ fn document(value: &Value) -> Result<Document, String> {
     }
 }
 
-/// Converts a command. Its name must come first, but the JSON parser does not keep the order.
+/// Converts a command. The name of a command must be its first key, but the JSON parser does not
+/// keep the order.
 fn command(name: &Value, value: &Value) -> Result<Document, String> {
     let mut rest = document(value)?;
     let name = text(name)?;

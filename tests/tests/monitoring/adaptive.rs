@@ -15,7 +15,8 @@ use onionskin_core::{
 };
 use std::{future::Future, time::Duration};
 
-/// The number of operations that a test measures, because the jitter makes single durations random.
+/// The number of operations whose durations a test compares. A single duration is random, because
+/// of the jitter.
 const SAMPLES: i32 = 40;
 
 /// The most time that the attempts of an operation take, without its backoffs.

@@ -116,7 +116,7 @@ fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
 
 /// A read is retried after a shutdown error in authentication, as after other retryable errors of a
 /// connection (RR-2). After an error reply, a write is retried only if the server labelled the
-/// error (RW-15), and servers do not label errors of authentication.
+/// error (RW-15), and the error of this test has no label.
 #[test]
 fn a_read_whose_login_meets_a_shutdown_is_tried_again() {
     let deployments = [replica_set_of(1), sharded_alone()];

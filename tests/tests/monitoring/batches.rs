@@ -174,7 +174,7 @@ fn a_document_over_the_limit_ends_the_insert_where_it_stands() {
         assert_eq!(inserted(&error), [0, 1, 2, 3]);
         assert_eq!(sent_ids(&watched.events), [vec![0, 1, 2], vec![3]]);
         assert_eq!(stored(&watched).await, [0, 1, 2, 3]);
-        // A single document that is too large is also refused, and its connection stays open.
+        // An insert of this document alone is also refused, and sends nothing.
         let error = watched.things().insert_one(&large).await;
         assert!(is_limit(&error.expect_err("too large")));
         let error = watched.things().insert_many([large]).await;

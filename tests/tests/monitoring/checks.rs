@@ -39,8 +39,8 @@ async fn first_hellos_fail(scene: Scene, app: &str, times: i32, effect: Document
     watched.end().await;
 }
 
-/// Lets `times` hellos of a client fail that already knows the server. Asserts that the server
-/// becomes unknown and its pool is cleared (MON-62), and that operations succeed again afterwards.
+/// After a client has found the server, lets `times` of its hellos fail. Asserts that the server
+/// becomes unknown and its pool is cleared (MON-62), and that later operations succeed.
 async fn later_hellos_fail(scene: Scene, app: &str, connect: u32, times: i32, effect: Document) {
     let options = "retryWrites=false&heartbeatFrequencyMS=500";
     let watched = scene.client(&format!(
@@ -183,7 +183,7 @@ async fn interrupted(scene: &Scene, app: &str, options: &str, command: &str) -> 
     let watched = scene.client(&format!("{fixed}&appname={app}&{options}"));
     watched.insert(1).await.expect("a reply");
     let member = scene.primary();
-    // The command takes 2 s, as long as the sleeping expression of the official file.
+    // The fail point replaces an expression in the official file that sleeps for 2 s.
     let slow = doc! {
         "failCommands": [command], "appName": app, "blockConnection": true, "blockTimeMS": 2_000,
     };
@@ -300,8 +300,8 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
         let app = "SDAMminPoolSizeError";
         let effect = doc! { "errorCode": 91 };
         scene.fail(0, doc! { "skip": 3 }, hellos(app, effect)).await;
-        // A streaming check would wait for its reply for up to 10 s, the `heartbeatFrequencyMS`.
-        // The server selection of `ping` waits only for one second.
+        // The client polls, because a streaming check would wait for its reply for up to 10 s, the
+        // `heartbeatFrequencyMS`. The server selection of `ping` waits only for one second.
         let options = "heartbeatFrequencyMS=10000&minPoolSize=10&maxConnecting=1\
                            &serverSelectionTimeoutMS=1000";
         let watched = scene.client(&format!(
@@ -318,8 +318,8 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
         scene.fail_no_more(0).await;
         ping().await.expect("a reply");
         watched.assert_count(2, "pool ready", pool_ready);
-        // Counts only connections that became ready after the pool was ready again. The older ones
-        // are stale.
+        // Counts only connections that became ready after the pool was ready again. The older
+        // connections are stale.
         let first = watched.events.times(pool_ready)[1];
         let of_second = |event: &Event| connection_ready(event) && event.at >= first;
         watched.wait_for(10, "connection ready", of_second).await;

@@ -32,9 +32,9 @@ async fn insert_many(watched: &Watched, ids: std::ops::Range<i32>) {
     inserted.expect("a reply");
 }
 
-/// An operation ends at about the time at which its reply arrives, and the next operation uses the
-/// same connection (scenario 10). Fails if an operation gets the late reply to an earlier
-/// operation.
+/// An operation ends at about the time at which its reply arrives. With `maxPoolSize=1`, the next
+/// operation needs the same connection (scenario 10). Fails if an operation gets the late reply to
+/// an earlier operation.
 #[test]
 fn a_late_reply_is_nobody_elses() {
     play([standalone(), replica_set()], |scene| async move {
@@ -122,7 +122,6 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
         }
         assert_eq!(missed, 200);
         // If a request is only partly written when its operation ends, its connection is closed.
-        // This is rare.
         let closed = watched.events.count(connection_closed);
         assert!(closed <= 30, "{closed} connections for {missed} operations");
         let made = watched.events.count(connection_created);
@@ -134,9 +133,9 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
     });
 }
 
-/// Returns the address of the server that an event is about. The first flag is true for an event of
-/// its pool, and false for a change of its description. The second flag is true if the pool is now
-/// ready or the server can now be selected.
+/// Returns the address of the server that an event is about; `None` for other events. The first
+/// flag is true for an event of its pool, and false for a change of its description. The second
+/// flag is true if the pool is now ready or the server can now be selected.
 fn change(event: &Event) -> Option<(String, bool, bool)> {
     match &event.kind {
         EventKind::Pool(PoolEvent::Ready { address, .. }) => {

@@ -32,11 +32,10 @@ fn a_connection_outlives_who_it_was_made_for() {
             let found = find.await;
             let is_left = watched.events.count(connection_created) > 0 && found.is_none();
             if n % 2 == 0 {
-                // The next operation gets the connection, if the connection is still being
-                // established.
+                // If the connection is still being established, the next operation waits for it.
                 watched.find().await.expect("a connection");
             } else {
-                // The next operation gets the connection, if the connection was established before.
+                // If the connection was established, the next operation gets it.
                 scene.pause(100).await;
                 watched.find().await.expect("a connection");
             }
@@ -87,8 +86,8 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
             watched.assert_count(0, "pool cleared", pool_cleared);
             watched.assert_count(0, "unknown", unknown);
             if slow {
-                // The operations did not start a new connection each. They waited for the same few
-                // connections, at least one of which was established.
+                // The operations did not start a new connection each. The operations waited for the
+                // same few connections, at least one of which was established.
                 let made = watched.events.count(connection_created);
                 let closed = watched.events.count(connection_closed);
                 assert!(made <= 4 + closed, "{made} connections");

@@ -58,12 +58,12 @@ impl EventLog {
     }
 }
 
-/// True if the event says that a server became unknown.
+/// True if the event reports that a server became unknown.
 pub(crate) fn unknown(event: &Event) -> bool {
     became(ServerType::Unknown)(event)
 }
 
-/// Returns the condition that an event says that a server became one of this type.
+/// Returns a condition that is true for an event which reports that a server now has this type.
 pub(crate) fn became(wanted: ServerType) -> impl Fn(&Event) -> bool {
     move |event| {
         matches!(
@@ -138,7 +138,7 @@ pub(crate) fn heartbeat_failed(event: &Event) -> bool {
     )
 }
 
-/// Returns the condition that an event is a heartbeat event of this member and fulfils `is`.
+/// Returns a condition that is true for heartbeat events of this member that fulfil `is`.
 pub(crate) fn heartbeats_of(member: usize, is: Is) -> impl Fn(&Event) -> bool {
     let wanted = member_addresses(member + 1).swap_remove(member);
     move |event| {
@@ -155,7 +155,7 @@ pub(crate) fn heartbeats_of(member: usize, is: Is) -> impl Fn(&Event) -> bool {
 }
 
 /// Returns `started`, `succeeded` or `failed` for a heartbeat event, and whether the heartbeat is
-/// awaited.
+/// awaited; `None` for other events.
 pub(crate) fn heartbeat(event: &Event) -> Option<(&'static str, bool)> {
     match &event.kind {
         EventKind::Sdam(SdamEvent::HeartbeatStarted { awaited, .. }) => Some(("started", *awaited)),
@@ -169,7 +169,7 @@ pub(crate) fn heartbeat(event: &Event) -> Option<(&'static str, bool)> {
 
 /// Returns `changed` for a change of the topology description, with the topology types before and
 /// after the change. Returns `opening` or `closed`, with the type `Unknown` twice, for the events
-/// of these names.
+/// of these names; `None` for other events.
 pub(crate) fn topology_life(event: &Event) -> Option<(&'static str, TopologyType, TopologyType)> {
     let unknown = TopologyType::Unknown;
     let kind = |description: &TopologyDescription| description.topology_type;
@@ -190,7 +190,7 @@ pub(crate) fn topology_changed(event: &Event) -> bool {
     )
 }
 
-/// Returns the short name of an event of a pool, such as `checked out`.
+/// Returns the short name of an event of a pool, such as `checked out`; `None` for other events.
 pub(crate) fn pool_name(event: &Event) -> Option<&'static str> {
     let EventKind::Pool(event) = &event.kind else {
         return None;
@@ -215,7 +215,8 @@ pub(crate) fn pool_name(event: &Event) -> Option<&'static str> {
     })
 }
 
-/// Returns the name of a command event, such as `find started` or `insert failed`.
+/// Returns the name of a command event, such as `find started` or `insert failed`; `None` for other
+/// events.
 pub(crate) fn command_name(event: &Event) -> Option<String> {
     match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, .. }) => {

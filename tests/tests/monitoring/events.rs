@@ -86,7 +86,7 @@ fn appended_metadata_is_for_connections_to_come() {
         let commands = watched.events.notes(command_name);
         let expected = ["ping started", "ping succeeded"];
         assert_eq!(commands, [expected, expected].concat());
-        // A string with the separator is an error (HELLO-45).
+        // A string with the separator `|` is an error (HELLO-45).
         let bad = DriverInfo::new("frame|work");
         watched
             .client

@@ -22,7 +22,7 @@ fn everywhere() -> [DeploymentOptions; 3] {
     [standalone(), replica_set(), sharded()]
 }
 
-/// Suspends the client's process now. Returns after this time.
+/// Suspends the client's process for the time `pause`. Returns after that time.
 async fn freeze(scene: &Scene, pause: Duration) {
     let before = scene.now();
     scene.strike(Disaster::Freeze { client: 0, pause });

@@ -13,8 +13,8 @@ use onionskin_core::{
 use onionskin_simulations::world::plan::Disaster;
 use std::time::Duration;
 
-/// Times after a client's start at which its connections are in different states: dialing, in the
-/// handshake, streaming, and measuring.
+/// Times after a client's start at which its connections are in different states, such as dialing,
+/// in the handshake, streaming, and measuring.
 const MOMENTS: [Duration; 9] = [
     Duration::ZERO,
     Duration::from_micros(30),

@@ -1,6 +1,5 @@
-//! The ledger, which checks the events of a client's pools. The ledger derives from the events
-//! which check outs wait, which connections they get, and which connections are available
-//! meanwhile.
+//! The [`Ledger`] checks the events of a client's pools. The ledger derives from the events which
+//! check outs wait, which connections they get, and which connections are available meanwhile.
 
 use onionskin_core::{
     address::Address,
@@ -38,8 +37,8 @@ pub(crate) struct Books {
     left: BTreeSet<u64>,
     /// The connections in use whose command has failed.
     leaving: BTreeSet<u64>,
-    /// The start times of check outs whose connection was closed before they got it. Their failed
-    /// events have to follow.
+    /// The start times of check outs whose connection was closed before they got it. The failed
+    /// events of these check outs have to follow.
     orphans: Vec<Instant>,
     /// The number of check outs that succeeded.
     pub(crate) granted: usize,
@@ -117,9 +116,9 @@ impl Books {
         self.pending.len() + self.idle.len() + self.used.len() + self.left.len() + handed
     }
 
-    /// Checks the state before time advances: a check out has got the connection that became ready
-    /// for it, and no check out waits in a paused pool, or while a connection is available or can
-    /// be established.
+    /// Checks the state before time advances. A connection that became ready for a check out has
+    /// been handed over. No check out waits in a paused pool, or while a connection is available or
+    /// can be established.
     fn on_time_passes(&self, max_size: usize, max_connecting: usize) -> Result<(), String> {
         if let Some(handed) = self.handed {
             return Err(format!("{handed:?} is not handed over"));

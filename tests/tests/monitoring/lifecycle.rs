@@ -60,7 +60,7 @@ fn a_standalones_topology_is_unknown_before_it_is_closed() {
 }
 
 /// Official test file `replicaset-emit-topology-changed-before-close`: the topology of a replica
-/// set also becomes `Unknown` before it closes.
+/// set becomes `Unknown` before it closes.
 #[test]
 fn a_replica_sets_topology_is_unknown_before_it_is_closed() {
     play([replica_set()], |scene| async move {
@@ -76,7 +76,7 @@ fn a_replica_sets_topology_is_unknown_before_it_is_closed() {
 }
 
 /// Official test file `sharded-emit-topology-changed-before-close`: the topology of a sharded
-/// cluster also becomes `Unknown` before it closes.
+/// cluster becomes `Unknown` before it closes.
 #[test]
 fn a_sharded_clusters_topology_is_unknown_before_it_is_closed() {
     play([sharded()], |scene| async move {

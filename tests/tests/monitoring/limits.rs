@@ -131,8 +131,8 @@ fn only_a_limit_that_ends_is_told() {
                     "{name} {limits:?}"
                 );
             }
-            // Servers refuse a `maxTimeMS` of 25 days, which is no int32. So the driver does not
-            // send it.
+            // 25 days in milliseconds do not fit into an int32, so the driver does not send
+            // `maxTimeMS`.
             let long = app
                 .run_command(ping())
                 .timeout(Duration::from_hours(24 * 25));
@@ -144,8 +144,8 @@ fn only_a_limit_that_ends_is_told() {
     });
 }
 
-/// If `maxTimeMS` ends at the server, the operation fails with a timeout error that has the
-/// server's code 50. The connection stays open.
+/// If the time of `maxTimeMS` is over at the server, the operation fails with a timeout error that
+/// has the server's code 50. The connection stays open.
 #[test]
 fn a_limit_that_passes_at_the_server_is_a_timeout_and_costs_no_connection() {
     play(any_topology(), |scene| async move {

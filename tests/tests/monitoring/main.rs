@@ -4,8 +4,8 @@
 //!
 //! A test that is made from an official test file or from a prose test names that file or test. The
 //! files `unified/...` belong to the specification's `server-discovery-and-monitoring/tests`. The
-//! function `scene::play` runs a test with several seeds. If the test fails, `play` prints the
-//! command that runs it again with the same seed.
+//! function `scene::play` runs a test with several seeds. If the test fails, `play` prints a
+//! command that runs the tests again with the same seed.
 
 mod adaptive;
 mod authentication;

@@ -37,7 +37,8 @@ fn a_find_whose_connection_breaks_resets_server_and_pool() {
     });
 }
 
-/// Official test file `insert-network-error`: as `find-network-error`, with an insert.
+/// Official test file `insert-network-error`: the connection of an insert breaks. The server
+/// becomes unknown and its pool is cleared, once.
 #[test]
 fn an_insert_whose_connection_breaks_resets_server_and_pool() {
     play(any_topology(), |scene| async move {
@@ -106,7 +107,8 @@ fn two_finds_that_meet_a_shutdown_reset_server_and_pool_once() {
     });
 }
 
-/// Official test file `insert-shutdown-error`: as `find-shutdown-error`, with inserts.
+/// Official test file `insert-shutdown-error`: two inserts get the same shutdown error, and the
+/// pool is cleared once.
 #[test]
 fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
     play(any_topology(), |scene| async move {
@@ -190,8 +192,8 @@ fn the_pool_is_cleared_before_a_broken_connection_is_checked_in() {
 }
 
 /// Official test file `pool-cleared-error`: check outs that wait for the only connection fail,
-/// because the pool is cleared. Their operations are retried, and their errors do not affect the
-/// server (SDAM-116).
+/// because the pool is cleared. The operations of these check outs are retried, and the errors do
+/// not affect the server (SDAM-116).
 #[test]
 fn who_waited_for_a_pool_that_was_cleared_does_not_reset_the_server_again() {
     play([replica_set(), sharded_alone()], |scene| async move {

@@ -319,7 +319,7 @@ fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
         scene.pause(500).await;
         assert_eq!(sent(&watched.events, &["insert"]).len(), 3);
         assert_eq!(sent(&watched.events, &["delete"]).len(), 1);
-        // The fail point blocked the third chunk until the others were deleted.
+        // The fail point blocked the third chunk until the other chunks were deleted.
         let chunks = watched.client.database("app");
         let chunks = chunks.collection::<Document>("chunks");
         let rest = chunks.delete_many(doc! {}).await.expect("a reply");

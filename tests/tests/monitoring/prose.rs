@@ -84,8 +84,8 @@ fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
             scene.pause(3_000).await;
             let later = watched.events.times(heartbeats_of(0, heartbeat_started));
             // A polling monitor keeps the time of its next check. A streaming monitor has a check
-            // under way, which is cancelled. Its next check comes a whole `heartbeatFrequencyMS`
-            // later.
+            // under way. This check is cancelled, and the next one comes a whole
+            // `heartbeatFrequencyMS` later.
             let waited = later[checks].saturating_since(lost).as_secs();
             let expected = if mode == "poll" { 7..9 } else { 9..11 };
             assert!(expected.contains(&waited), "{mode}: {waited} s");

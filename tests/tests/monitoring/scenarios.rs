@@ -1,5 +1,4 @@
-//! Races that drivers really had in discovery and monitoring. The checkers of the simulated world
-//! look for such errors in random histories.
+//! Races that drivers really had in discovery and monitoring.
 //!
 //! Other scenarios are in the modules `clearing`, `closing`, `connecting`, `establishing`, `freeze`
 //! (scenario 14), `leaks`, `storm` and `waiting`, and scenario 12 is also in the core's
@@ -24,8 +23,7 @@ use onionskin_simulations::world::plan::Disaster;
 use std::{error::Error as _, time::Duration};
 
 /// An operation that begins to wait for a server while the topology description changes notices the
-/// change (scenario 2). Operations start every 50 microseconds, from the start of the client until
-/// after it has found a suitable server.
+/// change (scenario 2). Operations start every 50 microseconds, from the start of the client on.
 #[test]
 fn no_change_is_missed_by_who_begins_to_wait() {
     play([replica_set(), sharded()], |scene| async move {
@@ -113,8 +111,8 @@ fn answers_at_one_moment_are_all_kept() {
                     .values()
                     .all(|s| s.server_type.is_data_bearing())
             );
-            // An operation that waits for a server that does not exist requests checks all the
-            // time.
+            // In the replica set, this operation waits for a server that does not exist, and so
+            // requests checks for three seconds. In the sharded cluster it succeeds.
             let nowhere = ReadPreference::new(ReadMode::Secondary);
             let tags = [("dc", "nowhere")].map(|(k, v)| (k.to_owned(), v.to_owned()));
             let nowhere = nowhere.with_tag_sets(vec![tags.into()]).expect("tags");
@@ -202,7 +200,7 @@ fn a_callers_limit_does_not_reach_the_monitors() {
 }
 
 /// A server that is available again is used after the next check that a waiting operation requests
-/// (scenario 35). One round trip time is enough for that.
+/// (scenario 35). One sample of its round trip time is enough.
 #[test]
 fn a_server_that_comes_back_is_used_at_once() {
     play([standalone(), replica_set_of(1)], |scene| async move {

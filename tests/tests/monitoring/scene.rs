@@ -37,8 +37,7 @@ const SEEDS: std::ops::RangeInclusive<u64> = 1..=4;
 /// The longest virtual time of a test.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// The longest virtual time to wait for a condition, unless a test sets another one. The runners of
-/// official tests wait as long.
+/// The longest virtual time to wait for a condition, unless a test sets another one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The name and the password of the user, for deployments that require authentication.
@@ -123,7 +122,8 @@ fn play_once<F: Future<Output = ()>>(
     options: DeploymentOptions,
     act: &impl Fn(Scene) -> F,
 ) {
-    /// Prints, in a panic, the command that runs the test again with the same seed.
+    /// Prints, if it is dropped in a panic, the command that runs the tests again with the same
+    /// seed.
     struct Replay(u64);
 
     impl Drop for Replay {
@@ -158,8 +158,8 @@ pub(crate) struct Scene {
     pub(crate) operator: SimRuntime,
     pub(crate) options: Arc<DeploymentOptions>,
     pub(crate) seed: u64,
-    /// The number of clients so far. It is part of each client's seed, so that the session ids of
-    /// the clients differ.
+    /// The number of watched clients so far. The number is part of each client's seed, so that the
+    /// session ids of the clients differ.
     clients: Arc<AtomicU8>,
 }
 
@@ -302,7 +302,7 @@ impl Scene {
         }
     }
 
-    /// Runs a future as a task.
+    /// Runs a future as a task of the clients' runtime.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,

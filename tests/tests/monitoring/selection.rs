@@ -1,6 +1,7 @@
 //! The prose tests of server selection (SEL-P) and max staleness (STALE-P), and related rules about
-//! read preferences. SEL-P1, SEL-P5 and SEL-P6 are unit tests of the core. SEL-P7 is the run of the
-//! official test files in `tests/tests/specifications`.
+//! read preferences. SEL-P1 is an example in the docs of `ReadPreference`, SEL-P5 and SEL-P6 are
+//! unit tests of the core, and SEL-P7 is the run of the official files in
+//! `tests/tests/specifications`.
 
 use crate::{
     event_log::{became, heartbeat_failed, heartbeat_started, pool_name, unknown},
@@ -285,8 +286,8 @@ fn number(value: &Bson) -> Option<i64> {
     value.as_i64().or_else(|| value.as_i32().map(i64::from))
 }
 
-/// A client can be created with a `maxStalenessSeconds` that is too small. Its reads fail at once
-/// (STALE-P4).
+/// A client can be created with a `maxStalenessSeconds` that is too small. The reads of this client
+/// fail at once (STALE-P4).
 #[test]
 fn a_staleness_too_small_fails_the_read_and_not_the_client() {
     play([replica_set()], |scene| async move {

@@ -1,5 +1,5 @@
-//! Storms: many more operations at once than connections, on a pool without connections. The
-//! [`Ledger`] checks the events of the client.
+//! Storms: many more operations at once than connections, on a pool that has no connections at
+//! first. The [`Ledger`] checks the events of the client.
 
 use crate::{
     event_log::{EventLog, connection_closed, connection_created, pool_cleared},
@@ -99,8 +99,8 @@ fn moments(random: &mut Random, most_micros: u64) -> impl FnMut(u64) -> Option<D
 }
 
 /// Every third operation is dropped after a random time, if it has not ended before. The other
-/// operations still get connections in the order in which they started. A connection that was
-/// established for a dropped operation goes to the next operation or to the pool.
+/// operations get connections in the order in which they started. A connection that was established
+/// for a dropped operation goes to the next operation or to the pool.
 #[test]
 fn those_who_leave_a_storm_cost_nobody_a_turn() {
     for (max_size, most_micros) in [(100, 2_000), (100, 40_000), (5, 2_000), (5, 200_000)] {
@@ -168,8 +168,8 @@ fn connections_outlive_a_storm_that_passes() {
 }
 
 /// Connections break, operations are dropped or reach their time limits, and the pool is cleared
-/// and interrupts operations (scenario 30). Fails if a place in the pool is freed twice, so that
-/// the pool exceeds `maxPoolSize`, or if a place is never freed, so that operations wait for ever.
+/// and interrupts operations (scenario 30). Fails if the pool counts the end of a connection twice,
+/// so that the pool exceeds `maxPoolSize`, or never, so that operations wait for ever.
 #[test]
 fn a_pool_in_a_storm_of_everything_keeps_its_size() {
     play([standalone(), balanced_alone()], |scene| async move {

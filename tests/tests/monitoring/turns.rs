@@ -1,4 +1,4 @@
-//! A limit on the number of reads in one poll of an operation's future.
+//! Tests the limit on the number of reads in one poll of an operation's future.
 
 use crate::scene::{play, standalone};
 use bson::{Document, doc};

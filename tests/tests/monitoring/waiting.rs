@@ -37,9 +37,9 @@ async fn hold(scene: &Scene, mode: Document, command: &str, app: &str, millis: i
     scene.fail(scene.primary(), mode, delay).await;
 }
 
-/// An operation is retried while its pool has only one connection, which the failed attempt used
-/// (scenario 4). Fails if the retry checks a connection out before the failed attempt has checked
-/// its connection in.
+/// An operation is retried with `maxPoolSize=1`, so the failed attempt used the pool's only
+/// connection (scenario 4). Fails if the retry checks a connection out before the failed attempt
+/// has checked its connection in.
 #[test]
 fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
     play([replica_set(), sharded_alone()], |scene| async move {
@@ -85,8 +85,8 @@ fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
 }
 
 /// The application's server selector panics while waiting operations select a server (scenario 12).
-/// Fails if the operations that wait behind one whose selection panicked select no server, or if
-/// the client is broken afterwards.
+/// Fails if the operations that wait behind one whose selection panicked select no server, or if a
+/// later operation fails.
 #[test]
 fn a_selector_that_fails_strands_nobody() {
     play([replica_set()], |scene| async move {
@@ -306,9 +306,9 @@ fn two_hundred_tasks_on_five_connections_all_have_their_turns() {
     });
 }
 
-/// Runs a `find` with this time limit, which waits for the only connection. The connection is
-/// checked in after about 20 ms. With `freeze`, the process is suspended for that time around the
-/// end of the limit.
+/// Runs a `find` with the time limit `limit`, which waits for the only connection. The connection
+/// is checked in after about 20 ms. With `freeze`, the process is suspended for the time `freeze`
+/// around the end of the limit.
 async fn race_for_the_connection(
     scene: &Scene,
     watched: &Watched,

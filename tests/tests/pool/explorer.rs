@@ -1,9 +1,9 @@
 //! Walks through all states of small pools, breadth first: a few requests, connections, failures
 //! and clears in every order.
 //!
-//! In each state pool and model must agree. From each state of an open pool, each request must get
-//! its result after all connections were established and checked in, and a closed pool must have no
-//! connection, request or deadline.
+//! In each state pool and model must agree. From each state of an open pool, two copies continue.
+//! In one copy all connections are established and checked in, and each request must get its
+//! result. The other copy is closed, and must then have no connection, request or deadline.
 //!
 //! Two states are the same if pool, watcher, model, time and the events that can still happen are
 //! equal.
@@ -202,8 +202,8 @@ impl World {
         self.bench.feed(input)
     }
 
-    /// Checks with copies of the pool that each request gets its result, and that a close leaves
-    /// nothing. Does nothing if the pool is closed.
+    /// Checks with copies of the pool that each request gets its result, and that a closed pool has
+    /// no connection, request or deadline. Does nothing if the pool is closed already.
     fn ends_well(&self) -> Found {
         if !self.closed {
             self.bench.clone().settle()?;
@@ -292,7 +292,7 @@ pub(crate) fn explore(bounds: Bounds, states: usize, depth: usize) {
     assert!(walk.depth >= depth, "only {} deep", walk.depth);
 }
 
-/// Three requests and at most two connections. Each test adds the events that it is about.
+/// Three requests and at most two connections.
 pub(crate) const SMALL: Bounds = Bounds {
     max_size: 2,
     min_size: 0,
@@ -311,7 +311,7 @@ pub(crate) const SMALL: Bounds = Bounds {
     pins: 0,
 };
 
-/// The bounds with clears, failures and cancelled requests.
+/// The bounds of [`SMALL`] with clears, failures, broken connections and cancelled requests.
 const ROUGH: Bounds = Bounds {
     clears: 1,
     interrupting_clears: 1,

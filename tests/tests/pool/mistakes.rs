@@ -11,7 +11,7 @@ use proptest::{
     test_runner::TestRunner,
 };
 
-/// The number of programs.
+/// The number of random programs in which a mistake must show.
 const PROGRAMS: usize = 1000;
 
 /// Draws random programs, which are the same in every run.

@@ -1,5 +1,5 @@
-//! Programs: random sequences of inputs to a connection pool. They have nothing to do with the
-//! programs of operations.
+//! Programs: random sequences of inputs to a connection pool. These are not the programs of
+//! operations.
 
 use crate::bench::{Bench, Found};
 use onionskin_core::pool::{PinnedFor, PoolOptions};
@@ -45,8 +45,8 @@ pub(crate) enum Step {
     Wait(u16),
     /// This number of milliseconds passes. The deadlines that were reached are not handled yet.
     Late(u8),
-    /// All inputs about the connection with this number that do not fit its state, or a connection
-    /// that does not exist.
+    /// Inputs about the connection with this number that do not fit its state, and the cancellation
+    /// of a request that does not exist. The connection need not exist.
     Nonsense(u8),
     Close,
 }
@@ -110,8 +110,8 @@ fn balanced_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Returns a strategy for programs of up to `length` steps, for pools with and without a load
-/// balancer.
+/// Returns a strategy for programs, for pools with and without a load balancer. `length` limits the
+/// number of random steps.
 pub(crate) fn programs(length: usize) -> impl Strategy<Value = Program> {
     prop_oneof![
         3 => programs_for(false, length),
@@ -119,8 +119,8 @@ pub(crate) fn programs(length: usize) -> impl Strategy<Value = Program> {
     ]
 }
 
-/// Returns a strategy for programs of one kind of pool. A fifth of them close the pool at a random
-/// step.
+/// Returns a strategy for programs of one kind of pool. About a fifth of them close the pool at a
+/// random step.
 fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Program> {
     // The time limits are often 0 or 10 ms, so that a step `Late(10)` often ends exactly at a time
     // limit.
@@ -159,7 +159,7 @@ fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Pro
     })
 }
 
-/// Returns a strategy for the first steps, which in a third of the programs make two or three
+/// Returns a strategy for the first steps, which in about a third of the programs make two or three
 /// connections available, if the pool's limits permit it. Behind a load balancer each of these
 /// connections has a different service.
 fn warmth(load_balanced: bool) -> impl Strategy<Value = Vec<Step>> {
@@ -279,8 +279,8 @@ fn establish(bench: &mut Bench, which: &Index) -> Found {
     bench.feed(&Input::Established(id))
 }
 
-/// Gives the pool each input about the connection `id` that does not fit the connection's state,
-/// and cancels a request that does not exist.
+/// Gives the pool inputs about the connection `id` that do not fit the connection's state, and
+/// cancels a request that does not exist.
 fn nonsense(bench: &mut Bench, id: u64, requests: u64) -> Found {
     if !bench.watch.pending().contains(&id) {
         bench.feed(&Input::Established(id))?;

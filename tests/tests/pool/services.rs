@@ -21,7 +21,7 @@ pub(crate) struct Services {
     members: BTreeMap<u64, Member>,
     /// The generations of the services that have connections.
     generations: BTreeMap<u8, u64>,
-    /// The service that was cleared by this input and whose event has to follow.
+    /// The service that the current input cleared and whose event has to follow.
     cleared: Option<u8>,
     /// True if the pool is closed. Then no clear has an effect.
     closed: bool,

@@ -39,8 +39,8 @@ pub(crate) struct Watcher {
     last_id: u64,
     /// The requests that wait for a connection or for permission to establish one, oldest first.
     queue: Vec<u64>,
-    /// The requests whose connection was closed during its establishment. Their failure has to
-    /// follow.
+    /// The requests whose connection was closed during its establishment. The failure of these
+    /// requests has to follow.
     orphans: Vec<u64>,
     generation: u64,
     paused: bool,

@@ -21,14 +21,13 @@ enum Effect {
     Honoured(&'static str),
     /// The client cannot be created with this option. The error contains this text.
     Refused(&'static str),
-    /// The client is created and ignores the option, with a warning that contains the name of the
-    /// option.
+    /// The client is created, ignores the option and warns about it.
     Warned,
 }
 
 use Effect::{Honoured, Refused, Warned};
 
-/// The effect of options that the test in `wire.rs` with this name shows.
+/// The effect of an option that is sent as a field of commands. The test is in `wire.rs`.
 const ON_THE_WIRE: Effect = Honoured("concerns_and_preferences_of_a_connection_string_are_sent");
 
 const POOLS: Effect = Honoured("the_options_of_a_connection_string_are_those_of_the_pool");

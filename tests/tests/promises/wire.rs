@@ -1,4 +1,4 @@
-//! The fields that the options of a client and of its calls add to commands.
+//! Tests of the fields that the options of a client and of its calls add to commands.
 
 use crate::{root, shown};
 use bson::{Bson, Document, doc};
@@ -49,7 +49,8 @@ impl Sent {
 
     /// Returns a field of the last command with this name.
     fn field(&self, name: &str, field: &str) -> Option<Bson> {
-        // Listeners get the event asynchronously, so the flush waits for them.
+        // Listeners get events asynchronously, so the flush waits until the listener has got all of
+        // them.
         let client = self.client.lock().expect("nobody panicked").clone();
         let client = client.expect("there is one");
         let runtime = tokio::runtime::Handle::current();
@@ -116,7 +117,7 @@ fn concerns_and_preferences_of_a_connection_string_are_sent() {
 }
 
 /// The options of calls, as `Call::option`. The test below shows the effect of each, except for
-/// time limits, which `a_silent_server_costs_the_operations_limit` tests.
+/// time limits.
 const CALLS: [&str; 21] = [
     "CountDocuments::read_concern",
     "CountDocuments::read_preference",
@@ -138,7 +139,7 @@ const CALLS: [&str; 21] = [
     "RunCommand::timeout",
     "Update::upsert",
     "Update::write_concern",
-    // The option of all other calls, which a macro defines.
+    // The `timeout` of the calls that a macro defines.
     "timeout",
 ];
 

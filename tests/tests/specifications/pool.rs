@@ -41,7 +41,7 @@ pub(crate) fn run_suite() {
     suite.finish();
 }
 
-/// A thread of a test file.
+/// A simulated thread, which runs those operations of a test file that name it.
 #[derive(Default)]
 struct Thread {
     operations: VecDeque<Value>,

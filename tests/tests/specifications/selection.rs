@@ -57,7 +57,7 @@ fn add(suite: &mut Suite, folder: &str, test: fn(&Value) -> Outcome) -> bool {
     true
 }
 
-/// Compares the suitable servers and the servers in the latency window.
+/// Compares the suitable servers and the servers in the latency window with those in the file.
 fn logic(file: &Value) -> Outcome {
     let wants_error = file["error"] == true;
     let criteria = if file["operation"] == "write" {
@@ -92,8 +92,8 @@ fn logic(file: &Value) -> Outcome {
     in_window(&mut found, DEFAULT_LOCAL_THRESHOLD);
     let window = addresses(&file["in_latency_window"]);
     same("in the window", &names(&found), &window)?;
-    // The selector must choose every server of the window and no other one. All but the first
-    // selection use its cached window.
+    // The selector must choose every server of the window and no other one. All selections except
+    // the first use the window that the selector cached.
     let random = Seed::new([3; 32]).random();
     let mut selector = Selector::new(DEFAULT_LOCAL_THRESHOLD, heartbeat, random);
     let mut chosen = BTreeSet::new();
@@ -119,8 +119,8 @@ fn same(what: &str, found: &BTreeSet<Address>, wanted: &BTreeSet<Address>) -> Ou
     Err(format!("{what}: {found:?}, wanted {wanted:?}"))
 }
 
-/// Compares the frequency with which each server of the window is selected. The file gives the
-/// operations that run on each server.
+/// Compares the frequency with which each server of the window is selected with that of the file.
+/// The file also gives the number of operations that run on each server.
 fn frequencies(file: &Value) -> Outcome {
     let description = topology(&file["topology_description"]);
     let nearest = ReadPreference::new(ReadMode::Nearest);

@@ -1,12 +1,13 @@
-//! Finds constants that several files define. After a change of one of them the others are wrong.
+//! Finds constants that several files define with the same value. One of them could be changed
+//! without the others.
 
 use std::collections::BTreeMap;
 
 use crate::modules::Files;
 use crate::source::{above_tests, without_comments};
 
-/// Returns the constants outside of tests that have the same name and the same value in several
-/// files.
+/// Returns a message for each constant outside of tests that has the same name and the same value
+/// in several files.
 pub(crate) fn defined_twice(files: &Files) -> Vec<String> {
     let mut places: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
     for (path, text) in files {

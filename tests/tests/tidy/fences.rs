@@ -30,7 +30,7 @@ const OUTSIDE: [(&str, &str); 14] = [
     ("OsRng", "chance is crate::random::Random"),
 ];
 
-/// The names of `std` that the core must not import in `use std::{...};`.
+/// Names that the core must not import from `std`.
 const OUTSIDE_IMPORTS: [&str; 10] = [
     "fs",
     "thread",
@@ -115,8 +115,8 @@ pub(crate) fn reaches_outside(path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The number of lines before and after a pattern for every network error in which `ErrorKind::Tls`
-/// must occur.
+/// `ErrorKind::Tls` must occur within this number of lines before or after a pattern that matches
+/// every network error.
 const TLS_WITHIN_LINES: usize = 3;
 
 /// Finds patterns that match every network error, without a pattern for TLS errors beside them. On
@@ -240,7 +240,8 @@ pub(crate) fn without_lints(path: &str, manifest: &str) -> Vec<String> {
     vec![format!("{path}: the workspace's lints are missing")]
 }
 
-/// Finds differences between the dependencies and the list with a reason for each.
+/// Finds differences between the dependencies and the list of permitted ones, and entries of the
+/// list that occur twice or have no reason.
 pub(crate) fn dependencies(tree: &str, allowed: &str) -> Vec<String> {
     let name = |line: &str| line.split_whitespace().next().map(str::to_owned);
     let mut present: BTreeSet<String> = tree.lines().filter_map(name).collect();

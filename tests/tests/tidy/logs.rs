@@ -52,7 +52,7 @@ fn fields<'a>(table: &str, trace: &'a str) -> &'a str {
     arm.unwrap_or_default()
 }
 
-/// Returns the keys that the shell does not hand to `tracing`.
+/// Returns a message for each key that the shell does not hand to `tracing`.
 pub(crate) fn lost_keys(table: &str, keys: &[String], trace: &str) -> Vec<String> {
     let fields = fields(table, trace);
     let lost = keys.iter().filter(|key| !contains_word(fields, key));

@@ -1,5 +1,5 @@
-//! The rules about the repository, one test for each. Another test of each rule shows that the rule
-//! finds violations. `cargo tidy` runs them.
+//! The rules about the repository, one test for each. Most rules have another test, which shows
+//! that the rule finds violations. `cargo tidy` runs them.
 
 mod calls;
 mod constants;
@@ -34,11 +34,12 @@ const BLOCKING: &str = "blocking";
 /// The list of crates that the core may depend on, each with a reason.
 const CORE_DEPENDENCIES: &str = "tests/tests/tidy/core-dependencies.txt";
 
-/// The groups of functions of the client that call each other, directly or not, each group sorted.
-/// The list is exact: a group that becomes smaller or disappears must be changed here.
+/// The permitted groups of functions of the client that call each other, directly or not. Each
+/// group is sorted. The test also fails for a group of this list that has become smaller or
+/// disappeared.
 const CYCLES: [&[&str]; 0] = [];
 
-/// The names of the client's parts and of the modules and types that they share.
+/// The names of the client, of its parts, and of types and modules that belong to them.
 const NAMES: [&str; 17] = [
     "Client",
     "Connections",
@@ -71,8 +72,7 @@ const OWNERS: [(&str, &[&str]); 5] = [
     ("client::questions", &["Questions", "questions"]),
 ];
 
-/// The names that must not occur in the parts that only read the topology and the pools: `choice`
-/// and `scanning`.
+/// The names that must not occur in the parts `choice` and `scanning`.
 const HIDDEN_FROM_VIEWERS: &[&str] = &[
     "Client",
     "Connections",
@@ -86,7 +86,7 @@ const HIDDEN_FROM_VIEWERS: &[&str] = &[
     "Timers",
 ];
 
-/// The other parts of the client, each with the names that it must not use.
+/// Parts of the client that are not in [`OWNERS`], each with the names that it must not use.
 const OTHERS: [parts::Rule<'_>; 3] = [
     ("client::choice", HIDDEN_FROM_VIEWERS),
     ("client::scanning", HIDDEN_FROM_VIEWERS),
@@ -167,7 +167,7 @@ fn lines_fit_in_100_columns() {
 
 #[test]
 fn no_banned_word_stands_anywhere() {
-    // The file `clippy.toml` contains the names that it forbids.
+    // The files `clippy.toml` contain the names that they forbid.
     let others = ours()
         .into_iter()
         .filter(|path| !path.ends_with("clippy.toml"));

@@ -1,5 +1,5 @@
-//! Restricts which files of the core decode messages, and which of its tests poll the client's
-//! actions.
+//! Restricts which files of the core decode messages, and which tests poll the actions of the
+//! core's client.
 
 use crate::source::{above_tests, code_only};
 

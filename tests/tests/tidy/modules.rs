@@ -1,4 +1,4 @@
-//! Finds files that are not part of any target.
+//! Finds Rust files that are not part of any target, and saved seeds that no test replays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,8 +95,8 @@ fn is_root_name(path: &str, stem: &str) -> bool {
         || ["tests", "benches", "examples", "bin"].contains(&parent)
 }
 
-/// Returns the files with seeds of property tests whose test module does not exist. Such seeds are
-/// never replayed.
+/// Returns a message for each file with seeds of property tests whose test module does not exist.
+/// Such seeds are never replayed.
 pub(crate) fn orphaned_seeds(paths: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     for path in paths {

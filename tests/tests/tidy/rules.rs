@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{files, read};
 
-/// Returns all rules, and what is wrong with the files that define them.
+/// Returns all rules, and messages about errors in the files that define them.
 pub(crate) fn defined() -> (Vec<Rule>, Vec<String>) {
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for file in files().iter().filter(|file| file.starts_with(FOLDER)) {
@@ -33,7 +33,7 @@ fn defined_twice(rules: &[Rule]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the citations in a file of rules that are not defined.
+/// Returns a message for each citation of a rule that is not defined.
 pub(crate) fn undefined(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
     let prefixes = prefixes(rules);
     let anchors: BTreeSet<&str> = rules.iter().map(|rule| &*rule.anchor).collect();
@@ -48,7 +48,8 @@ pub(crate) fn undefined(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Returns the links of docs to rules that lead to another file than the one that defines the rule.
+/// Returns a message for each link of the docs that leads to another file than the one that defines
+/// the rule.
 pub(crate) fn astray(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
     let files: BTreeMap<&str, &str> = rules.iter().map(|r| (&*r.anchor, &*r.file)).collect();
     let mut found = Vec::new();
@@ -67,8 +68,8 @@ pub(crate) fn astray(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// Returns the numbers that the docs of public items cite without a link. The variants and fields
-/// of a public enum and the functions of a public trait are public items.
+/// Returns a message for each number that the docs of a public item cite without a link. The
+/// variants and fields of a public enum and the functions of a public trait are public items.
 pub(crate) fn unlinked(rules: &[Rule], path: &str, text: &str) -> Vec<String> {
     let prefixes = prefixes(rules);
     let mut found = Vec::new();

@@ -8,8 +8,8 @@ use std::process::Command;
 /// them.
 const FOREIGN_DIRECTORIES: [&str; 4] = [".git", "node_modules", "target", "venv"];
 
-/// The character that replaces the content of strings. With blanks instead, lines within a string
-/// would not count as code.
+/// The character that replaces string and character literals. With blanks instead, lines within a
+/// string would not count as code.
 const MASK: char = '_';
 
 pub(crate) fn root() -> &'static Path {
@@ -77,7 +77,8 @@ pub(crate) fn without_comments(text: &str) -> String {
     mask(text, false)
 }
 
-/// Returns Rust text with blanks in place of comments and masked content of strings.
+/// Returns Rust text with blanks in place of comments and [`MASK`] in place of string and character
+/// literals. Line numbers stay the same.
 pub(crate) fn code_only(text: &str) -> String {
     mask(text, true)
 }

@@ -38,7 +38,7 @@ const RIDDLES: [&str; 9] = [
     "Who", "Whoever", "Whose", "What", "Which", "That", "It", "Its", "They",
 ];
 
-/// Returns the doc comments that begin with one of the words in [`RIDDLES`].
+/// Returns a message for each doc comment that begins with one of the words in [`RIDDLES`].
 pub(crate) fn riddles(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut was_doc = false;

@@ -307,7 +307,7 @@ impl Bench {
     }
 
     /// Gives the machine inputs about a connection that is closed: a first reply, a later reply and
-    /// a failure. They must change nothing. Does nothing if the connection still exists.
+    /// a failure. These inputs must change nothing. Does nothing if the connection still exists.
     pub(crate) fn answer_late(&mut self, check: MonitorConnectionId, reply: &RawDocument) -> Found {
         if self.watch.connections.contains_key(&check) {
             return Ok(());

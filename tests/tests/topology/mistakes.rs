@@ -11,7 +11,7 @@ use proptest::{
     test_runner::TestRunner,
 };
 
-/// The number of scripts for each deployment.
+/// The number of random scripts for each deployment.
 const SCRIPTS: usize = 300;
 
 /// Draws random scripts, which are the same in every run.

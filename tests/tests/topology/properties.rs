@@ -224,8 +224,8 @@ fn discover(
     Ok((now.topology_type, servers.collect()))
 }
 
-/// Plays the inputs `Ask`, `Request`, `Waiting` and `Close` of the script, 700 ms apart, and leaves
-/// out all others. Returns the actions of the machine without its events.
+/// Lets 700 ms pass for each input of the script, and plays `Request`, `Waiting`, `Close` and each
+/// `Ask` with a reply. Returns the actions of the machine without its events.
 fn orders_of(script: &Script, subscribed: bool) -> Vec<String> {
     let mut options = options(&script.config);
     options.subscribed = subscribed;

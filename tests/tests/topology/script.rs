@@ -24,13 +24,13 @@ pub(crate) enum Input {
     Fail(Address, bool),
     /// The round trip time measurement that is under way is answered (`true`) or fails.
     Measure(bool),
-    /// A time passes, in milliseconds.
+    /// This number of milliseconds passes.
     Pass(u64),
-    /// Operations start (`true`) or stop to wait for a server.
+    /// Operations begin (`true`) or stop (`false`) waiting for a server.
     Waiting(bool),
     /// An immediate check of all servers is requested.
     Request,
-    /// A late reply arrives on the connection with this index, which is closed.
+    /// A late reply arrives on the connection with this index, if that connection is closed.
     Late(usize, RawDocumentBuf),
     /// A reply to the handshake of a new connection of a pool. The index is that of the server.
     Handshake(usize, RawDocumentBuf),

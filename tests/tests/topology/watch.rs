@@ -439,7 +439,8 @@ impl Watcher {
         known.unwrap_or(0)
     }
 
-    /// Checks that each server that can be selected has a ready pool (E.6-3).
+    /// Checks that each server has an id, that each server that can be selected has a ready pool
+    /// (E.6-3), and that there are not more pools than servers.
     fn pools_match(&self, sdam: &Sdam) -> Found {
         for (address, server) in &sdam.description().servers {
             let id = sdam.server_id(address);

@@ -52,8 +52,8 @@ pub(crate) fn try_seeds(way: Way, count: u64) {
     );
 }
 
-/// Runs `count` seeds from 0 on, with many operations for one connection to each server. Some
-/// operations are not polled while the client decides about their connections.
+/// Runs `count` seeds from 0 on, in which each client has eight callers and one connection to each
+/// server. Some callers poll their operations late.
 pub(crate) fn try_crowded(way: Way, count: u64) {
     for seed in 0..count {
         let report = run_seed(seed, way, WorldOptions::drawn(seed).crowded());
@@ -80,8 +80,8 @@ pub(crate) fn try_twice(way: Way) {
     }
 }
 
-/// Runs `count` seeds from 0 on, without faults and disasters. Asserts that no operation is
-/// abandoned, or fails with another error than a timeout.
+/// Runs `count` seeds from 0 on, without faults and disasters. Asserts that no caller abandons its
+/// operation, and that no operation fails, except by a timeout.
 pub(crate) fn try_calm(way: Way, count: u64) {
     for seed in 0..count {
         let report = run_seed(seed, way, WorldOptions::drawn(seed).calm());

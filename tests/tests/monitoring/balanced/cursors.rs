@@ -190,7 +190,7 @@ fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
 }
 
 /// Official test file `cursors`, "pinned connections are returned after a network error during a
-/// killCursors request". The pool closes such a connection.
+/// killCursors request". The pool closes the connection.
 #[test]
 fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
     play([balanced_alone()], |scene| async move {
@@ -214,7 +214,7 @@ fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
 }
 
 /// Official test file `cursors`, "pinned connections are not returned to the pool after a
-/// non-network error on getMore". The close of the cursor still sends `killCursors` (LB-37).
+/// non-network error on getMore". The close of the cursor sends `killCursors` (LB-37).
 #[test]
 fn a_cursor_is_ended_after_another_error() {
     play([balanced_alone()], |scene| async move {

@@ -179,7 +179,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Returns the kind of a part of a pattern.
+    /// Returns the kind of a field in a pattern, by the path of the pattern and the name or
+    /// position of the field. `whole` is the kind of the value that the pattern matches.
     fn part(&self, path: &syn::Path, name: &str, whole: &Kind) -> Kind {
         let module = self.function.module;
         match self.names.variant(module, self.own(), &segments(path)) {
@@ -257,7 +258,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Evaluates expressions that have the kind of their parts.
+    /// Evaluates expressions whose kind follows from the kinds of their parts.
     fn eval_simple(&mut self, expression: &Expr) -> Kind {
         match expression {
             Expr::Reference(inner) => self.eval(&inner.expr),
@@ -432,7 +433,7 @@ fn first_expression(call: &syn::Macro) -> Option<Vec<Expr>> {
     syn::parse::Parser::parse2(parser, call.tokens.clone()).ok()
 }
 
-/// True if part of a type is left to be inferred.
+/// True if a part of the type is `_`.
 fn has_gap(written: &Type) -> bool {
     struct Gap(bool);
     impl Visit<'_> for Gap {

@@ -29,8 +29,7 @@ fn cycles(body: &str) -> Vec<Vec<String>> {
     cycles.map(|cycle| cycle.members).collect()
 }
 
-/// The imports and types at the start of `client/mod.rs`. Each fixture is the body of
-/// `Client::run`.
+/// The imports and types at the start of `client/mod.rs`.
 const HEAD: &str = "mod other;
     use other::{A, Choice, free};
     use crate::pool::Pool;
@@ -149,7 +148,7 @@ fn the_list_of_cycles_is_exact() {
     );
     let gone: [&[&str]; 3] = [both[0], both[1], &["Client::gone"]];
     assert_eq!(unlisted(&graph, &gone).len(), 1);
-    // A cycle that lost a function is another cycle.
+    // A list that lacks one function of a cycle does not match the cycle.
     let smaller: [&[&str]; 2] = [&["Client::run"], both[1]];
     assert_eq!(unlisted(&graph, &smaller).len(), 2);
 }

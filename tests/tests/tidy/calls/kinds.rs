@@ -1,5 +1,4 @@
-//! The kind of a value: what the call graph knows about the type of the value in the source code
-//! that it reads.
+//! The kind of a value: the part of the value's type that the call graph knows.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use crate::syntax::{Module, segments};
 /// Wrappers, which have the kind of the type within them.
 const TRANSPARENT: [&str; 4] = ["Box", "Arc", "Rc", "RefMut"];
 
-/// The knowledge about the type of a value. Only types that the modules define count.
+/// The known part of the type of a value. Only types that the modules define count.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Kind {
     /// The type of the value, if the modules define it.

@@ -133,7 +133,7 @@ impl Graph {
         ]
     }
 
-    /// Returns the number of calls from one file to another one.
+    /// Returns the number of calls from one file to another one, for each such pair of files.
     fn between_files(&self) -> BTreeMap<(&str, &str), usize> {
         let mut found = BTreeMap::new();
         for &(from, to) in &self.calls {

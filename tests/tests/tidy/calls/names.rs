@@ -14,7 +14,7 @@ pub(super) type TypeName = String;
 /// A function or method that is defined in the modules.
 pub(super) struct Function<'a> {
     pub(super) module: &'a Module,
-    /// The type or trait that has the method.
+    /// The type or trait that has the method; `None` for a function without `impl` or `trait`.
     pub(super) owner: Option<TypeName>,
     pub(super) name: String,
     pub(super) signature: &'a Signature,

@@ -1,5 +1,5 @@
 //! The states of the clients of all worlds. The next state of a client depends only on its state
-//! and on its input, so each pair of them is played once, on machine and model.
+//! and on its input, so each pair of a state and an input is played once, on machine and model.
 
 use super::{SERVERS, world::Reply};
 use crate::bench::{Bench, Found, Known};
@@ -17,8 +17,8 @@ use std::{
     time::Duration,
 };
 
-/// Two hashes of a client's state. They do not depend on times, ids of connections and numbers of
-/// clears.
+/// Two hashes of a client's state. The hashes do not depend on times, ids of connections and
+/// numbers of clears.
 pub(super) type Knowledge = (u64, u64);
 
 /// An input of a client about a server.
@@ -78,7 +78,8 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Creates the first client, which was just started. Its model makes `mistake`, if any.
+    /// Creates the first client, which was just started. The client's model makes `mistake`, if
+    /// any.
     pub(super) fn new(mistake: Option<Mistake>) -> Result<Self, String> {
         let mut config = Config::new((0..SERVERS).map(address));
         config.replica_set = Some("rs".to_owned());

@@ -178,7 +178,7 @@ fn wanted() -> Option<Bounds> {
     })
 }
 
-/// Two elections and no other event. Each test adds the events that it is about.
+/// Two elections, and none of the other events that the bounds limit.
 const CALM: Bounds = Bounds {
     terms: 2,
     reconfigurations: 0,
