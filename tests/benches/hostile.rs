@@ -1,5 +1,5 @@
-//! Benchmarks of what a hostile peer can cost the client. For each attack, prints a table with the
-//! time per byte at 1, 10 and 100 % of the longest message, and then runs criterion's statistics.
+//! Benchmarks of what a hostile peer can cost the client. Prints a table with the times of each
+//! attack at 1, 10 and 100 % of the longest message. Then measures the attacks with criterion.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use onionskin_tests::loads::hostile::{ATTACKS, Attack};

@@ -1,5 +1,5 @@
-//! Benchmarks of a check out and a check in on a warm pool of 10 and of 100 connections, with one
-//! thread and with two.
+//! Benchmarks of a check out and a check in on a warm pool of 10 and of 100 connections, and on a
+//! pool of 100 connections behind a lock, with one thread and with two.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use onionskin_tests::loads::pool::{SIZES, Warm};
@@ -47,10 +47,10 @@ fn operations(criterion: &mut Criterion) {
     }
 }
 
-/// Measures operations of several threads on one pool. Each check out and each check in takes a
-/// lock, as in a client. The measured time is the total time divided by the operations of all
-/// threads together. Without contention, two threads on two processors would need half the time of
-/// one thread.
+/// Measures the operations of one thread and of two threads on one pool. Each check out and each
+/// check in takes a lock, as in a client. The measured time is the total time divided by the
+/// operations of all threads together. Without contention, two threads on two processors would need
+/// half the time of one thread.
 fn threads(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("100 connections behind a lock");
     for count in [1, 2] {

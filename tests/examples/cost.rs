@@ -1,10 +1,10 @@
 //! Runs one kind of operation many times, and prints the allocations and the time of each.
 //!
 //! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `find`, `insert` or `scan` and RUNTIME is
-//! `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`. Run it under
-//! `strace -c -f` for system calls and under `valgrind --tool=callgrind` for instructions; the
-//! difference between two counts is the cost of the operations alone. `docs/performance.md` has the
-//! figures.
+//! `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`. Run the
+//! program under `strace -c -f` for system calls and under `valgrind --tool=callgrind` for
+//! instructions. The difference between two runs with different values of COUNT is the cost of the
+//! operations alone. `docs/performance.md` has the figures.
 
 use onionskin::{
     Client, Collection, Database, Error, Runtime,
@@ -17,13 +17,13 @@ use std::{alloc::System, time::Instant};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// The number of operations before the measurement, which connect and let buffers grow.
+/// The largest number of operations before the measurement. They connect and let buffers grow.
 const WARM_UP: usize = 100;
 
 /// The number of documents that a scan reads.
 const SCAN_DOCUMENTS: i32 = 1000;
 
-/// A document of about 225 bytes.
+/// A document of 192 bytes of BSON.
 #[derive(Debug, Deserialize, Serialize)]
 struct Person {
     #[serde(rename = "_id")]

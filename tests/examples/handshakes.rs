@@ -5,7 +5,7 @@
 //! lock, so the longest input bounds how long other operations wait. `docs/performance.md` has the
 //! figures.
 //!
-//! The keys of hostile certificates are made-up numbers without a private key. Signatures with such
+//! The hostile RSA keys (`Fake`) are made-up numbers without a private key. Signatures with such
 //! a key are wrong, and the client finds that out only at the end of the whole computation.
 
 use onionskin_core::{
@@ -96,7 +96,8 @@ fn honest(name: &str, key: &KeyPair) -> Result<()> {
 }
 
 /// Measures handshakes with a chain of `count` certificates that leads to no trusted authority.
-/// Each certificate is issued by the next one; with `same`, all authorities have the same name.
+/// Each certificate names the next one as its issuer. With `same`, all certificates have the same
+/// name.
 fn chain_of_strangers(how: &str, trusted: &Authority, count: usize, same: bool) -> Result<()> {
     let name = |n: usize| {
         if same {
@@ -142,9 +143,9 @@ fn claims(count: usize, bits: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures handshakes with the chain that has the most paths and signatures within the client's
-/// limits. The chain has two certificates named `a`, issued by `b`, and two named `b`, issued by
-/// `a`, so that each has two possible issuers. The trusted authority is named `a`, too.
+/// Measures handshakes with a chain that has many paths from the first certificate to the trusted
+/// authority, which is named `a`. The chain has two certificates named `a` with the issuer `b`, and
+/// two named `b` with the issuer `a`. Five more certificates with the issuer `b` are on no path.
 fn maze(bits: usize) -> Result<()> {
     let root = Fake::new(bits, 65537);
     let authority = ca("a").self_signed(&root)?;
@@ -181,8 +182,8 @@ fn maze(bits: usize) -> Result<()> {
     Ok(())
 }
 
-/// Measures handshakes with a valid certificate for `count` host names, none of which is the
-/// host's.
+/// Measures handshakes with a valid certificate for `count` host names. None of them is the name to
+/// which the client connects.
 fn many_names(authority: &Authority, count: usize) -> Result<()> {
     let names: Vec<String> = (0..count).map(|n| format!("host{n}.example.org")).collect();
     let mut own = CertificateParams::new(names)?;
@@ -344,7 +345,7 @@ impl Fake {
             state ^= state << 17;
             modulus.push(state as u8);
         }
-        // The highest bit makes the modulus `bits` long, and a modulus is odd.
+        // The highest bit makes the modulus `bits` long, and an RSA modulus is odd.
         modulus[1] |= 0x80;
         modulus[bits / 8] |= 1;
         let exponent = exponent.to_be_bytes();

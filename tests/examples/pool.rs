@@ -1,9 +1,9 @@
 //! Runs COUNT operations on a warm pool of 100 connections: `pool COUNT [listener]`. With a second
 //! argument the pool emits events.
 //!
-//! Run it under `valgrind --tool=callgrind` with two values of COUNT: the difference between the
-//! two counts is the cost of the operations alone, in instructions. `docs/performance.md` has the
-//! figures.
+//! Run the program under `valgrind --tool=callgrind` to count instructions. The difference between
+//! two runs with different values of COUNT is the cost of the operations alone.
+//! `docs/performance.md` has the figures.
 
 use onionskin_tests::loads::pool::Warm;
 

@@ -85,7 +85,7 @@ fn official_folders(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Returns the paths, relative to the root, and the texts of the Rust and Markdown files below a
-/// folder.
+/// folder. The folders `target` and `node_modules` are left out.
 fn texts(root: &Path, folder: &Path) -> Result<Vec<(String, String)>, String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

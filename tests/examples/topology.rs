@@ -3,8 +3,8 @@
 //! `topology KIND SIZE COUNT` runs one kind of work COUNT times on a replica set of SIZE members,
 //! and prints the allocations. KIND is `hello` (an unchanged reply), `changed` (new tags of one
 //! member), `failover`, `select`, or a selection after each reply (`hello-select`,
-//! `changed-select`). Under `valgrind --tool=callgrind` the difference between two counts is the
-//! cost of the work alone.
+//! `changed-select`). Under `valgrind --tool=callgrind`, the difference between two runs with
+//! different values of COUNT is the cost of the work alone, in instructions.
 //!
 //! `topology memory SIZE` prints the memory of the topology for each member.
 //!
@@ -27,8 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ["memory", size] => {
             let size = size.parse()?;
             let region = Region::new(ALLOCATOR);
-            // `into_topology` drops the replies that the set keeps for later rounds, so that only
-            // the topology's memory is measured.
+            // `into_topology` drops the prepared replies, so that only the topology's memory is
+            // measured.
             let set = Set::new(size, false).into_topology();
             tell_memory(&region, size);
             drop(set);
@@ -95,7 +95,7 @@ fn client(uri: &str) -> Result<(), Box<dyn std::error::Error>> {
             .database("admin")
             .run_command(doc! { "ping": 1 })
             .await?;
-        // After three seconds the monitor of every member streams and measures round trip times.
+        // The monitors need some time until all of them stream and measure round trip times.
         tokio::time::sleep(Duration::from_secs(3)).await;
         let topology = client.topology();
         let known = topology.servers.values();

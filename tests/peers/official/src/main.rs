@@ -4,8 +4,8 @@
 //!
 //! Inserts documents and reads them back in small batches. Then asks the primary to step down while
 //! inserts continue as retryable writes, and reads every acknowledged document back. Prints one
-//! JSON object. The exit code is 0 on success, 1 if a document was lost or an operation failed, and
-//! 2 if the arguments are wrong.
+//! JSON object. The exit code is 0 on success, 1 if an operation or a check failed, and 2 if the
+//! arguments are wrong.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -17,13 +17,13 @@ use mongodb::options::{ClientOptions, ReadConcern, WriteConcern};
 use mongodb::{Client, Collection};
 use serde_json::{Value, json};
 
-/// Documents that each of the three phases inserts: before, during and after the step-down.
+/// The number of documents that each phase inserts: before, during and after the step-down.
 const DOCUMENTS_PER_PHASE: i32 = 100;
-/// Batch size of the cursor; does not divide the number of documents.
+/// The batch size of the cursor, which does not divide the number of documents.
 const BATCH_SIZE: u32 = 7;
-/// Time limit of the whole run.
+/// The time limit of the whole run.
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
-/// Seconds for which the old primary cannot be elected again.
+/// The number of seconds for which the old primary cannot be elected again.
 const STEP_DOWN_SECONDS: i32 = 10;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
