@@ -1,17 +1,15 @@
-//! Inserts a document and reads it back. Run: `cargo run -p onionskin-smol --example first --
-//! mongodb://localhost:27017`.
+//! Inserts a document and reads it back. Run the program with the URI of a deployment:
+//!
+//!     cargo run -p onionskin-tokio --example first_tokio -- mongodb://localhost:27017
 
-use onionskin_smol::{
+use onionskin_tokio::{
     Client,
     bson::{Document, doc},
 };
 use std::time::Duration;
 
-fn main() -> onionskin_smol::Result<()> {
-    smol::block_on(run())
-}
-
-async fn run() -> onionskin_smol::Result<()> {
+#[tokio::main]
+async fn main() -> onionskin_tokio::Result<()> {
     let uri = std::env::args()
         .nth(1)
         .unwrap_or_else(|| "mongodb://localhost:27017".to_owned());

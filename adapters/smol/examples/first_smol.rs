@@ -1,17 +1,18 @@
-//! Inserts a document and reads it back. Run: `cargo run -p onionskin-async-std --example first --
-//! mongodb://localhost:27017`.
+//! Inserts a document and reads it back. Run the program with the URI of a deployment:
+//!
+//!     cargo run -p onionskin-smol --example first_smol -- mongodb://localhost:27017
 
-use onionskin_async_std::{
+use onionskin_smol::{
     Client,
     bson::{Document, doc},
 };
 use std::time::Duration;
 
-fn main() -> onionskin_async_std::Result<()> {
-    async_std::task::block_on(run())
+fn main() -> onionskin_smol::Result<()> {
+    smol::block_on(run())
 }
 
-async fn run() -> onionskin_async_std::Result<()> {
+async fn run() -> onionskin_smol::Result<()> {
     let uri = std::env::args()
         .nth(1)
         .unwrap_or_else(|| "mongodb://localhost:27017".to_owned());

@@ -1,5 +1,6 @@
-//! Inserts a document and reads it back. Run: `cargo run -p onionskin-blocking --example first --
-//! mongodb://localhost:27017`.
+//! Inserts a document and reads it back. Run the program with the URI of a deployment:
+//!
+//!     cargo run -p onionskin-blocking --example first_blocking -- mongodb://localhost:27017
 
 use onionskin_blocking::{
     Client, Run,

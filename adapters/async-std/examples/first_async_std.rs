@@ -1,14 +1,18 @@
-//! Inserts a document and reads it back. Run: `cargo run -p onionskin-tokio --example first --
-//! mongodb://localhost:27017`.
+//! Inserts a document and reads it back. Run the program with the URI of a deployment:
+//!
+//!     cargo run -p onionskin-async-std --example first_async_std -- mongodb://localhost:27017
 
-use onionskin_tokio::{
+use onionskin_async_std::{
     Client,
     bson::{Document, doc},
 };
 use std::time::Duration;
 
-#[tokio::main]
-async fn main() -> onionskin_tokio::Result<()> {
+fn main() -> onionskin_async_std::Result<()> {
+    async_std::task::block_on(run())
+}
+
+async fn run() -> onionskin_async_std::Result<()> {
     let uri = std::env::args()
         .nth(1)
         .unwrap_or_else(|| "mongodb://localhost:27017".to_owned());
