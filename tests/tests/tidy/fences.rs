@@ -221,11 +221,17 @@ pub(crate) fn calls_without(calls: &[String], run: &str) -> Vec<String> {
         .collect()
 }
 
-/// Finds source files that one adapter has and another one lacks.
+/// Finds source files that one adapter has and another one lacks. In the name of a file, the name
+/// of its own adapter counts as a placeholder.
 pub(crate) fn unlike_names(adapters: &[(&str, BTreeSet<String>)]) -> Vec<String> {
-    let all: BTreeSet<&String> = adapters.iter().flat_map(|(_, names)| names).collect();
+    let general = |(adapter, names): &(&str, BTreeSet<String>)| -> BTreeSet<String> {
+        let own = adapter.replace('-', "_");
+        names.iter().map(|name| name.replace(&own, "*")).collect()
+    };
+    let names: Vec<BTreeSet<String>> = adapters.iter().map(general).collect();
+    let all: BTreeSet<&String> = names.iter().flatten().collect();
     let mut found = Vec::new();
-    for (adapter, names) in adapters {
+    for ((adapter, _), names) in adapters.iter().zip(&names) {
         let lacking = all.iter().filter(|name| !names.contains(**name));
         found.extend(lacking.map(|name| format!("{adapter} has no {name}, but another has")));
     }
@@ -330,13 +336,19 @@ fn a_call_that_cannot_be_run_is_found() {
 #[test]
 fn adapters_with_unlike_files_are_found() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    let alike = [("a", names(&["lib.rs"])), ("b", names(&["lib.rs"]))];
+    let alike = [
+        ("smol", names(&["lib.rs", "run_smol.rs"])),
+        ("async-std", names(&["lib.rs", "run_async_std.rs"])),
+    ];
     assert!(unlike_names(&alike).is_empty());
     let unlike = [
-        ("a", names(&["lib.rs", "time.rs"])),
-        ("b", names(&["lib.rs"])),
+        ("smol", names(&["lib.rs", "time.rs"])),
+        ("tokio", names(&["lib.rs"])),
     ];
-    assert_eq!(unlike_names(&unlike), ["b has no time.rs, but another has"]);
+    assert_eq!(
+        unlike_names(&unlike),
+        ["tokio has no time.rs, but another has"]
+    );
 }
 
 #[test]
