@@ -30,8 +30,9 @@ pub enum ServerType {
     RsSecondary,
     /// An arbiter of a replica set, which votes and holds no data.
     RsArbiter,
-    /// A member that is neither readable nor writable, such as a hidden, starting or recovering
-    /// member.
+    /// A member of a replica set that is hidden, or that is neither primary, secondary nor arbiter,
+    /// for example while it starts or recovers. Server selection in a replica set does not choose
+    /// it.
     RsOther,
     /// A member of a replica set that is not initiated yet.
     RsGhost,

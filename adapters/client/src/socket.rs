@@ -301,7 +301,8 @@ impl<R: Runtime> Pump<'_, R> {
                 // became ready, so that the next exchange finds the stream.
                 (SocketUse::Parked, Some(ready)) => inner.park(*id, ready),
                 (SocketUse::Parked, None) => inner.forget(*id),
-                // The stream is closed outside of the lock, after the last bytes were written.
+                // `leave` closes the stream outside of the lock, after one attempt to write the
+                // last bytes.
                 (SocketUse::Closed, rest) => *stream = rest,
             }
             socket_use

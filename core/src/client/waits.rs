@@ -119,7 +119,8 @@ impl Client {
         self.topology.set_waiting(now, want_servers);
     }
 
-    /// Handles the [`Timer::Wait`] of an operation.
+    /// Handles the end of an operation's wait or pause, or the limit of its grant
+    /// ([`Timer::Wait`]).
     pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
         let Some(waiting) = self.operations.get(id) else {
             return;

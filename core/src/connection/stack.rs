@@ -204,8 +204,8 @@ fn feed(layer: &mut dyn Layer, bytes: &[u8], end: &mut Option<Error>) {
     }
 }
 
-/// Returns all bytes that a layer has for the layer above. If the layer fails, sets `end` to the
-/// error. `fed` is the number of bytes that the layer was given.
+/// Returns all bytes that a layer has for the layer above. If the layer fails and `end` is not set,
+/// sets `end` to the error. `fed` is the number of bytes that the layer was given.
 fn read_all(layer: &mut dyn Layer, fed: usize, end: &mut Option<Error>) -> Vec<u8> {
     let room = fed.clamp(PASSED_BYTES.0, PASSED_BYTES.1);
     let mut bytes = Vec::new();

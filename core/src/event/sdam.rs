@@ -39,7 +39,8 @@ impl fmt::Display for NoServersCause {
 
 displayed!(NoServersCause);
 
-/// The part of a log message that states the server, the connection and the kind of a check.
+/// The part of a log message about a check that states the server, the connection, the topology,
+/// and whether the reply is awaited.
 macro_rules! heartbeat {
     () => {
         " for {server} on connection with driver-generated ID {driverConnectionId}[ and \

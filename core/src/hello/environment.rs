@@ -9,7 +9,8 @@ const MAX_OS_TYPE_BYTES: usize = 32;
 /// Facts about the operating system: the fields of `os` in the client metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OsFacts {
-    /// The field `os.type`, for example `Linux`. Empty if unknown ([HELLO-18]).
+    /// The value of the field `os.type`, for example `Linux`. If this is empty, the client sends
+    /// `unknown` ([HELLO-18]).
     ///
     /// [HELLO-18]: crate::requirements::handshake#HELLO-18
     pub kind: String,

@@ -18,8 +18,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(10);
 /// of them fails with an overload error.
 const UNPAUSED_ATTEMPTS: u32 = 2;
 
-/// The longest pause before the third attempt of an operation with a time limit. This maximum
-/// doubles with each further attempt, up to [`LONGEST_PAUSE`]. The second attempt begins at once.
+/// The longest pause before the third attempt of an operation that has a time limit and had no
+/// overload error. This maximum doubles with each further attempt, up to [`LONGEST_PAUSE`]. The
+/// second attempt of such an operation begins at once.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 /// The longest pause of an operation without overload errors: 500 ms, as `minHeartbeatFrequencyMS`.

@@ -149,8 +149,8 @@ impl Cursor {
         }
     }
 
-    /// Sets the number of documents per batch for all further batches. `None`, zero and negative
-    /// numbers leave the choice to the server.
+    /// Sets the maximum number of documents per batch for all further batches. `None`, zero and
+    /// negative numbers leave the choice to the server.
     pub fn set_batch_size(&mut self, batch_size: Option<i32>) {
         self.batch_size = batch_size;
     }

@@ -101,7 +101,7 @@ pub struct ProxyOptions {
 }
 
 impl ProxyOptions {
-    /// The default of [`port`](Self::port).
+    /// The default of [`port`](Self::port): 1080.
     pub const DEFAULT_PORT: u16 = 1080;
 
     /// Returns the proxy at `host`, a name or IP address, with port 1080 and without credentials.

@@ -64,9 +64,9 @@ pub struct SdamOptions {
     /// client does not stream, and its next scan is due `heartbeat_frequency` after the end of the
     /// last one. `None`, the default, means background monitoring.
     pub scanning: Option<Seed>,
-    /// True if the client declares no server API version ([MON-7]). A check on an open connection
-    /// then uses `hello` only if the last reply had `helloOk: true`, and legacy hello otherwise.
-    /// True by default.
+    /// True if the client declares no server API version and is not behind a load balancer
+    /// ([MON-7]). A check on an open connection then uses `hello` only if the last reply had
+    /// `helloOk: true`, and legacy hello otherwise. True by default.
     ///
     /// [MON-7]: crate::requirements::monitoring#MON-7
     pub legacy_hello: bool,

@@ -117,7 +117,8 @@ impl Sdam {
         server: ServerId,
         error: &ApplicationError,
     ) {
-        // An error of an older generation changes nothing (SDAM-86). This test comes first.
+        // An error of an older generation changes nothing, and neither does an error of a server
+        // that was removed. The generation is compared before `topologyVersion` (SDAM-86).
         if error.is_stale || !self.servers.contains_key(&server) {
             return;
         }

@@ -33,7 +33,8 @@ pub(super) struct Outbox {
     pub(super) streaming: bool,
     /// True if the client checks servers on demand.
     pub(super) scanning: bool,
-    /// True if the client declares no server API version; see [`SdamOptions::legacy_hello`].
+    /// True if the client declares no server API version and is not behind a load balancer; see
+    /// [`SdamOptions::legacy_hello`].
     pub(super) legacy_hello: bool,
     /// True if events are emitted.
     pub(super) subscribed: bool,

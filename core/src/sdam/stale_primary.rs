@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn from_17_the_election_decides_and_the_pair_is_replaced_whole() {
-        // From wire version 17 on, `electionId` is compared first, and an accepted pair replaces
-        // both maxima (SDAM-72).
+        // From wire version 17 on, `electionId` is compared before `setVersion`, and an accepted
+        // pair of these values replaces `maxElectionId` and `maxSetVersion` (SDAM-72).
         let known = (Some(2), Some(2));
         for (new, expected) in [
             ((Some(2), Some(2)), Some((Some(2), Some(2)))),

@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Millis(i64, i64, Set<Duration>),
     /// The value is a string.
     Text(Set<String>),
-    /// A string that is never shown.
+    /// The value is a string that `Debug` does not print, such as a password.
     Secret(Set<Secret>),
     /// An integer or a string. Only `w` has this kind.
     NumberOrText(Set<Result<i64, String>>),

@@ -34,7 +34,8 @@ pub enum Warning {
         /// The reason, which states what the option accepts.
         reason: String,
     },
-    /// The option occurs several times, and the last occurrence counts ([CS-33]).
+    /// The option occurs several times. The last value with a valid percent-encoding counts, unless
+    /// another warning says that the option was ignored ([CS-33]).
     ///
     /// [CS-33]: crate::requirements::connection_strings#CS-33
     Repeated {

@@ -5,7 +5,7 @@
 use super::{Flags, Header, Message, MessageWriter, OpCode, Section, WireError};
 use bson::rawdoc;
 
-/// A `ping` with the request id 7, in reply to 5.
+/// The bytes of an OP_MSG with the command `ping`, in hexadecimal: `requestID` 7, `responseTo` 5.
 const PING: &str = "330000000700000005000000dd07000000000000001e0000001070696e670001000000\
                     02246462000600000061646d696e0000";
 

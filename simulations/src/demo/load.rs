@@ -23,7 +23,7 @@ const OPERATION_TIMEOUT: Duration = Duration::from_secs(8);
 /// The number of writes of a task for each read.
 const READ_EVERY: u64 = 4;
 
-/// The name of the demonstration's database.
+/// The database of the collection that the load writes to.
 pub(super) const DATABASE: &str = "onionskin_demo";
 
 /// The measurements of all tasks together.

@@ -8,7 +8,8 @@ use sha1::Sha1;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// The size of the longest SCRAM message from a client, in bytes.
+/// The size in bytes of the largest SCRAM message that the server accepts. A larger one makes the
+/// authentication fail.
 const MAX_PAYLOAD_BYTES: usize = 4096;
 
 /// A SCRAM mechanism, by its hash function.

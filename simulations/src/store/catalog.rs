@@ -1,4 +1,5 @@
-//! Creates, changes, renames, drops and lists collections and databases.
+//! The operations on whole collections (create, modify, rename, drop, list) and on databases (drop,
+//! list).
 
 use std::sync::Arc;
 

@@ -78,7 +78,8 @@ pub struct Store {
 }
 
 impl PartialEq for Store {
-    /// Compares the databases, but not the largest serial number of a collection.
+    /// Compares the databases. Ignores the store's `serial`, the largest serial number that a
+    /// collection of this store ever got.
     fn eq(&self, other: &Self) -> bool {
         self.databases == other.databases
     }

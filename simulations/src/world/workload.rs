@@ -84,7 +84,7 @@ pub struct Absence {
     /// The number of polls after which the absence begins. In a run of the core alone, the number
     /// of the wake-up that the absence delays, from 1.
     pub after: u32,
-    /// The length of the absence, which ends early when the world is healed.
+    /// The length of the absence. The absence ends at `Disaster::Heal` at the latest.
     pub time: Duration,
 }
 
@@ -127,7 +127,7 @@ impl Step {
     }
 }
 
-/// Returns the document with an `_id` as it is inserted.
+/// Returns the document that the workload inserts under this `_id`.
 #[must_use]
 pub fn document(id: i64) -> RawDocumentBuf {
     rawdoc! { "_id": id, "mark": mark(id), "n": 0 }

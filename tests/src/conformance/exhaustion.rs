@@ -34,8 +34,8 @@ const HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
 /// The limit of the number of open descriptors, which the other process sets for itself.
 const DESCRIPTORS: u64 = 200;
 
-/// The size in bytes of an insert that no socket takes in one write. The connection of the insert
-/// stays in use until the insert is polled again.
+/// The size in bytes of the text in an inserted document. It is so large that no socket takes the
+/// insert in one write. While the test does not poll the insert, its connection stays in use.
 const LARGE: usize = 15_000_000;
 
 /// The number of finds that run while the large insert uses the connection of the pool.

@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub enum PoolView {
     /// The pool does not exist.
     None,
-    /// The pool is paused.
+    /// The last action created or cleared the pool.
     Paused,
     /// The pool is ready.
     Ready,
@@ -201,7 +201,8 @@ fn agree_on_lists(theirs: &ServerDescription, facts: &Facts) -> Result<(), Strin
     same("tags", &tags, &facts.tags)
 }
 
-/// Maps `PossiblePrimary` to `Unknown`, which mean the same (SDAM-12).
+/// Maps `PossiblePrimary` to `Unknown`. The model monitors in the background, where both types mean
+/// the same (SDAM-12).
 fn known(kind: ServerType) -> ServerType {
     match kind {
         ServerType::PossiblePrimary => ServerType::Unknown,

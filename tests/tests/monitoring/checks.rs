@@ -183,7 +183,8 @@ async fn interrupted(scene: &Scene, app: &str, options: &str, command: &str) -> 
     let watched = scene.client(&format!("{fixed}&appname={app}&{options}"));
     watched.insert(1).await.expect("a reply");
     let member = scene.primary();
-    // The fail point replaces an expression in the official file that sleeps for 2 s.
+    // In the official file `interruptInUse-pool-clear`, the filter has a `$where` that sleeps for 2
+    // s. Here, a fail point delays the reply by 2 s instead.
     let slow = doc! {
         "failCommands": [command], "appName": app, "blockConnection": true, "blockTimeMS": 2_000,
     };

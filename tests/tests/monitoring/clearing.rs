@@ -1,6 +1,6 @@
-//! Races that pools of drivers really had: races about the clear of a pool, about connections that
-//! are checked in while a reply is outstanding, and about operations that follow. Comments say
-//! which mistake of a driver would make a test fail.
+//! Tests of race conditions that were bugs in the pools of other drivers. In these tests, a pool is
+//! cleared, a connection is checked in while its reply is outstanding, or an operation follows such
+//! an event. The comment of each test says with which bug of a driver it fails.
 
 use crate::{
     event_log::{

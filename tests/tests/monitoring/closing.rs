@@ -1,5 +1,6 @@
-//! Races that drivers really had: sockets that are closed under a lock, and a close that does not
-//! end. Comments say which mistake of a driver would make a test fail.
+//! Tests of race conditions that were bugs in other drivers. In these tests, sockets are closed
+//! under a lock, or the close of a client does not end. The comment of each test says with which
+//! bug of a driver it fails.
 
 use crate::{
     event_log::{EventLog, connection_closed, connection_ready, pool_cleared},

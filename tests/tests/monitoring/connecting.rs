@@ -1,5 +1,6 @@
-//! Races that pools of drivers really had: races about connections that are being established.
-//! Comments say which mistake of a driver would make a test fail.
+//! Tests of race conditions that were bugs in the pools of other drivers. In these tests,
+//! connections are being established. The comment of each test says with which bug of a driver it
+//! fails.
 
 use crate::{
     event_log::{

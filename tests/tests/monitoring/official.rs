@@ -242,7 +242,8 @@ async fn fill(scene: &Scene, data: &Value) {
     client.end().await;
 }
 
-/// Returns the `uriOptions` of a client entity in the form of a connection string.
+/// Returns the `uriOptions` of a client entity as the options of a connection string: `name=value`
+/// pairs, joined by `&`. The values must be numbers or booleans.
 fn options(entity: &Value) -> String {
     let options = entity["uriOptions"].as_object().into_iter().flatten();
     let pairs = options.map(|(name, value)| format!("{name}={value}"));

@@ -46,8 +46,8 @@ fn topology_type(watched: &Watched) -> TopologyType {
     watched.client.topology().topology_type
 }
 
-/// Creates a client without retries, waits until it knows all members of the set, and then until a
-/// time between two checks.
+/// Creates a client without retries, waits until it knows all members of the set, and then 2 s
+/// more. A polling monitor is then between two checks, and a streaming monitor waits for a reply.
 async fn settled(scene: &Scene, options: &str) -> Watched {
     let watched = scene.client(&format!("retryWrites=false&retryReads=false&{options}"));
     watched

@@ -1,4 +1,4 @@
-//! Races that drivers really had in discovery and monitoring.
+//! Tests of race conditions that were bugs in the discovery and monitoring of other drivers.
 //!
 //! Other scenarios are in the modules `clearing`, `closing`, `connecting`, `establishing`, `freeze`
 //! (scenario 14), `leaks`, `storm` and `waiting`, and scenario 12 is also in the core's

@@ -1,6 +1,7 @@
-//! Races that pools of drivers really had: races about the wait for a connection or for a server.
-//! Comments say which mistake of a driver would make a test fail. Races about the clear of a pool
-//! and about the close of connections are in `clearing` and `closing`.
+//! Tests of race conditions that were bugs in the pools of other drivers. In these tests, an
+//! operation waits for a connection or for a server. The comment of each test says with which bug
+//! of a driver it fails. Tests of races while a pool is cleared or a connection is closed are in
+//! `clearing` and `closing`.
 
 use crate::{
     event_log::{

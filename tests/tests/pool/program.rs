@@ -122,8 +122,8 @@ pub(crate) fn programs(length: usize) -> impl Strategy<Value = Program> {
 /// Returns a strategy for programs of one kind of pool. About a fifth of them close the pool at a
 /// random step.
 fn programs_for(load_balanced: bool, length: usize) -> impl Strategy<Value = Program> {
-    // The time limits are often 0 or 10 ms, so that a step `Late(10)` often ends exactly at a time
-    // limit.
+    // The time limits are often 10 ms, so that a step `Late(10)` often ends exactly at a limit.
+    // They are also often 0, which means no limit.
     let limit = || {
         let limits = prop_oneof![Just(0), Just(10), 1..50_u64];
         prop::option::of(limits.prop_map(Duration::from_millis))

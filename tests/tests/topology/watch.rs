@@ -86,7 +86,8 @@ impl Watcher {
         }
     }
 
-    /// Returns the monitor connection of the server that waits for the reply to a check.
+    /// Returns the connection to `address` that waits for the reply to a check; `None` if there is
+    /// none.
     pub(crate) fn pending(&self, address: &Address) -> Option<MonitorConnectionId> {
         let mut pending = self.connections.iter().filter(|(_, c)| {
             c.pending && !c.broken && c.task == MonitorTask::Check && c.address == *address

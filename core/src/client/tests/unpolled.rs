@@ -12,7 +12,8 @@ const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1&connectTimeoutMS=500
 /// A minute, which is longer than a check may take.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Returns a client whose only connection is granted to an operation that is not polled.
+/// Returns a world in which the pool's only connection is granted to an operation that has not
+/// resumed. Also returns the id of this operation and the socket of the connection.
 fn granted(text: &str, command: Command) -> (World, OperationId, SocketId) {
     let mut world = World::new(text, primary());
     let mut first = world.begin_exchange(ping());

@@ -15,8 +15,8 @@ const WRITING_STAGES: [&str; 2] = ["$out", "$merge"];
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AggregateOptions {
-    /// The number of documents per batch; `None` for the default of the server. Not sent for a
-    /// pipeline that ends with `$out` or `$merge`.
+    /// The maximum number of documents per batch; `None` for the default of the server. Not sent
+    /// for a pipeline that ends with `$out` or `$merge`.
     pub batch_size: Option<u32>,
     /// The read preference, by which the server is selected; `None` for `primary`.
     pub read_preference: Option<Arc<ReadPreference>>,

@@ -23,7 +23,7 @@ pub struct FindOptions {
     /// The largest number of documents to return; zero or `None` for all. With a negative number,
     /// the server returns one batch of at most its absolute value.
     pub limit: Option<i64>,
-    /// The number of documents per batch; `None` for the default of the server.
+    /// The maximum number of documents per batch; `None` for the default of the server.
     pub batch_size: Option<u32>,
     /// The read preference, by which the server is selected; `None` for `primary`.
     pub read_preference: Option<Arc<ReadPreference>>,

@@ -20,13 +20,13 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The default of [`ClientOptions::heartbeat_frequency`] with monitors in the background
-/// ([SDAM-31]).
+/// The default of [`ClientOptions::heartbeat_frequency`] with monitors in the background: 10
+/// seconds ([SDAM-31]).
 ///
 /// [SDAM-31]: crate::requirements::discovery#SDAM-31
 pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
 /// The default of [`ClientOptions::heartbeat_frequency`] for a client that checks servers on
-/// demand, by scans ([SDAM-31]).
+/// demand, by scans: 60 seconds ([SDAM-31]).
 ///
 /// [SDAM-31]: crate::requirements::discovery#SDAM-31
 pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
@@ -36,25 +36,25 @@ pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
 ///
 /// [SDAM-9]: crate::requirements::discovery#SDAM-9
 pub const MIN_HEARTBEAT_FREQUENCY: Duration = Duration::from_millis(500);
-/// The default of [`ClientOptions::local_threshold`] ([SEL-3]).
+/// The default of [`ClientOptions::local_threshold`]: 15 milliseconds ([SEL-3]).
 ///
 /// [SEL-3]: crate::requirements::server_selection#SEL-3
 pub const DEFAULT_LOCAL_THRESHOLD: Duration = Duration::from_millis(15);
-/// The default of [`ClientOptions::server_selection_timeout`].
+/// The default of [`ClientOptions::server_selection_timeout`]: 30 seconds.
 pub const DEFAULT_SERVER_SELECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// The default of [`ClientOptions::connect_timeout`].
+/// The default of [`ClientOptions::connect_timeout`]: 10 seconds.
 pub const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The default of [`ClientOptions::max_pool_size`] ([CMAP-8]).
+/// The default of [`ClientOptions::max_pool_size`]: 100 connections ([CMAP-8]).
 ///
 /// [CMAP-8]: crate::requirements::pool#CMAP-8
 pub const DEFAULT_MAX_POOL_SIZE: u32 = 100;
-/// The default of [`ClientOptions::max_connecting`] ([CMAP-11]).
+/// The default of [`ClientOptions::max_connecting`]: 2 connections ([CMAP-11]).
 ///
 /// [CMAP-11]: crate::requirements::pool#CMAP-11
 pub const DEFAULT_MAX_CONNECTING: u32 = 2;
-/// The default of [`ClientOptions::max_adaptive_retries`].
+/// The default of [`ClientOptions::max_adaptive_retries`]: 2 retries.
 pub const DEFAULT_MAX_ADAPTIVE_RETRIES: u32 = 2;
-/// The default of [`ClientOptions::srv_service_name`].
+/// The default of [`ClientOptions::srv_service_name`]: `mongodb`.
 pub const DEFAULT_SRV_SERVICE_NAME: &str = "mongodb";
 /// The maximum length of [`ClientOptions::app_name`], in bytes of UTF-8 ([HELLO-33]).
 ///

@@ -54,8 +54,8 @@ fn stale_generation_is_closed_on_check_in() {
 
 #[test]
 fn reasons_have_an_order() {
-    // The reason for a closed pool comes before that for a broken connection, and both come before
-    // stale (CMAP section 1.3, CMAP trap 8).
+    // If several reasons apply at check in, the connection is closed with the first of these: the
+    // pool is closed, the connection is broken, the connection is stale (CMAP trap 8).
     for (close, broken, reason) in [
         (false, false, "Stale"),
         (false, true, "Error"),

@@ -1,5 +1,5 @@
-//! Tests of rules about the whole topology, for example wire versions, the number of servers and
-//! pools.
+//! Tests of rules about the whole topology: the supported wire versions, the maximum number of
+//! servers, the set name, and which servers have a pool.
 
 use super::{Bench, addresses, member, options, polled, standalone};
 use crate::{

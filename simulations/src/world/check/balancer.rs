@@ -1,5 +1,6 @@
-//! Checks the events of a client behind a load balancer. Service ids occur only behind a balancer,
-//! no server is monitored, and a clear of one service affects only its own connections.
+//! Checks what the events of a client say about services. Commands and clears have a service id
+//! exactly if the client is behind a load balancer. There, no server is monitored, and after a
+//! clear of a service no older connection of that service is used.
 
 use super::ensure;
 use bson::oid::ObjectId;
@@ -142,8 +143,8 @@ impl BalancerChecker {
         self.services.get(&connection.service?).copied()
     }
 
-    /// Checks that commands have a service id only behind a load balancer (LB-55), and that the
-    /// service of a connection never changes.
+    /// Checks that command events have a service id behind a load balancer and nowhere else
+    /// (LB-55), and that the service of a connection never changes.
     fn on_command(&mut self, facts: &CommandFacts) -> Result<(), String> {
         let service = facts.service;
         ensure(service.is_some() == self.is_balanced, || {

@@ -1,4 +1,4 @@
-//! Moves the bytes of exchanges, as the task of a caller does in an adapter.
+//! Moves the bytes of exchanges. In the crate `onionskin`, the task of the caller does this.
 
 use super::{CoreWorld, Holder, Wakeup, actions::reset, tasks::State};
 use crate::world::{

@@ -33,7 +33,7 @@ struct ListenerState {
     acceptor: Option<Waker>,
 }
 
-/// The server's end of a connection.
+/// The state of the server's end of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Socket {
     inbox: VecDeque<u8>,

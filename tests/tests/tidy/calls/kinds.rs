@@ -77,7 +77,8 @@ impl Kind {
 }
 
 impl Names<'_> {
-    /// Returns the kind of a type that is written in a module.
+    /// Returns the [`Kind`] of the values of the type `written`. Names in it are resolved as in
+    /// `module`, and `Self` means `own`.
     pub(super) fn kind(&self, module: &Module, own: Option<&str>, written: &Type) -> Kind {
         match written {
             Type::Reference(inner) => self.kind(module, own, &inner.elem),
@@ -166,7 +167,8 @@ impl Names<'_> {
         self.returned(module, owner.as_deref(), &signature.output)
     }
 
-    /// Returns the kind of values that a function can pass to closures.
+    /// Returns the kind of a value of any parameter of a function, except `self`. The call graph
+    /// assumes that the function passes such values to the closures among its arguments.
     pub(super) fn inputs(&self, function: usize) -> Kind {
         let Function {
             module,

@@ -176,8 +176,9 @@ impl<'a> Names<'a> {
         });
     }
 
-    /// Makes a method of a trait stand for all its implementations. A type without its own method
-    /// gets that of the trait.
+    /// Adds the methods of an `impl` of a trait to the functions that a call of the trait's method
+    /// can reach. A type whose `impl` lacks a method gets the functions that are recorded for the
+    /// trait so far: the default method and those of earlier `impl`s.
     fn take_traits(&mut self, module: &Module, item: &Item) {
         let Item::Impl(block) = item else {
             return;

@@ -85,7 +85,8 @@ fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
     let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
     let started = world.client.start(world.now, ping());
     assert!(matches!(started, Progress::Waiting(_)));
-    // The server answers authentication with its hello reply, which is an error.
+    // The server answers each message with its hello reply. This is no valid reply to `saslStart`,
+    // so the authentication fails.
     world.run();
     let events = take_events(&mut world);
     let after = events.iter().position(|e| e == "cleared 1");

@@ -48,8 +48,9 @@ fn a_transaction_and_its_cursor_share_a_connection() {
 
 #[test]
 fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
-    // A failed commit unpins its connection (LB-40). The connection is checked in before the retry
-    // checks out another one (LB trap 9).
+    // A commit that fails with `UnknownTransactionCommitResult` makes the owner of the transaction
+    // release the pin (LB-40). The old connection is checked in and closed before the retry checks
+    // out another one (LB trap 9).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });

@@ -12,7 +12,7 @@ use crate::{
 const TEXT: &str = "mongodb://lb/?loadBalanced=true&maxPoolSize=3&minPoolSize=1\
                     &connectTimeoutMS=2000&waitQueueTimeoutMS=3000";
 
-/// The purpose of an operation.
+/// The kind of an operation, which decides how the harness handles the reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Purpose {
     Plain,
