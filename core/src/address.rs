@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_form_reads_and_prints() {
+    fn each_form_of_an_address_is_parsed_and_displayed() {
         for (text, printed) in [
             ("a", "a:27017"),
             ("A:1", "a:1"),
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         // Each of these texts violates the rules for hosts or ports (CS-13).
         for text in [
             "", ":1", "a:0", "a:-1", "a:65536", "a:x", "a:", "a:1:2", "[::1", "[::1]x", "[::1]:",

@@ -192,7 +192,7 @@ mod tests {
     use std::collections::{BTreeMap, VecDeque};
 
     #[test]
-    fn a_list_keeps_its_order_when_the_middle_leaves() {
+    fn a_list_keeps_its_order_when_a_middle_element_is_unlinked() {
         let mut arena = Arena::new();
         let mut list = List::new();
         let slots: Vec<Slot> = (0..4).map(|id| arena.insert(id, id)).collect();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_as_large_as_its_highest_mark_needs() {
+    fn an_arena_reuses_the_slots_of_removed_elements() {
         let mut arena = Arena::new();
         for id in 0..100_u64 {
             let slot = arena.insert(id, ());
@@ -232,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_has_the_order_of_a_deque(
+        fn a_list_behaves_like_a_deque(
             steps in prop::collection::vec((0_u64..6, any::<bool>()), 0..40),
         ) {
             let mut arena = Arena::new();
@@ -260,7 +260,7 @@ mod tests {
         }
 
         #[test]
-        fn an_arena_finds_what_a_map_finds(
+        fn an_arena_behaves_like_a_map(
             steps in prop::collection::vec((0_u64..64, any::<bool>()), 0..400),
         ) {
             let mut arena = Arena::new();

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_name_gives_the_same_stream_and_another_name_another() {
+    fn a_seed_split_by_name_gives_one_random_stream_per_name() {
         let seed = Seed::new([1; 32]);
         let draw = |name: &str| seed.split(name).random().next_u64();
         assert_eq!(draw("pool"), draw("pool"));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn below_stays_below_and_reaches_every_value() {
+    fn below_returns_every_value_below_its_bound_and_no_other() {
         let mut random = Seed::new([2; 32]).random();
         let mut seen = [0_u32; 5];
         for _ in 0..1000 {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_is_not_shown() {
+    fn debug_output_hides_the_seed() {
         assert_eq!(format!("{:?}", Seed::new([9; 32])), "Seed(..)");
     }
 }

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_saturate_at_the_end_of_time() {
+    fn instant_arithmetic_saturates_at_the_limits() {
         let end = Instant::MAX;
         assert_eq!(end + Duration::from_secs(1), end);
         assert_eq!(Instant::ZERO - end, Duration::ZERO);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earlier_deadline_wins_and_none_is_no_deadline() {
+    fn earliest_returns_the_earlier_deadline_and_none_means_no_deadline() {
         let (a, b) = (Instant::from_nanos(1), Instant::from_nanos(2));
         assert_eq!(earliest(Some(b), Some(a)), Some(a));
         assert_eq!(earliest(None, Some(b)), Some(b));

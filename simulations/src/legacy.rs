@@ -134,7 +134,7 @@ mod tests {
     use bson::rawdoc;
 
     #[test]
-    fn query_and_reply_read_back_and_cuts_are_refused() {
+    fn legacy_messages_decode_as_encoded_and_truncated_ones_are_refused() {
         let command = rawdoc! { "isMaster": 1, "helloOk": true };
         let mut query = Vec::new();
         LegacyQuery {

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flag_of_serve_does_what_it_says() {
+    fn each_flag_of_serve_sets_its_option() {
         let listed: BTreeSet<String> = SERVE.iter().map(|(name, ..)| (*name).into()).collect();
         assert_eq!(listed, flags("serve"));
         for (name, value, is_obeyed) in SERVE {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flag_of_the_demonstration_is_known_and_its_writes_are_told() {
+    fn demo_has_the_expected_flags_and_its_help_describes_its_writes() {
         let expected = ["runtime", "seconds", "tasks", "uri"].map(str::to_owned);
         assert_eq!(flags("demo"), expected.into());
         let mut command = Command::command();

@@ -22,7 +22,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Returns a client of `server` with `maxPoolSize=1` and one connection, which is ready.
-async fn warm(server: &Embedded) -> Client {
+async fn client_with_idle_connection(server: &Embedded) -> Client {
     let uri = server.uri();
     let uri = if uri.contains('?') {
         format!("{uri}&maxPoolSize=1")
@@ -51,10 +51,10 @@ async fn open_cursor(client: &Client, name: &str) -> Cursor<Document> {
 }
 
 #[test]
-fn an_interruption_that_came_too_late_does_not_hit_the_next_operation() {
+fn an_expired_time_limit_does_not_interrupt_the_next_operation() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     runtime().block_on(async {
-        let client = warm(&server).await;
+        let client = client_with_idle_connection(&server).await;
         let database = client.database("db");
         let limit = Duration::from_millis(50);
         let mut slow = database
@@ -82,10 +82,10 @@ impl<'de> Deserialize<'de> for Unreadable {
 }
 
 #[test]
-fn a_panic_while_a_reply_is_decoded_leaves_no_exchange_behind() {
+fn after_a_panic_while_a_reply_is_decoded_the_connection_is_checked_in() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     runtime().block_on(async {
-        let client = warm(&server).await;
+        let client = client_with_idle_connection(&server).await;
         let collection = client.database("db").collection::<Document>("panics");
         collection
             .insert_one(doc! { "a": 1 })
@@ -105,10 +105,10 @@ fn a_panic_while_a_reply_is_decoded_leaves_no_exchange_behind() {
 }
 
 #[test]
-fn what_was_made_from_a_client_keeps_it_open() {
+fn cursors_and_operations_keep_their_client_open() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     runtime().block_on(async {
-        let client = warm(&server).await;
+        let client = client_with_idle_connection(&server).await;
         let cursor = open_cursor(&client, "outlives").await;
         let database = client.database("db");
         let ping = database.run_command(doc! { "ping": 1 }).into_future();
@@ -124,7 +124,7 @@ fn a_cursor_may_be_dropped_outside_of_the_runtime() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let runtime = runtime();
     let (client, cursor) = runtime.block_on(async {
-        let client = warm(&server).await;
+        let client = client_with_idle_connection(&server).await;
         let cursor = open_cursor(&client, "dropped").await;
         (client, cursor)
     });

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_its_cells_is_an_error() {
+    fn a_malformed_row_of_rules_is_an_error() {
         for row in [
             "| <a id=\"A-1\"></a>A-1 | x |",
             "| <a id=\"A-1\"></a>A-2 | x | none |",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_names_are_found_in_a_line() {
+    fn citations_of_rules_are_found_in_a_line() {
         let prefixes = BTreeSet::from(["CMAP".to_owned(), "RW".to_owned()]);
         let cited = |line| citations(line, &prefixes);
         assert_eq!(
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn citations_of_tests_are_told_from_others() {
+    fn citations_in_tests_are_distinguished_from_those_in_code() {
         let prefixes = BTreeSet::from(["RW".to_owned()]);
         let mut citations = Citations::default();
         let text = "// RW-1\n#[cfg(test)]\nmod tests {\n// RW-2\n}\n";
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_official_test_counts_where_its_folder_is_run() {
+    fn an_official_test_counts_only_if_its_folder_is_run() {
         let rule = |path: &str| Rule {
             file: String::new(),
             anchor: String::new(),

@@ -52,7 +52,7 @@ fn first_attempts(runtime: &SimRuntime) -> Vec<(Duration, IpAddr)> {
 }
 
 #[test]
-fn each_address_of_a_name_has_a_share_of_the_connect_timeout() {
+fn each_address_of_a_host_gets_an_equal_share_of_the_connect_timeout() {
     for holes in [1_u8, 2, 3] {
         SimHost::block_on(async move {
             let runtime = SimHost::runtime();
@@ -85,7 +85,7 @@ fn each_address_of_a_name_has_a_share_of_the_connect_timeout() {
 }
 
 #[test]
-fn a_name_whose_addresses_swallow_everything_costs_the_connect_timeout_once() {
+fn all_unresponsive_addresses_of_a_host_name_share_one_connect_timeout() {
     SimHost::block_on(async {
         let runtime = SimHost::runtime();
         let server = Server::plain::<SimHost>();
@@ -118,7 +118,7 @@ fn a_name_whose_addresses_swallow_everything_costs_the_connect_timeout_once() {
 }
 
 #[test]
-fn a_name_with_one_address_has_the_connect_timeout_for_it() {
+fn the_only_address_of_a_host_name_gets_the_full_connect_timeout() {
     SimHost::block_on(async {
         let runtime = SimHost::runtime();
         let server = Server::plain::<SimHost>();

@@ -50,7 +50,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn calls_do_what_they_say() -> Result<(), Error> {
+fn blocking_calls_insert_find_update_and_delete_documents() -> Result<(), Error> {
     let deployment = standalone();
     let client = Client::with_uri_str(deployment.uri())?;
     let people = people(&client);
@@ -99,7 +99,7 @@ fn calls_do_what_they_say() -> Result<(), Error> {
 }
 
 #[test]
-fn nothing_is_left_of_a_client_that_is_dropped_in_the_middle() -> Result<(), Error> {
+fn dropping_a_client_and_its_open_cursor_closes_all_sockets() -> Result<(), Error> {
     let deployment = standalone();
     let client = Client::with_uri_str(deployment.uri())?;
     assert_eq!(connections(&deployment), 0, "nobody asked for anything yet");
@@ -129,7 +129,7 @@ fn nothing_is_left_of_a_client_that_is_dropped_in_the_middle() -> Result<(), Err
 }
 
 #[test]
-fn a_failover_is_waited_for() -> Result<(), Error> {
+fn inserts_wait_for_a_new_primary_after_a_failover() -> Result<(), Error> {
     let deployment = replica_set();
     let uri = format!("{}&serverSelectionTryOnce=false", deployment.uri());
     let client = Client::with_uri_str(uri)?;
@@ -164,7 +164,7 @@ fn a_failover_is_waited_for() -> Result<(), Error> {
 }
 
 #[test]
-fn by_default_one_scan_decides() {
+fn by_default_server_selection_fails_after_one_scan() {
     // The server ends before the client exists, so no server listens on the port.
     let deployment = standalone();
     let uri = deployment.uri().to_owned();
@@ -186,7 +186,7 @@ fn by_default_one_scan_decides() {
 }
 
 #[test]
-fn threads_have_their_turns() -> Result<(), Error> {
+fn several_threads_share_one_blocking_client() -> Result<(), Error> {
     let deployment = standalone();
     let client = Client::with_uri_str(deployment.uri())?;
     let threads: Vec<_> = (0..4)
@@ -223,7 +223,7 @@ fn holding(gate: &Arc<Gate>) -> Server {
 }
 
 #[test]
-fn a_thread_whose_server_hangs_holds_up_no_other() -> Result<(), Error> {
+fn a_thread_that_waits_for_a_reply_delays_no_other_thread() -> Result<(), Error> {
     let gate = Gate::new();
     let server = holding(&gate);
     let client = Client::with_uri_str(server.uri(""))?;
@@ -261,7 +261,7 @@ fn a_thread_whose_server_hangs_holds_up_no_other() -> Result<(), Error> {
 }
 
 #[test]
-fn threads_take_over_from_each_other() -> Result<(), Error> {
+fn each_call_ends_by_its_own_time_limit_whichever_thread_drives_the_runtime() -> Result<(), Error> {
     let gate = Gate::new();
     let server = holding(&gate);
     let client = Client::with_uri_str(server.uri(""))?;
@@ -284,7 +284,7 @@ fn threads_take_over_from_each_other() -> Result<(), Error> {
 }
 
 #[test]
-fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(), Error> {
+fn a_blocking_call_inside_another_blocking_call_panics() -> Result<(), Error> {
     let deployment = standalone();
     let slot: Arc<OnceLock<Client>> = Arc::default();
     let panics: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -312,7 +312,7 @@ fn a_call_within_a_call_is_refused_instead_of_waiting_for_itself() -> Result<(),
 }
 
 #[test]
-fn a_cursor_keeps_the_only_connection_to_a_load_balancer_until_it_is_over() -> Result<(), Error> {
+fn a_cursor_pins_the_only_connection_until_it_is_exhausted_or_dropped() -> Result<(), Error> {
     // A cursor checks out one connection for all its commands (LB-31), and its close checks the
     // connection in (LB-35). The error of a timeout in the wait queue counts the connections in use
     // by cursors (LB-46).
@@ -351,7 +351,7 @@ fn a_cursor_keeps_the_only_connection_to_a_load_balancer_until_it_is_over() -> R
 /// Cursors pin their connections (LB-30), in a client without background work. After a network
 /// error the connection stays pinned until the cursor is closed (LB-36).
 #[test]
-fn cursors_keep_their_connections_behind_a_load_balancer() -> Result<(), Error> {
+fn cursors_pin_their_connections_behind_a_load_balancer() -> Result<(), Error> {
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
     let client = Client::with_uri_str(deployment.uri())?;
     let people = people(&client);
@@ -387,7 +387,7 @@ fn cursors_keep_their_connections_behind_a_load_balancer() -> Result<(), Error> 
 }
 
 #[test]
-fn a_call_that_is_the_last_handle_of_its_client_leaves_no_socket_open() -> Result<(), Error> {
+fn a_call_with_the_last_client_handle_closes_all_sockets_when_it_ends() -> Result<(), Error> {
     let deployment = standalone();
     for _ in 0..5 {
         let client = Client::with_uri_str(deployment.uri())?;

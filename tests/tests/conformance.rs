@@ -77,14 +77,17 @@ mod blocking {
 
 /// The suite in virtual time, without the tests that need the operating system.
 mod on_simulated {
-    use onionskin_tests::conformance::{crowd, simulated::SimHost};
+    use onionskin_tests::conformance::{concurrency, simulated::SimHost};
 
     onionskin_tests::conformance_suite!(SimHost, simulated);
 
     #[test]
-    fn a_seed_has_one_course_and_another_seed_another() {
+    fn the_same_seed_gives_the_same_run_and_another_seed_a_different_one() {
         let digest = |seed| {
-            let check = crowd::a_crowd_survives_broken_connections_and_leavers::<SimHost>();
+            let check =
+                concurrency::concurrent_operations_get_their_replies_despite_resets_and_drops::<
+                    SimHost,
+                >();
             SimHost::run(seed, check)
         };
         assert_eq!(digest(1), digest(1));

@@ -27,7 +27,7 @@ const MANY: usize = 5_000;
 
 /// The memory of an idle connection is limited, also after a large request and reply.
 #[test]
-fn a_connection_at_rest_holds_little_memory() {
+fn the_memory_of_an_idle_connection_is_bounded() {
     let _alone = ALONE.lock();
     for options in ["", "maxIdleTimeMS=86400000"] {
         for (bytes, most) in [(SMALL, MOST_BYTES), (LARGE, MOST_BYTES + MOST_BUFFERED)] {
@@ -48,7 +48,7 @@ fn a_connection_at_rest_holds_little_memory() {
 
 /// All connections exceed `maxIdleTimeMS` at the same time.
 #[test]
-fn connections_that_were_idle_for_too_long_are_all_closed() {
+fn all_connections_idle_for_longer_than_max_idle_time_are_closed() {
     let _alone = ALONE.lock();
     let mut idle = Idle::new("maxIdleTimeMS=60000", SMALL);
     idle.connect(MANY - 1);

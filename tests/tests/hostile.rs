@@ -123,7 +123,7 @@ fn assert_frames() {
 
 /// A single test, because the counters include the allocations of all threads.
 #[test]
-fn what_a_peer_sends_costs_no_more_than_in_proportion() {
+fn work_and_memory_grow_at_most_linearly_with_the_bytes_a_server_sends() {
     assert_frames();
     for attack in &ATTACKS {
         assert_steps(attack);

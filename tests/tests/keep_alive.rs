@@ -39,7 +39,7 @@ async fn connected<R: Runtime>(runtime: R) -> (TcpListener, R::Stream) {
 }
 
 #[test]
-fn a_socket_of_tokio_is_kept_alive() {
+fn the_tokio_adapter_sets_tcp_nodelay_and_keep_alive() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -52,7 +52,7 @@ fn a_socket_of_tokio_is_kept_alive() {
 }
 
 #[test]
-fn a_socket_of_async_std_is_kept_alive() {
+fn the_async_std_adapter_sets_tcp_nodelay_and_keep_alive() {
     async_std::task::block_on(async {
         match connected(AsyncStdRuntime::default()).await {
             (_listener, AsyncStdStream::Tcp(socket)) => check(&socket),
@@ -62,7 +62,7 @@ fn a_socket_of_async_std_is_kept_alive() {
 }
 
 #[test]
-fn a_socket_of_smol_is_kept_alive() {
+fn the_smol_adapter_sets_tcp_nodelay_and_keep_alive() {
     smol::block_on(async {
         match connected(SmolRuntime::default()).await {
             (_listener, SmolStream::Tcp(socket)) => check(&socket),
@@ -72,7 +72,7 @@ fn a_socket_of_smol_is_kept_alive() {
 }
 
 #[test]
-fn a_socket_of_the_blocking_runtime_is_kept_alive() {
+fn the_blocking_adapter_sets_tcp_nodelay_and_keep_alive() {
     let runtime = BlockingRuntime::default();
     let (_listener, stream) = runtime.block_on(connected(runtime.clone()));
     check(&stream);

@@ -34,7 +34,7 @@ fn assert_round_trip(server: &Peer) {
     assert_eq!(output.stdout, "written\n");
 }
 
-fn assert_satisfied(output: &Output, server: &Peer) {
+fn assert_driver_succeeded(output: &Output, server: &Peer) {
     assert!(output.status.success(), "{output:?}\n{}", server.log());
     assert!(output.stdout.contains("\"ok\":true"), "{output:?}");
     assert!(output.stdout.contains("\"acknowledged\":200"), "{output:?}");
@@ -49,7 +49,7 @@ fn pymongo_writes_and_reads_on_ferretdb() {
 }
 
 #[test]
-fn ferretdb_with_authentication_refuses_others() {
+fn ferretdb_with_authentication_refuses_wrong_or_missing_credentials() {
     let options = FerretDb::default().with_authentication();
     let Some(server) = peers::ferretdb(options).unwrap() else {
         return;
@@ -85,7 +85,7 @@ fn ferretdb_with_tls_refuses_clients_without_a_certificate() {
 }
 
 #[test]
-fn the_official_driver_is_satisfied_with_ferretdb() {
+fn the_official_driver_works_with_ferretdb() {
     let Some(binary) = peers::official_driver_binary() else {
         return;
     };
@@ -97,11 +97,11 @@ fn the_official_driver_is_satisfied_with_ferretdb() {
     };
     let mut command = Command::new(binary);
     command.args([server.uri(), "--without-step-down"]);
-    assert_satisfied(&peers::run(command, RUN_TIMEOUT).unwrap(), &server);
+    assert_driver_succeeded(&peers::run(command, RUN_TIMEOUT).unwrap(), &server);
 }
 
 #[test]
-fn the_node_driver_is_satisfied_with_ferretdb() {
+fn the_node_driver_works_with_ferretdb() {
     let Some(script) = peers::node_driver_script() else {
         return;
     };
@@ -113,11 +113,11 @@ fn the_node_driver_is_satisfied_with_ferretdb() {
     command
         .arg(script)
         .args([server.uri(), "--without-step-down"]);
-    assert_satisfied(&peers::run(command, RUN_TIMEOUT).unwrap(), &server);
+    assert_driver_succeeded(&peers::run(command, RUN_TIMEOUT).unwrap(), &server);
 }
 
 #[test]
-fn a_driver_that_is_refused_reports_failure() {
+fn a_driver_program_reports_failure_if_authentication_fails() {
     let options = FerretDb::default().with_authentication();
     let Some(server) = peers::ferretdb(options).unwrap() else {
         return;

@@ -30,9 +30,9 @@ fn serve_replica_set(more: &[&str]) -> Peer {
     peers::serve(set.iter().chain(more).copied()).expect("onionskin serve starts")
 }
 
-/// Runs the driver against a new deployment of each kind. `satisfied` checks the output of the
+/// Runs the driver against a new deployment of each kind. `check_output` checks the output of the
 /// driver.
-fn follow_step_downs(driver: impl Fn(&str) -> Command, satisfied: impl Fn(&Output)) {
+fn follow_step_downs(driver: impl Fn(&str) -> Command, check_output: impl Fn(&Output)) {
     for more in SERVED {
         let server = serve_replica_set(more);
         let output = peers::run(driver(server.uri()), RUN_TIMEOUT).expect("the driver runs");
@@ -41,13 +41,13 @@ fn follow_step_downs(driver: impl Fn(&str) -> Command, satisfied: impl Fn(&Outpu
             "served with {more:?}: {output:?}\n{}",
             server.log()
         );
-        satisfied(&output);
+        check_output(&output);
     }
 }
 
 /// Checks the report of the official and of the Node.js driver: all inserts before, during and
 /// after the step-down were found.
-fn all_were_found(output: &Output) {
+fn assert_all_inserts_found(output: &Output) {
     assert!(
         output.stdout.contains("\"stepped_down\":true"),
         "{output:?}"
@@ -93,7 +93,7 @@ fn the_official_driver_follows_a_step_down() {
         command.arg(uri);
         command
     };
-    follow_step_downs(driver, all_were_found);
+    follow_step_downs(driver, assert_all_inserts_found);
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn the_node_driver_follows_a_step_down() {
         command.arg(&script).arg(uri);
         command
     };
-    follow_step_downs(driver, all_were_found);
+    follow_step_downs(driver, assert_all_inserts_found);
 }
 
 #[test]
-fn each_scram_mechanism_satisfies_each_driver() {
+fn each_driver_authenticates_with_each_scram_mechanism() {
     let server = serve_replica_set(&["--auth", "ada:pencil"]);
     for mechanism in ["SCRAM-SHA-1", "SCRAM-SHA-256"] {
         let uri = format!("{}&authMechanism={mechanism}", server.uri());
@@ -143,7 +143,7 @@ client.onionskin_peers.pymongo.find_one({})
 ";
 
 #[test]
-fn drivers_without_the_password_or_the_authority_are_not_let_in() {
+fn pymongo_cannot_connect_without_valid_credentials_tls_or_the_ca_file() {
     let Some(interpreter) = peers::python_with_pymongo() else {
         return;
     };
@@ -169,7 +169,7 @@ fn drivers_without_the_password_or_the_authority_are_not_let_in() {
 }
 
 /// Runs each driver against services behind a load balancer with this connection string.
-fn satisfy_behind_a_balancer(uri: &str) {
+fn run_drivers_behind_a_load_balancer(uri: &str) {
     let mut runs = Vec::new();
     if let Some(interpreter) = peers::python_with_pymongo() {
         runs.push(python(&interpreter, uri));
@@ -194,16 +194,16 @@ fn satisfy_behind_a_balancer(uri: &str) {
 }
 
 #[test]
-fn each_driver_is_satisfied_behind_a_load_balancer() {
+fn each_driver_works_behind_a_load_balancer() {
     for more in SERVED {
         let arguments = ["--load-balanced"].iter().chain(more).copied();
         let server = peers::serve(arguments).expect("onionskin serve starts");
-        satisfy_behind_a_balancer(server.uri());
+        run_drivers_behind_a_load_balancer(server.uri());
     }
 }
 
 #[test]
-fn each_driver_is_satisfied_behind_haproxy() {
+fn each_driver_works_behind_haproxy() {
     let server = peers::serve(["--load-balanced", "2"]).expect("onionskin serve starts");
     // `onionskin serve` prints the addresses of the services after the connection string.
     let services = || -> Vec<SocketAddr> {
@@ -222,5 +222,5 @@ fn each_driver_is_satisfied_behind_haproxy() {
     let Some(balancer) = peers::haproxy(&services(), ProxyProtocol::Binary).expect("starts") else {
         return;
     };
-    satisfy_behind_a_balancer(balancer.uri());
+    run_drivers_behind_a_load_balancer(balancer.uri());
 }

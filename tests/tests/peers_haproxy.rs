@@ -20,7 +20,7 @@ fn run<A: Adapter>(balancer: &str, uri: &str, deployment: &Embedded) {
     A::block_on(crud::load_balanced::run::<A::R>(&name, uri, deployment));
 }
 
-fn the_balancer_that_is_built_in<A: Adapter>() {
+fn operations_succeed_behind_the_simulated_load_balancer<A: Adapter>() {
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("starts");
     run::<A>("a load balancer", deployment.uri(), &deployment);
 }
@@ -35,16 +35,16 @@ fn haproxy<A: Adapter>(protocol: ProxyProtocol) {
     run::<A>(&name, balancer.uri(), &deployment);
 }
 
-fn haproxy_with_version_1<A: Adapter>() {
+fn operations_succeed_behind_haproxy_with_proxy_protocol_v1<A: Adapter>() {
     haproxy::<A>(ProxyProtocol::Text);
 }
 
-fn haproxy_with_version_2<A: Adapter>() {
+fn operations_succeed_behind_haproxy_with_proxy_protocol_v2<A: Adapter>() {
     haproxy::<A>(ProxyProtocol::Binary);
 }
 
 /// HAProxy forwards the encrypted bytes after the header of the PROXY protocol.
-fn haproxy_with_authentication_and_tls<A: Adapter>() {
+fn operations_succeed_behind_haproxy_with_scram_and_tls<A: Adapter>() {
     let certificates = Scratch::new().expect("a directory");
     let mut options = ServeOptions::load_balanced(2);
     options.users.push(User::new("ada", "pencil"));
@@ -70,23 +70,23 @@ macro_rules! on {
                 use super::$adapter;
 
                 #[test]
-                fn the_balancer_that_is_built_in() {
-                    super::the_balancer_that_is_built_in::<$adapter>();
+                fn operations_succeed_behind_the_simulated_load_balancer() {
+                    super::operations_succeed_behind_the_simulated_load_balancer::<$adapter>();
                 }
 
                 #[test]
-                fn haproxy_with_version_1() {
-                    super::haproxy_with_version_1::<$adapter>();
+                fn operations_succeed_behind_haproxy_with_proxy_protocol_v1() {
+                    super::operations_succeed_behind_haproxy_with_proxy_protocol_v1::<$adapter>();
                 }
 
                 #[test]
-                fn haproxy_with_version_2() {
-                    super::haproxy_with_version_2::<$adapter>();
+                fn operations_succeed_behind_haproxy_with_proxy_protocol_v2() {
+                    super::operations_succeed_behind_haproxy_with_proxy_protocol_v2::<$adapter>();
                 }
 
                 #[test]
-                fn haproxy_with_authentication_and_tls() {
-                    super::haproxy_with_authentication_and_tls::<$adapter>();
+                fn operations_succeed_behind_haproxy_with_scram_and_tls() {
+                    super::operations_succeed_behind_haproxy_with_scram_and_tls::<$adapter>();
                 }
             }
         )+

@@ -76,7 +76,7 @@ fn soon<T>(runtime: &Tokio, what: &str, future: impl Future<Output = T>) -> T {
     limited.unwrap_or_else(|_| panic!("{what} took too long"))
 }
 
-fn assert_gone(result: Result<Option<Document>, Error>) {
+fn assert_runtime_error(result: Result<Option<Document>, Error>) {
     let error = result.expect_err("the runtime has ended");
     assert!(
         matches!(error.kind(), ErrorKind::Runtime { .. }),
@@ -86,7 +86,7 @@ fn assert_gone(result: Result<Option<Document>, Error>) {
 }
 
 #[test]
-fn operations_end_at_once_where_the_runtime_of_their_client_has_ended() {
+fn operations_fail_at_once_after_the_runtime_of_their_client_has_ended() {
     for first in [multi_thread, current_thread] {
         for is_warm in [false, true] {
             let server = Server::plain::<OnTokio>();
@@ -100,7 +100,7 @@ fn operations_end_at_once_where_the_runtime_of_their_client_has_ended() {
             drop(runtime);
             for n in 0..3 {
                 let find = things.find_one(doc! { "n": n }).timeout(LIMIT);
-                assert_gone(soon(&other, "a find", find.into_future()));
+                assert_runtime_error(soon(&other, "a find", find.into_future()));
             }
             assert_eq!(client.counts(), Counts::default());
             soon(&other, "a flush", client.flush_events());
@@ -110,7 +110,7 @@ fn operations_end_at_once_where_the_runtime_of_their_client_has_ended() {
 }
 
 #[test]
-fn operations_under_way_end_where_the_runtime_of_their_client_ends() {
+fn operations_in_progress_fail_when_the_runtime_of_their_client_ends() {
     for first in [multi_thread, current_thread] {
         let gate = Gate::new();
         let server_gate = gate.clone();
@@ -144,8 +144,9 @@ fn operations_under_way_end_where_the_runtime_of_their_client_ends() {
             let error = ended.expect_err("the runtime has ended");
             // If the client shuts down before the runtime ends, the error is `ClientClosed`.
             let kind = error.kind();
-            let is_told = matches!(kind, ErrorKind::Runtime { .. } | ErrorKind::ClientClosed);
-            assert!(is_told, "{error:?}");
+            let is_runtime_or_closed =
+                matches!(kind, ErrorKind::Runtime { .. } | ErrorKind::ClientClosed);
+            assert!(is_runtime_or_closed, "{error:?}");
         }
         soon(&other, "shutdown", closing).expect("no panic");
         assert_eq!(client.counts(), Counts::default());
@@ -154,7 +155,7 @@ fn operations_under_way_end_where_the_runtime_of_their_client_ends() {
 }
 
 #[test]
-fn a_client_made_on_a_runtime_that_has_ended_says_so() {
+fn operations_of_a_client_created_on_an_ended_runtime_fail_with_a_runtime_error() {
     let runtime = multi_thread();
     let ended = runtime.block_on(async { TokioRuntime::default() });
     drop(runtime);
@@ -162,11 +163,11 @@ fn a_client_made_on_a_runtime_that_has_ended_says_so() {
     let client = builder.build().expect("a client");
     let find = things(&client);
     let find = find.find_one(doc! {}).timeout(LIMIT);
-    assert_gone(soon(&multi_thread(), "a find", find.into_future()));
+    assert_runtime_error(soon(&multi_thread(), "a find", find.into_future()));
 }
 
 #[test]
-fn operations_end_where_the_task_that_keeps_time_has_panicked() {
+fn operations_fail_with_a_runtime_error_after_the_timer_task_panicked() {
     let mut builder = Builder::new_multi_thread();
     let runtime = builder
         .enable_io()
@@ -208,7 +209,7 @@ fn every_call_may_be_awaited_in_another_executor() {
 }
 
 /// Returns a listener that blocks until the sender is dropped.
-fn deaf() -> (mpsc::Sender<()>, EventListener) {
+fn blocking_listener() -> (mpsc::Sender<()>, EventListener) {
     let (go, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
     let listener = move |_: &Event| {
@@ -219,11 +220,11 @@ fn deaf() -> (mpsc::Sender<()>, EventListener) {
 }
 
 #[test]
-fn a_flush_waits_in_any_executor_and_ends_with_the_runtime() {
+fn flush_events_waits_on_any_executor_and_ends_with_the_runtime() {
     for is_ended in [false, true] {
         let runtime = multi_thread();
         // `go` must be dropped before the runtime, which waits for its listeners.
-        let (go, listener) = deaf();
+        let (go, listener) = blocking_listener();
         let client = client_with_listener_on(&runtime, "mongodb://localhost:1", listener);
         let mut flush = Box::pin(client.flush_events());
         let mut context = Context::from_waker(Waker::noop());
@@ -255,7 +256,7 @@ fn a_tokio_runtime_value_works_in_any_thread() {
 }
 
 #[test]
-fn a_client_is_not_made_without_a_runtime() {
+fn creating_a_client_outside_of_a_tokio_runtime_fails() {
     let made = smol::block_on(Client::with_uri_str("mongodb://localhost:1"));
     let error = made.expect_err("there is no tokio runtime");
     assert!(

@@ -4,11 +4,11 @@ mod world;
 
 use onionskin_simulations::world::Way;
 
-/// The number of seeds of `every_seed_keeps_every_promise`, besides those of `regressions.txt`.
+/// The number of seeds of `every_seed_passes_all_checkers`, besides those of `regressions.txt`.
 const SEEDS: u64 = 24;
 
 #[test]
-fn every_seed_keeps_every_promise() {
+fn every_seed_passes_all_checkers() {
     world::try_seeds(Way::Runtime, SEEDS);
 }
 
@@ -18,12 +18,12 @@ fn the_same_seed_gives_the_same_trace_byte_for_byte() {
 }
 
 #[test]
-fn without_faults_nothing_fails() {
+fn without_faults_no_operation_fails_except_by_timeout() {
     world::try_calm(Way::Runtime, 5);
 }
 
 #[test]
-fn operations_that_are_polled_late_never_use_what_was_interrupted() {
+fn operations_that_are_polled_late_never_use_an_interrupted_connection() {
     // An interrupt comes at once (CMAP-95), marks the connection as perished (CMAP-94), and fails
     // the operation (CMAP-97).
     world::try_crowded(Way::Runtime, 20);

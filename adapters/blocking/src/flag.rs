@@ -108,7 +108,7 @@ mod tests {
     /// in `Task::wake`. Either the task is queued again, or its poll sees the reason of the
     /// wake-up.
     #[test]
-    fn a_task_that_is_polled_sees_why_it_was_woken() {
+    fn a_wake_up_during_a_poll_is_seen_by_it_or_queues_the_task_again() {
         model(|| {
             let shared = Arc::new((Flag::new(true), AtomicUsize::new(0)));
             let other = shared.clone();

@@ -339,28 +339,28 @@ mod tests {
     /// An error as async-std reports it: the error of the system is wrapped in an error with a
     /// text.
     #[derive(Debug)]
-    struct Wordy(io::Error);
+    struct WrappedError(io::Error);
 
-    impl std::fmt::Display for Wordy {
+    impl std::fmt::Display for WrappedError {
         fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str("could not resolve address")
         }
     }
 
-    impl std::error::Error for Wordy {
+    impl std::error::Error for WrappedError {
         fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
             Some(&self.0)
         }
     }
 
     #[test]
-    fn a_lookup_without_descriptors_blames_no_server() {
+    fn a_lookup_without_free_file_descriptors_fails_with_out_of_sockets() {
         // A shortage of descriptors during name resolution is unrelated to the server (CMAP-46).
         let address = Address::tcp("db", 27017);
         let system = || io::Error::from_raw_os_error(24);
         for error in [
             system(),
-            io::Error::other(Wordy(system())),
+            io::Error::other(WrappedError(system())),
             io::Error::other(system()),
         ] {
             let error = lookup_error(&error, &address);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_system_keeps_what_matters_of_it() {
+    fn io_errors_are_mapped_to_network_faults() {
         // A shortage of descriptors in this process is unrelated to the server (CMAP-46).
         for (error, expected) in [
             (io::Error::from_raw_os_error(24), NetworkFault::OutOfSockets),

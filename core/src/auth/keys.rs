@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_unused_key_makes_room() {
+    fn a_full_key_cache_evicts_the_least_recently_used_key() {
         let mut cache = KeyCache::new();
         for n in 0..MAX_CACHED_KEYS {
             cache.insert(name(n), keys(n));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_a_key_depends_on_is_in_its_name() {
+    fn a_key_name_differs_for_each_input_of_the_derivation() {
         let base = KeyName::new(Hash::Sha1, b"ab", b"c", 4096);
         for other in [
             KeyName::new(Hash::Sha256, b"ab", b"c", 4096),

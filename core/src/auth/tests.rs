@@ -133,7 +133,7 @@ fn failed(step: Step) -> (String, Error) {
 }
 
 /// Runs a conversation until the client has sent its proof.
-fn at_final(vector: &Vector, keys: &mut KeyCache) -> Conversation {
+fn after_client_final(vector: &Vector, keys: &mut KeyCache) -> Conversation {
     let mut conversation = vector.conversation();
     sent(conversation.handle_hello(None, None, keys));
     let command = sent(answer(
@@ -146,7 +146,7 @@ fn at_final(vector: &Vector, keys: &mut KeyCache) -> Conversation {
 }
 
 #[test]
-fn the_published_conversations_are_reproduced() {
+fn the_published_scram_conversations_are_reproduced() {
     for vector in &VECTORS {
         let mut keys = KeyCache::new();
         let mut conversation = vector.conversation();
@@ -181,11 +181,11 @@ fn the_published_conversations_are_reproduced() {
 }
 
 #[test]
-fn an_old_server_gets_one_more_empty_exchange() {
+fn an_empty_message_is_sent_if_the_server_is_not_done_after_its_signature() {
     // `done: false` with the server's proof asks for one empty `saslContinue` (AUTH-43).
     for vector in &VECTORS {
         let mut keys = KeyCache::new();
-        let mut conversation = at_final(vector, &mut keys);
+        let mut conversation = after_client_final(vector, &mut keys);
         let last = reply(&vector.server_final(), false);
         let command = sent(answer(&mut conversation, &last, &mut keys));
         assert_eq!(payload(&command), "");
@@ -197,10 +197,10 @@ fn an_old_server_gets_one_more_empty_exchange() {
 }
 
 #[test]
-fn the_empty_exchange_must_end_the_conversation() {
+fn the_reply_to_the_empty_message_must_be_empty_and_done() {
     for (payload, done) in [("", false), ("v=x", true)] {
         let mut keys = KeyCache::new();
-        let mut conversation = at_final(&VECTORS[1], &mut keys);
+        let mut conversation = after_client_final(&VECTORS[1], &mut keys);
         sent(answer(
             &mut conversation,
             &reply(&VECTORS[1].server_final(), false),
@@ -211,12 +211,12 @@ fn the_empty_exchange_must_end_the_conversation() {
 }
 
 #[test]
-fn kept_keys_give_the_same_proof() {
+fn cached_keys_give_the_same_proof() {
     // The second conversation finds the keys in the cache (AUTH-35).
     let vector = &VECTORS[1];
     let mut keys = KeyCache::new();
     for _ in 0..2 {
-        let mut conversation = at_final(vector, &mut keys);
+        let mut conversation = after_client_final(vector, &mut keys);
         let last = reply(&vector.server_final(), true);
         assert!(matches!(
             answer(&mut conversation, &last, &mut keys),
@@ -227,7 +227,7 @@ fn kept_keys_give_the_same_proof() {
 }
 
 #[test]
-fn a_wrong_signature_fails_in_both_lengths() {
+fn a_wrong_server_signature_fails_authentication() {
     // A wrong or malformed signature of the server fails the conversation (AUTH-60).
     for vector in &VECTORS {
         for value in [
@@ -240,7 +240,7 @@ fn a_wrong_signature_fails_in_both_lengths() {
         ] {
             for done in [true, false] {
                 let mut keys = KeyCache::new();
-                let mut conversation = at_final(vector, &mut keys);
+                let mut conversation = after_client_final(vector, &mut keys);
                 failed(answer(&mut conversation, &reply(value, done), &mut keys));
                 assert!(keys.is_empty());
             }
@@ -249,7 +249,7 @@ fn a_wrong_signature_fails_in_both_lengths() {
 }
 
 #[test]
-fn done_before_the_server_proved_itself_fails() {
+fn done_before_the_server_signature_fails_authentication() {
     // `done: true` before the server's proof is a failure (AUTH-61).
     let mut keys = KeyCache::new();
     let mut conversation = VECTORS[1].conversation();
@@ -260,7 +260,7 @@ fn done_before_the_server_proved_itself_fails() {
 }
 
 #[test]
-fn a_first_message_that_breaks_the_rules_fails() {
+fn an_invalid_first_message_of_the_server_fails_authentication() {
     // A low iteration count (AUTH-56), a wrong nonce, a malformed message and an error (AUTH-60)
     // fail the conversation. The upper limits of iteration count and salt are this driver's own.
     let nonce = VECTORS[1].nonce;
@@ -299,9 +299,9 @@ fn a_first_message_that_breaks_the_rules_fails() {
 }
 
 #[test]
-fn a_reported_error_in_the_final_message_is_told() {
+fn an_error_in_the_final_message_of_the_server_is_reported() {
     let mut keys = KeyCache::new();
-    let mut conversation = at_final(&VECTORS[0], &mut keys);
+    let mut conversation = after_client_final(&VECTORS[0], &mut keys);
     let (message, _) = failed(answer(
         &mut conversation,
         &reply("e=other-error", true),
@@ -311,7 +311,7 @@ fn a_reported_error_in_the_final_message_is_told() {
 }
 
 #[test]
-fn a_frame_that_breaks_the_rules_fails() {
+fn an_invalid_sasl_reply_fails_authentication() {
     // A reply without a valid `conversationId`, `done` or payload fails the conversation (AUTH-40,
     // AUTH-41), and so does one with an error code.
     let first = VECTORS[1].server_first();
@@ -337,9 +337,9 @@ fn a_frame_that_breaks_the_rules_fails() {
 }
 
 #[test]
-fn another_conversation_id_in_a_later_reply_fails() {
+fn a_changed_conversation_id_fails_authentication() {
     let mut keys = KeyCache::new();
-    let mut conversation = at_final(&VECTORS[1], &mut keys);
+    let mut conversation = after_client_final(&VECTORS[1], &mut keys);
     let mut other = rawdoc! { "ok": 1, "conversationId": 8, "done": true };
     let text = BASE64.encode(VECTORS[1].server_final());
     other.append(bson::cstr!("payload"), text);
@@ -347,7 +347,7 @@ fn another_conversation_id_in_a_later_reply_fails() {
 }
 
 #[test]
-fn a_payload_in_base64_text_is_read() {
+fn a_payload_in_a_base64_string_is_accepted() {
     // The payload may be binary or a base64 string (AUTH-40).
     let mut keys = KeyCache::new();
     let mut conversation = VECTORS[1].conversation();
@@ -359,7 +359,7 @@ fn a_payload_in_base64_text_is_read() {
 }
 
 #[test]
-fn a_refusal_carries_the_servers_error_and_labels() {
+fn an_authentication_error_has_the_code_and_labels_of_the_reply() {
     // The error keeps the label `SystemOverloadedError`, with which the pool is not cleared
     // (AUTH-19).
     let mut keys = KeyCache::new();
@@ -392,7 +392,7 @@ fn proof(mechanism: Mechanism, user: &str, password: &str) -> String {
 }
 
 #[test]
-fn passwords_are_prepared_for_sha_256_only() {
+fn passwords_are_prepared_with_saslprep_only_for_scram_sha_256() {
     // SCRAM prose 4: only SCRAM-SHA-256 prepares the password with SASLprep (AUTH-53, AUTH-54).
     let sha_256 = |password| proof(Mechanism::ScramSha256, "u", password);
     assert_eq!(sha_256("IX"), sha_256("I\u{AD}X"));
@@ -404,7 +404,7 @@ fn passwords_are_prepared_for_sha_256_only() {
 }
 
 #[test]
-fn names_are_escaped_but_never_prepared() {
+fn user_names_are_escaped_but_not_prepared_with_saslprep() {
     // The user name is not prepared in `saslSupportedMechs` (AUTH-25) or in messages (AUTH-52),
     // where `=` and `,` are escaped (AUTH-59).
     let name = "a=b,c\u{2168}\u{AD}";
@@ -425,7 +425,7 @@ fn names_are_escaped_but_never_prepared() {
 }
 
 #[test]
-fn a_password_that_cannot_be_prepared_fails_early() {
+fn a_password_that_saslprep_refuses_fails_before_the_conversation_starts() {
     let mut credential = Credential::password("u", "a\u{7}");
     credential.mechanism = Some(Mechanism::ScramSha256);
     assert!(Conversation::new(&credential, &mut random()).is_err());
@@ -434,7 +434,7 @@ fn a_password_that_cannot_be_prepared_fails_early() {
 }
 
 #[test]
-fn a_nonce_is_fresh_per_conversation_and_follows_from_the_seed() {
+fn each_conversation_has_a_new_nonce_of_24_bytes() {
     // Two conversations have different nonces. A nonce is 24 bytes in base64 from a
     // cryptographically strong generator (AUTH-55), which has a fixed seed here.
     let credential = Credential::password("user", "pencil");
@@ -449,7 +449,7 @@ fn a_nonce_is_fresh_per_conversation_and_follows_from_the_seed() {
 }
 
 #[test]
-fn what_is_missing_or_not_built_is_named() {
+fn an_error_names_the_missing_field_or_the_unsupported_mechanism() {
     // The error names the missing field or the mechanism (AUTH-9).
     let error = |credential: &Credential| {
         Conversation::new(credential, &mut random()).expect_err("not usable")
@@ -474,7 +474,7 @@ fn what_is_missing_or_not_built_is_named() {
 }
 
 #[test]
-fn nothing_secret_is_shown() {
+fn debug_output_contains_no_secrets() {
     let mut keys = KeyCache::new();
     let mut conversation = conversation(Some(Mechanism::ScramSha256), "user", "pencil");
     let step = conversation.handle_hello(None, None, &mut keys);

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded_without_recursion() {
+    fn too_deeply_nested_documents_are_refused_without_recursion() {
         let deepest = nested(MAX_DEPTH);
         assert!(check_depth(RawDocument::from_bytes(&deepest).expect("BSON")).is_ok());
         for levels in [MAX_DEPTH + 1, 100_000] {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_documents_come_through() {
+    fn an_ordinary_nested_document_is_decoded() {
         let document = rawdoc! { "a": { "b": [1, { "c": "x".repeat(2000) }] } };
         assert!(decode_document(&document).is_ok());
     }

@@ -247,7 +247,7 @@ mod tests {
     use bson::{doc, oid::ObjectId, rawdoc};
 
     #[test]
-    fn each_type_reads_back_as_the_library_writes_it() {
+    fn each_type_is_written_as_the_bson_library_writes_it() {
         let expected = rawdoc! {
             "a": 1, "b": 2_i64, "c": true, "d": "text", "e": { "f": 1.5 },
             "g": [1, { "h": null }], "i": ObjectId::from_bytes([3; 12]),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_written_as_the_library_writes_it() {
+    fn a_document_tree_is_written_as_the_bson_library_writes_it() {
         let tree = doc! {
             "a": 1, "b": 2_i64, "c": true, "d": "text", "e": { "f": 1.5, "g": Bson::Null },
             "h": [1, { "i": [] }], "j": ObjectId::from_bytes([3; 12]),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn nested_documents_and_arrays_carry_their_lengths() {
+    fn nested_documents_and_arrays_are_written_with_their_lengths() {
         let mut buffer = Vec::new();
         let mut writer = DocumentWriter::begin(&mut buffer);
         writer.nested("a", |a| {

@@ -115,7 +115,7 @@ fn error_of_early_close(tls: Option<TlsContext>) -> Error {
 }
 
 #[test]
-fn a_peer_that_hangs_up_early_is_suspected_of_wanting_tls_or_not_knowing_it() {
+fn an_early_close_by_the_peer_fails_with_a_hint_about_tls() {
     let context = TlsContext::new(&TlsOptions::default()).expect("a context");
     for (tls, hint) in [
         (None, "does the server require TLS?"),
@@ -135,7 +135,7 @@ fn a_peer_that_hangs_up_early_is_suspected_of_wanting_tls_or_not_knowing_it() {
 }
 
 #[test]
-fn a_hello_is_reported_with_the_fields_that_were_read_in_it() {
+fn a_hello_reply_is_reported_as_bson_and_with_its_parsed_fields() {
     let now = Instant::ZERO;
     let mut connection = dialled(ConnectionPurpose::Operations, options());
     let mut random = Seed::new([0; 32]).random();
@@ -163,7 +163,7 @@ fn a_hello_is_reported_with_the_fields_that_were_read_in_it() {
 }
 
 #[test]
-fn a_connection_waits_a_little_longer_after_a_freeze() {
+fn after_a_freeze_a_connection_waits_500_ms_longer() {
     // A deadline that is handled at least one second late shows that the process was frozen
     // (scenario 14). The connection then waits 500 ms more, because data may have arrived during
     // the freeze.
@@ -193,7 +193,7 @@ fn a_connection_waits_a_little_longer_after_a_freeze() {
 }
 
 #[test]
-fn each_step_has_the_limit_that_the_options_give_it() {
+fn timeout_options_limit_each_step_of_establishing_a_connection() {
     // The options are `connectTimeoutMS`, `socketTimeoutMS` and `timeoutMS`. The results are the
     // time limits of connecting, of the hello on a connection for an operation (CMAP-153, HELLO-9),
     // and of the hello on a connection for `minPoolSize` (CMAP-154). All are in milliseconds, and
@@ -240,7 +240,7 @@ fn each_step_has_the_limit_that_the_options_give_it() {
 }
 
 #[test]
-fn connecting_and_tls_have_one_limit_together() {
+fn connecting_and_the_tls_handshake_share_the_connect_timeout() {
     let context = TlsContext::new(&TlsOptions::default()).expect("a context");
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     let options = HandshakeOptions {

@@ -318,7 +318,7 @@ mod tests {
     use bson::rawdoc;
 
     #[test]
-    fn a_base_of_the_backoff_is_positive_and_bounded() {
+    fn a_base_backoff_is_ignored_unless_positive_and_is_bounded() {
         // Only a positive `baseBackoffMS` is used (BP-6).
         let read = |value: bson::RawBson| {
             let fault =
@@ -354,20 +354,20 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_with_odd_types_is_still_read() {
+    fn an_error_reply_with_unexpected_field_types_is_still_parsed() {
         let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 11600.0, "errmsg": 7 });
         assert_eq!((fault.code, fault.message.as_str()), (Some(11600), ""));
     }
 
     #[test]
-    fn a_message_without_end_is_cut_between_characters() {
+    fn a_long_error_message_is_cut_between_characters() {
         let endless = "\u{e4}".repeat(MAX_MESSAGE_TEXT_BYTES);
         let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "errmsg": endless });
         assert_eq!(fault.message.len(), MAX_MESSAGE_TEXT_BYTES);
     }
 
     #[test]
-    fn whatever_a_write_fault_copies_is_bounded() {
+    fn the_texts_and_details_of_a_write_failure_are_bounded() {
         let endless = "x".repeat(3 << 20);
         let deep = (0..2 * MAX_DETAILS_DEPTH).fold(rawdoc! {}, |inner, _| rawdoc! { "a": inner });
         let concern = rawdoc! {
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn more_write_errors_than_a_command_has_statements_are_not_kept() {
+    fn write_errors_beyond_the_maximum_number_are_dropped() {
         let entries = (0..=MAX_WRITE_ERRORS).map(|_| rawdoc! {});
         let array = bson::RawArrayBuf::from_iter(entries);
         let fault = WriteFailure::from_reply(&rawdoc! { "ok": 1, "writeErrors": array });
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_that_is_too_long_is_not_kept() {
+    fn an_error_reply_that_is_too_long_is_not_stored() {
         let long = "x".repeat(MAX_ERROR_REPLY_BYTES);
         let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 91, "errmsg": long });
         assert_eq!((fault.code, fault.reply), (Some(91), None));
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn code_zero_is_no_code() {
+    fn an_error_reply_with_code_zero_has_no_code() {
         // Code 0 is treated as no code (section A.12, point 7).
         assert_eq!(
             CommandError::from_reply(&rawdoc! { "ok": 0, "code": 0 }).code,
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn write_errors_are_listed_with_their_place() {
+    fn write_errors_are_listed_with_their_index() {
         let reply = rawdoc! {
             "ok": 1, "n": 1,
             "writeErrors": [{ "index": 1, "code": 11000, "errmsg": "E11000 duplicate key" }],

@@ -33,7 +33,7 @@ mod tests {
     use bson::{RawDocumentBuf, cstr, rawdoc};
 
     #[test]
-    fn fields_are_found_in_any_order_and_the_first_of_equal_ones_counts() {
+    fn fields_are_found_in_any_order_and_the_first_duplicate_is_used() {
         let mut document = rawdoc! { "b": 1, "x": 2, "a": 3 };
         document.append(cstr!("a"), 4);
         let [a, b, c] = pick(&document, ["a", "b", "c"]);
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_very_many_fields_is_not_found() {
+    fn a_field_after_the_maximum_number_of_fields_is_not_found() {
         let mut document = RawDocumentBuf::new();
         for _ in 0..MAX_FIELDS {
             document.append(cstr!(""), RawBsonRef::Null);

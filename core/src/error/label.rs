@@ -145,7 +145,7 @@ mod tests {
     use bson::rawdoc;
 
     #[test]
-    fn a_label_longer_than_any_name_is_left_out() {
+    fn an_error_label_longer_than_the_limit_is_dropped() {
         let long = "x".repeat(MAX_LABEL_BYTES + 1);
         let reply = rawdoc! { "errorLabels": [long, "RetryableError"] };
         let labels = Labels::from_reply(&reply);

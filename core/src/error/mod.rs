@@ -321,7 +321,7 @@ mod tests {
     use bson::rawdoc;
 
     #[test]
-    fn the_code_is_that_of_a_failed_statement_before_that_of_the_write_concern() {
+    fn a_write_errors_code_precedes_that_of_a_write_concern_error() {
         let code = |reply: &bson::RawDocument| {
             let fault = WriteFailure::from_reply(reply).expect("it has errors");
             Error::new(ErrorKind::Write(Box::new(fault))).code()
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_chooses_the_backoff_wherever_its_reply_is_kept() {
+    fn each_error_kind_with_a_reply_returns_its_base_backoff() {
         // Errors of the kinds `Command`, `Write` and `Authentication` return the `baseBackoffMS` of
         // the reply (BP-6).
         let reply = rawdoc! {
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_kept_once_however_often_its_error_is_copied() {
+    fn copies_of_an_error_share_one_stored_reply() {
         let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "errmsg": "no" });
         let error = Error::new(ErrorKind::Command(Box::new(fault)));
         let tied = error.clone().with_server(&Address::tcp("a", 1));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_server_sticks() {
+    fn an_error_names_the_first_server_address_it_was_given() {
         let (a, b) = (Address::tcp("a", 1), Address::tcp("b", 1));
         let error = Error::protocol("nonsense").with_server(&a).with_server(&b);
         assert_eq!(error.server(), Some(&a));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupted_operation_met_a_cleared_pool() {
+    fn cleared_and_interrupted_errors_are_pool_cleared_errors() {
         // `is_pool_cleared` recognizes both errors of a cleared pool (CMAP-97, CMAP-142) by their
         // kind, which is the idiom of Rust (CMAP-144).
         let message = String::new();
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_connection_is_no_network_error() {
+    fn check_out_and_selection_timeouts_are_not_network_errors() {
         assert!(Error::timeout(Wait::Exchange, "x").is_network());
         assert!(!Error::timeout(Wait::Selection, "x").is_network());
         let queue = Error::new(ErrorKind::WaitQueueTimeout {

@@ -60,7 +60,7 @@ mod tests {
     use bson::rawdoc;
 
     #[test]
-    fn a_topology_version_of_an_impossible_size_counts_as_absent() {
+    fn an_oversized_topology_version_counts_as_absent() {
         let version = rawdoc! {
             "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64,
             "x": "x".repeat(MAX_VERSION_BYTES),

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_check_carries_nothing_of_the_handshake() {
+    fn a_check_after_the_handshake_has_no_handshake_fields() {
         // A check after the handshake carries no handshake fields (HELLO-10).
         let first = rawdoc! { "saslStart": 1 };
         let process_id = ObjectId::from_bytes([4; 12]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_legacy_form_gives_way_to_api_version_and_load_balancer() {
+    fn legacy_hello_is_unused_with_api_version_or_load_balancer() {
         // The first command is the legacy one (HELLO-4), except with an API version or a load
         // balancer (HELLO-3).
         let mut hello = HelloCommand {

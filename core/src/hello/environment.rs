@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_one_service_counts_and_vercel_beats_aws() {
+    fn faas_is_detected_for_one_service_or_vercel_with_aws() {
         // Variables decide the service (HELLO-22), several services count as none except for Vercel
         // with AWS (HELLO-24), and no variable means no service (HELLO-25).
         for (names, expected) in [
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_execution_environment_needs_a_prefix() {
+    fn only_aws_execution_env_requires_a_value_prefix() {
         // `AWS_EXECUTION_ENV` counts only with the prefix `AWS_Lambda_` (HELLO-23).
         for (name, value, expected) in [
             ("AWS_EXECUTION_ENV", "EC2", false),
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_system_has_a_type_all_the_same() {
+    fn the_os_type_of_an_unknown_system_is_unknown() {
         // The type of an unknown system is "unknown" (HELLO-18).
         assert_eq!(OsFacts::from_target("plan9", "mips").type_name(), "unknown");
         assert_eq!(OsFacts::from_target("linux", "x86_64").type_name(), "Linux");

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_follow_the_calendar() {
+    fn dates_are_iso_8601_or_numbers_if_out_of_range() {
         for (millis, expected) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400_000, "2000-02-29T00:00:00Z"),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_document_costs_what_is_shown_of_it() {
+    fn a_large_document_allocates_only_the_part_that_is_shown() {
         let bytes = vec![7; 1 << 20];
         let subtype = bson::spec::BinarySubtype::Generic;
         let binary = bson::Binary { subtype, bytes };
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn deep_and_broken_documents_are_survived() {
+    fn deeply_nested_and_malformed_documents_cause_no_panic() {
         // The headers of all levels come first, and then their terminators, so that the test needs
         // no recursion.
         let levels = 100_000;
@@ -377,7 +377,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_stands_in_a_frame_is_survived(
+        fn random_document_bytes_cause_no_panic(
             elements in proptest::collection::vec(proptest::num::u8::ANY, 0..60),
             kind in 1..=0x13_u8,
             limit in 0..200_usize,

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn without_variables_everything_is_wanted() {
+    fn without_log_variables_every_component_logs_at_trace_level() {
         assert_eq!(from(&[]), LogOptions::default());
         let options = from(&[]);
         for component in Component::ALL {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_components_own_variable_comes_before_that_of_all() {
+    fn a_components_own_variable_overrides_mongodb_log_all() {
         let options = from(&[
             ("MONGODB_LOG_ALL", "Notice"),
             ("MONGODB_LOG_SERVER_SELECTION", "DEBUG"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unusable_value_counts_as_not_given() {
+    fn an_invalid_log_variable_counts_as_unset() {
         for value in ["", "-1", "1.5", "lots", "99999999999999999999999"] {
             let variables = [
                 ("MONGODB_LOG_ALL", value),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wanted_and_collected_is_subscribed_to() {
+    fn only_events_that_are_enabled_and_collected_are_subscribed_to() {
         let nothing = Subscriptions::default();
         let notices = Subscriptions {
             notices: true,

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_come_from_the_reply_whatever_the_field_order() {
+    fn error_labels_are_read_from_the_reply_in_any_field_order() {
         let reply = rawdoc! { "errorLabels": ["RetryableWriteError", "X"], "ok": 0, "code": 91 };
         let error = assess(&reply, CommandKind::Write)
             .result
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_concern_error_fails_a_write_and_is_told_to_the_topology_otherwise() {
+    fn a_write_concern_error_fails_writes_and_is_reported_to_the_topology() {
         // A write concern error beside `ok: 1` fails a write (RW trap 1). With other commands the
         // error is reported to the topology only (SDAM-93).
         let reply = rawdoc! { "ok": 1, "writeConcernError": { "code": 91, "errmsg": "bye" } };

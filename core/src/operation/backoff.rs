@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_a_pause_without_overload_is_drawn() {
+    fn a_retry_pause_without_overload_is_at_least_half_of_its_maximum() {
         let mut command = Command::new("find", "db", CommandKind::Read);
         command.set_timeout(Some(MS));
         let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_of_nearly_one_makes_two_backoffs_of_600_ms() {
+    fn two_backoffs_with_a_jitter_near_one_last_600_ms_together() {
         // With a jitter near 1, the two backoffs of an operation take 0.6 s together (BP-P1).
         let both = |jitter| share(200 * MS, jitter) + share(400 * MS, jitter);
         assert_eq!(both(0), Duration::ZERO);

@@ -63,7 +63,7 @@ mod tests {
     use bson::rawdoc;
 
     #[test]
-    fn only_a_later_time_is_newer() {
+    fn only_a_later_cluster_time_is_newer() {
         let at = |time, increment| rawdoc! { "clusterTime": Timestamp { time, increment } };
         let known = ClusterTime::from_document(&at(5, 5));
         assert!(!ClusterTime::is_newer(&at(5, 5), known.as_ref()));

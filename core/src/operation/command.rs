@@ -317,7 +317,7 @@ mod tests {
     use bson::doc;
 
     #[test]
-    fn a_commands_body_is_not_shown() {
+    fn debug_output_of_a_command_hides_its_body() {
         let body = doc! { "createUser": "u", "pwd": "hunter2" };
         let command = Command::from_document(&body, "admin").expect("it has a name");
         let shown = format!("{command:?}");

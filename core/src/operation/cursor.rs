@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_read_in_place_batch_by_batch() {
+    fn a_cursor_returns_its_first_batch_and_then_sends_get_more() {
         // A cursor id other than zero means that the server may have more documents. The client
         // continues such a cursor with a `getMore` (MSG-22).
         let first = rawdoc! {
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_no_server_has_is_refused() {
+    fn a_cursor_with_an_oversized_namespace_is_refused() {
         let ns = "x".repeat(MAX_NAMESPACE_BYTES + 1);
         assert!(open(&rawdoc! { "cursor": { "id": 0, "ns": ns, "firstBatch": [] } }).is_err());
         let ns = "x".repeat(MAX_NAMESPACE_BYTES);
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_something_else_is_an_error_and_then_the_end() {
+    fn a_batch_ends_at_an_entry_that_is_not_a_document() {
         let odd = rawdoc! { "cursor": { "id": 0_i64, "firstBatch": [1, { "a": 1 }] }, "ok": 1 };
         let mut cursor = open(&odd).expect("a cursor");
         assert!(cursor.next_document().is_some_and(|d| d.is_err()));

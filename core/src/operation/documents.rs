@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_documents_go_as_all_three_limits_allow() {
+    fn a_command_gets_as_many_documents_as_all_three_limits_allow() {
         // All limits apply at once (MSG-4, MSG-8, MSG-32). The size of the message counts all of
         // its bytes, not only the documents (MSG trap 8).
         let exact = Limits {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_fits_no_message_names_the_limit() {
+    fn exceeding_a_document_limit_fails_with_the_name_of_the_limit() {
         let small = Limits {
             message_bytes: 150,
             ..LIMITS

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mechanism_takes_its_own_fields_and_no_others() {
+    fn each_mechanism_validates_its_credential_fields() {
         // Each mechanism requires some fields and refuses others (AUTH-44 to AUTH-50).
         for (mechanism, fields, allowed) in [
             (None, ("u", "p", "admin"), true),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_property_is_refused() {
+    fn an_authentication_property_of_another_mechanism_is_refused() {
         // A property of another mechanism is an error (AUTH-8), and letter case does not count
         // (AUTH-10).
         for (mechanism, property, allowed) in [
@@ -330,7 +330,7 @@ mod tests {
         // is always an error, and a user name is one for the environment `test` (AUTH-109).
         const RESOURCE: (&str, &str) = ("Token_Resource", "r");
         let user = ("u", "", "$external");
-        let nobody = ("", "", "$external");
+        let no_user = ("", "", "$external");
         let cases: &[(Fields, Properties, bool)] = &[
             (user, &[("environment", "azure"), RESOURCE], true),
             (
@@ -338,20 +338,20 @@ mod tests {
                 &[("ENVIRONMENT", "azure"), RESOURCE],
                 false,
             ),
-            (nobody, &[("ENVIRONMENT", "gcp")], false),
-            (nobody, &[("ENVIRONMENT", "k8s")], true),
-            (nobody, &[("ENVIRONMENT", "k8s"), RESOURCE], false),
-            (nobody, &[("ENVIRONMENT", "test")], true),
+            (no_user, &[("ENVIRONMENT", "gcp")], false),
+            (no_user, &[("ENVIRONMENT", "k8s")], true),
+            (no_user, &[("ENVIRONMENT", "k8s"), RESOURCE], false),
+            (no_user, &[("ENVIRONMENT", "test")], true),
             (user, &[("ENVIRONMENT", "test")], false),
-            (nobody, &[("ENVIRONMENT", "moon")], false),
-            (nobody, &[("OIDC_CALLBACK", "")], true),
+            (no_user, &[("ENVIRONMENT", "moon")], false),
+            (no_user, &[("OIDC_CALLBACK", "")], true),
             (
-                nobody,
+                no_user,
                 &[("OIDC_CALLBACK", ""), ("OIDC_HUMAN_CALLBACK", "")],
                 false,
             ),
             (
-                nobody,
+                no_user,
                 &[("ENVIRONMENT", "k8s"), ("OIDC_CALLBACK", "")],
                 false,
             ),

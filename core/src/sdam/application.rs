@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_follow_the_matrix() {
+    fn operation_errors_have_the_specified_consequences() {
         // Errors of operations have the consequences of table A.8.
         for (error, expected) in [
             (network(), UNREACHABLE),
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_follow_the_matrix_and_the_label_decides() {
+    fn handshake_errors_have_the_specified_consequences() {
         // Errors of `hello` and of authentication have the consequences of table A.8. An error with
         // the label `SystemOverloadedError` has none (SDAM-104).
         let labelled = |error: Error| error.with_label(Label::SystemOverloadedError);

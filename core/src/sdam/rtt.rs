@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_weighs_a_new_round_trip_with_a_fifth() {
+    fn a_new_round_trip_time_has_a_weight_of_one_fifth_in_the_average() {
         // The samples and averages are those of `server-selection/tests/rtt` (MON-51).
         for (samples, expected) in [
             (&[10.0][..], 10.0),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_minimum_looks_at_ten_and_needs_two() {
+    fn the_minimum_round_trip_covers_ten_samples_and_needs_two() {
         // The minimum is the smallest of the last 10 samples, and zero until there are 2 (MON-49).
         let mut trips = RoundTrips::default();
         assert_eq!(trips.minimum(), Duration::ZERO);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_before_a_loss_counts_until_there_is_something_newer() {
+    fn a_restarted_round_trip_average_is_replaced_by_the_next_sample() {
         // The first sample after a server became Unknown is its new average (SEL-P2).
         let millis = Duration::from_millis;
         let mut trips = RoundTrips::default();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_of_the_process_is_no_round_trip() {
+    fn a_round_trip_time_over_its_limit_is_used_only_without_others() {
         let (limit, pause) = (Some(Duration::from_secs(10)), Duration::from_secs(600));
         let trip = Duration::from_millis(1);
         let mut trips = RoundTrips::default();

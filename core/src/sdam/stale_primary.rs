@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_both_pairs() {
+    fn a_stale_primary_error_names_both_election_and_set_version_pairs() {
         // The error text contains the pair of the primary and the maxima (SDAM-46).
         let mut topology = TopologyDescription::unknown(TopologyId(id(0)));
         topology.max_election_id = Some(id(2));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn from_17_the_election_decides_and_the_pair_is_replaced_whole() {
+    fn from_wire_version_17_election_id_decides_before_set_version() {
         // From wire version 17 on, `electionId` is compared before `setVersion`, and an accepted
         // pair of these values replaces `maxElectionId` and `maxSetVersion` (SDAM-72).
         let known = (Some(2), Some(2));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn below_17_the_set_version_decides_and_null_is_never_stale() {
+    fn below_wire_version_17_set_version_decides_and_null_is_never_stale() {
         // Below wire version 17, `setVersion` is compared first, and a pair with a null value is
         // never stale (SDAM-73).
         let known = (Some(2), Some(2));

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_holds_little_of_what_a_server_wrote() {
+    fn an_error_stored_in_a_server_description_is_bounded() {
         let long = "x".repeat(1 << 20);
         let statement = rawdoc! { "code": 1, "errmsg": long.as_str() };
         let concern = rawdoc! { "code": 91, "errmsg": long.as_str(), "errInfo": { "a": 1 } };
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_failures_compare_equal_without_their_replies() {
+    fn stored_errors_that_differ_only_in_their_replies_are_equal() {
         // Two checks that fail with the same error must give equal descriptions (B.5, trap 4).
         let at = |time| {
             without_reply(&command(

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_goes_back_takes_no_more_than_the_whole_allowance() {
+    fn a_backward_clock_jump_removes_at_most_all_tokens() {
         let mut token_bucket = TokenBucket::new(10);
         assert!(token_bucket.take(at(3_600_000)));
         assert!(!token_bucket.take(at(0)));

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_and_writing_follow_the_table() {
+    fn readable_and_writable_follow_the_table_of_the_specification() {
         // The rows are those of table B.2 (EVT-24). The columns: readable without read preference,
         // readable with mode secondary, readable with mode nearest, writable.
         use ServerType::{LoadBalancer, Mongos, RsArbiter, RsPrimary, RsSecondary, Standalone};
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_staleness_count() {
+    fn tag_sets_and_max_staleness_restrict_readable_servers() {
         let topology = deployment(
             TopologyType::ReplicaSetNoPrimary,
             &[ServerType::RsSecondary],

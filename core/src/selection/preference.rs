@@ -83,7 +83,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn each_cell_of_the_table_is_answered() {
+    fn the_sent_read_preference_follows_the_topology_and_server_types() {
         use ServerType as S;
         use TopologyType as T;
         const PREFERRED: Option<&str> = Some("primaryPreferred");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_staleness_go_along_and_empty_ones_do_not() {
+    fn tag_sets_and_max_staleness_are_sent_with_the_mode() {
         let full = ReadPreference::new(ReadMode::Secondary)
             .with_tag_sets(vec![[("dc".into(), "ny".into())].into(), [].into()])
             .and_then(|p| p.with_max_staleness(Duration::from_secs(120)))
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     #[allow(deprecated, reason = "old servers still know it")]
-    fn hedging_is_sent_if_chosen_and_refused_for_the_primary() {
+    fn hedge_is_sent_if_set_and_refused_for_mode_primary() {
         // `hedge` is sent if the user chose it (SEL-17, SEL-25).
         let nearest = ReadPreference::new(ReadMode::Nearest);
         for enabled in [true, false] {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn mode_primary_is_sent_alone() {
+    fn mode_primary_is_sent_without_tag_sets() {
         let primary = ReadPreference::default()
             .with_tag_sets(vec![[].into()])
             .expect("an empty set is legal");

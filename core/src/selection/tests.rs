@@ -2,9 +2,9 @@
 //! counts and errors.
 
 mod custom;
-mod memory;
-mod remembered;
-mod stale;
+mod ranking_cache;
+mod refreshed_ranking;
+mod staleness;
 
 use super::*;
 use crate::{
@@ -55,22 +55,22 @@ fn secondary(host: &str) -> Criteria {
 }
 
 #[test]
-fn the_topology_is_read_once_for_each_version() {
+fn servers_are_looked_up_once_per_topology_version() {
     let (description, mut selector) = (mongos(3), selector());
-    let asked = Cell::new(0);
+    let id_lookups = Cell::new(0);
     let counted = |a: &Address| {
-        asked.set(asked.get() + 1);
+        id_lookups.set(id_lookups.get() + 1);
         id(a)
     };
     for (version, total) in [(1, 3), (1, 3), (2, 6), (2, 6)] {
         let chosen = selector.select(version, &description, counted, &Criteria::Writable, &[]);
         assert!(matches!(chosen, Ok(Some(_))));
-        assert_eq!(asked.get(), total);
+        assert_eq!(id_lookups.get(), total);
     }
 }
 
 #[test]
-fn memory_for_criteria_is_bounded_and_answers_stay_right() {
+fn selection_is_correct_with_more_criteria_than_can_be_cached() {
     let (description, mut selector) = (mongos(1), selector());
     for round in 0..3 {
         for n in 0..3 * MAX_CACHED_WINDOWS {
@@ -82,7 +82,7 @@ fn memory_for_criteria_is_bounded_and_answers_stay_right() {
 }
 
 #[test]
-fn the_idler_of_two_is_chosen_and_an_end_is_counted_once() {
+fn the_server_with_fewer_running_operations_is_selected() {
     // Operations are counted (SEL-38), and the server with fewer operations is chosen (SEL-39).
     let (description, mut selector) = (mongos(2), selector());
     let mut chosen: BTreeMap<ServerId, u32> = BTreeMap::new();
@@ -108,7 +108,7 @@ fn the_idler_of_two_is_chosen_and_an_end_is_counted_once() {
 }
 
 #[test]
-fn deprioritized_servers_come_last_and_are_not_remembered() {
+fn deprioritized_servers_are_selected_only_if_no_other_is_suitable() {
     // A deprioritized server is chosen only if no other server is suitable (SEL-41).
     let (description, mut selector) = (mongos(2), selector());
     for _ in 0..20 {
@@ -124,7 +124,7 @@ fn deprioritized_servers_come_last_and_are_not_remembered() {
 }
 
 #[test]
-fn nothing_suitable_means_wait_and_incompatible_means_never() {
+fn selection_waits_without_suitable_servers_and_fails_if_incompatible() {
     // If no server suits, selection returns `None`. An incompatible topology is an error (SEL-40).
     let mut description = mongos(0);
     let mut selector = selector();
@@ -137,7 +137,7 @@ fn nothing_suitable_means_wait_and_incompatible_means_never() {
 }
 
 #[test]
-fn a_writing_aggregation_goes_to_the_primary_while_a_server_is_old() {
+fn an_aggregation_with_out_uses_the_primary_while_a_server_is_older_than_5_0() {
     // An aggregation with `$out` or `$merge` uses the primary while an available server is older
     // than 5.0 (SEL-34).
     let preference = Arc::new(ReadPreference::new(ReadMode::Secondary));
@@ -168,7 +168,7 @@ fn a_writing_aggregation_goes_to_the_primary_while_a_server_is_old() {
 }
 
 #[test]
-fn a_read_preference_is_checked_when_it_is_made() {
+fn mode_primary_refuses_tag_sets_and_max_staleness() {
     // Mode primary excludes non-empty tag sets (SEL-14, SEL-16) and a maximum staleness (STALE-4).
     let tagged = || vec![[("dc".to_owned(), "ny".to_owned())].into()];
     let primary = ReadPreference::default;
@@ -188,7 +188,7 @@ fn a_read_preference_is_checked_when_it_is_made() {
 }
 
 #[test]
-fn the_error_tells_why_nothing_suited() {
+fn the_selection_error_names_the_criteria_or_the_errors_of_the_servers() {
     // The error text contains the criteria if servers are available, or else the errors of the
     // servers (SEL-60).
     let criteria = secondary("a");
@@ -237,7 +237,7 @@ fn the_error_tells_why_nothing_suited() {
 }
 
 #[test]
-fn the_error_holds_its_cause_and_stays_short_in_a_large_topology() {
+fn the_selection_error_has_a_cause_and_is_short_in_a_large_topology() {
     let criteria = secondary("a");
     let mut description = mongos(0);
     for n in 0..1000 {

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_session_is_used_first() {
+    fn the_session_put_back_last_is_taken_first() {
         let (mut pool, mut random) = (SessionPool::new(), random());
         let a = pool.take(Instant::ZERO, Some(30), &mut random);
         let b = pool.take(Instant::ZERO, Some(30), &mut random);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_a_random_uuid() {
+    fn a_session_id_is_a_random_uuid() {
         let (mut pool, mut random) = (SessionPool::new(), random());
         for _ in 0..100 {
             let id = pool.take(Instant::ZERO, None, &mut random).id;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_within_a_minute_of_its_end_is_not_used() {
+    fn a_session_within_a_minute_of_its_timeout_is_not_used() {
         for (age, used) in [(28, true), (29, true), (30, false), (31, false)] {
             let (mut pool, mut random) = (SessionPool::new(), random());
             let session = pool.take(Instant::ZERO, Some(30), &mut random);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_of_a_parent_are_neither_kept_nor_taken_back() {
+    fn after_a_fork_the_pool_discards_sessions_of_the_parent_process() {
         let (mut pool, mut random) = (SessionPool::new(), random());
         let [used, kept] = [(); 2].map(|()| pool.take(Instant::ZERO, Some(30), &mut random));
         pool.put_back(Instant::ZERO, Some(30), kept);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_use_starts_the_time_again() {
+    fn using_a_session_restarts_its_timeout() {
         let (mut pool, mut random) = (SessionPool::new(), random());
         let mut session = pool.take(Instant::ZERO, Some(30), &mut random);
         session.handle_use(minutes(20));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn dirty_and_old_sessions_are_not_taken_back() {
+    fn dirty_and_expiring_sessions_are_not_put_back_in_the_pool() {
         let (mut pool, mut random) = (SessionPool::new(), random());
         let old = pool.take(Instant::ZERO, Some(30), &mut random);
         let mut dirty = pool.take(Instant::ZERO, Some(30), &mut random);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_load_balancer_sessions_do_not_age() {
+    fn behind_a_load_balancer_sessions_do_not_time_out() {
         // Behind a load balancer the timeout of sessions is ignored (LB-22).
         let (mut pool, mut random) = (SessionPool::new(), random());
         let session = pool.take(Instant::ZERO, None, &mut random);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_drained_in_batches_and_the_pool_is_bounded() {
+    fn session_ids_are_drained_in_batches_and_the_pool_is_bounded() {
         let (mut pool, mut random) = (SessionPool::new(), random());
         for _ in 0..=MAX_POOLED_SESSIONS {
             let session = ServerSession::new(Instant::ZERO, &mut random, 0);

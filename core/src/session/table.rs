@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_in_use_are_apart_and_come_back_once() {
+    fn sessions_in_use_are_distinct_and_are_put_back_once() {
         let mut all = sessions();
         let now = Instant::ZERO;
         let [a, b] = [(); 2].map(|()| all.begin(now, TIMEOUT));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dirty_session_ends_for_good() {
+    fn a_dirty_session_is_not_put_back_in_the_pool() {
         let mut all = sessions();
         let id = all.begin(Instant::ZERO, TIMEOUT);
         all.mark_dirty(id);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_ended_while_a_command_runs_goes_back_with_that_command() {
+    fn a_session_ended_during_a_command_is_put_back_after_its_last_command() {
         let mut all = sessions();
         let now = Instant::ZERO;
         let id = all.begin(now, TIMEOUT);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_knows_no_session_of_its_parent() {
+    fn a_child_process_does_not_use_sessions_of_its_parent() {
         let mut all = sessions();
         let now = Instant::ZERO;
         let [used, kept] = [(); 2].map(|()| all.begin(now, TIMEOUT));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn transaction_numbers_only_grow_while_a_session_goes_from_hand_to_hand() {
+    fn transaction_numbers_grow_when_a_session_is_reused() {
         let mut all = sessions();
         let now = Instant::ZERO;
         let mut last = 0;

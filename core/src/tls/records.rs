@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stream_in_any_pieces_is_between_records_after_each_one_only() {
+    fn record_boundaries_are_found_in_a_stream_split_into_any_pieces() {
         let stream = [
             &[23, 3, 3, 0, 3, 1, 2, 3][..],
             &[23, 3, 3, 0, 0],

@@ -205,7 +205,7 @@ fn read_all(client: &mut TlsSession) -> Vec<u8> {
 }
 
 #[test]
-fn both_versions_carry_bytes_both_ways_by_name_and_by_address() {
+fn tls_1_2_and_1_3_transfer_data_for_host_names_and_ip_addresses() {
     let authority = Authority::new();
     for version in [&TLS12, &TLS13] {
         for host in ["db.example.net", "DB.example.net", "127.0.0.1", "::1"] {
@@ -225,7 +225,7 @@ fn both_versions_carry_bytes_both_ways_by_name_and_by_address() {
 }
 
 #[test]
-fn one_byte_at_a_time_is_enough() {
+fn a_tls_session_accepts_input_one_byte_at_a_time() {
     let authority = Authority::new();
     for version in [&TLS12, &TLS13] {
         let mut server = authority.server(version, false);
@@ -239,7 +239,7 @@ fn one_byte_at_a_time_is_enough() {
 }
 
 #[test]
-fn the_largest_message_goes_both_ways_in_bounded_pieces() {
+fn the_largest_message_is_sent_in_bounded_pieces_and_received() {
     let authority = Authority::new();
     let mut server = authority.server(&TLS13, false);
     let mut client = connect(&authority.options(), "db.example.net", &mut server).expect("good");
@@ -269,7 +269,7 @@ fn the_largest_message_goes_both_ways_in_bounded_pieces() {
 }
 
 #[test]
-fn another_host_is_refused_unless_the_user_said_so() {
+fn a_certificate_for_another_host_is_refused_unless_allowed() {
     let authority = Authority::new();
     let other = Authority::new();
     let server = || authority.server(&TLS13, false);
@@ -289,7 +289,7 @@ fn another_host_is_refused_unless_the_user_said_so() {
 }
 
 #[test]
-fn an_unknown_authority_is_refused_unless_the_user_said_so() {
+fn an_untrusted_certificate_is_refused_unless_allowed() {
     let authority = Authority::new();
     let server = || authority.server(&TLS12, false);
     for mut options in [Authority::new().options(), TlsOptions::default()] {
@@ -304,7 +304,7 @@ fn an_unknown_authority_is_refused_unless_the_user_said_so() {
 }
 
 #[test]
-fn validity_follows_the_time_that_was_given() {
+fn certificate_validity_is_checked_against_the_given_time() {
     let authority = Authority::new();
     let context = TlsContext::new(&authority.options()).expect("usable options");
     let connect = || {
@@ -329,7 +329,7 @@ fn validity_follows_the_time_that_was_given() {
 }
 
 #[test]
-fn a_server_that_wants_a_certificate_gets_it() {
+fn a_client_certificate_is_sent_if_the_server_requests_one() {
     let authority = Authority::new();
     for version in [&TLS12, &TLS13] {
         let mut options = authority.options();
@@ -347,7 +347,7 @@ fn a_server_that_wants_a_certificate_gets_it() {
 }
 
 #[test]
-fn a_farewell_comes_after_what_was_written() {
+fn close_notify_is_sent_after_all_written_data() {
     let authority = Authority::new();
     let mut server = authority.server(&TLS13, false);
     let mut client = connect(&authority.options(), "db.example.net", &mut server).expect("good");
@@ -372,7 +372,7 @@ fn a_farewell_comes_after_what_was_written() {
 }
 
 #[test]
-fn what_cannot_be_configured_is_an_error_that_quotes_nothing() {
+fn unusable_tls_options_fail_with_an_error_that_quotes_no_secret() {
     let authority = Authority::new();
     let good = authority.client_pem();
     let key_only = KeyPair::generate().expect("a key").serialize_pem();

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_txt_record_fills_in_what_was_not_chosen() {
+    fn txt_record_options_apply_unless_the_connection_string_sets_them() {
         // Options of the connection string override those of the TXT record (DNS-32).
         let txt = Some("authSource=txt&replicaSet=txt");
         let o = resolved("mongodb+srv://u:p@C.example.net/db", 2, txt).expect("it is valid");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_from_code_keeps_its_source() {
+    fn a_credential_set_in_code_ignores_the_auth_source_of_the_txt_record() {
         let mut parsed = parse("mongodb+srv://c.example.net").expect("it is valid");
         let credential = Credential::password("u", "p");
         parsed
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_txt_record_may_hold_three_options_only() {
+    fn a_txt_record_accepts_only_auth_source_replica_set_and_load_balanced() {
         // Only `authSource`, `replicaSet` and `loadBalanced` are allowed (DNS-30). So `ssl` is an
         // error (DNS-31), and so are malformed options (DNS-33).
         for txt in [
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_dns_must_follow_the_rules() {
+    fn dns_results_that_conflict_with_the_options_are_refused() {
         // `srvMaxHosts` conflicts with `replicaSet` and `loadBalanced` (DNS-10, DNS-11), and
         // `loadBalanced` with several hosts and `replicaSet` (DNS-39, LB-8). The rules are checked
         // after the queries (DNS-12, LB-7). An SRV query without records is an error (LB-11).
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_outside_the_domain_is_refused() {
+    fn an_srv_host_outside_the_domain_is_refused() {
         // Most of these hosts are from the prose tests of the specification of initial DNS seedlist
         // discovery.
         for (srv_host, host, below) in [

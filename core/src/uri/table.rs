@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_is_there_once_and_in_camel_case() {
+    fn option_names_are_unique_and_in_camel_case() {
         let mut names: Vec<_> = GROUPS.into_iter().flatten().map(|spec| spec.name).collect();
         assert!(
             names
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_option_names_one_that_exists() {
+    fn a_renamed_option_refers_to_an_existing_option() {
         for spec in GROUPS.into_iter().flatten() {
             assert!(
                 spec.renamed.is_none_or(|name| find(name).is_some()),

@@ -22,7 +22,7 @@ fn warns(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_mistake_is_blamed_on_its_part() {
+fn a_parse_error_names_the_invalid_part_of_the_connection_string() {
     use UriPart::{Database, Host, Options, Scheme, UserInfo};
     for (text, part) in [
         ("", Scheme),
@@ -77,7 +77,7 @@ fn each_mistake_is_blamed_on_its_part() {
 }
 
 #[test]
-fn a_secret_in_the_wrong_place_is_not_repeated() {
+fn errors_and_warnings_do_not_quote_secrets() {
     // In most of these strings an unencoded special character splits a password, and its second
     // half becomes part of the hosts, the database or the options. No error may quote a secret.
     for text in [
@@ -114,7 +114,7 @@ fn a_secret_in_the_wrong_place_is_not_repeated() {
 }
 
 #[test]
-fn every_option_arrives_with_its_unit() {
+fn every_option_is_parsed_with_its_unit() {
     let text = "mongodb://a/?appName=n&connectTimeoutMS=1&heartbeatFrequencyMS=500\
         &localThresholdMS=2&maxConnecting=3&maxIdleTimeMS=4&maxPoolSize=5&minPoolSize=1\
         &serverMonitoringMode=poll&serverSelectionTimeoutMS=6&socketTimeoutMS=7&timeoutMS=8\
@@ -173,7 +173,7 @@ fn every_option_arrives_with_its_unit() {
 }
 
 #[test]
-fn zero_lifts_the_limits_that_can_be_lifted() {
+fn zero_disables_optional_limits() {
     let parsed = parse(
         "mongodb://a/?connectTimeoutMS=0&socketTimeoutMS=0&waitQueueTimeoutMS=0&maxIdleTimeMS=0\
          &maxPoolSize=0&minPoolSize=500&timeoutMS=0",
@@ -192,7 +192,7 @@ fn zero_lifts_the_limits_that_can_be_lifted() {
 }
 
 #[test]
-fn a_value_that_cannot_be_used_leaves_the_default() {
+fn invalid_and_unknown_options_are_ignored_with_a_warning() {
     // Each option is ignored with a warning: its value is invalid (CS-32), or the option is unknown
     // (CS-23).
     for option in [
@@ -239,7 +239,7 @@ fn a_value_that_cannot_be_used_leaves_the_default() {
 }
 
 #[test]
-fn unused_options_of_a_credential_cause_warnings() {
+fn unused_credential_options_cause_warnings() {
     // These options alone do not require authentication (AUTH-5 to AUTH-7). The user may expect
     // that they do, so that each has a warning.
     let idle = |option: &str| {
@@ -278,7 +278,7 @@ fn a_long_app_name_is_ignored() {
 }
 
 #[test]
-fn load_balanced_takes_booleans_only() {
+fn load_balanced_accepts_only_booleans() {
     // `true` and `false` are the values of this option (LB-1). A value that is not a boolean is
     // ignored with a warning (LB-10).
     let parsed = |value: &str| parse(&format!("mongodb://lb/?loadBalanced={value}"));
@@ -303,7 +303,7 @@ fn load_balanced_takes_booleans_only() {
 }
 
 #[test]
-fn warnings_say_what_to_write_instead() {
+fn warnings_name_the_option_and_its_replacement() {
     assert_eq!(
         warns("mongodb://a/?tls=yes"),
         ["option tls is deprecated in this spelling; write tls=true"]
@@ -323,7 +323,7 @@ fn warnings_say_what_to_write_instead() {
 }
 
 #[test]
-fn an_old_name_counts_only_alone() {
+fn a_deprecated_option_name_is_ignored_next_to_the_new_name() {
     // The old name works (CS-34), but not beside the new one (CS-35).
     let timeout = |text| {
         let parsed = parse(text).expect(text);
@@ -342,7 +342,7 @@ fn an_old_name_counts_only_alone() {
 }
 
 #[test]
-fn tag_sets_keep_their_order_and_may_end_with_any_server() {
+fn tag_sets_are_parsed_in_order_and_may_be_empty() {
     // Tag sets keep the order of their occurrences (CS-29), and an empty value is the empty tag set
     // (CS trap 6).
     let parsed = parse(
@@ -358,7 +358,7 @@ fn tag_sets_keep_their_order_and_may_end_with_any_server() {
 }
 
 #[test]
-fn encryption_is_off_unless_the_scheme_or_tls_says_so() {
+fn tls_is_enabled_only_by_the_scheme_or_the_tls_option() {
     // `mongodb+srv` switches TLS on (DNS-13), `tls=false` or `ssl=false` off (DNS-14), and other
     // TLS options do neither (URI-20).
     for (text, on) in [
@@ -374,7 +374,7 @@ fn encryption_is_off_unless_the_scheme_or_tls_says_so() {
 }
 
 #[test]
-fn unreadable_properties_leave_a_credential_that_no_client_accepts() {
+fn malformed_mechanism_properties_make_the_credential_invalid() {
     // A property with a comma cannot be parsed (CS-31). The parser drops all properties with a
     // warning, so that the credential is incomplete and the creation of a client fails.
     let text = "mongodb://a?authMechanism=MONGODB-OIDC&authMechanismProperties=\
@@ -385,7 +385,7 @@ fn unreadable_properties_leave_a_credential_that_no_client_accepts() {
 }
 
 #[test]
-fn a_user_name_without_password_is_parsed_but_no_client_accepts_it() {
+fn a_user_name_without_password_is_parsed_but_fails_validation() {
     // A user name may stand without a password in a string (AUTH-136), but SCRAM needs one. An
     // empty password is a password (CS-7).
     let parsed = parse("mongodb://alice@a").expect("it is valid");
@@ -395,7 +395,7 @@ fn a_user_name_without_password_is_parsed_but_no_client_accepts_it() {
 }
 
 #[test]
-fn an_at_sign_in_options_is_no_userinfo() {
+fn an_at_sign_in_the_options_does_not_delimit_userinfo() {
     let parsed = parse("mongodb://a?appName=x@y/z?").expect("it is valid");
     assert_eq!(parsed.options.app_name(), Some("x@y/z?"));
     assert!(parsed.options.credential().is_none());
@@ -412,14 +412,14 @@ fn encode(text: &str) -> String {
 
 proptest! {
     #[test]
-    fn no_text_makes_it_panic(text in any::<String>()) {
+    fn no_text_makes_the_parser_panic(text in any::<String>()) {
         let _ = parse(&text);
         let _ = parse(&format!("mongodb://{text}"));
         let _ = parse(&format!("mongodb+srv://a.b.c/?{text}"));
     }
 
     #[test]
-    fn no_mix_of_marks_makes_it_panic(
+    fn no_mix_of_delimiters_makes_the_parser_panic(
         text in "[a-c1%:@/?&=,;.\\[\\]+$]{0,40}",
         key in "(?i)(w|tls|authSource|authMechanismProperties|readPreferenceTags|timeoutMS)",
     ) {
@@ -428,7 +428,7 @@ proptest! {
     }
 
     #[test]
-    fn encoded_parts_come_back_as_they_were(
+    fn percent_encoded_parts_are_decoded(
         username in "\\PC{1,12}",
         password in proptest::option::of(any::<String>()),
         database in "[^/\\\\ \"$\\x00]{1,12}",
@@ -456,7 +456,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_are_taken_whole(number in any::<i64>()) {
+    fn a_number_is_parsed_exactly_or_ignored_with_a_warning(number in any::<i64>()) {
         let parsed = parse(&format!("mongodb://a/?maxPoolSize={number}")).expect("it is valid");
         match u32::try_from(number) {
             Ok(n) if n <= i32::MAX as u32 => prop_assert_eq!(parsed.options.max_pool_size(), n),

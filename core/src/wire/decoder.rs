@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_out_whole_however_they_were_cut() {
+    fn frames_are_reassembled_from_pieces_of_any_size() {
         let stream: Vec<u8> = (0..5).flat_map(message).collect();
         for step in 1..stream.len() {
             let mut decoder = FrameDecoder::new();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_is_refused_before_room_is_made() {
+    fn an_invalid_length_is_refused_before_allocation() {
         for (length, error) in [
             (-1, WireError::LengthTooSmall(-1)),
             (15, WireError::LengthTooSmall(15)),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_offered_behind_frames_that_are_whole() {
+    fn read_space_is_available_after_complete_frames() {
         // One TLS record can contain several frames.
         let frames: Vec<u8> = (0..3).flat_map(message).collect();
         let mut decoder = FrameDecoder::new();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_alone_gets_little_room() {
+    fn the_buffer_grows_with_the_received_bytes_not_with_the_announced_length() {
         let mut bytes = message(1);
         bytes[..4].copy_from_slice(&i32::to_le_bytes(48_000_000));
         let mut decoder = FrameDecoder::new();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_buffer_is_not_kept() {
+    fn a_large_buffer_is_freed_after_its_frame() {
         let mut decoder = FrameDecoder::new();
         let mut bytes = Vec::new();
         let big = rawdoc! { "x": "x".repeat(100_000) };
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_is_not_kept_and_what_follows_is_whole() {
+    fn skipped_bytes_are_not_buffered_and_the_next_frame_is_complete() {
         let mut bytes = Vec::new();
         let big = rawdoc! { "x": "x".repeat(100_000) };
         MessageWriter::begin(&mut bytes, 1, 0).body(&big).end();

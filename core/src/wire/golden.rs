@@ -29,7 +29,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 }
 
 #[test]
-fn messages_have_the_bytes_that_another_driver_gives_them() {
+fn encoded_messages_equal_those_of_pymongo() {
     // Header (MSG-1, MSG-3), flags (MSG-2), sections (MSG-5, MSG-6) and checksum (MSG-16) are
     // encoded as in another driver.
     let ping = rawdoc! { "ping": 1, "$db": "admin" };
@@ -53,7 +53,7 @@ fn messages_have_the_bytes_that_another_driver_gives_them() {
 }
 
 #[test]
-fn messages_of_another_driver_are_read() {
+fn messages_of_pymongo_are_decoded() {
     // Messages of another driver are decoded: header (MSG-1, MSG-3), flags (MSG-2), sections
     // (MSG-6) and checksum (MSG-16). The checksum is not a part of the sections (MSG-17).
     for hex in [PING, PING_WITH_CHECKSUM] {

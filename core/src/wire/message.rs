@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_come_in_any_order() {
+    fn sections_are_decoded_in_any_order() {
         // A section of kind 1 can come before the section of kind 0 (MSG-9).
         let mut bytes = Vec::new();
         MessageWriter::begin(&mut bytes, 1, 0)
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_cut_anywhere_is_refused_and_never_a_panic() {
+    fn a_truncated_message_is_refused() {
         let bytes = sample(Flags::CHECKSUM_PRESENT);
         for end in 0..bytes.len() {
             assert!(Message::decode(&bytes[..end]).is_err(), "cut at {end}");
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_of_a_checked_message_is_noticed() {
+    fn any_changed_byte_of_a_message_with_checksum_is_refused() {
         let bytes = sample(Flags::CHECKSUM_PRESENT);
         for at in HEADER_BYTES + 4..bytes.len() {
             let mut changed = bytes.clone();
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_very_many_sequences_is_refused() {
+    fn a_message_with_too_many_sequences_is_refused() {
         let mut bytes = Vec::new();
         let mut message = MessageWriter::begin(&mut bytes, 1, 0).body(&rawdoc! { "ok": 1 });
         for number in 0..=MAX_SEQUENCES {
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_where_it_must_be() {
+    fn unknown_required_flags_and_invalid_sections_are_refused() {
         let mut bytes = sample(Flags::default());
         bytes[HEADER_BYTES] = 0x04;
         // Bit 2 is a required bit that this driver does not know (MSG-15).

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_load_without_any_acknowledged_write_lost_none() {
+    fn a_demonstration_without_acknowledged_writes_fails() {
         let mut report = Report {
             tasks: 1,
             duration: Duration::from_secs(1),

@@ -66,7 +66,7 @@ fn append(replica: &mut Replica, term: u64, index: u64) {
 }
 
 #[test]
-fn a_member_votes_once_per_term_also_after_a_restart() {
+fn a_member_votes_once_per_term_even_after_a_restart() {
     let mut replica = member();
     let now = Instant::ZERO;
     let empty = Position::default();
@@ -92,7 +92,7 @@ fn a_member_votes_once_per_term_also_after_a_restart() {
 }
 
 #[test]
-fn an_older_oplog_gets_no_vote() {
+fn a_candidate_with_an_older_oplog_gets_no_vote() {
     let mut replica = member();
     let now = Instant::ZERO;
     append(&mut replica, 2, 1);
@@ -110,7 +110,7 @@ fn an_older_oplog_gets_no_vote() {
 }
 
 #[test]
-fn an_earlier_terms_entry_is_not_committed_by_counting_it() {
+fn an_entry_of_an_earlier_term_is_not_committed_by_counting_replicas() {
     let mut replica = member();
     append(&mut replica, 1, 1);
     let now = replica.deadline().expect("an election timeout");
@@ -135,7 +135,7 @@ fn an_earlier_terms_entry_is_not_committed_by_counting_it() {
 }
 
 #[test]
-fn a_dry_run_binds_nobody() {
+fn a_dry_run_vote_does_not_bind_the_member() {
     let mut replica = member();
     let now = Instant::ZERO;
     let kind = Kind::VoteRequest {
@@ -152,7 +152,7 @@ fn a_dry_run_binds_nobody() {
 }
 
 #[test]
-fn effects_of_writes_are_remembered_up_to_a_number_of_bytes() {
+fn records_of_retryable_writes_are_bounded_in_bytes() {
     let (mut log, mut records) = (Log::default(), Records::default());
     let bound = Bound {
         count: 1000,

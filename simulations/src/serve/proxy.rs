@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_both_versions_are_skipped_however_they_arrive() {
+    fn proxy_headers_of_both_versions_are_incomplete_until_their_last_byte() {
         for header in accepted() {
             for end in 0..header.len() {
                 let part = check_header(&header[..end]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_like_a_message_has_no_header() {
+    fn a_stream_that_begins_like_a_message_has_no_proxy_header() {
         let mut message = Vec::new();
         onionskin_core::wire::MessageWriter::begin(&mut message, 1, 0)
             .body(&bson::rawdoc! { "ping": 1 })
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_headers_are_refused() {
+    fn malformed_proxy_headers_are_refused() {
         let long = format!("PROXY UNKNOWN {}", "x".repeat(200));
         let texts = [
             "PROXY \r\n",
@@ -247,7 +247,7 @@ mod tests {
     proptest! {
         /// `check_header` decides about every input within `BINARY_BYTES + MAX_REST_BYTES` bytes.
         #[test]
-        fn whatever_comes_is_decided_within_bounds(
+        fn the_header_check_decides_within_a_bounded_number_of_bytes(
             mark in prop::sample::select(vec![&b""[..], TEXT_MARK, BINARY_MARK]),
             rest in prop::collection::vec(any::<u8>(), 0..300),
         ) {

@@ -1,7 +1,7 @@
 //! Tests on real sockets of the loopback interface.
 
 mod hostile;
-mod pressure;
+mod unsent_replies;
 
 use super::{Embedded, ServeOptions};
 use crate::deployment::MemberState;
@@ -27,7 +27,7 @@ fn addresses(uri: &str) -> Vec<String> {
 
 fn is_primary(address: &str) -> Option<bool> {
     let mut stream = connect(address)?;
-    let hello = ask(&mut stream, &rawdoc! { "hello": 1, "$db": "admin" })?;
+    let hello = send_command(&mut stream, &rawdoc! { "hello": 1, "$db": "admin" })?;
     hello.get_bool("isWritablePrimary").ok()
 }
 
@@ -44,7 +44,7 @@ fn message(command: &RawDocument) -> Vec<u8> {
 }
 
 /// Sends a command and returns its reply, or `None` if the connection is closed.
-fn ask(stream: &mut (impl Read + Write), command: &RawDocument) -> Option<RawDocumentBuf> {
+fn send_command(stream: &mut (impl Read + Write), command: &RawDocument) -> Option<RawDocumentBuf> {
     stream.write_all(&message(command)).ok()?;
     let mut decoder = FrameDecoder::new();
     loop {
@@ -68,7 +68,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_served_set_fails_over_and_killed_members_refuse_connections() {
+fn a_replica_set_fails_over_and_killed_members_refuse_connections() {
     let mut options = ServeOptions::replica_set("rs0", 3);
     options.election_timeout = Duration::from_millis(200);
     options.heartbeat_interval = Duration::from_millis(50);
@@ -99,14 +99,14 @@ fn a_served_set_fails_over_and_killed_members_refuse_connections() {
 }
 
 #[test]
-fn a_standalone_needs_no_set_name() {
+fn the_uri_of_a_standalone_has_no_replica_set() {
     let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
     assert!(!deployment.uri().contains("replicaSet"));
     assert_eq!(is_primary(&addresses(deployment.uri())[0]), Some(true));
 }
 
 #[test]
-fn routers_are_served_at_a_port_each() {
+fn each_router_has_its_own_port() {
     let deployment = Embedded::start(ServeOptions::sharded(2)).expect("starts");
     let routers = addresses(deployment.uri());
     assert_eq!(routers.len(), 2, "{}", deployment.uri());
@@ -132,7 +132,7 @@ fn balanced_hello() -> RawDocumentBuf {
 fn service(address: &str, header: &[u8]) -> Option<ObjectId> {
     let mut stream = connect(address)?;
     stream.write_all(header).ok()?;
-    let hello = ask(&mut stream, &balanced_hello())?;
+    let hello = send_command(&mut stream, &balanced_hello())?;
     hello.get_object_id("serviceId").ok()
 }
 
@@ -148,7 +148,7 @@ fn binary_header() -> Vec<u8> {
 const TEXT_HEADER: &[u8] = b"PROXY TCP4 127.0.0.1 127.0.0.1 49152 27017\r\n";
 
 #[test]
-fn services_are_served_behind_one_port_and_at_one_each() {
+fn services_are_reachable_through_the_balancer_and_at_their_own_ports() {
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("starts");
     let uri = deployment.uri();
     assert!(uri.ends_with("/?loadBalanced=true"), "{uri}");
@@ -187,7 +187,7 @@ fn services_are_served_behind_one_port_and_at_one_each() {
 }
 
 #[test]
-fn a_header_may_come_in_pieces_and_with_what_follows() {
+fn a_proxy_header_may_arrive_in_pieces_and_together_with_a_message() {
     let deployment = Embedded::start(ServeOptions::load_balanced(1)).expect("starts");
     let address = deployment.addresses()[0].to_string();
     for header in [TEXT_HEADER, &binary_header()] {
@@ -199,28 +199,28 @@ fn a_header_may_come_in_pieces_and_with_what_follows() {
         }
         let hello = [rest, &message(&balanced_hello())].concat();
         stream.write_all(&hello).expect("written");
-        let pong = ask(&mut stream, &rawdoc! { "ping": 1, "$db": "admin" });
+        let pong = send_command(&mut stream, &rawdoc! { "ping": 1, "$db": "admin" });
         let first = pong.expect("the hello's reply");
         assert!(first.get_object_id("serviceId").is_ok(), "{first:?}");
     }
 }
 
 #[test]
-fn the_balancer_outlives_its_services() {
+fn the_balancer_stays_open_when_its_services_are_killed() {
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("starts");
     let balancer = addresses(deployment.uri()).remove(0);
     let ping = rawdoc! { "ping": 1, "$db": "admin" };
     let mut streams = [(); 2].map(|()| connect(&balancer).expect("a connection"));
     let ids = streams.each_mut().map(|stream| {
-        let hello = ask(stream, &balanced_hello()).expect("a reply");
+        let hello = send_command(stream, &balanced_hello()).expect("a reply");
         hello.get_object_id("serviceId").expect("a service")
     });
     deployment.disconnect(0);
     assert!(
-        ask(&mut streams[0], &ping).is_none(),
+        send_command(&mut streams[0], &ping).is_none(),
         "its connections are closed"
     );
-    assert!(ask(&mut streams[1], &ping).is_some());
+    assert!(send_command(&mut streams[1], &ping).is_some());
     assert_eq!(
         service(&balancer, &[]),
         Some(ids[0]),
@@ -228,7 +228,7 @@ fn the_balancer_outlives_its_services() {
     );
     deployment.kill(0);
     deployment.kill(1);
-    assert!(ask(&mut streams[1], &ping).is_none());
+    assert!(send_command(&mut streams[1], &ping).is_none());
     assert_eq!(service(&balancer, &[]), None, "nobody is there");
     deployment.restart(1);
     let again = service(&balancer, &[]).expect("a service");
@@ -236,7 +236,7 @@ fn the_balancer_outlives_its_services() {
 }
 
 #[test]
-fn a_header_comes_before_the_encryption() {
+fn a_proxy_header_precedes_the_tls_handshake() {
     let directory = std::env::temp_dir().join(format!("onionskin-proxy-{}", std::process::id()));
     let mut options = ServeOptions::load_balanced(1);
     options.tls = true;
@@ -261,7 +261,7 @@ fn a_header_comes_before_the_encryption() {
         let name = "localhost".try_into().expect("a name");
         let tls = rustls::ClientConnection::new(config.clone(), name).expect("a client");
         let mut stream = rustls::StreamOwned::new(tls, stream);
-        let hello = ask(&mut stream, &balanced_hello()).expect("a reply");
+        let hello = send_command(&mut stream, &balanced_hello()).expect("a reply");
         assert!(hello.get_object_id("serviceId").is_ok(), "{header:?}");
     }
     drop(deployment);
@@ -269,7 +269,7 @@ fn a_header_comes_before_the_encryption() {
 }
 
 #[test]
-fn ports_follow_the_balancers() {
+fn service_ports_follow_the_port_of_the_balancer() {
     // Three free ports in a row can only be found by trying.
     let free = || -> Option<Embedded> {
         let base = std::net::TcpListener::bind("127.0.0.1:0")

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loops_in_loops_end_when_their_steps_are_used_up() {
+    fn nested_loops_fail_when_the_step_budget_is_used_up() {
         let mut body = bson!(1);
         for _ in 0..6 {
             let input = bson!({ "$range": [0, 1000] });
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_built_on_the_way_to_a_value_is_given_back() {
+    fn the_memory_of_intermediate_values_is_returned_to_the_budget() {
         let document = doc! { "s": "x".repeat(1_000_000) };
         let context = EvaluationContext::default();
         let scope = Scope::new(&document, &context);

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn arithmetic_promotes() {
+    fn arithmetic_promotes_numeric_types() {
         let table = [
             (add(&Bson::Int32(1), &Bson::Int32(2)), Bson::Int32(3)),
             (

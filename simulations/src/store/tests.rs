@@ -153,7 +153,7 @@ fn unique_indexes_are_enforced_and_named() {
 }
 
 #[test]
-fn find_and_modify_answers_with_before_or_after() {
+fn find_and_modify_returns_the_document_before_or_after_the_update() {
     for (return_new, expected) in [(false, 1), (true, 2)] {
         let mut store = filled(vec![doc! { "_id": 1, "n": 1 }]);
         let command = FindAndModify {
@@ -173,7 +173,7 @@ fn find_and_modify_answers_with_before_or_after() {
 }
 
 #[test]
-fn pipelines_give_what_the_server_gives() {
+fn pipelines_return_the_same_documents_as_the_server() {
     let mut store = filled(
         (0..4)
             .map(|i| doc! { "_id": i, "k": i % 2, "x": [i, i + 1] })
@@ -246,7 +246,7 @@ fn out_and_merge_write_to_the_target() {
 }
 
 #[test]
-fn capped_collections_give_up_their_oldest() {
+fn capped_collections_remove_their_oldest_documents() {
     let mut store = Store::new();
     let options = doc! { "capped": true, "size": 1000, "max": 2 };
     store
@@ -380,7 +380,9 @@ proptest! {
     }
 
     #[test]
-    fn replicas_follow_and_rollbacks_return(steps in prop::collection::vec(step(), 1..25)) {
+    fn changes_reproduce_the_store_on_a_replica_and_can_be_reverted(
+        steps in prop::collection::vec(step(), 1..25),
+    ) {
         let (mut primary, mut replica) = (Store::new(), Store::new());
         let mut history = vec![primary.clone()];
         let mut log = Vec::new();

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_draws_the_same_options_and_others_draw_others() {
+    fn the_same_seed_draws_the_same_options_and_another_seed_does_not() {
         assert_eq!(WorldOptions::drawn(7), WorldOptions::drawn(7));
         assert_ne!(WorldOptions::drawn(7), WorldOptions::drawn(8));
     }

@@ -127,7 +127,7 @@ mod tests {
     use crate::world::options::world_seed;
 
     #[test]
-    fn every_plan_is_in_order_and_ends_with_healing() {
+    fn every_plan_is_sorted_by_time_and_ends_with_healing() {
         for seed in 0..50 {
             let mut options = WorldOptions::drawn(seed);
             options.disasters = 10;

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_digest_covers_what_is_not_kept() {
+    fn the_digest_covers_entries_that_are_not_stored() {
         let digest = |keep, text: &str| {
             let mut trace = Trace::new(keep);
             trace.note(Instant::ZERO, format_args!("{text}"));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn one_changed_byte_shows_in_a_summary() {
+    fn one_changed_byte_changes_the_summary() {
         assert_ne!(Summary(b"ab").to_string(), Summary(b"ac").to_string());
     }
 }

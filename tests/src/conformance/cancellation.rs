@@ -2,9 +2,9 @@
 //! future is the end of a scoped check out, so the connection returns to its pool (CMAP-112).
 
 use super::{
-    Host, Stepper, at_rest, client, end, find, pause, ping,
+    Host, Stepper, client, end, find, pause, ping,
     server::{Gate, Request, Server, Step, answer},
-    things,
+    things, wait_until_idle,
 };
 use bson::{Document, doc};
 use onionskin::Client;
@@ -15,7 +15,7 @@ const MOST_STEPS: usize = 500;
 
 /// Returns the steps of [`answer`], with each reply in pieces of 40 bytes, so that the client waits
 /// many times.
-fn slowly(request: &Request) -> Vec<Step> {
+fn answer_in_pieces(request: &Request) -> Vec<Step> {
     let pieces = |step| match step {
         Step::Send(bytes) => Step::Trickle(bytes, 40),
         other => other,
@@ -55,7 +55,7 @@ async fn drop_everywhere<H: Host, F: Future>(
             let mut stepper = Stepper::new(make(used.clone()));
             let is_over = poll_times(&mut stepper, count, late).await;
             drop(stepper);
-            at_rest::<H>(&used).await;
+            wait_until_idle::<H>(&used).await;
             // If a reply of the dropped operation were left on the connection, this find would get
             // it.
             let n = i32::try_from(count).unwrap_or(0) + 1000;
@@ -75,7 +75,7 @@ async fn drop_everywhere<H: Host, F: Future>(
 
 /// Drops a find of a client that has a connection.
 pub async fn a_find_may_be_dropped_at_any_point<H: Host>() {
-    let server = Server::scripted::<H>(slowly);
+    let server = Server::scripted::<H>(answer_in_pieces);
     drop_everywhere::<H, _>(&server, false, |client| async move {
         let _ = find(&client, 7).await;
     })
@@ -84,7 +84,7 @@ pub async fn a_find_may_be_dropped_at_any_point<H: Host>() {
 
 /// Drops the first command of a client, which has to select a server and to connect.
 pub async fn a_first_command_may_be_dropped_at_any_point<H: Host>() {
-    let server = Server::scripted::<H>(slowly);
+    let server = Server::scripted::<H>(answer_in_pieces);
     drop_everywhere::<H, _>(&server, true, |client| async move {
         let _ = ping(&client).await;
     })
@@ -93,7 +93,7 @@ pub async fn a_first_command_may_be_dropped_at_any_point<H: Host>() {
 
 /// Drops an insert of a large document.
 pub async fn an_insert_may_be_dropped_at_any_point<H: Host>() {
-    let server = Server::scripted::<H>(slowly);
+    let server = Server::scripted::<H>(answer_in_pieces);
     drop_everywhere::<H, _>(&server, false, |client| async move {
         let document: Document = doc! { "text": "x".repeat(2_000_000) };
         let _ = things(&client).insert_one(&document).await;
@@ -103,7 +103,7 @@ pub async fn an_insert_may_be_dropped_at_any_point<H: Host>() {
 
 /// Drops a cursor that fetches several batches.
 pub async fn a_cursor_may_be_dropped_at_any_point<H: Host>() {
-    let server = Server::scripted::<H>(slowly);
+    let server = Server::scripted::<H>(answer_in_pieces);
     drop_everywhere::<H, _>(&server, false, |client| async move {
         let filter = doc! { "n": 7, "open": true };
         let Ok(mut cursor) = things(&client).find(filter).await else {
@@ -120,7 +120,7 @@ pub async fn a_cursor_may_be_dropped_at_any_point<H: Host>() {
 }
 
 /// An operation that is dropped after a part of its request was written closes its connection.
-pub async fn a_request_may_be_dropped_half_written<H: Host>() {
+pub async fn dropping_a_partly_written_request_closes_its_connection<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     // After the hello of the pool's connection the server does not read until the gate is opened.
@@ -140,7 +140,7 @@ pub async fn a_request_may_be_dropped_half_written<H: Host>() {
     }
     assert_eq!(client.counts().in_use, 1);
     drop(insert);
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     find(&client, 3).await.expect("another connection");
     gate.open();
     end::<H>(client, &server).await;
@@ -149,7 +149,7 @@ pub async fn a_request_may_be_dropped_half_written<H: Host>() {
 
 /// Operations that are dropped in the wait queue leave the queue, and the others get the
 /// connection.
-pub async fn waiters_may_leave_the_queue<H: Host>() {
+pub async fn dropped_operations_leave_the_wait_queue<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
@@ -184,6 +184,6 @@ pub async fn waiters_may_leave_the_queue<H: Host>() {
         assert_eq!(found, Ok(Some(doc! { "n": n })));
     }
     assert_eq!(server.seen("find").len(), 12);
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }

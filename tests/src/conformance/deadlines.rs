@@ -1,9 +1,9 @@
 //! Tests of time limits and timers, and of replies that come after the limit.
 
 use super::{
-    Host, SLACK, Stepper, at_rest, builder, client, end, find, pause, ping,
+    Host, SLACK, Stepper, builder, client, end, find, pause, ping,
     server::{Gate, Request, Server, Step, answer, listener},
-    things, together, until, within,
+    things, together, until, wait_until_idle, within,
 };
 use bson::{Document, doc};
 use onionskin::{Client, Runtime};
@@ -34,7 +34,7 @@ fn waited_for(error: &Error) -> Option<Wait> {
 
 /// Runs a find with the time limit [`LIMIT`]. Checks that it fails neither early nor late, and
 /// returns the error.
-async fn missed<H: Host>(client: &Client<H::R>, n: i32) -> Error {
+async fn find_until_timeout<H: Host>(client: &Client<H::R>, n: i32) -> Error {
     let runtime = H::runtime();
     let began = runtime.now();
     let things = things(client);
@@ -58,13 +58,13 @@ fn holding(gate: &Arc<Gate>) -> impl Fn(&Request) -> Vec<Step> + Send + Sync + u
 
 /// If a server does not answer, the operation fails at its time limit. The next operation gets
 /// another connection, and the one without a reply is closed.
-pub async fn a_silent_server_costs_the_operations_limit<H: Host>() {
+pub async fn an_operation_without_a_reply_fails_at_its_time_limit<H: Host>() {
     let gate = Gate::new();
     let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     // This find makes the connection, so that the limit of the next one covers the exchange alone.
     find(&client, 0).await.expect("a reply");
-    let error = missed::<H>(&client, 1).await;
+    let error = find_until_timeout::<H>(&client, 1).await;
     assert_eq!(waited_for(&error), Some(Wait::Exchange), "{error:?}");
     assert_eq!(
         error.server().map(ToString::to_string),
@@ -84,30 +84,30 @@ pub async fn a_silent_server_costs_the_operations_limit<H: Host>() {
     };
     assert_eq!(of(0), of(1));
     assert_ne!(of(1), of(2));
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     gate.open();
     end::<H>(client, &server).await;
 }
 
 /// A reply that arrives after its operation has ended reaches no other operation.
-pub async fn a_late_reply_is_never_seen<H: Host>() {
+pub async fn a_late_reply_reaches_no_other_operation<H: Host>() {
     let gate = Gate::new();
     let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=2"));
     for n in [2, 3] {
         find(&client, n).await.expect("a reply");
     }
-    missed::<H>(&client, 1).await;
+    find_until_timeout::<H>(&client, 1).await;
     gate.open();
     for n in 4..20 {
         find(&client, n).await.expect("the reply to this question");
     }
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 
 /// The time limit of a completed operation does not end the next operation.
-pub async fn a_limit_ends_with_its_operation<H: Host>() {
+pub async fn the_time_limit_of_a_completed_operation_does_not_end_the_next_one<H: Host>() {
     let gate = Gate::new();
     let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=1&retryReads=false"));
@@ -141,7 +141,7 @@ pub async fn a_limit_ends_with_its_operation<H: Host>() {
 }
 
 /// The time limit of an operation covers the wait for a connection.
-pub async fn the_limit_covers_the_wait_for_a_connection<H: Host>() {
+pub async fn the_time_limit_covers_the_wait_for_a_connection<H: Host>() {
     let gate = Gate::new();
     let server = Server::scripted::<H>(holding(&gate));
     let client = client::<H>(&server.uri("maxPoolSize=1"));
@@ -151,7 +151,7 @@ pub async fn the_limit_covers_the_wait_for_a_connection<H: Host>() {
         assert!(first.step().await.is_none());
         pause::<H>(Duration::from_millis(1)).await;
     }
-    missed::<H>(&client, 2).await;
+    find_until_timeout::<H>(&client, 2).await;
     assert_eq!(client.counts().waiting, 0);
     gate.open();
     let found = loop {
@@ -161,16 +161,16 @@ pub async fn the_limit_covers_the_wait_for_a_connection<H: Host>() {
         }
     };
     assert_eq!(found, Ok(Some(doc! { "n": 1 })));
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 
 /// The time limit of an operation covers server selection and the establishment of a connection.
-pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
+pub async fn the_time_limit_covers_server_selection_and_connection_establishment<H: Host>() {
     let listener = listener::<H>();
     let address = listener.address();
     let silent = client::<H>(&format!("mongodb://{address}/"));
-    missed::<H>(&silent, 1).await;
+    find_until_timeout::<H>(&silent, 1).await;
     assert_eq!(silent.counts().waiting, 0);
     within::<H, _>(SLACK, "shutdown", silent.shutdown()).await;
 
@@ -181,8 +181,8 @@ pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
         _ => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
     });
     let client = client::<H>(&server.uri(""));
-    missed::<H>(&client, 1).await;
-    at_rest::<H>(&client).await;
+    find_until_timeout::<H>(&client, 1).await;
+    wait_until_idle::<H>(&client).await;
     gate.open();
     find(&client, 2).await.expect("a reply");
     end::<H>(client, &server).await;
@@ -190,7 +190,7 @@ pub async fn the_limit_covers_selection_and_connecting<H: Host>() {
 
 /// `socketTimeoutMS` and `timeoutMS` of the connection string limit operations without a limit of
 /// their own.
-pub async fn limits_of_the_connection_string_hold<H: Host>() {
+pub async fn time_limits_of_the_connection_string_apply<H: Host>() {
     // With `timeoutMS`, the limit of the first find covers the establishment of its connection, so
     // the value is larger.
     for option in ["socketTimeoutMS=100", "timeoutMS=600"] {
@@ -209,7 +209,7 @@ pub async fn limits_of_the_connection_string_hold<H: Host>() {
 
 /// The limit of a find, its own or `timeoutMS`, covers all batches of its cursor together, even if
 /// all batches are empty. Closing the cursor sends `killCursors` although the limit has passed.
-pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
+pub async fn the_time_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
     /// Long enough for the find itself, which has to be answered within the limit.
     const LIMIT: Duration = Duration::from_millis(500);
     for (option, limit) in [("", Some(LIMIT)), ("timeoutMS=500", None)] {
@@ -260,7 +260,7 @@ pub async fn the_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
 
 /// A panic in the waker of an operation, which is code of the application, does not disturb the
 /// time limits of other operations.
-pub async fn a_waker_that_panics_stops_no_limit<H: Host>() {
+pub async fn a_panicking_waker_does_not_affect_other_time_limits<H: Host>() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -279,8 +279,8 @@ pub async fn a_waker_that_panics_stops_no_limit<H: Host>() {
             .poll(&mut Context::from_waker(&waker))
             .is_pending()
     );
-    missed::<H>(&client, 2).await;
-    missed::<H>(&client, 3).await;
+    find_until_timeout::<H>(&client, 2).await;
+    find_until_timeout::<H>(&client, 3).await;
     let ended = first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(ended, Poll::Ready(Err(_))), "{ended:?}");
     within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
@@ -306,7 +306,7 @@ pub async fn timers_fire_in_order_and_not_early<H: Host>() {
 
 /// Dropping a timer disturbs no other timer, and a virtual clock does not jump to the time of the
 /// dropped one.
-pub async fn dropped_timers_are_forgotten<H: Host>() {
+pub async fn dropped_timers_do_not_affect_other_timers<H: Host>() {
     let runtime = H::runtime();
     let began = runtime.now();
     for _ in 0..100 {

@@ -24,7 +24,7 @@ const WRITES: i32 = 60;
 
 /// A client with the right password reads documents over TLS in many batches. A client with a wrong
 /// password gets an authentication error, which does not contain the password.
-pub async fn documents_come_back_over_tls_to_who_may_see_them<H: Host>() {
+pub async fn an_authenticated_client_reads_over_tls_and_a_wrong_password_fails<H: Host>() {
     let mut options = ServeOptions::standalone();
     options.tls = true;
     options.users.push(User::new("user", "sesame"));
@@ -58,7 +58,7 @@ pub async fn documents_come_back_over_tls_to_who_may_see_them<H: Host>() {
 
 /// The primary steps down between two groups of concurrent inserts. Afterwards all documents are
 /// stored.
-pub async fn a_failover_costs_no_write<H: Host>() {
+pub async fn each_write_is_stored_once_despite_a_failover<H: Host>() {
     let options = ServeOptions::replica_set("rs0", 3);
     let deployment = Embedded::start(options).expect("a deployment");
     let client = client::<H>(deployment.uri());
@@ -94,7 +94,7 @@ pub async fn a_failover_costs_no_write<H: Host>() {
 /// SDAM prose 10, "Connection Pool Backpressure", with and without TLS. The server limits the rate
 /// of new connections and closes those beyond the limit, with TLS during the handshake. Check outs
 /// fail, but these errors do not clear the pool (CMAP-44, CMAP-47).
-pub async fn a_limit_of_new_connections_clears_no_pool<H: Host>() {
+pub async fn a_connection_rate_limit_of_the_server_does_not_clear_the_pool<H: Host>() {
     for tls in [false, true] {
         let mut options = ServeOptions::standalone();
         options.tls = tls;

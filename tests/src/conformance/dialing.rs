@@ -17,7 +17,7 @@ pub(crate) fn server_error<H: Host>(client: &Client<H::R>) -> Error {
 
 /// Asserts that server selection fails in time and that its error names `address` and the reason.
 /// Returns the error of the server description.
-pub(crate) async fn not_found<H: Host>(client: &Client<H::R>, address: &str) -> Error {
+pub(crate) async fn expect_selection_error<H: Host>(client: &Client<H::R>, address: &str) -> Error {
     let limit = client.options().server_selection_timeout() + SLACK;
     let result = within::<H, _>(limit, "selection", ping(client)).await;
     let error = result.expect_err("there is no server");
@@ -32,7 +32,7 @@ pub(crate) async fn not_found<H: Host>(client: &Client<H::R>, address: &str) -> 
 }
 
 /// A client finds a server, runs two operations on it, and closes all sockets at shutdown.
-pub async fn a_server_is_found_asked_and_left<H: Host>() {
+pub async fn a_client_connects_runs_operations_and_closes_all_sockets<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
     ping(&client).await.expect("a reply");
@@ -42,13 +42,13 @@ pub async fn a_server_is_found_asked_and_left<H: Host>() {
 }
 
 /// No process listens on the port, so connections are refused.
-pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
+pub async fn a_refused_connection_is_reported_with_its_address<H: Host>() {
     let listener = listener::<H>();
     let address = listener.address().to_string();
     drop(listener);
     let uri = format!("mongodb://{address}/?serverSelectionTimeoutMS=150");
     let client = client::<H>(&uri);
-    let cause = not_found::<H>(&client, &address).await;
+    let cause = expect_selection_error::<H>(&client, &address).await;
     let fault = NetworkFault::Refused;
     assert!(
         matches!(cause.kind(), ErrorKind::Network { fault: f, .. } if *f == fault),
@@ -58,23 +58,23 @@ pub async fn a_refused_connection_is_told_with_its_address<H: Host>() {
 }
 
 /// The connection is accepted, but no server answers on it.
-pub async fn a_silent_listener_costs_the_connect_timeout<H: Host>() {
+pub async fn a_server_that_does_not_reply_causes_a_connect_timeout<H: Host>() {
     let listener = listener::<H>();
     let address = listener.address().to_string();
     let options = "connectTimeoutMS=100&serverSelectionTimeoutMS=300";
     let client = client::<H>(&format!("mongodb://{address}/?{options}"));
-    let cause = not_found::<H>(&client, &address).await;
+    let cause = expect_selection_error::<H>(&client, &address).await;
     assert!(cause.is_timeout(), "{cause}");
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// A label of a host name has at most 63 characters. The name in this test has a label of 64
 /// characters, so it cannot be resolved.
-pub async fn a_name_without_address_is_told<H: Host>() {
+pub async fn an_unresolvable_host_name_is_reported<H: Host>() {
     let host = "x".repeat(64) + ".invalid";
     let uri = format!("mongodb://{host}/?serverSelectionTimeoutMS=200");
     let client = client::<H>(&uri);
-    let cause = not_found::<H>(&client, &host).await;
+    let cause = expect_selection_error::<H>(&client, &host).await;
     let fault = NetworkFault::NotResolved;
     assert!(
         matches!(cause.kind(), ErrorKind::Network { fault: f, .. } if *f == fault),
@@ -84,7 +84,7 @@ pub async fn a_name_without_address_is_told<H: Host>() {
 }
 
 /// `localhost` can have several addresses, and the server listens on only one of them.
-pub async fn every_address_of_a_name_is_tried<H: Host>() {
+pub async fn every_address_of_a_host_name_is_tried<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&format!("mongodb://localhost:{}/", server.port()));
     find(&client, 1).await.expect("a reply");
@@ -92,7 +92,7 @@ pub async fn every_address_of_a_name_is_tried<H: Host>() {
 }
 
 /// A client can use a server on a Unix domain socket.
-pub async fn a_unix_socket_is_a_server_too<H: Host>() {
+pub async fn a_client_connects_over_a_unix_socket<H: Host>() {
     let server = Server::unix(answer);
     let uri = server.uri("");
     let connected = client::<H>(&uri);
@@ -103,12 +103,12 @@ pub async fn a_unix_socket_is_a_server_too<H: Host>() {
     let address = server.address();
     drop(server);
     let client = client::<H>(&(uri + "serverSelectionTimeoutMS=150"));
-    not_found::<H>(&client, &address).await;
+    expect_selection_error::<H>(&client, &address).await;
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// A server that starts after its first check failed is found by a later check.
-pub async fn a_server_that_starts_late_is_found<H: Host>() {
+pub async fn a_server_that_starts_after_a_failed_check_is_found<H: Host>() {
     let taken = listener::<H>();
     let place = taken.address();
     let address = place.to_string();

@@ -3,7 +3,7 @@
 use super::{
     Host, SLACK, builder, client, end, find,
     identity::{scripted_secure_server, secure_server},
-    leaving::counter,
+    late_replies::counter,
     ping,
     server::{Gate, Request, Server, Step, TlsMessage, answer},
     until, within,
@@ -61,7 +61,7 @@ pub async fn a_fatal_alert_during_an_operation_is_a_network_error<H: Host>() {
 
 /// An operation whose reply is missing or incomplete fails at once, if a `close_notify` comes on a
 /// socket that stays open, or if the server closes its sending side without a `close_notify`.
-pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
+pub async fn a_close_notify_before_a_complete_reply_fails_the_operation<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let ending = || Step::Tls(TlsMessage::CloseNotify);
     for (sent, ending) in [
@@ -96,7 +96,7 @@ pub async fn a_close_notify_cuts_a_reply_off<H: Host>() {
 
 /// A complete reply is delivered although a `close_notify` follows it. The connection is closed,
 /// and the pool is not cleared.
-pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
+pub async fn a_close_notify_after_a_reply_closes_only_its_connection<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let gate = Gate::new();
     let server_gate = gate.clone();
@@ -121,7 +121,7 @@ pub async fn a_close_notify_with_a_reply_costs_its_connection_alone<H: Host>() {
 }
 
 /// Key updates disturb neither idle connections nor operations.
-pub async fn new_keys_disturb_nobody<H: Host>() {
+pub async fn tls_key_updates_do_not_close_connections<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = scripted_secure_server("127.0.0.1", &scratch, |request| {
         let mut steps = vec![Step::Tls(TlsMessage::KeyUpdates(2))];
@@ -147,7 +147,7 @@ pub async fn new_keys_disturb_nobody<H: Host>() {
 
 /// The client sends an alert with the reason when it refuses a certificate, and when it receives a
 /// wrong record.
-pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
+pub async fn the_client_sends_an_alert_with_the_reason_of_a_tls_failure<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, _) = secure_server("127.0.0.1", &scratch);
     let stranger = client::<H>(&server.uri("tls=true&serverSelectionTimeoutMS=200"));
@@ -165,7 +165,7 @@ pub async fn a_server_hears_by_an_alert_why_it_is_left<H: Host>() {
 }
 
 /// The client sends an alert with the reason when it receives a wrong record on an idle connection.
-pub async fn a_server_hears_what_was_wrong_at_rest<H: Host>() {
+pub async fn an_invalid_record_on_an_idle_connection_causes_an_alert<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let gate = Gate::new();
     let server_gate = gate.clone();

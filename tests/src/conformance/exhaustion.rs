@@ -2,7 +2,7 @@
 //! process, with this test alone, so that no other test lacks descriptors.
 
 use super::{
-    Host, SLACK, SOON, Stepper, builder, find, pause, server::Server, things, until, within,
+    Host, SLACK, Stepper, WAIT_LIMIT, builder, find, pause, server::Server, things, until, within,
 };
 use bson::doc;
 use onionskin::Client;
@@ -45,22 +45,22 @@ const FINDS: usize = 4;
 /// reason. The server description and the pool do not change, and existing connections work. After
 /// descriptors are available again, new connections can be made. The test runs with and without a
 /// lookup of the server's name.
-pub async fn descriptors_that_run_out_are_told_and_missed_no_longer<H: Host>() {
+pub async fn a_lack_of_file_descriptors_fails_only_operations_on_new_connections<H: Host>() {
     if let Ok(address) = env::var(SERVER) {
-        return starve::<H>(&address).await;
+        return run_without_descriptors::<H>(&address).await;
     }
     for host in HOSTS {
-        starve_elsewhere::<H>(host).await;
+        run_in_second_process::<H>(host).await;
     }
 }
 
-async fn starve_elsewhere<H: Host>(host: &str) {
+async fn run_in_second_process<H: Host>(host: &str) {
     let server = Server::plain::<H>();
     let address = format!("{host}:{}", server.port());
     // The path of the module that contains the test, which libtest puts before the test's name.
     let host = type_name::<H>().split("::").skip(1);
     let module: Vec<&str> = host.take_while(|part| *part != "This").collect();
-    let name = "descriptors_that_run_out_are_told_and_missed_no_longer";
+    let name = "a_lack_of_file_descriptors_fails_only_operations_on_new_connections";
     let name = format!("{}::{name}", module.join("::"));
     let child = thread::spawn(move || -> std::io::Result<Output> {
         let mut command = Command::new(env::current_exe()?);
@@ -72,7 +72,7 @@ async fn starve_elsewhere<H: Host>(host: &str) {
             pause::<H>(Duration::from_millis(5)).await;
         }
     };
-    within::<H, _>(SOON * 3, "the other process", end).await;
+    within::<H, _>(WAIT_LIMIT * 3, "the other process", end).await;
     let output = child.join().expect("no panic").expect("it was started");
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -84,7 +84,7 @@ async fn starve_elsewhere<H: Host>(host: &str) {
 }
 
 /// Opens files until no descriptor is left.
-fn hoard() -> Vec<File> {
+fn open_files() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
@@ -104,12 +104,12 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
             stepper.woken().await;
         }
     };
-    within::<H, _>(SOON, "an end", end).await
+    within::<H, _>(WAIT_LIMIT, "an end", end).await
 }
 
 /// Runs [`FINDS`] finds, one after the other, while a large insert uses the connection of the pool.
 /// Returns how many of them fail.
-async fn crowd<H: Host>(client: &Client<H::R>) -> usize {
+async fn count_failed_finds<H: Host>(client: &Client<H::R>) -> usize {
     let things = things(client);
     let large = doc! { "text": "x".repeat(LARGE) };
     let mut insert = Stepper::new(things.insert_one(&large));
@@ -133,7 +133,7 @@ async fn crowd<H: Host>(client: &Client<H::R>) -> usize {
     failed
 }
 
-async fn starve<H: Host>(address: &str) {
+async fn run_without_descriptors<H: Host>(address: &str) {
     let changes = Arc::new(AtomicUsize::new(0));
     let counted = changes.clone();
     let listener = move |event: &Event| {
@@ -158,9 +158,9 @@ async fn starve<H: Host>(address: &str) {
         ..limit
     };
     setrlimit(Resource::Nofile, lowered).expect("less is always allowed");
-    let hoard = hoard();
-    assert!(!hoard.is_empty(), "there were some left");
-    let failed = crowd::<H>(&client).await;
+    let open_files = open_files();
+    assert!(!open_files.is_empty(), "there were some left");
+    let failed = count_failed_finds::<H>(&client).await;
     assert_eq!(failed, FINDS);
     find(&client, 7)
         .await
@@ -168,7 +168,11 @@ async fn starve<H: Host>(address: &str) {
     client.flush_events().await;
     let now = changes.load(Ordering::SeqCst);
     assert_eq!(now, known, "nothing was held against the server");
-    drop(hoard);
-    assert_eq!(crowd::<H>(&client).await, 0, "there are descriptors again");
+    drop(open_files);
+    assert_eq!(
+        count_failed_finds::<H>(&client).await,
+        0,
+        "there are descriptors again"
+    );
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }

@@ -3,7 +3,7 @@
 //! connection of the pool, not that of the monitor.
 
 use super::{
-    Host, SLACK, SOON, Stepper, builder, find, pause,
+    Host, SLACK, Stepper, WAIT_LIMIT, builder, find, pause,
     server::{Fault, Gate, Proxy, Server, Step, answer},
     things, until, within,
 };
@@ -115,7 +115,7 @@ impl<R: Runtime> Secured<R> {
             assert_eq!(found.as_ref(), Some(&document));
             Ok(())
         };
-        within::<H, _>(SOON, "an exchange", call).await
+        within::<H, _>(WAIT_LIMIT, "an exchange", call).await
     }
 
     /// Runs an exchange whose connection has a fault. Asserts that the pool is cleared if the phase
@@ -185,7 +185,7 @@ impl<R: Runtime> Secured<R> {
 
 /// A connection is reset during TLS, `hello` or authentication, or within a request or a reply. The
 /// operation fails with the error, and the next operation gets another connection.
-pub async fn a_reset_in_any_phase_is_told<H: Host>() {
+pub async fn a_reset_in_any_phase_is_reported<H: Host>() {
     let mut secured = Secured::new::<H>().await;
     let faults: [fn(usize) -> Fault; 2] = [Fault::ResetUp, Fault::ResetDown];
     let is_broken = |error: &Error| error.is_network() && !error.is_timeout();
@@ -196,7 +196,7 @@ pub async fn a_reset_in_any_phase_is_told<H: Host>() {
 /// A connection stalls during TLS, `hello` or authentication, or within a request or a reply. Until
 /// the connection is established, `connectTimeoutMS` ends the wait, and after that
 /// `socketTimeoutMS`.
-pub async fn a_stall_in_any_phase_costs_its_limit<H: Host>() {
+pub async fn a_stall_in_any_phase_ends_at_its_timeout<H: Host>() {
     let mut secured = Secured::new::<H>().await;
     let faults: [fn(usize) -> Fault; 2] = [Fault::StallUp, Fault::StallDown];
     secured
@@ -207,7 +207,7 @@ pub async fn a_stall_in_any_phase_costs_its_limit<H: Host>() {
 
 /// The peer disappears while an operation waits for its reply. The next check times out and
 /// interrupts the operation. When the peer is back, operations succeed again.
-pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
+pub async fn a_check_timeout_interrupts_an_operation_on_an_unreachable_server<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
@@ -234,7 +234,7 @@ pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
             }
         }
     };
-    let error = within::<H, _>(SOON, "the interruption", end).await;
+    let error = within::<H, _>(WAIT_LIMIT, "the interruption", end).await;
     let error = error.expect_err("nobody answers");
     let is_reported = matches!(error.kind(), ErrorKind::Interrupted { .. });
     assert!(is_reported, "{error:?}");
@@ -252,7 +252,7 @@ pub async fn a_peer_that_vanishes_is_noticed<H: Host>() {
 
 /// The server's backlog is full: new connections fail after `connectTimeoutMS`, while existing ones
 /// work. Connecting succeeds again once the server accepts connections.
-pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
+pub async fn a_full_backlog_fails_new_connections_at_the_connect_timeout<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
@@ -277,7 +277,7 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
     let things = things(&client);
     let mut has_one = Stepper::new(things.find_one(doc! { "n": 1 }));
     assert!(has_one.step().await.is_none());
-    let error = within::<H, _>(SOON, "the limit", find(&client, 2)).await;
+    let error = within::<H, _>(WAIT_LIMIT, "the limit", find(&client, 2)).await;
     let error = error.expect_err("nobody accepts");
     let is_connect = matches!(
         error.kind(),
@@ -297,7 +297,7 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
             has_one.woken().await;
         }
     };
-    let found = within::<H, _>(SOON, "the reply", end).await;
+    let found = within::<H, _>(WAIT_LIMIT, "the reply", end).await;
     assert_eq!(found, Ok(Some(doc! { "n": 1 })));
     client.flush_events().await;
     assert_eq!(events.counts().clears, 0);
@@ -310,7 +310,7 @@ pub async fn a_full_backlog_costs_the_connect_timeout<H: Host>() {
             assert!(error.is_timeout(), "{error:?}");
         }
     };
-    within::<H, _>(SOON, "the next connection", again).await;
+    within::<H, _>(WAIT_LIMIT, "the next connection", again).await;
     find(&client, 4).await.expect("a reply");
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
     drop(proxy);

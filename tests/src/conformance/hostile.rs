@@ -1,11 +1,11 @@
 //! Tests of servers that violate the protocol.
 
 use super::{
-    Host, at_rest, client,
-    dialing::not_found,
+    Host, client,
+    dialing::expect_selection_error,
     end, find,
     server::{Gate, Request, Server, Step, answer, hello},
-    together, until,
+    together, until, wait_until_idle,
 };
 use bson::{Document, doc, rawdoc};
 use onionskin_core::{
@@ -22,7 +22,7 @@ use std::{
 };
 
 /// Makes a wrong answer to a request from the frame of the right answer.
-type Spoil = fn(&Request, Vec<u8>) -> Vec<Step>;
+type CorruptReply = fn(&Request, Vec<u8>) -> Vec<Step>;
 
 /// Replaces the four bytes of a frame from position `at` on by a number. Returns the step that
 /// sends the frame.
@@ -32,7 +32,7 @@ fn patched(mut frame: Vec<u8>, at: usize, value: i32) -> Vec<Step> {
 }
 
 /// Wrong answers, each with its name. The answers violate the protocol, but no frame is cut.
-const WRONG_FRAMES: &[(&str, Spoil)] = &[
+const WRONG_FRAMES: &[(&str, CorruptReply)] = &[
     ("noise", |_, _| vec![Step::Send(vec![0xff; 64])]),
     ("zeros", |_, _| vec![Step::Send(vec![0; 64])]),
     ("length -1", |_, frame| patched(frame, 0, -1)),
@@ -110,18 +110,18 @@ fn is_broken(error: &Error) -> bool {
 }
 
 /// Runs three finds on one client. The first waits for its reply, and the second gets the answer of
-/// `spoil` and fails. Then the first gets its reply, and the third uses another connection than the
-/// second.
-async fn misbehave<H: Host>(
+/// `corrupt_reply` and fails. Then the first gets its reply, and the third uses another connection
+/// than the second.
+async fn check_corrupt_reply<H: Host>(
     name: String,
-    spoil: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
+    corrupt_reply: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
     is_expected: fn(&Error) -> bool,
 ) {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
         Some(1) => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
-        Some(2) => spoil(request),
+        Some(2) => corrupt_reply(request),
         _ => answer(request),
     });
     let client = client::<H>(&server.uri("retryReads=false"));
@@ -142,7 +142,7 @@ async fn misbehave<H: Host>(
     gate.open();
     until::<H>("the first reply", || is_answered.load(Ordering::SeqCst)).await;
     find(&client, 3).await.expect("the right reply");
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     let bad = server.seen("find")[1].connection;
     let last = server.seen("find")[2].connection;
     assert_ne!(bad, last, "{name}: the connection was used again");
@@ -150,17 +150,17 @@ async fn misbehave<H: Host>(
 }
 
 /// A wrong frame fails its operation and closes its connection, and disturbs no other operation.
-pub async fn a_wrong_frame_costs_its_connection_alone<H: Host>() {
-    together::<H, _>(WRONG_FRAMES.iter().map(|&(name, spoil)| {
-        let bad = move |request: &Request| spoil(request, right_frame(request));
-        misbehave::<H>(name.to_owned(), bad, is_protocol)
+pub async fn an_invalid_reply_closes_only_its_connection<H: Host>() {
+    together::<H, _>(WRONG_FRAMES.iter().map(|&(name, corrupt_reply)| {
+        let bad = move |request: &Request| corrupt_reply(request, right_frame(request));
+        check_corrupt_reply::<H>(name.to_owned(), bad, is_protocol)
     }))
     .await;
 }
 
 /// An incomplete reply fails its operation and closes its connection, and disturbs no other
 /// operation.
-pub async fn a_cut_reply_costs_its_connection_alone<H: Host>() {
+pub async fn a_truncated_reply_closes_only_its_connection<H: Host>() {
     let endings = [Step::Close, Step::HalfClose, Step::Reset];
     let cases = CUTS
         .iter()
@@ -168,15 +168,15 @@ pub async fn a_cut_reply_costs_its_connection_alone<H: Host>() {
     together::<H, _>(cases.map(|(at, ending)| {
         let name = format!("cut at {at}, {ending:?}");
         let bad = move |request: &Request| cut(right_frame(request), at, ending.clone());
-        misbehave::<H>(name, bad, is_broken)
+        check_corrupt_reply::<H>(name, bad, is_broken)
     }))
     .await;
 }
 
 /// A wrong or incomplete reply to `hello` makes server selection fail, with the reason.
-pub async fn a_wrong_hello_is_told<H: Host>() {
-    let wrong = WRONG_FRAMES.iter().map(|&(name, spoil)| {
-        let bad = move |request: &Request| spoil(request, right_frame(request));
+pub async fn an_invalid_hello_reply_fails_server_selection<H: Host>() {
+    let wrong = WRONG_FRAMES.iter().map(|&(name, corrupt_reply)| {
+        let bad = move |request: &Request| corrupt_reply(request, right_frame(request));
         (
             name.to_owned(),
             Box::new(bad) as Box<dyn Fn(&Request) -> Vec<Step> + Send + Sync>,
@@ -195,7 +195,7 @@ pub async fn a_wrong_hello_is_told<H: Host>() {
     together::<H, _>(wrong.chain(cuts).map(|(name, bad)| async move {
         let server = Server::scripted::<H>(bad);
         let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
-        let cause = not_found::<H>(&client, &server.address()).await;
+        let cause = expect_selection_error::<H>(&client, &server.address()).await;
         assert!(
             is_protocol(&cause) || is_broken(&cause),
             "{name}: {cause:?}"
@@ -207,7 +207,7 @@ pub async fn a_wrong_hello_is_told<H: Host>() {
 
 /// If the server uses another protocol, server selection fails, with the reason. The server sends
 /// its first bytes at once, or after it has received bytes of the client.
-pub async fn another_protocol_is_told<H: Host>() {
+pub async fn a_server_of_another_protocol_fails_server_selection<H: Host>() {
     const BANNERS: [&[u8]; 4] = [
         b"SSH-2.0-OpenSSH_9.6\r\n",
         b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
@@ -229,7 +229,7 @@ pub async fn another_protocol_is_told<H: Host>() {
                     let _ = stream.read_to_end(&mut Vec::new());
                 });
                 let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
-                let cause = not_found::<H>(&client, &server.address()).await;
+                let cause = expect_selection_error::<H>(&client, &server.address()).await;
                 assert!(is_protocol(&cause) || is_broken(&cause), "{cause:?}");
                 end::<H>(client, &server).await;
             }),
@@ -238,20 +238,20 @@ pub async fn another_protocol_is_told<H: Host>() {
 }
 
 /// If the server resets each accepted connection, server selection fails, with the reason.
-pub async fn a_reset_at_once_is_told<H: Host>() {
+pub async fn an_immediate_reset_fails_server_selection<H: Host>() {
     let server = Server::raw(|stream: TcpStream| {
         // Closing a socket with unread bytes resets it.
         let _ = stream.peek(&mut [0]);
     });
     let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
-    let cause = not_found::<H>(&client, &server.address()).await;
+    let cause = expect_selection_error::<H>(&client, &server.address()).await;
     assert!(is_broken(&cause), "{cause:?}");
     end::<H>(client, &server).await;
 }
 
 /// If the monitor's connection works and every connection of the pool fails, an operation fails
-/// within `SOON`. The error names the server.
-pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
+/// within `WAIT_LIMIT`. The error names the server.
+pub async fn an_operation_fails_if_only_the_monitor_can_connect<H: Host>() {
     let refusal = doc! { "ok": 0, "code": 11600, "errmsg": "shutting down" };
     for ending in [None, Some(Step::Reset), Some(Step::Close)] {
         let refusal = refusal.clone();
@@ -263,19 +263,19 @@ pub async fn a_server_that_refuses_only_pools_is_told<H: Host>() {
         let server = Server::scripted::<H>(script);
         let uri = server.uri("serverSelectionTimeoutMS=300&retryReads=false");
         let client = client::<H>(&uri);
-        let error = super::within::<H, _>(super::SOON, "the failure", find(&client, 1)).await;
+        let error = super::within::<H, _>(super::WAIT_LIMIT, "the failure", find(&client, 1)).await;
         let error = error.expect_err("there is no connection");
         let text = error.to_string();
         let is_reported = error.server().is_some() || text.contains(&server.address());
         assert!(is_reported, "{error:?}");
-        at_rest::<H>(&client).await;
+        wait_until_idle::<H>(&client).await;
         end::<H>(client, &server).await;
     }
 }
 
 /// A server that sends many replies to one `hello` does not become known. Once the server sends a
 /// single reply, it is found.
-pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
+pub async fn a_server_that_sends_many_replies_to_one_hello_stays_unknown<H: Host>() {
     let flood = Arc::new(AtomicBool::new(true));
     let script_flood = flood.clone();
     let server = Server::scripted::<H>(move |request| {
@@ -298,7 +298,7 @@ pub async fn a_flood_of_hellos_disturbs_nobody<H: Host>() {
 
 /// A server that streams replies to a monitor as fast as it can does not keep operations from
 /// running.
-pub async fn a_flood_of_streamed_hellos_leaves_time_for_others<H: Host>() {
+pub async fn a_flood_of_streamed_hello_replies_does_not_block_operations<H: Host>() {
     let server = Server::scripted::<H>(|request| {
         if !request.is_hello() {
             return answer(request);

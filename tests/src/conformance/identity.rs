@@ -2,7 +2,7 @@
 
 use super::{
     Host, SLACK, client,
-    dialing::not_found,
+    dialing::expect_selection_error,
     end, find,
     server::{Request, Server, Step, answer, hello},
     within,
@@ -65,7 +65,7 @@ fn tls_fault(error: &Error) -> Option<TlsFault> {
 }
 
 /// A certificate for the right name by a trusted authority is accepted.
-pub async fn a_good_certificate_is_accepted<H: Host>() {
+pub async fn a_valid_certificate_is_accepted<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = secure_server("127.0.0.1", &scratch);
     let uri = server.uri(&format!("tls=true&tlsCAFile={}", ca.display()));
@@ -82,7 +82,7 @@ pub async fn a_good_certificate_is_accepted<H: Host>() {
 
 /// An untrusted authority and a wrong host name give different errors. For each there is an option
 /// with which the client connects nevertheless.
-pub async fn a_wrong_certificate_is_told<H: Host>() {
+pub async fn an_invalid_certificate_is_reported_unless_its_check_is_disabled<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (here, _) = secure_server("127.0.0.1", &scratch);
     let (elsewhere, ca) = secure_server("elsewhere.example.net", &scratch);
@@ -105,7 +105,7 @@ pub async fn a_wrong_certificate_is_told<H: Host>() {
     for (server, options, fault, relaxed) in cases {
         let options = format!("tls=true&serverSelectionTimeoutMS=200{options}");
         let strict = client::<H>(&server.uri(&options));
-        let cause = not_found::<H>(&strict, &server.address()).await;
+        let cause = expect_selection_error::<H>(&strict, &server.address()).await;
         assert_eq!(tls_fault(&cause), Some(fault), "{cause:?}");
         end::<H>(strict, server).await;
         let lax = client::<H>(&server.uri(&format!("{options}&{relaxed}=true")));
@@ -115,11 +115,11 @@ pub async fn a_wrong_certificate_is_told<H: Host>() {
 }
 
 /// If only one side uses TLS, server selection fails with the reason.
-pub async fn one_sided_tls_is_told<H: Host>() {
+pub async fn tls_on_only_one_side_fails_server_selection<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (secure, _) = secure_server("127.0.0.1", &scratch);
     let plain = client::<H>(&secure.uri("serverSelectionTimeoutMS=200"));
-    let cause = not_found::<H>(&plain, &secure.address()).await;
+    let cause = expect_selection_error::<H>(&plain, &secure.address()).await;
     let is_peer = matches!(
         cause.kind(),
         ErrorKind::Protocol { .. }
@@ -136,19 +136,21 @@ pub async fn one_sided_tls_is_told<H: Host>() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let wishful = client::<H>(&chatty.uri("tls=true&serverSelectionTimeoutMS=200"));
-    let cause = not_found::<H>(&wishful, &chatty.address()).await;
+    let tls_client = client::<H>(&chatty.uri("tls=true&serverSelectionTimeoutMS=200"));
+    let cause = expect_selection_error::<H>(&tls_client, &chatty.address()).await;
     assert_eq!(tls_fault(&cause), Some(TlsFault::Handshake), "{cause:?}");
-    end::<H>(wishful, &chatty).await;
+    end::<H>(tls_client, &chatty).await;
 
     let server = Server::plain::<H>();
-    let wishful = client::<H>(&server.uri("tls=true&serverSelectionTimeoutMS=200"));
-    not_found::<H>(&wishful, &server.address()).await;
-    end::<H>(wishful, &server).await;
+    let tls_client = client::<H>(&server.uri("tls=true&serverSelectionTimeoutMS=200"));
+    expect_selection_error::<H>(&tls_client, &server.address()).await;
+    end::<H>(tls_client, &server).await;
 }
 
 /// Starts a server that supports SCRAM and answers `saslStart` as `treat` says.
-fn with_users<H: Host>(treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static) -> Server {
+fn server_with_scram<H: Host>(
+    treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static,
+) -> Server {
     Server::scripted::<H>(move |request| match request.name.as_str() {
         _ if request.is_hello() => {
             let mut reply = hello(request.connection);
@@ -164,7 +166,7 @@ fn with_users<H: Host>(treat: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'st
 
 /// Asserts that authentication fails in time. The error contains the server's address and not the
 /// password. Returns the text of the error.
-async fn not_let_in<H: Host>(server: &Server) -> String {
+async fn expect_authentication_error<H: Host>(server: &Server) -> String {
     let uri = server.uri("serverSelectionTimeoutMS=300");
     let uri = uri.replace("mongodb://", "mongodb://user:sesame@");
     let client = client::<H>(&uri);
@@ -184,8 +186,8 @@ async fn not_let_in<H: Host>(server: &Server) -> String {
 }
 
 /// The server refuses the credentials, and the operation fails with the server's text.
-pub async fn a_wrong_password_is_told<H: Host>() {
-    let server = with_users::<H>(|request| {
+pub async fn a_wrong_password_is_reported_with_the_servers_message<H: Host>() {
+    let server = server_with_scram::<H>(|request| {
         request.reply(&doc! {
             "ok": 0,
             "code": 18,
@@ -193,18 +195,18 @@ pub async fn a_wrong_password_is_told<H: Host>() {
             "errmsg": "Authentication failed.",
         })
     });
-    let text = not_let_in::<H>(&server).await;
+    let text = expect_authentication_error::<H>(&server).await;
     assert!(text.contains("Authentication failed."), "{text}");
 }
 
 /// The server's nonce does not begin with the client's nonce, so the client refuses to continue.
-pub async fn a_server_that_proves_nothing_is_left<H: Host>() {
-    let server = with_users::<H>(|request| {
+pub async fn a_server_with_a_wrong_nonce_fails_authentication<H: Host>() {
+    let server = server_with_scram::<H>(|request| {
         let payload = Binary {
             subtype: BinarySubtype::Generic,
             bytes: b"r=somebodyelses,s=c2FsdHNhbHRzYWx0c2FsdA==,i=4096".to_vec(),
         };
         request.reply(&doc! { "ok": 1, "conversationId": 1, "done": false, "payload": payload })
     });
-    not_let_in::<H>(&server).await;
+    expect_authentication_error::<H>(&server).await;
 }

@@ -7,21 +7,21 @@
 //! [`simulated`] runtime.
 
 pub mod cancellation;
-pub mod crowd;
+pub mod concurrency;
 pub mod deadlines;
 pub mod deployment;
 pub mod dialing;
 pub mod encryption;
-pub mod endings;
 pub mod exhaustion;
 pub mod faults;
 pub mod hostile;
 pub mod identity;
-pub mod leaving;
+pub mod late_replies;
 pub mod monitoring;
 pub mod removal;
 pub mod scanning;
 pub mod server;
+pub mod shutdown;
 pub mod simulated;
 mod suite;
 pub mod traffic;
@@ -68,17 +68,17 @@ pub trait Host: 'static {
 }
 
 /// The time limit of one test.
-const PATIENCE: Duration = Duration::from_secs(40);
+const TEST_TIME_LIMIT: Duration = Duration::from_secs(40);
 
 /// The time for which [`until`] waits.
-const SOON: Duration = Duration::from_secs(10);
+const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The additional time that tests allow for an operation, because the machine can be busy.
 pub(crate) const SLACK: Duration = Duration::from_millis(1500);
 
 /// Runs one test of the suite.
 pub fn run<H: Host, F: Future<Output = ()>>(check: impl FnOnce() -> F) {
-    H::block_on(async { within::<H, _>(PATIENCE, "the check", check()).await });
+    H::block_on(async { within::<H, _>(TEST_TIME_LIMIT, "the check", check()).await });
 }
 
 /// Returns the output of `future`. Panics if the future takes longer than `limit`.
@@ -102,10 +102,10 @@ pub(crate) async fn within<H: Host, T>(
     .await
 }
 
-/// Waits until `is_true` returns true. Panics after [`SOON`].
+/// Waits until `is_true` returns true. Panics after [`WAIT_LIMIT`].
 pub(crate) async fn until<H: Host>(what: &str, mut is_true: impl FnMut() -> bool) {
     let runtime = H::runtime();
-    within::<H, _>(SOON, what, async {
+    within::<H, _>(WAIT_LIMIT, what, async {
         while !is_true() {
             runtime.sleep(Duration::from_millis(1)).await;
         }
@@ -157,7 +157,7 @@ pub(crate) async fn end<H: Host>(client: Client<H::R>, server: &Server) {
 }
 
 /// Waits until no operation waits and no connection is checked out.
-pub(crate) async fn at_rest<H: Host>(client: &Client<H::R>) {
+pub(crate) async fn wait_until_idle<H: Host>(client: &Client<H::R>) {
     until::<H>("the return of all exchanges", || {
         let counts = client.counts();
         counts.in_use == 0 && counts.waiting == 0

@@ -101,7 +101,7 @@ fn name(event: &Event) -> Option<String> {
 }
 
 /// A client publishes its events in order, from topology opening to topology closed.
-pub async fn a_clients_life_is_told_in_order<H: Host>() {
+pub async fn a_client_emits_its_events_in_order<H: Host>() {
     let server = Server::plain::<H>();
     let log = EventLog::default();
     let builder = builder::<H>(&server.uri("maxPoolSize=1"));
@@ -150,7 +150,7 @@ pub async fn a_clients_life_is_told_in_order<H: Host>() {
 
 /// The events of a failure have the order of their causes: the failed command, the cleared pool,
 /// the server that becomes `Unknown`, and the closed connection.
-pub async fn failures_are_told_in_order<H: Host>() {
+pub async fn the_events_of_a_failure_are_emitted_in_order<H: Host>() {
     let server = Server::scripted::<H>(|request| match request.n() {
         Some(1) => vec![Step::Close],
         _ => answer(request),
@@ -188,7 +188,7 @@ pub async fn failures_are_told_in_order<H: Host>() {
 
 /// Each command has one started event and then one succeeded or failed event, with many commands at
 /// the same time.
-pub async fn every_start_has_its_end<H: Host>() {
+pub async fn every_command_started_event_is_followed_by_succeeded_or_failed<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
@@ -238,7 +238,7 @@ pub async fn every_start_has_its_end<H: Host>() {
 }
 
 /// A listener may call methods of its client.
-pub async fn a_listener_may_ask_its_client<H: Host>() {
+pub async fn an_event_listener_may_call_its_client<H: Host>() {
     let server = Server::plain::<H>();
     let slot: Arc<OnceLock<Client<H::R>>> = Arc::default();
     let asked = slot.clone();
@@ -260,7 +260,7 @@ pub async fn a_listener_may_ask_its_client<H: Host>() {
 }
 
 /// A listener that blocks delays events, but no operation.
-pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
+pub async fn a_blocking_event_listener_delays_no_operation<H: Host>() {
     let server = Server::plain::<H>();
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = Mutex::new(released);
@@ -301,7 +301,7 @@ pub async fn a_listener_that_blocks_holds_up_no_operation<H: Host>() {
 
 /// The application's server selector is called without the client's lock, so it may call the
 /// client. A panic in the selector fails only the operation that called the selector.
-pub async fn a_server_selector_may_ask_its_client<H: Host>() {
+pub async fn a_server_selector_may_call_its_client<H: Host>() {
     let server = Server::plain::<H>();
     let slot: Arc<OnceLock<Client<H::R>>> = Arc::default();
     let asked = slot.clone();

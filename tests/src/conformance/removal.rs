@@ -1,9 +1,9 @@
 //! A test of a server that is removed from its replica set: all connections to it are closed.
 
 use super::{
-    Host, SOON, Stepper, at_rest, client, end, pause,
+    Host, Stepper, WAIT_LIMIT, client, end, pause,
     server::{Gate, Request, Server, Step, answer, hello},
-    things, until, within,
+    things, until, wait_until_idle, within,
 };
 use bson::{Document, doc};
 use onionskin_core::error::ErrorKind;
@@ -17,10 +17,10 @@ use std::{
 
 /// The member list that both members report in their replies to `hello`.
 #[derive(Clone, Default)]
-struct Set(Arc<Mutex<Vec<String>>>);
+struct ReportedHosts(Arc<Mutex<Vec<String>>>);
 
-impl Set {
-    fn become_of(&self, hosts: &[&Server]) {
+impl ReportedHosts {
+    fn report_hosts(&self, hosts: &[&Server]) {
         let hosts = hosts.iter().map(|server| server.host());
         *self.0.lock().expect("no panic") = hosts.collect();
     }
@@ -40,7 +40,7 @@ impl Set {
 /// the gate is opened. While `is_slow` is set, the secondary also holds back replies to `hello` on
 /// new connections.
 struct Members {
-    set: Set,
+    set: ReportedHosts,
     primary: Server,
     secondary: Server,
     gate: Arc<Gate>,
@@ -49,7 +49,11 @@ struct Members {
 
 impl Members {
     fn new<H: Host>() -> Self {
-        let (set, gate, is_slow) = (Set::default(), Gate::new(), Arc::<AtomicBool>::default());
+        let (set, gate, is_slow) = (
+            ReportedHosts::default(),
+            Gate::new(),
+            Arc::<AtomicBool>::default(),
+        );
         let served = set.clone();
         let primary = Server::scripted::<H>(move |request| match request.is_hello() {
             true => served.hello(request, true),
@@ -69,7 +73,7 @@ impl Members {
             }
             steps
         });
-        set.become_of(&[&primary, &secondary]);
+        set.report_hosts(&[&primary, &secondary]);
         Self {
             set,
             primary,
@@ -99,14 +103,14 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
             }
         }
     };
-    within::<H, _>(SOON, "an end", end).await
+    within::<H, _>(WAIT_LIMIT, "an end", end).await
 }
 
 /// A server is removed from its replica set while its pool has connections of three kinds: in use,
 /// waiting for a late reply, and being established. None of these connections stays open
 /// (scenario 39). Operations that use a connection get their replies. The operation that waits for
 /// a connection fails.
-pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
+pub async fn removing_a_server_closes_all_its_connections<H: Host>() {
     let members = Members::new::<H>();
     let secondary = &members.secondary;
     let client = client::<H>(&members.uri());
@@ -119,7 +123,7 @@ pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
             pause::<H>(Duration::from_millis(5)).await;
         }
     };
-    within::<H, _>(SOON, "the secondary", found).await;
+    within::<H, _>(WAIT_LIMIT, "the secondary", found).await;
 
     let mut used = Stepper::new(things.find_one(doc! { "n": -1 }));
     assert!(used.step().await.is_none());
@@ -136,7 +140,7 @@ pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
     assert!(waits.step().await.is_none());
     until::<H>("one more connection", || secondary.accepted() > accepted).await;
 
-    members.set.become_of(&[&members.primary]);
+    members.set.report_hosts(&[&members.primary]);
     until::<H>("the removal", || client.topology().servers.len() == 1).await;
     let error = drive::<H, _>(&mut waits)
         .await
@@ -151,6 +155,6 @@ pub async fn a_server_that_is_removed_takes_its_connections_along<H: Host>() {
         assert_eq!(found, Ok(Some(doc! { "n": n })), "it comes to its end");
     }
     until::<H>("the closing of its sockets", || secondary.open() == 0).await;
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client.clone(), &members.primary).await;
 }

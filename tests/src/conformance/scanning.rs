@@ -30,7 +30,7 @@ fn requests(server: &Server) -> usize {
 }
 
 /// Between operations the client sends nothing.
-pub async fn nothing_is_sent_between_operations<H: Host>() {
+pub async fn no_message_is_sent_between_operations<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
     assert_eq!(server.accepted(), 0, "nobody asked yet");
@@ -45,7 +45,7 @@ pub async fn nothing_is_sent_between_operations<H: Host>() {
 
 /// If the last scan is as old as `heartbeatFrequencyMS`, an operation has the server checked first,
 /// on the monitor's existing connection.
-pub async fn an_operation_scans_when_it_is_time<H: Host>() {
+pub async fn an_operation_scans_servers_after_the_heartbeat_interval<H: Host>() {
     let server = Server::plain::<H>();
     // Both finds take less than this interval, even on a busy machine.
     let client = client::<H>(&server.uri("heartbeatFrequencyMS=1500"));
@@ -61,7 +61,7 @@ pub async fn an_operation_scans_when_it_is_time<H: Host>() {
 
 /// By default an operation that finds no server fails after one scan, before
 /// `serverSelectionTimeoutMS` has passed.
-pub async fn one_scan_decides<H: Host>() {
+pub async fn server_selection_fails_after_one_scan_without_a_server<H: Host>() {
     let place = listener::<H>().address();
     let client = client::<H>(&format!("mongodb://{place}/"));
     for _ in 0..2 {
@@ -78,7 +78,7 @@ pub async fn one_scan_decides<H: Host>() {
 
 /// With `serverSelectionTryOnce=false`, an operation finds a server that starts while the operation
 /// waits.
-pub async fn a_server_that_starts_late_is_found_by_scans<H: Host>() {
+pub async fn an_operation_scans_until_a_server_is_available<H: Host>() {
     let taken = listener::<H>();
     let place = taken.address();
     let options = "connectTimeoutMS=200&serverSelectionTryOnce=false";
@@ -106,7 +106,7 @@ pub async fn a_server_that_starts_late_is_found_by_scans<H: Host>() {
 }
 
 /// A scan does not connect to the second server before the first one has answered.
-pub async fn one_server_is_asked_at_a_time<H: Host>() {
+pub async fn a_scan_connects_to_one_server_at_a_time<H: Host>() {
     let gate = Gate::new();
     let servers: Vec<Server> = (0..2)
         .map(|_| {
@@ -154,7 +154,7 @@ pub async fn one_server_is_asked_at_a_time<H: Host>() {
 /// A member that accepts connections but never replies does not delay operations on the primary.
 /// Operations that prefer secondaries succeed within their time limit, and open only one connection
 /// to the member.
-pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
+pub async fn a_member_that_never_replies_delays_no_operation_on_the_primary<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let silent = Server::scripted::<H>(move |_| vec![Step::Hold(server_gate.clone()), Step::Close]);
@@ -193,7 +193,7 @@ pub async fn a_silent_member_holds_up_no_operation<H: Host>() {
 }
 
 /// A find that is not retried succeeds although its server closed the idle connection.
-pub async fn a_connection_that_died_in_its_sleep_costs_nothing<H: Host>() {
+pub async fn an_idle_connection_closed_by_the_server_fails_no_operation<H: Host>() {
     let server = Server::scripted::<H>(|request| {
         let mut steps = answer(request);
         if request.n() == Some(1) {
@@ -212,7 +212,7 @@ pub async fn a_connection_that_died_in_its_sleep_costs_nothing<H: Host>() {
 
 /// The client pings an idle connection before it uses the connection, without an event. A
 /// connection that was used recently is not pinged.
-pub async fn an_idle_connection_is_asked_once_and_nobody_is_told<H: Host>() {
+pub async fn a_preliminary_ping_is_sent_once_and_emits_no_command_events<H: Host>() {
     let server = Server::plain::<H>();
     let commands = Arc::new(AtomicU32::new(0));
     let pinged = Arc::new(AtomicBool::new(false));

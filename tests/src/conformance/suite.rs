@@ -29,156 +29,156 @@ macro_rules! conformance_suite {
     };
     (@everywhere $host:ty) => {
         $crate::conformance_suite! { @each $host;
-            dialing::a_server_is_found_asked_and_left,
-            dialing::a_refused_connection_is_told_with_its_address,
-            dialing::a_silent_listener_costs_the_connect_timeout,
-            dialing::a_name_without_address_is_told,
-            dialing::every_address_of_a_name_is_tried,
-            traffic::replies_may_come_in_any_pieces,
-            traffic::the_largest_reply_arrives_whole,
-            traffic::the_largest_request_leaves_whole,
-            traffic::an_unasked_reply_is_given_to_nobody,
+            dialing::a_client_connects_runs_operations_and_closes_all_sockets,
+            dialing::a_refused_connection_is_reported_with_its_address,
+            dialing::a_server_that_does_not_reply_causes_a_connect_timeout,
+            dialing::an_unresolvable_host_name_is_reported,
+            dialing::every_address_of_a_host_name_is_tried,
+            traffic::replies_are_accepted_in_pieces_of_any_size,
+            traffic::the_largest_reply_is_received_completely,
+            traffic::the_largest_request_is_sent_completely,
+            traffic::a_second_reply_to_a_request_reaches_no_operation,
             traffic::a_connection_closed_while_idle_is_replaced,
-            hostile::a_wrong_frame_costs_its_connection_alone,
-            hostile::a_cut_reply_costs_its_connection_alone,
-            hostile::a_wrong_hello_is_told,
-            hostile::a_server_that_refuses_only_pools_is_told,
-            hostile::a_flood_of_hellos_disturbs_nobody,
-            deadlines::a_silent_server_costs_the_operations_limit,
-            deadlines::a_late_reply_is_never_seen,
-            deadlines::a_limit_ends_with_its_operation,
-            deadlines::the_limit_covers_the_wait_for_a_connection,
-            deadlines::the_limit_covers_selection_and_connecting,
-            deadlines::limits_of_the_connection_string_hold,
-            deadlines::the_limit_of_a_cursor_covers_all_its_batches,
-            deadlines::a_waker_that_panics_stops_no_limit,
+            hostile::an_invalid_reply_closes_only_its_connection,
+            hostile::a_truncated_reply_closes_only_its_connection,
+            hostile::an_invalid_hello_reply_fails_server_selection,
+            hostile::an_operation_fails_if_only_the_monitor_can_connect,
+            hostile::a_server_that_sends_many_replies_to_one_hello_stays_unknown,
+            deadlines::an_operation_without_a_reply_fails_at_its_time_limit,
+            deadlines::a_late_reply_reaches_no_other_operation,
+            deadlines::the_time_limit_of_a_completed_operation_does_not_end_the_next_one,
+            deadlines::the_time_limit_covers_the_wait_for_a_connection,
+            deadlines::the_time_limit_covers_server_selection_and_connection_establishment,
+            deadlines::time_limits_of_the_connection_string_apply,
+            deadlines::the_time_limit_of_a_cursor_covers_all_its_batches,
+            deadlines::a_panicking_waker_does_not_affect_other_time_limits,
             deadlines::timers_fire_in_order_and_not_early,
-            deadlines::dropped_timers_are_forgotten,
-            identity::a_wrong_password_is_told,
-            identity::a_server_that_proves_nothing_is_left,
+            deadlines::dropped_timers_do_not_affect_other_timers,
+            identity::a_wrong_password_is_reported_with_the_servers_message,
+            identity::a_server_with_a_wrong_nonce_fails_authentication,
             cancellation::a_find_may_be_dropped_at_any_point,
             cancellation::a_first_command_may_be_dropped_at_any_point,
             cancellation::an_insert_may_be_dropped_at_any_point,
             cancellation::a_cursor_may_be_dropped_at_any_point,
-            cancellation::a_request_may_be_dropped_half_written,
-            cancellation::waiters_may_leave_the_queue,
-            leaving::a_connection_that_rested_is_used_again,
-            endings::shutdown_closes_an_idle_pool,
-            endings::shutdown_ends_those_who_wait_for_a_server,
-            endings::shutdown_ends_those_who_wait_for_a_connection,
-            endings::shutdown_lets_exchanges_finish,
-            endings::shutdown_works_at_any_moment,
-            endings::dropping_the_last_handle_closes_everything,
-            endings::a_cursor_keeps_its_client_alive,
-            endings::an_operation_keeps_its_client_alive,
-            endings::an_open_cursor_is_ended_when_it_is_dropped,
-            endings::a_close_that_is_left_ends_its_cursor,
-            endings::a_shutdown_that_is_left_ends_its_sessions,
-            endings::spawned_tasks_run_on_their_own,
-            crowd::thousands_of_tasks_share_few_connections,
-            crowd::a_crowd_survives_broken_connections_and_leavers,
-            monitoring::a_clients_life_is_told_in_order,
-            monitoring::failures_are_told_in_order,
-            monitoring::every_start_has_its_end,
-            monitoring::a_listener_may_ask_its_client,
-            monitoring::a_server_selector_may_ask_its_client,
-            uris::a_malformed_connection_string_is_told_by_part,
-            uris::a_missing_certificate_file_is_told,
+            cancellation::dropping_a_partly_written_request_closes_its_connection,
+            cancellation::dropped_operations_leave_the_wait_queue,
+            late_replies::an_idle_connection_is_reused,
+            shutdown::shutdown_closes_an_idle_pool,
+            shutdown::shutdown_fails_operations_that_wait_for_a_server,
+            shutdown::shutdown_fails_operations_that_wait_for_a_connection,
+            shutdown::shutdown_waits_for_running_exchanges,
+            shutdown::shutdown_works_while_the_client_connects,
+            shutdown::dropping_the_last_handle_closes_all_sockets,
+            shutdown::a_cursor_keeps_its_client_open,
+            shutdown::an_operation_keeps_its_client_open,
+            shutdown::dropping_an_open_cursor_sends_kill_cursors,
+            shutdown::dropping_the_future_of_close_still_ends_the_cursor,
+            shutdown::dropping_the_future_of_shutdown_still_ends_sessions,
+            shutdown::a_spawned_task_runs_without_being_awaited,
+            concurrency::thousands_of_tasks_share_few_connections,
+            concurrency::concurrent_operations_get_their_replies_despite_resets_and_drops,
+            monitoring::a_client_emits_its_events_in_order,
+            monitoring::the_events_of_a_failure_are_emitted_in_order,
+            monitoring::every_command_started_event_is_followed_by_succeeded_or_failed,
+            monitoring::an_event_listener_may_call_its_client,
+            monitoring::a_server_selector_may_call_its_client,
+            uris::a_connection_string_error_names_the_invalid_part,
+            uris::a_missing_certificate_file_is_reported,
         }
     };
     (@with_monitors $host:ty) => {
         $crate::conformance_suite! { @each $host;
-            dialing::a_server_that_starts_late_is_found:
+            dialing::a_server_that_starts_after_a_failed_check_is_found:
                 "it waits for checks that no operation asks for; scans have a check of their own",
-            hostile::a_flood_of_streamed_hellos_leaves_time_for_others:
+            hostile::a_flood_of_streamed_hello_replies_does_not_block_operations:
                 "a client that checks servers on demand does not stream",
-            leaving::timeouts_against_a_slow_server_churn_no_connections:
+            late_replies::operations_that_time_out_close_no_connection:
                 "a client that checks servers on demand does nothing between operations and \
                  drains no replies",
-            leaving::callers_that_leave_churn_no_connections:
+            late_replies::dropped_operations_close_no_connection:
                 "a client that checks servers on demand does nothing between operations and \
                  drains no replies",
-            leaving::a_reply_that_never_comes_costs_its_connection_alone:
+            late_replies::a_missing_late_reply_does_not_clear_the_pool:
                 "a client that checks servers on demand closes the connection at once",
-            leaving::what_happens_to_a_connection_at_rest_costs_no_operation:
+            late_replies::losing_an_idle_connection_fails_no_operation:
                 "a client that checks servers on demand pings a connection that was idle for five \
                  seconds",
-            removal::a_server_that_is_removed_takes_its_connections_along:
+            removal::removing_a_server_closes_all_its_connections:
                 "the removal shows in a check that no operation asks for",
-            endings::shutdown_does_not_wait_for_a_lost_server:
+            shutdown::shutdown_does_not_wait_for_an_unavailable_server:
                 "the loss shows in a check that no operation asks for",
         }
     };
     (@with_scans $host:ty) => {
         $crate::conformance_suite! { @each $host;
-            scanning::nothing_is_sent_between_operations,
-            scanning::an_operation_scans_when_it_is_time,
-            scanning::one_scan_decides,
-            scanning::a_server_that_starts_late_is_found_by_scans,
-            scanning::one_server_is_asked_at_a_time,
-            scanning::a_silent_member_holds_up_no_operation,
-            scanning::a_connection_that_died_in_its_sleep_costs_nothing,
-            scanning::an_idle_connection_is_asked_once_and_nobody_is_told,
+            scanning::no_message_is_sent_between_operations,
+            scanning::an_operation_scans_servers_after_the_heartbeat_interval,
+            scanning::server_selection_fails_after_one_scan_without_a_server,
+            scanning::an_operation_scans_until_a_server_is_available,
+            scanning::a_scan_connects_to_one_server_at_a_time,
+            scanning::a_member_that_never_replies_delays_no_operation_on_the_primary,
+            scanning::an_idle_connection_closed_by_the_server_fails_no_operation,
+            scanning::a_preliminary_ping_is_sent_once_and_emits_no_command_events,
         }
     };
     (@on_a_system $host:ty) => {
         $crate::conformance_suite! { @each $host;
-            dialing::a_unix_socket_is_a_server_too:
+            dialing::a_client_connects_over_a_unix_socket:
                 "the virtual network has addresses and ports, and no Unix domain sockets",
-            traffic::the_largest_request_leaves_whole_over_a_unix_socket:
+            traffic::the_largest_request_is_sent_completely_over_a_unix_socket:
                 "the virtual network has addresses and ports, and no Unix domain sockets",
-            hostile::another_protocol_is_told:
+            hostile::a_server_of_another_protocol_fails_server_selection:
                 "the peer is a thread that treats a raw socket of the system",
-            hostile::a_reset_at_once_is_told:
+            hostile::an_immediate_reset_fails_server_selection:
                 "the peer is a thread that treats a raw socket of the system",
-            deployment::documents_come_back_over_tls_to_who_may_see_them:
+            deployment::an_authenticated_client_reads_over_tls_and_a_wrong_password_fails:
                 "it is served on real sockets; the world's runs have one in virtual time",
-            deployment::a_limit_of_new_connections_clears_no_pool:
+            deployment::a_connection_rate_limit_of_the_server_does_not_clear_the_pool:
                 "it is served on real sockets; a scene of the monitoring tests has it without TLS",
-            deployment::a_failover_costs_no_write:
+            deployment::each_write_is_stored_once_despite_a_failover:
                 "it is served on real sockets; the world's runs have one in virtual time",
-            identity::a_good_certificate_is_accepted:
+            identity::a_valid_certificate_is_accepted:
                 "the TLS server is a thread that blocks on a socket of the system",
-            identity::a_wrong_certificate_is_told:
+            identity::an_invalid_certificate_is_reported_unless_its_check_is_disabled:
                 "the TLS server is a thread that blocks on a socket of the system",
-            identity::one_sided_tls_is_told:
+            identity::tls_on_only_one_side_fails_server_selection:
                 "the TLS server is a thread that blocks on a socket of the system",
             encryption::a_fatal_alert_during_an_operation_is_a_network_error:
                 "the TLS server is a thread that blocks on a socket of the system",
-            encryption::a_close_notify_cuts_a_reply_off:
+            encryption::a_close_notify_before_a_complete_reply_fails_the_operation:
                 "the TLS server is a thread that blocks on a socket of the system",
-            encryption::a_close_notify_with_a_reply_costs_its_connection_alone:
+            encryption::a_close_notify_after_a_reply_closes_only_its_connection:
                 "the TLS server is a thread that blocks on a socket of the system",
-            encryption::new_keys_disturb_nobody:
+            encryption::tls_key_updates_do_not_close_connections:
                 "the TLS server is a thread that blocks on a socket of the system",
-            encryption::a_server_hears_by_an_alert_why_it_is_left:
+            encryption::the_client_sends_an_alert_with_the_reason_of_a_tls_failure:
                 "the TLS server is a thread that blocks on a socket of the system",
-            encryption::a_server_hears_what_was_wrong_at_rest:
+            encryption::an_invalid_record_on_an_idle_connection_causes_an_alert:
                 "the TLS server is a thread that blocks on a socket of the system",
-            leaving::what_happens_at_rest_behind_tls_costs_no_operation:
+            late_replies::losing_an_idle_tls_connection_fails_no_operation:
                 "the TLS server is a thread that blocks on a socket of the system",
-            leaving::what_is_left_behind_tls_reaches_nobody:
+            late_replies::a_late_reply_over_tls_reaches_no_other_operation:
                 "the TLS server is a thread that blocks on a socket of the system",
-            crowd::ten_thousand_operations_share_a_hundred_connections:
+            concurrency::ten_thousand_operations_share_a_hundred_connections:
                 "the test is about sockets of the system; many operations in virtual time have \
                  tests of their own",
-            faults::a_reset_in_any_phase_is_told:
+            faults::a_reset_in_any_phase_is_reported:
                 "a proxy with threads breaks connections of the system",
-            faults::a_stall_in_any_phase_costs_its_limit:
+            faults::a_stall_in_any_phase_ends_at_its_timeout:
                 "a proxy with threads holds connections of the system back",
-            faults::a_full_backlog_costs_the_connect_timeout:
+            faults::a_full_backlog_fails_new_connections_at_the_connect_timeout:
                 "the virtual network has no backlog",
-            exhaustion::descriptors_that_run_out_are_told_and_missed_no_longer:
+            exhaustion::a_lack_of_file_descriptors_fails_only_operations_on_new_connections:
                 "file descriptors are those of the operating system",
-            endings::any_thread_may_use_and_drop_a_client:
+            shutdown::any_thread_may_use_and_drop_a_client:
                 "a world has one thread; a second one would make its order depend on the system",
         }
     };
     (@with_monitors_on_a_system $host:ty) => {
         $crate::conformance_suite! { @each $host;
-            monitoring::a_listener_that_blocks_holds_up_no_operation:
+            monitoring::a_blocking_event_listener_delays_no_operation:
                 "a runtime of one thread calls listeners in the thread of the operation",
-            faults::a_peer_that_vanishes_is_noticed:
+            faults::a_check_timeout_interrupts_an_operation_on_an_unreachable_server:
                 "a client that checks servers on demand has no background check, only \
                  socketTimeoutMS",
         }

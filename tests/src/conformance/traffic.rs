@@ -1,9 +1,9 @@
 //! Tests of messages of all sizes, and of messages that arrive in pieces.
 
 use super::{
-    Host, at_rest, client, end, find,
+    Host, client, end, find,
     server::{Server, Step, answer},
-    things, until,
+    things, until, wait_until_idle,
 };
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 use onionskin_core::error::ErrorKind;
@@ -29,7 +29,7 @@ fn in_pieces(steps: Vec<Step>, size: usize) -> Vec<Step> {
 }
 
 /// Replies that arrive in small pieces are accepted, also the reply to the first `hello`.
-pub async fn replies_may_come_in_any_pieces<H: Host>() {
+pub async fn replies_are_accepted_in_pieces_of_any_size<H: Host>() {
     for size in [1, 3, 16, 17] {
         let server = Server::scripted::<H>(move |request| in_pieces(answer(request), size));
         let client = client::<H>(&server.uri(""));
@@ -41,7 +41,7 @@ pub async fn replies_may_come_in_any_pieces<H: Host>() {
 }
 
 /// A reply of nearly 48 MB arrives complete, and so does the next one.
-pub async fn the_largest_reply_arrives_whole<H: Host>() {
+pub async fn the_largest_reply_is_received_completely<H: Host>() {
     const PART: usize = 15_990_000;
     let server = Server::scripted::<H>(|request| {
         if request.name != "find" || request.n() != Some(1) {
@@ -72,12 +72,12 @@ pub async fn the_largest_reply_arrives_whole<H: Host>() {
 /// The largest document and the largest message are sent completely, although no socket takes them
 /// in one write. A longer list of documents is sent in two messages, and a larger document is
 /// refused.
-pub async fn the_largest_request_leaves_whole<H: Host>() {
+pub async fn the_largest_request_is_sent_completely<H: Host>() {
     send_the_largest::<H>(Server::plain::<H>()).await;
 }
 
 /// The largest document and the largest message are sent completely over a Unix domain socket.
-pub async fn the_largest_request_leaves_whole_over_a_unix_socket<H: Host>() {
+pub async fn the_largest_request_is_sent_completely_over_a_unix_socket<H: Host>() {
     send_the_largest::<H>(Server::unix(answer)).await;
 }
 
@@ -114,7 +114,7 @@ async fn send_the_largest<H: Host>(server: Server) {
 
 /// A second reply to one request reaches no operation. The first reply is delivered, the connection
 /// is closed, and the next operation gets its own reply.
-pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
+pub async fn a_second_reply_to_a_request_reaches_no_operation<H: Host>() {
     let server = Server::scripted::<H>(|request| {
         let Some(1) = request.n() else {
             return answer(request);
@@ -131,7 +131,7 @@ pub async fn an_unasked_reply_is_given_to_nobody<H: Host>() {
     for n in [1, 2, 1, 3] {
         find(&client, n).await.expect("a reply");
     }
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 

@@ -5,7 +5,7 @@ use onionskin::Client;
 use onionskin_core::error::{ErrorKind, Responsible, UriPart};
 
 /// The error names the invalid part of the connection string and does not contain the password.
-pub async fn a_malformed_connection_string_is_told_by_part<H: Host>() {
+pub async fn a_connection_string_error_names_the_invalid_part<H: Host>() {
     use UriPart::{Database, Host as HostPart, Options, Scheme, UserInfo};
     for (text, expected) in [
         ("", Scheme),
@@ -56,7 +56,7 @@ pub async fn a_malformed_connection_string_is_told_by_part<H: Host>() {
 
 /// If the file of `tlsCAFile` does not exist, the client cannot be built. The error names the
 /// option.
-pub async fn a_missing_certificate_file_is_told<H: Host>() {
+pub async fn a_missing_certificate_file_is_reported<H: Host>() {
     let text = "mongodb://localhost/?tls=true&tlsCAFile=/nowhere/ca.pem";
     let builder = Client::builder_from_uri(H::runtime(), text).expect("a connection string");
     let error = builder.build().expect_err("there is no such file");

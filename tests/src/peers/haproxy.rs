@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_service_is_a_server_of_the_configuration() {
+    fn each_service_has_a_server_line_in_the_haproxy_configuration() {
         let services = ["127.0.0.1:7", "127.0.0.1:8"].map(|text| text.parse().unwrap());
         let text = configuration(&services, ProxyProtocol::Text);
         assert!(

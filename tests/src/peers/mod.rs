@@ -147,10 +147,10 @@ fn workspace_root() -> &'static Path {
 /// with `CI=true` it panics.
 fn or_skip<T>(what: &str, found: Result<T, String>) -> Option<T> {
     let strict = std::env::var("CI").is_ok_and(|value| value == "true");
-    settle(what, found, strict, print_line)
+    found_or_skipped(what, found, strict, print_line)
 }
 
-fn settle<T>(
+fn found_or_skipped<T>(
     what: &str,
     found: Result<T, String>,
     strict: bool,
@@ -184,32 +184,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lack_is_skipped_loudly_where_that_is_allowed() {
+    fn a_missing_peer_is_skipped_with_a_message() {
         let mut message = String::new();
         let lack = Err::<(), _>("not installed".to_owned());
         assert_eq!(
-            settle("a server", lack, false, |line| message = line.to_owned()),
+            found_or_skipped("a server", lack, false, |line| message = line.to_owned()),
             None
         );
         assert_eq!(message, "SKIPPED: a server cannot take part: not installed");
     }
 
     #[test]
-    fn what_is_there_takes_part_everywhere() {
+    fn an_available_peer_is_used_with_and_without_strict_mode() {
         for strict in [false, true] {
             let silent = |line: &str| panic!("{line}");
-            assert_eq!(settle("a server", Ok(7), strict, silent), Some(7));
+            assert_eq!(found_or_skipped("a server", Ok(7), strict, silent), Some(7));
         }
     }
 
     #[test]
     #[should_panic(expected = "a server cannot take part: not installed")]
-    fn a_lack_is_a_panic_where_nothing_may_be_skipped() {
-        settle::<()>("a server", Err("not installed".into()), true, |_| {});
+    fn a_missing_peer_panics_in_strict_mode() {
+        found_or_skipped::<()>("a server", Err("not installed".into()), true, |_| {});
     }
 
     #[test]
-    fn the_executable_is_found_among_cargos_messages() {
+    fn the_executable_is_found_in_the_messages_of_cargo() {
         let messages = concat!(
             r#"{"reason":"compiler-artifact","executable":null}"#,
             "\n",

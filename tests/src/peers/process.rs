@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_ready_after_its_first_line_and_dies_with_its_owner() {
+    fn a_peer_is_ready_after_its_first_line_and_ends_when_it_is_dropped() {
         let script = "echo 'mongodb://u:p@127.0.0.1:7,127.0.0.1:8/?a=b'; exec tail -f /dev/null";
         let peer = Peer::start_by_first_line("a shell", shell(script), AMPLE).unwrap();
         assert_eq!(peer.uri(), "mongodb://u:p@127.0.0.1:7,127.0.0.1:8/?a=b");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_ends_early_shows_what_it_wrote() {
+    fn a_peer_that_ends_before_it_is_ready_is_an_error() {
         let script = "echo 'cannot listen' >&2; exec >&-; exec tail -f /dev/null 2>/dev/null";
         let error = Peer::start_by_first_line("a shell", shell(script), AMPLE).unwrap_err();
         assert!(
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_ends_gives_its_status_and_both_outputs() {
+    fn run_returns_the_exit_status_and_both_outputs() {
         let output = run(shell("echo out; echo err >&2; exit 3"), AMPLE).unwrap();
         assert_eq!(output.status.code(), Some(3));
         assert_eq!(

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scratch_directory_goes_with_its_owner() {
+    fn a_scratch_directory_is_removed_when_it_is_dropped() {
         let scratch = Scratch::new().unwrap();
         let other = Scratch::new().unwrap();
         assert_ne!(scratch.path(), other.path());

@@ -72,7 +72,7 @@ fn fields(record: &log::Record) -> Map<String, serde_json::Value> {
 }
 
 #[test]
-fn every_field_of_every_message_arrives_in_its_order() {
+fn tracing_gets_every_log_message_with_all_its_fields_in_order() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let collector = Collector::new(Level::TRACE);
     let _guard = collector.install();
@@ -127,7 +127,7 @@ fn every_field_of_every_message_arrives_in_its_order() {
 }
 
 #[test]
-fn neither_secrets_nor_long_documents_are_logged() {
+fn secrets_are_not_logged_and_long_documents_are_truncated() {
     let mut options = ServeOptions::standalone();
     options.users.push(User {
         database: "admin".to_owned(),
@@ -182,7 +182,7 @@ fn neither_secrets_nor_long_documents_are_logged() {
 }
 
 #[test]
-fn nothing_is_built_for_whoever_was_not_there_at_the_beginning() {
+fn a_subscriber_installed_after_the_client_gets_messages_only_with_always_ready() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let ready = LogOptions::default().with_always_ready(true);
     for (options, expected) in [(LogOptions::default(), false), (ready, true)] {
@@ -209,7 +209,7 @@ fn nothing_is_built_for_whoever_was_not_there_at_the_beginning() {
 }
 
 #[test]
-fn a_component_can_be_silenced() {
+fn the_log_level_can_be_set_for_each_component() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let collector = Collector::new(Level::TRACE);
     let _guard = collector.install();
@@ -228,7 +228,7 @@ fn a_component_can_be_silenced() {
 }
 
 #[test]
-fn what_matters_is_told_above_the_details() {
+fn log_level_info_contains_only_selection_waits_and_warnings() {
     // At level info a subscriber gets the waiting message of server selection (SEL-61), the warning
     // about a topology without servers (SDAM-65) and the warnings about the connection string.
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
@@ -289,7 +289,7 @@ fn listen(events: Arc<Mutex<Vec<&'static str>>>) -> u16 {
 }
 
 #[test]
-fn a_check_is_told_before_its_socket_exists() {
+fn the_heartbeat_started_event_is_emitted_before_the_socket_is_created() {
     // The heartbeat started event comes before the socket is created (EVT-18; B.3, heartbeat 1).
     for _ in 0..20 {
         let events: Arc<Mutex<Vec<&'static str>>> = Arc::default();
@@ -326,7 +326,7 @@ fn a_check_is_told_before_its_socket_exists() {
 }
 
 #[test]
-fn a_topology_keeps_its_id_and_shares_it_with_no_other() {
+fn a_topology_id_is_unique_and_never_changes() {
     // A topology id is unique and never changes (EVT-8).
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let mut ids = BTreeSet::new();
@@ -350,7 +350,7 @@ fn a_topology_keeps_its_id_and_shares_it_with_no_other() {
 }
 
 #[test]
-fn nobody_is_told_two_things_at_once() {
+fn a_listener_is_never_called_concurrently() {
     // Events of one topology do not come concurrently (EVT-4), and so keep their order (EVT-3).
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
     let is_reported = Arc::new(AtomicBool::new(false));

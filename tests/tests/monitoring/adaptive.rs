@@ -74,7 +74,7 @@ fn assert_jitter(durations: &[Duration], longest: Duration) {
 /// An insert has two backoffs, which take up to 0.2 s and 0.4 s, depending on the jitter (BP-P1,
 /// "Operation Retry Uses Exponential Backoff").
 #[test]
-fn retries_after_overload_come_after_exponential_backoffs() {
+fn retries_after_overload_errors_wait_for_an_exponential_backoff() {
     play([replica_set_of(1)], |scene| async move {
         let watched = client(&scene, "");
         watched.insert(-1).await.expect("a connection");
@@ -82,7 +82,7 @@ fn retries_after_overload_come_after_exponential_backoffs() {
         let durations = durations(&scene, &watched).await;
         assert_jitter(&durations, 600 * MS);
         assert_eq!(attempts(&watched, "insert").len(), 1 + 3 * SAMPLES as usize);
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         watched.end().await;
     });
 }
@@ -91,7 +91,7 @@ fn retries_after_overload_come_after_exponential_backoffs() {
 /// sets no base any more, the default holds again (BP-P5, "Overload Errors are Retried with
 /// baseBackoffMS from server").
 #[test]
-fn a_server_chooses_the_base_of_the_backoff() {
+fn a_server_can_set_the_base_of_the_overload_backoff() {
     play([replica_set_of(1)], |scene| async move {
         let set = |base: i32| doc! { "setParameter": 1, "externalClientBaseBackoffMS": base };
         scene.tell(0, set(50)).await;
@@ -101,7 +101,7 @@ fn a_server_chooses_the_base_of_the_backoff() {
         assert_jitter(&durations(&scene, &watched).await, 300 * MS);
         scene.tell(0, set(0)).await;
         assert_jitter(&durations(&scene, &watched).await, 600 * MS);
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         watched.end().await;
     });
 }
@@ -109,7 +109,7 @@ fn a_server_chooses_the_base_of_the_backoff() {
 /// An overloaded operation is retried twice by default (BP-P3, "Overload Errors are Retried a
 /// Maximum of MAX_RETRIES times"). The option `maxAdaptiveRetries` sets another number (BP-P4).
 #[test]
-fn an_overloaded_server_is_asked_as_often_as_the_option_says() {
+fn max_adaptive_retries_limits_the_retries_after_overload_errors() {
     play(any_topology(), |scene| async move {
         for (options, expected) in [
             ("", 3),
@@ -124,14 +124,14 @@ fn an_overloaded_server_is_asked_as_often_as_the_option_says() {
                 assert!(error.has_label(&label), "{error:?}");
             }
             assert_eq!(attempts(&watched, "find").len(), expected, "{options}");
-            scene.fail_no_more(0).await;
+            scene.clear_fail_point(0).await;
             watched.end().await;
         }
     });
 }
 
 /// Returns the members to which `find` commands were sent.
-fn asked(watched: &Watched) -> Vec<String> {
+fn find_addresses(watched: &Watched) -> Vec<String> {
     watched.events.notes(|event| match &event.kind {
         EventKind::Command(CommandEvent::Started { facts, .. }) if &*facts.name == "find" => {
             Some(facts.address.to_string())
@@ -144,7 +144,7 @@ fn asked(watched: &Watched) -> Vec<String> {
 /// (RR-P3.1). After another error (RR-P3.2) or without the option (RR-P3.3) the read is retried on
 /// the same server.
 #[test]
-fn reads_leave_an_overloaded_primary_where_the_client_wants_it() {
+fn enable_overload_retargeting_retries_reads_on_another_server() {
     play([replica_set()], |scene| async move {
         for (options, is_overload, moves) in [
             ("enableOverloadRetargeting=true", true, true),
@@ -170,9 +170,13 @@ fn reads_leave_an_overloaded_primary_where_the_client_wants_it() {
             find.read_preference(preference)
                 .await
                 .expect("the retry succeeds");
-            let asked = asked(&watched);
-            assert_eq!(asked.len(), 2);
-            assert_eq!(asked[0] != asked[1], moves, "{options}: {asked:?}");
+            let find_addresses = find_addresses(&watched);
+            assert_eq!(find_addresses.len(), 2);
+            assert_eq!(
+                find_addresses[0] != find_addresses[1],
+                moves,
+                "{options}: {find_addresses:?}"
+            );
             watched.end().await;
         }
     });
@@ -212,7 +216,7 @@ async fn fail_in_turn<T: Send + 'static>(
     let Err(error) = task.join().await else {
         panic!("it fails in all attempts");
     };
-    scene.fail_no_more(0).await;
+    scene.clear_fail_point(0).await;
     error
 }
 
@@ -229,7 +233,7 @@ async fn insert_in_turn(scene: &Scene, watched: &Watched, points: [Document; 2])
 }
 
 /// Returns the data of a fail point for an error that is retryable and no overload error.
-fn plainly(command: &str, code: i32) -> Document {
+fn retryable_error(command: &str, code: i32) -> Document {
     let mut data = overload(command, code);
     data.insert(
         "errorLabels",
@@ -241,15 +245,15 @@ fn plainly(command: &str, code: i32) -> Document {
 /// After an overload error `maxAdaptiveRetries` limits the number of all retries, also of those
 /// after other errors (RR-P4, RW-P6.4).
 #[test]
-fn overload_sets_the_number_of_retries_after_other_errors() {
+fn max_adaptive_retries_limits_all_retries_after_a_first_overload_error() {
     play([replica_set_of(1)], |scene| async move {
         for (options, expected) in [("", 3), ("maxAdaptiveRetries=4", 5)] {
             let watched = client(&scene, options);
-            let points = [overload("find", 91), plainly("find", 91)];
+            let points = [overload("find", 91), retryable_error("find", 91)];
             let error = find_in_turn(&scene, &watched, points).await;
             assert_eq!(error.code(), Some(91));
             assert_eq!(attempts(&watched, "find").len(), expected);
-            let points = [overload("insert", 91), plainly("insert", 91)];
+            let points = [overload("insert", 91), retryable_error("insert", 91)];
             insert_in_turn(&scene, &watched, points).await;
             assert_eq!(attempts(&watched, "insert").len(), expected);
             watched.end().await;
@@ -260,12 +264,12 @@ fn overload_sets_the_number_of_retries_after_other_errors() {
 /// The backoff comes once, after the overload error (RR-P5, RW-P6.5). Code 6 is no state change
 /// error, so the server stays known and the second retry begins at once.
 #[test]
-fn only_the_attempt_after_overload_waits() {
+fn only_the_retry_after_an_overload_error_has_a_backoff() {
     play([replica_set_of(1)], |scene| async move {
         let watched = client(&scene, "");
-        let points = [overload("find", 6), plainly("find", 6)];
+        let points = [overload("find", 6), retryable_error("find", 6)];
         find_in_turn(&scene, &watched, points).await;
-        let points = [overload("insert", 6), plainly("insert", 6)];
+        let points = [overload("insert", 6), retryable_error("insert", 6)];
         insert_in_turn(&scene, &watched, points).await;
         for command in ["find", "insert"] {
             let times = attempts(&watched, command);
@@ -281,7 +285,7 @@ fn only_the_attempt_after_overload_waits() {
 /// The raised error is the last one that does not have the label `NoWritesPerformed` (RW-P6.1,
 /// RW-P6.3). If all errors have this label, the first one is raised (RW-P6.2).
 #[test]
-fn the_error_of_a_write_is_the_latest_that_may_have_written() {
+fn a_retried_write_returns_its_last_error_without_the_no_writes_performed_label() {
     play([replica_set_of(1)], |scene| async move {
         let labelled = |code: i32, wrote_nothing: bool| {
             let mut data = overload("insert", code);
@@ -314,7 +318,7 @@ fn the_error_of_a_write_is_the_latest_that_may_have_written() {
 /// An operation fails at once, without a backoff, if its time limit would end during the backoff
 /// (BP-12). No operation takes longer than its time limit.
 #[test]
-fn a_time_limit_is_not_slept_away() {
+fn an_operation_fails_at_once_if_its_time_limit_would_end_during_the_backoff() {
     play([replica_set_of(1)], |scene| async move {
         let watched = client(&scene, "");
         watched.insert(1).await.expect("a connection");
@@ -334,7 +338,7 @@ fn a_time_limit_is_not_slept_away() {
         }
         // About one backoff in a hundred is shorter than the time limit.
         assert!(early >= SAMPLES * 9 / 10, "{early} ended at once");
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         watched.end().await;
     });
 }

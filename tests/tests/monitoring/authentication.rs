@@ -11,7 +11,7 @@ use onionskin_core::error::{Error, ErrorKind};
 /// Lets the first authentication of a client with this application name fail, by a fail point with
 /// this effect. Asserts that the insert gets the expected error, that the server becomes unknown
 /// and its pool is cleared exactly once (SDAM-103), and that the next insert succeeds.
-fn a_failed_login_resets_server_and_pool(
+fn assert_authentication_failure_clears_pool(
     app: &str,
     effect: &Document,
     options: &str,
@@ -45,45 +45,50 @@ fn authentication_code(error: &Error) -> Option<i32> {
 
 /// Official test file `auth-error`: authentication fails with code 18, `AuthenticationFailed`.
 #[test]
-fn a_refused_login_resets_server_and_pool() {
+fn an_authentication_failed_error_marks_server_unknown_and_clears_pool() {
     let effect = doc! { "errorCode": 18 };
-    a_failed_login_resets_server_and_pool("authErrorTest", &effect, "", |error| {
+    assert_authentication_failure_clears_pool("authErrorTest", &effect, "", |error| {
         authentication_code(error) == Some(18)
     });
 }
 
 /// Official test file `auth-misc-command-error`: authentication fails with code 1, `InternalError`.
 #[test]
-fn any_error_of_a_login_resets_server_and_pool() {
+fn any_error_reply_to_authentication_marks_server_unknown_and_clears_pool() {
     let effect = doc! { "errorCode": 1 };
-    a_failed_login_resets_server_and_pool("authMiscErrorTest", &effect, "", |error| {
+    assert_authentication_failure_clears_pool("authMiscErrorTest", &effect, "", |error| {
         authentication_code(error) == Some(1)
     });
 }
 
 /// Official test file `auth-network-error`: the connection breaks during authentication.
 #[test]
-fn a_connection_that_breaks_in_a_login_resets_server_and_pool() {
+fn a_network_error_in_authentication_marks_server_unknown_and_clears_pool() {
     let effect = doc! { "closeConnection": true };
-    a_failed_login_resets_server_and_pool("authNetworkErrorTest", &effect, "", Error::is_network);
+    assert_authentication_failure_clears_pool(
+        "authNetworkErrorTest",
+        &effect,
+        "",
+        Error::is_network,
+    );
 }
 
 /// Official test file `auth-network-timeout-error`: authentication takes longer than
 /// `socketTimeoutMS`.
 #[test]
-fn a_login_that_takes_too_long_resets_server_and_pool() {
+fn an_authentication_timeout_marks_server_unknown_and_clears_pool() {
     let effect = doc! { "blockConnection": true, "blockTimeMS": 500 };
     let options = "&connectTimeoutMS=250&socketTimeoutMS=250";
     let app = "authNetworkTimeoutErrorTest";
-    a_failed_login_resets_server_and_pool(app, &effect, options, Error::is_timeout);
+    assert_authentication_failure_clears_pool(app, &effect, options, Error::is_timeout);
 }
 
 /// Official test file `auth-shutdown-error`: authentication fails with code 91,
 /// `ShutdownInProgress`.
 #[test]
-fn a_server_that_shuts_down_in_a_login_is_reset() {
+fn a_shutdown_error_in_authentication_marks_server_unknown_and_clears_pool() {
     let effect = doc! { "errorCode": 91 };
-    a_failed_login_resets_server_and_pool("authShutdownErrorTest", &effect, "", |error| {
+    assert_authentication_failure_clears_pool("authShutdownErrorTest", &effect, "", |error| {
         authentication_code(error) == Some(91)
     });
 }
@@ -91,7 +96,7 @@ fn a_server_that_shuts_down_in_a_login_is_reset() {
 /// Official test file `pool-clear-checkout-error`: the event of the clear comes before the
 /// connection is closed (SDAM-117).
 #[test]
-fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
+fn the_pool_is_cleared_before_a_connection_that_failed_authentication_is_closed() {
     play(any_topology().map(authenticated), |scene| async move {
         let data = doc! {
             "failCommands": ["saslContinue"], "appName": "authErrorTest", "errorCode": 18,
@@ -118,7 +123,7 @@ fn the_pool_is_cleared_before_the_connection_of_a_failed_login_is_closed() {
 /// connection (RR-2). After an error reply, a write is retried only if the server labelled the
 /// error (RW-15), and the error of this test has no label.
 #[test]
-fn a_read_whose_login_meets_a_shutdown_is_tried_again() {
+fn a_shutdown_error_in_authentication_is_retried_for_reads_but_not_for_writes() {
     let deployments = [replica_set_of(1), sharded_alone()];
     play(deployments.map(authenticated), |scene| async move {
         let app = "shutdownInLogin";

@@ -15,7 +15,7 @@ const POLLED: &str = "retryWrites=false&heartbeatFrequencyMS=1000000&serverMonit
 /// Lets the hellos of new connections fail, by a fail point with this effect. Asserts that the
 /// error has the overload labels (SDAM-105), that the server description does not change, and that
 /// no pool is cleared (SDAM-104).
-async fn hellos_that_fail_are_overload(
+async fn assert_failed_hellos_are_overload_errors(
     scene: Scene,
     server: ServerType,
     app: &str,
@@ -42,7 +42,7 @@ async fn hellos_that_fail_are_overload(
     }
     watched.assert_count(0, "pool cleared", pool_cleared);
     watched.assert_count(changes, "changes", server_changed);
-    scene.fail_no_more(0).await;
+    scene.clear_fail_point(0).await;
     watched
         .insert_many([5, 6])
         .await
@@ -54,54 +54,60 @@ async fn hellos_that_fail_are_overload(
 /// Official test file `backpressure-network-error-fail-single`: new connections to a standalone
 /// break during their hello.
 #[test]
-fn a_standalone_that_breaks_new_connections_is_overloaded() {
+fn network_errors_in_hellos_to_a_standalone_are_overload_errors() {
     play([standalone()], |scene| {
         let (app, effect) = (
             "backpressureNetworkErrorFailTest",
             doc! { "closeConnection": true },
         );
-        hellos_that_fail_are_overload(scene, ServerType::Standalone, app, effect, "")
+        assert_failed_hellos_are_overload_errors(scene, ServerType::Standalone, app, effect, "")
     });
 }
 
 /// Official test file `backpressure-network-error-fail-replicaset`: new connections to a primary
 /// break during their hello.
 #[test]
-fn a_primary_that_breaks_new_connections_is_overloaded() {
+fn network_errors_in_hellos_to_a_primary_are_overload_errors() {
     play([replica_set()], |scene| {
         let (app, effect) = (
             "backpressureNetworkErrorFailTest",
             doc! { "closeConnection": true },
         );
-        hellos_that_fail_are_overload(scene, ServerType::RsPrimary, app, effect, "")
+        assert_failed_hellos_are_overload_errors(scene, ServerType::RsPrimary, app, effect, "")
     });
 }
 
 /// Official test file `backpressure-network-timeout-fail-single`: the hellos of new connections to
 /// a standalone time out.
 #[test]
-fn a_standalone_that_is_slow_with_new_connections_is_overloaded() {
+fn timeouts_of_hellos_to_a_standalone_are_overload_errors() {
     play([standalone()], |scene| {
         let effect = doc! { "blockConnection": true, "blockTimeMS": 500 };
         let (app, options) = (
             "backpressureNetworkTimeoutErrorTest",
             "&connectTimeoutMS=250&socketTimeoutMS=250",
         );
-        hellos_that_fail_are_overload(scene, ServerType::Standalone, app, effect, options)
+        assert_failed_hellos_are_overload_errors(
+            scene,
+            ServerType::Standalone,
+            app,
+            effect,
+            options,
+        )
     });
 }
 
 /// Official test file `backpressure-network-timeout-fail-replicaset`: the hellos of new connections
 /// to a primary time out.
 #[test]
-fn a_primary_that_is_slow_with_new_connections_is_overloaded() {
+fn timeouts_of_hellos_to_a_primary_are_overload_errors() {
     play([replica_set()], |scene| {
         let effect = doc! { "blockConnection": true, "blockTimeMS": 500 };
         let (app, options) = (
             "backpressureNetworkTimeoutErrorTest",
             "&connectTimeoutMS=250&socketTimeoutMS=250",
         );
-        hellos_that_fail_are_overload(scene, ServerType::RsPrimary, app, effect, options)
+        assert_failed_hellos_are_overload_errors(scene, ServerType::RsPrimary, app, effect, options)
     });
 }
 
@@ -111,7 +117,7 @@ fn a_primary_that_is_slow_with_new_connections_is_overloaded() {
 /// connections that are made to reach `minPoolSize` (CMAP-70), but errors with overload labels
 /// change nothing (CMAP-44).
 #[test]
-fn connections_made_in_the_background_change_no_description() {
+fn hello_errors_in_background_population_do_not_change_the_server_description() {
     play([standalone()], |scene| async move {
         let data = doc! {
             "failCommands": ["hello", "isMaster"], "appName": "authErrorTest",
@@ -128,7 +134,7 @@ fn connections_made_in_the_background_change_no_description() {
         scene.pause(5_000).await;
         watched.assert_count(1, "changes", server_changed);
         watched.assert_count(0, "pool cleared", pool_cleared);
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         watched
             .wait_for(5, "connection ready", connection_ready)
             .await;
@@ -139,7 +145,7 @@ fn connections_made_in_the_background_change_no_description() {
 /// A client opens up to 100 connections at once to a server that accepts 20 per second (SDAM
 /// prose 10, "Connection Pool Backpressure"). At least 10 check outs fail, and no pool is cleared.
 #[test]
-fn a_limit_of_new_connections_clears_no_pool() {
+fn a_connection_rate_limit_of_the_server_does_not_clear_the_pool() {
     const PREFIX: &str = "ingressConnectionEstablishmentRateLimiter";
     play(
         [standalone(), replica_set(), sharded_alone()],

@@ -93,7 +93,7 @@ fn inserted(error: &Error) -> Vec<usize> {
 /// A command has at most as many documents as the `maxWriteBatchSize` in the hello reply of the
 /// connection (MSG-32).
 #[test]
-fn a_list_is_split_by_the_number_of_documents() {
+fn insert_many_splits_its_batches_by_max_write_batch_size() {
     play([limited(standalone()), limited(replica_set())], |scene| {
         async move {
             let watched = scene.client("");
@@ -121,7 +121,7 @@ fn a_list_is_split_by_the_number_of_documents() {
 /// No message is larger than `maxMessageSizeBytes`, header and body included (MSG-4). The server
 /// closes a connection on which a larger message arrives.
 #[test]
-fn a_list_is_split_by_the_size_of_the_message() {
+fn insert_many_splits_its_batches_by_max_message_size() {
     let mut options = standalone();
     options.limits.max_message_bytes = 2_000;
     play([options], |scene| async move {
@@ -156,7 +156,7 @@ fn a_list_is_split_by_the_size_of_the_message() {
 
 /// A document that is too large is not sent (MSG-8). The documents before it are inserted.
 #[test]
-fn a_document_over_the_limit_ends_the_insert_where_it_stands() {
+fn insert_many_ends_at_a_document_that_exceeds_the_size_limit() {
     let mut options = limited(standalone());
     options.limits.max_document_bytes = 1_000;
     play([options], |scene| async move {
@@ -190,7 +190,7 @@ fn a_document_over_the_limit_ends_the_insert_where_it_stands() {
 }
 
 #[test]
-fn an_ordered_insert_ends_with_the_batch_that_failed() {
+fn an_ordered_insert_many_ends_after_the_batch_that_failed() {
     play(
         [limited(standalone()), limited(replica_set())],
         |scene| async move {
@@ -214,7 +214,7 @@ fn an_ordered_insert_ends_with_the_batch_that_failed() {
 }
 
 #[test]
-fn an_unordered_insert_tries_every_batch_and_tells_all_that_failed() {
+fn an_unordered_insert_many_sends_every_batch_and_reports_all_write_errors() {
     play(
         [limited(standalone()), limited(replica_set())],
         |scene| async move {
@@ -266,7 +266,7 @@ async fn hold_second_batch(
 /// The retry of a batch sends the same documents with the same transaction number. No batch is
 /// inserted twice or left out.
 #[test]
-fn a_batch_that_meets_a_step_down_is_repeated_as_it_was() {
+fn a_batch_retried_after_a_step_down_has_the_same_documents_and_txn_number() {
     play([limited(replica_set())], |scene| async move {
         let watched = scene.client("");
         let task = hold_second_batch(&scene, &watched, false).await;
@@ -322,7 +322,7 @@ fn a_batch_that_was_applied_is_not_applied_again_by_its_retry() {
 /// one. The error contains the partial result (RW-29). Here the server is a standalone, which does
 /// not support retryable writes.
 #[test]
-fn an_error_of_the_network_ends_the_insert_and_tells_what_was_inserted() {
+fn a_network_error_ends_insert_many_with_the_partial_result() {
     play([limited(standalone())], |scene| async move {
         let watched = scene.client("");
         watched.insert(1).await.expect("a reply");
@@ -336,7 +336,7 @@ fn an_error_of_the_network_ends_the_insert_and_tells_what_was_inserted() {
         let partial = error.partial_insert().expect("an insert_many");
         let earlier = partial.earlier.as_ref().expect("one was there before");
         assert_eq!((failed(earlier), fault(earlier).written), (vec![1], 2));
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         assert_eq!(sent(&watched.events).len(), 1 + 2);
         watched.end().await;
     });
@@ -344,7 +344,7 @@ fn an_error_of_the_network_ends_the_insert_and_tells_what_was_inserted() {
 
 /// An insert that is dropped sends no more batches. The batches that were sent are inserted.
 #[test]
-fn an_insert_that_is_dropped_in_its_second_batch_leaves_the_others_unsent() {
+fn insert_many_that_is_dropped_during_its_second_batch_sends_no_further_batch() {
     play([limited(replica_set())], |scene| async move {
         let watched = scene.client("");
         watched.find().await.expect("a reply");
@@ -354,7 +354,7 @@ fn an_insert_that_is_dropped_in_its_second_batch_leaves_the_others_unsent() {
         scene.fail(scene.primary(), doc! { "skip": 1 }, data).await;
         let things = watched.things();
         let insert = things.insert_many(documents(0..9));
-        let left = scene.leave_after(Duration::from_millis(250), insert).await;
+        let left = scene.drop_after(Duration::from_millis(250), insert).await;
         assert!(left.is_none(), "{left:?}");
         scene.pause(2_000).await;
         assert_eq!(sent_ids(&watched.events), [[0, 1, 2], [3, 4, 5]]);
@@ -389,7 +389,7 @@ fn a_time_limit_bounds_all_batches_together() {
                 let took = scene.now().saturating_since(began);
                 assert!(took <= Duration::from_millis(500), "{took:?}");
                 assert_eq!(inserted(&error), [0, 1, 2, 3, 4, 5]);
-                scene.fail_no_more(scene.primary()).await;
+                scene.clear_fail_point(scene.primary()).await;
                 watched.end().await;
             }
         }
@@ -415,7 +415,7 @@ fn an_unacknowledged_insert_sends_all_batches() {
 /// A write concern error does not stop the next batch. The error of the insert contains the write
 /// concern errors of all batches.
 #[test]
-fn the_write_concerns_of_all_batches_are_kept() {
+fn insert_many_reports_the_write_concern_errors_of_all_batches() {
     play([limited(replica_set())], |scene| async move {
         let watched = scene.client("");
         watched.find().await.expect("a reply");
@@ -429,14 +429,14 @@ fn the_write_concerns_of_all_batches_are_kept() {
         assert_eq!(fault.write_concern.as_ref().map(|w| w.code), Some(64));
         assert_eq!(fault.more_write_concerns.len(), 2);
         assert_eq!((fault.written, inserted(&error).len()), (8, 8));
-        scene.fail_no_more(scene.primary()).await;
+        scene.clear_fail_point(scene.primary()).await;
         assert_eq!(stored(&watched).await, (0..8).collect::<Vec<_>>());
         watched.end().await;
     });
 }
 
 #[test]
-fn an_empty_list_is_refused() {
+fn insert_many_without_documents_is_refused() {
     play([standalone()], |scene| async move {
         let watched = scene.client("");
         let error = watched.things().insert_many(documents([])).await;

@@ -62,7 +62,7 @@ async fn later_hellos_fail(scene: Scene, app: &str, connect: u32, times: i32, ef
 /// Official test file `hello-command-error`, "Command error on Monitor handshake": the first four
 /// hellos get an error reply.
 #[test]
-fn a_first_hello_that_is_refused_is_tried_again() {
+fn a_monitor_retries_a_first_hello_that_got_an_error_reply() {
     play(any_topology(), |scene| {
         let effect = doc! { "closeConnection": false, "errorCode": 91 };
         first_hellos_fail(scene, "commandErrorHandshakeTest", 4, effect)
@@ -73,7 +73,7 @@ fn a_first_hello_that_is_refused_is_tried_again() {
 /// two errors: one to the streaming check and one to the measurement of the round trip time. The
 /// server becomes unknown and its pool is cleared only once.
 #[test]
-fn a_check_that_is_refused_resets_server_and_pool_once() {
+fn an_error_reply_to_a_check_marks_server_unknown_and_clears_pool_once() {
     play(any_topology(), |scene| async move {
         let app = "commandErrorCheckTest";
         let options = "retryWrites=false&connectTimeoutMS=1000&heartbeatFrequencyMS=500";
@@ -100,7 +100,7 @@ fn a_check_that_is_refused_resets_server_and_pool_once() {
 /// Official test file `hello-network-error`, "Network error on Monitor handshake": the connections
 /// of the first two hellos break.
 #[test]
-fn a_first_hello_whose_connection_breaks_is_tried_again() {
+fn a_monitor_retries_a_first_hello_that_failed_with_a_network_error() {
     play(any_topology(), |scene| {
         let effect = doc! { "closeConnection": true };
         first_hellos_fail(scene, "networkErrorHandshakeTest", 2, effect)
@@ -110,7 +110,7 @@ fn a_first_hello_whose_connection_breaks_is_tried_again() {
 /// Official test file `hello-network-error`, "Network error on Monitor check": the connections of
 /// four hellos break after the server was found.
 #[test]
-fn a_check_whose_connection_breaks_resets_server_and_pool() {
+fn a_network_error_in_a_check_marks_server_unknown_and_clears_pool() {
     play(any_topology(), |scene| {
         let effect = doc! { "closeConnection": true };
         later_hellos_fail(scene, "networkErrorCheckTest", 250, 4, effect)
@@ -120,7 +120,7 @@ fn a_check_whose_connection_breaks_resets_server_and_pool() {
 /// Official test file `hello-timeout`, "Network timeout on Monitor handshake": the replies to the
 /// first two hellos take longer than `connectTimeoutMS`.
 #[test]
-fn a_first_hello_that_takes_too_long_is_tried_again() {
+fn a_monitor_retries_a_first_hello_that_exceeded_connect_timeout_ms() {
     play(any_topology(), |scene| {
         let effect = doc! { "blockConnection": true, "blockTimeMS": 1_000 };
         first_hellos_fail(scene, "timeoutMonitorHandshakeTest", 2, effect)
@@ -130,7 +130,7 @@ fn a_first_hello_that_takes_too_long_is_tried_again() {
 /// Official test file `hello-timeout`, "Network timeout on Monitor check": the replies to four
 /// hellos take longer than `connectTimeoutMS` after the server was found.
 #[test]
-fn a_check_that_takes_too_long_resets_server_and_pool() {
+fn a_check_that_times_out_marks_server_unknown_and_clears_pool() {
     play(any_topology(), |scene| {
         let effect = doc! { "blockConnection": true, "blockTimeMS": 1_000 };
         later_hellos_fail(scene, "timeoutMonitorCheckTest", 750, 4, effect)
@@ -140,7 +140,7 @@ fn a_check_that_takes_too_long_resets_server_and_pool() {
 /// Official test file `hello-timeout`, "Driver extends timeout while streaming": the time limit of
 /// an awaitable hello is `connectTimeoutMS` plus `heartbeatFrequencyMS` (MON-44).
 #[test]
-fn a_hello_that_waits_for_a_change_may_take_the_time_between_checks_longer() {
+fn an_awaitable_hello_may_take_connect_timeout_plus_heartbeat_frequency() {
     play(any_topology(), |scene| async move {
         let options = "retryWrites=false&connectTimeoutMS=250&heartbeatFrequencyMS=500\
                        &appname=extendsTimeoutTest";
@@ -156,7 +156,7 @@ fn a_hello_that_waits_for_a_change_may_take_the_time_between_checks_longer() {
 
 /// Official test file `connectTimeoutMS`, "connectTimeoutMS=0": no hello has a time limit.
 #[test]
-fn without_a_limit_a_slow_hello_is_waited_for() {
+fn a_connect_timeout_ms_of_zero_disables_the_timeout_of_hellos() {
     play(any_topology(), |scene| async move {
         let app = "connectTimeoutMS=0";
         let watched = scene.client(
@@ -241,7 +241,7 @@ fn assert_pool(watched: &Watched, expected: &[&str]) {
 /// use (MON-63) at once (CMAP-95), and its event has `interruptInUseConnections` set to true
 /// (CMAP-115).
 #[test]
-fn a_check_that_times_out_interrupts_operations() {
+fn a_check_that_times_out_interrupts_the_connections_in_use() {
     play([replica_set(), sharded_alone()], |scene| async move {
         let watched = interrupted(&scene, "interruptInUse", "retryReads=false", "find").await;
         assert_pool(&watched, &INTERRUPTED);
@@ -261,7 +261,7 @@ fn a_check_that_times_out_interrupts_operations() {
 /// interruptInUseConnections=true is retryable". An interrupted operation fails with a retryable
 /// error (MON-65, CMAP-97).
 #[test]
-fn a_read_that_was_interrupted_is_tried_again() {
+fn an_interrupted_read_is_retried() {
     play([replica_set(), sharded_alone()], |scene| async move {
         let app = "interruptInUseRetryable";
         let watched = interrupted(&scene, app, "retryReads=true", "find").await;
@@ -273,7 +273,7 @@ fn a_read_that_was_interrupted_is_tried_again() {
 /// Official test file `interruptInUse-pool-clear`, "Error returned from connection pool clear with
 /// interruptInUseConnections=true is retryable for write".
 #[test]
-fn a_write_that_was_interrupted_is_tried_again() {
+fn an_interrupted_write_is_retried() {
     play([replica_set(), sharded_alone()], |scene| async move {
         let app = "interruptInUseRetryableWrite";
         let watched = interrupted(&scene, app, "retryWrites=true", "update").await;
@@ -296,7 +296,7 @@ fn assert_retried(watched: &Watched, command: &str) {
 /// Official test file `minPoolSize-error`. A connection made in the background gets a shutdown
 /// error, which clears the pool. The next successful check marks the pool as ready (SDAM-84).
 #[test]
-fn a_pool_is_filled_when_its_server_answers_checks_again() {
+fn a_cleared_pool_is_populated_again_after_the_next_successful_check() {
     play([standalone()], |scene| async move {
         let app = "SDAMminPoolSizeError";
         let effect = doc! { "errorCode": 91 };
@@ -316,7 +316,7 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
             async move { database.run_command(doc! { "ping": 1 }).await }
         };
         ping().await.expect_err("the server is unknown");
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         ping().await.expect("a reply");
         watched.assert_count(2, "pool ready", pool_ready);
         // Counts only connections that became ready after the pool was ready again. The older
@@ -332,7 +332,7 @@ fn a_pool_is_filled_when_its_server_answers_checks_again() {
 /// `minPoolSize`: the pool is cleared if authentication fails, and is not cleared if the connection
 /// breaks during its hello.
 #[test]
-fn a_login_that_fails_in_the_background_clears_the_pool_and_a_hello_does_not() {
+fn background_authentication_errors_clear_the_pool_but_hello_errors_do_not() {
     play(
         any_topology().map(crate::scene::authenticated),
         |scene| async move {
@@ -402,7 +402,7 @@ const POLLS: [(&str, bool); 3] = [("started", false), ("succeeded", false), ("st
 /// Official test file `serverMonitoringMode`, "connect with serverMonitoringMode=auto >=4.4" and
 /// the same with `stream`: a server of release 4.4 or later streams its replies.
 #[test]
-fn checks_stream_where_servers_can() {
+fn checks_are_streamed_if_the_server_supports_streaming() {
     for mode in ["auto", "stream"] {
         play([standalone(), sharded_alone()], |scene| async move {
             let options = format!("serverMonitoringMode={mode}");
@@ -414,7 +414,7 @@ fn checks_stream_where_servers_can() {
 /// Official test file `serverMonitoringMode`, "connect with serverMonitoringMode=auto <4.4" and the
 /// same with `stream`: a server before release 4.4 is polled.
 #[test]
-fn checks_poll_where_servers_cannot_stream() {
+fn checks_are_polled_if_the_server_does_not_support_streaming() {
     for mode in ["auto", "stream"] {
         play(
             [old(standalone()), old(sharded_alone())],
@@ -429,7 +429,7 @@ fn checks_poll_where_servers_cannot_stream() {
 /// Official test file `serverMonitoringMode`, "connect with serverMonitoringMode=poll": a server
 /// that supports streaming is polled.
 #[test]
-fn checks_poll_where_that_is_wanted() {
+fn checks_are_polled_with_server_monitoring_mode_poll() {
     play([standalone(), sharded_alone()], |scene| async move {
         let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=500";
         assert_eq!(first_heartbeats(scene, options).await, POLLS);
@@ -439,7 +439,7 @@ fn checks_poll_where_that_is_wanted() {
 /// Official test file `serverMonitoringMode`, "poll waits after successful heartbeat": the next
 /// check comes after `heartbeatFrequencyMS`.
 #[test]
-fn polling_waits_after_a_check_that_succeeded() {
+fn polling_waits_for_heartbeat_frequency_after_a_successful_check() {
     play([standalone(), sharded_alone()], |scene| async move {
         let watched = scene.client("serverMonitoringMode=poll&heartbeatFrequencyMS=1000000");
         watched

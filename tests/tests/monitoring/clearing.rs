@@ -36,7 +36,7 @@ async fn insert_many(watched: &Watched, ids: std::ops::Range<i32>) {
 /// operation needs the same connection (scenario 10). Fails if an operation gets the late reply to
 /// an earlier operation.
 #[test]
-fn a_late_reply_is_nobody_elses() {
+fn no_operation_gets_the_late_reply_to_an_earlier_operation() {
     play([standalone(), replica_set()], |scene| async move {
         let watched = scene.client("maxPoolSize=1&retryReads=false&appname=late");
         insert_many(&watched, 0..200).await;
@@ -48,7 +48,7 @@ fn a_late_reply_is_nobody_elses() {
             let find = things.find_one(doc! { "_id": n });
             let found = match n % 2 {
                 0 => find.timeout(limit).await.ok(),
-                _ => scene.leave_after(limit, find).await.and_then(Result::ok),
+                _ => scene.drop_after(limit, find).await.and_then(Result::ok),
             };
             match found {
                 None => late += 1,
@@ -70,7 +70,7 @@ fn a_late_reply_is_nobody_elses() {
 /// A late reply does not arrive within `DRAIN_LIMIT`. Then its connection is closed, and the
 /// operation that waits for the connection gets another one.
 #[test]
-fn a_reply_that_is_far_too_late_costs_its_connection() {
+fn a_connection_is_closed_if_its_late_reply_exceeds_the_drain_limit() {
     play([standalone()], |scene| async move {
         let watched = scene.client("maxPoolSize=1&appname=later");
         insert_many(&watched, 0..2).await;
@@ -79,7 +79,7 @@ fn a_reply_that_is_far_too_late_costs_its_connection() {
         let find = things.find_one(doc! { "_id": 0 });
         // The operation has no time limit: the limit would be sent as `maxTimeMS` (SEL-59), and the
         // server would reply in time.
-        let found = scene.leave_after(Duration::from_millis(50), find).await;
+        let found = scene.drop_after(Duration::from_millis(50), find).await;
         assert_eq!(found, None, "it is held");
         let start = scene.now();
         let found = things.find_one(doc! { "_id": 1 }).await;
@@ -96,7 +96,7 @@ fn a_reply_that_is_far_too_late_costs_its_connection() {
 /// Many operations give up because the server is slower than their time limits (scenario 29). Fails
 /// if more than 30 of the 200 operations cost a connection.
 #[test]
-fn timeouts_against_a_slow_server_need_no_new_connections() {
+fn operations_that_time_out_on_a_slow_server_rarely_close_their_connections() {
     play([standalone(), replica_set()], |scene| async move {
         let watched = scene.client("maxPoolSize=10&retryReads=false&appname=slow");
         insert_many(&watched, 0..2).await;
@@ -111,7 +111,7 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
                         let find = things.find_one(doc! { "_id": 1 });
                         match n % 2 {
                             0 => find.timeout(limit).await.is_err(),
-                            _ => stage.leave_after(limit, find).await.is_none(),
+                            _ => stage.drop_after(limit, find).await.is_none(),
                         }
                     })
                 })
@@ -127,7 +127,7 @@ fn timeouts_against_a_slow_server_need_no_new_connections() {
         let made = watched.events.count(connection_created);
         assert!(made <= 10 + closed, "{made} connections");
         watched.assert_count(0, "unknown", unknown);
-        scene.fail_no_more(scene.primary()).await;
+        scene.clear_fail_point(scene.primary()).await;
         watched.find().await.expect("a reply");
         watched.end().await;
     });
@@ -154,7 +154,7 @@ fn change(event: &Event) -> Option<(String, bool, bool)> {
 
 /// Starts tasks that run one `find` after another for 26 s. Each task returns the number of its
 /// errors.
-async fn keep_asking(scene: Scene, watched: &Watched) -> Vec<crate::scene::Task<u32>> {
+async fn start_repeated_finds(scene: Scene, watched: &Watched) -> Vec<crate::scene::Task<u32>> {
     let until = scene.now() + Duration::from_secs(26);
     let tasks = (0..8_u64).map(|n| {
         let (things, stage) = (watched.things(), scene.clone());
@@ -177,12 +177,12 @@ async fn keep_asking(scene: Scene, watched: &Watched) -> Vec<crate::scene::Task<
 /// becomes ready later than its server can be selected, or if it is cleared earlier than its server
 /// becomes unknown. In both cases an operation could select the server and find its pool paused.
 #[test]
-fn who_chooses_a_server_finds_its_pool_open() {
+fn the_pool_of_a_server_is_ready_whenever_the_server_can_be_selected() {
     play([standalone(), sharded()], |scene| async move {
         let options = "heartbeatFrequencyMS=500&retryReads=false&maxPoolSize=4&appname=flapping";
         let watched = scene.client(options);
         watched.insert(1).await.ok();
-        let tasks = keep_asking(scene.clone(), &watched).await;
+        let tasks = start_repeated_finds(scene.clone(), &watched).await;
         let broken = doc! {
             "failCommands": ["find", "hello", "isMaster"], "appName": "flapping",
             "closeConnection": true,
@@ -217,14 +217,14 @@ fn who_chooses_a_server_finds_its_pool_open() {
             let is_refused = (before, what) == (Some("check out started"), "check out failed");
             assert!(!is_refused, "{:#?}", watched.events.names());
         }
-        assert_changes_come_together(&watched);
+        assert_pools_and_descriptions_change_together(&watched);
         watched.end().await;
     });
 }
 
 /// Asserts that a pool is cleared at the time at which its server becomes unknown, and is ready at
 /// the time at which its server is found.
-fn assert_changes_come_together(watched: &Watched) {
+fn assert_pools_and_descriptions_change_together(watched: &Watched) {
     let changes = watched
         .events
         .notes(|event| change(event).map(|change| (event.at, change)));
@@ -271,7 +271,7 @@ const BATCHES: &str = "retryReads=true&retryWrites=false&appname=batches";
 /// same server (SEL-2) and is not retried (RR-7), so it waits until the server is found again.
 /// Fails if the `getMore` fails on the paused pool, or if the pool is cleared again.
 #[test]
-fn a_batch_waits_for_its_server_while_the_pool_is_paused() {
+fn a_get_more_waits_for_its_server_while_the_pool_is_paused() {
     play([standalone(), replica_set_of(1)], |scene| async move {
         let watched = scene.client(BATCHES);
         let mut cursor = open_cursor(&watched).await;
@@ -295,7 +295,7 @@ fn a_batch_waits_for_its_server_while_the_pool_is_paused() {
 /// When the pool is ready again after a clear, a cursor continues on another connection. Fails if
 /// the cursor ends with the connection on which it was opened.
 #[test]
-fn a_cursor_outlives_the_clear_of_its_pool() {
+fn a_cursor_continues_on_another_connection_after_its_pool_was_cleared() {
     play([standalone(), replica_set_of(1)], |scene| async move {
         let watched = scene.client(BATCHES);
         let mut cursor = open_cursor(&watched).await;

@@ -253,7 +253,7 @@ impl Stage {
 /// A pool with many idle connections is cleared (scenario 21). Fails if the client is locked while
 /// stale sockets close. All other calls of the client would wait for the lock.
 #[test]
-fn others_go_on_while_stale_sockets_close() {
+fn stale_sockets_are_closed_without_locking_the_client() {
     play([standalone()], |scene| async move {
         let stage = Stage::new(&scene, "maxConnecting=30").await;
         stage.connect(30).await;
@@ -277,7 +277,7 @@ fn others_go_on_while_stale_sockets_close() {
 /// is closed while the client is locked. If such a close called the client, the client would
 /// deadlock.
 #[test]
-fn no_socket_is_closed_under_the_lock() {
+fn no_socket_is_closed_while_the_client_is_locked() {
     play([standalone()], |scene| async move {
         let stage = Stage::new(&scene, "heartbeatFrequencyMS=500&maxIdleTimeMS=5000").await;
         let since = stage.closed();
@@ -302,7 +302,7 @@ fn no_socket_is_closed_under_the_lock() {
         let things = stage.things();
         // The operation has no time limit: the limit would be sent as `maxTimeMS` (SEL-59), and the
         // server would reply in time.
-        let find = scene.leave_after(Duration::from_millis(50), things.find_one(doc! {}));
+        let find = scene.drop_after(Duration::from_millis(50), things.find_one(doc! {}));
         assert_eq!(find.await, None, "it is held");
         scene.pause(4_000).await;
         stage.assert_closed(1, since, "a reply that nobody waits for");
@@ -310,7 +310,7 @@ fn no_socket_is_closed_under_the_lock() {
         let since = stage.closed();
         for micros in (0..1_000).step_by(40) {
             let patience = Duration::from_micros(micros);
-            drop(scene.leave_after(patience, stage.find()).await);
+            drop(scene.drop_after(patience, stage.find()).await);
         }
         stage.connect(3).await;
         scene.strike(Disaster::Kill(0));
@@ -326,7 +326,7 @@ fn no_socket_is_closed_under_the_lock() {
 /// Fails if the close stops the monitors before the operation has ended. Only a check notices that
 /// the server is unreachable, so such a close would wait for ever.
 #[test]
-fn a_close_does_not_wait_for_ever_for_a_lost_server() {
+fn shutdown_does_not_wait_forever_for_an_unreachable_server() {
     play([standalone(), replica_set()], |scene| async move {
         for mode in ["stream", "poll"] {
             let options = "connectTimeoutMS=1000&heartbeatFrequencyMS=2000&retryReads=false";

@@ -24,12 +24,12 @@ fn moments() -> impl Iterator<Item = Duration> {
 /// the connection is lost or stays pending. The pool, whose `maxPoolSize` is 1, could then never
 /// make another connection.
 #[test]
-fn a_connection_outlives_who_it_was_made_for() {
+fn a_connection_established_for_a_dropped_operation_is_used_by_the_next_one() {
     play([standalone(), replica_set()], |scene| async move {
         for (n, moment) in moments().enumerate() {
             let watched = scene.client("maxPoolSize=1&maxConnecting=1");
             scene.pause(50).await;
-            let find = scene.leave_after(moment, watched.find());
+            let find = scene.drop_after(moment, watched.find());
             let found = find.await;
             let is_left = watched.events.count(connection_created) > 0 && found.is_none();
             if n % 2 == 0 {
@@ -56,7 +56,7 @@ fn a_connection_outlives_who_it_was_made_for() {
 /// The time limit of an operation ends while its connection is being established (scenario 28).
 /// Fails if the end of the limit counts as an error of the server and clears the pool.
 #[test]
-fn a_callers_limit_during_a_connect_clears_no_pool() {
+fn an_operation_timeout_during_connection_establishment_clears_no_pool() {
     play([standalone(), replica_set()], |scene| async move {
         for slow in [false, true] {
             let options = "appname=short&serverMonitoringMode=poll";
@@ -103,7 +103,7 @@ fn a_callers_limit_during_a_connect_clears_no_pool() {
 /// Fails if the pool tries again without a pause, or if connections stay open after authentication
 /// failed.
 #[test]
-fn logins_that_fail_make_no_endless_connections() {
+fn population_makes_one_attempt_per_check_while_authentication_fails() {
     play([standalone()].map(authenticated), |scene| async move {
         let options = "minPoolSize=5&heartbeatFrequencyMS=1000&appname=wrong";
         let refused = doc! {
@@ -127,7 +127,7 @@ fn logins_that_fail_make_no_endless_connections() {
         assert!((5..=12).contains(&made), "{made} connections");
         watched.assert_count(made, "connection closed", connection_closed);
         for member in 0..members {
-            scene.fail_no_more(member).await;
+            scene.clear_fail_point(member).await;
         }
         let is_full = || watched.events.count(connection_ready) == 5 * members;
         scene.until("the pools to fill", is_full).await;
@@ -139,15 +139,15 @@ fn logins_that_fail_make_no_endless_connections() {
 #[derive(Clone, Copy, Debug)]
 enum Obstacle {
     Nothing,
-    LostOnTheWay,
+    NetworkCut,
     SlowHello,
-    SlowLogin,
+    SlowAuthentication,
 }
 
 async fn obstruct(scene: &Scene, obstacle: Obstacle) {
     let command = match obstacle {
         Obstacle::Nothing => return,
-        Obstacle::LostOnTheWay => {
+        Obstacle::NetworkCut => {
             return scene.strike(Disaster::CutClient {
                 client: 0,
                 member: 0,
@@ -156,7 +156,7 @@ async fn obstruct(scene: &Scene, obstacle: Obstacle) {
             });
         }
         Obstacle::SlowHello => "hello",
-        Obstacle::SlowLogin => "saslContinue",
+        Obstacle::SlowAuthentication => "saslContinue",
     };
     let delay = doc! {
         "failCommands": [command], "appName": "closing", "blockConnection": true,
@@ -168,10 +168,10 @@ async fn obstruct(scene: &Scene, obstacle: Obstacle) {
 /// A client closes while connections are being established for its operations (scenario 32). Fails
 /// if the close waits for these connections, or if an operation does not end.
 #[test]
-fn a_client_closes_at_once_while_it_connects() {
-    use Obstacle::{LostOnTheWay, Nothing, SlowHello, SlowLogin};
+fn shutdown_does_not_wait_for_connections_that_are_being_established() {
+    use Obstacle::{NetworkCut, Nothing, SlowAuthentication, SlowHello};
     play([standalone()].map(authenticated), |scene| async move {
-        for obstacle in [Nothing, LostOnTheWay, SlowHello, SlowLogin] {
+        for obstacle in [Nothing, NetworkCut, SlowHello, SlowAuthentication] {
             for moment in moments().step_by(12) {
                 let options = "serverMonitoringMode=poll&appname=closing";
                 let watched = scene.client(options);
@@ -198,7 +198,7 @@ fn a_client_closes_at_once_while_it_connects() {
                     }
                 }
                 scene.strike(Disaster::JoinClients);
-                scene.fail_no_more(0).await;
+                scene.clear_fail_point(0).await;
                 watched.end().await;
             }
         }

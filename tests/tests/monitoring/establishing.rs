@@ -29,7 +29,7 @@ fn blocked(commands: &[&str], millis: i32) -> Document {
 /// "timeoutMS used for handshake commands" (CSOT prose 4a): `timeoutMS` bounds a handshake command
 /// in background population (CMAP-154).
 #[test]
-fn a_login_in_the_background_has_the_time_of_an_operation() {
+fn timeout_ms_bounds_the_handshake_commands_of_background_population() {
     play(any_topology().map(authenticated), |scene| async move {
         let data = blocked(&["saslContinue"], 300);
         scene.fail(0, doc! { "times": 1 }, data).await;
@@ -63,7 +63,7 @@ fn a_login_in_the_background_has_the_time_of_an_operation() {
 /// "timeoutMS is refreshed for each handshake command" (CSOT prose 4b): `timeoutMS` bounds each
 /// handshake command anew (CMAP-154).
 #[test]
-fn each_step_in_the_background_has_the_time_anew() {
+fn timeout_ms_starts_anew_for_each_handshake_command_of_background_population() {
     play(any_topology().map(authenticated), |scene| async move {
         let data = blocked(&["hello", "isMaster", "saslContinue"], 300);
         scene.fail(0, "alwaysOn", data).await;
@@ -75,7 +75,7 @@ fn each_step_in_the_background_has_the_time_anew() {
         let reported = watched.events.notes(pool_name);
         let wanted = ["created", "ready", "connection created", "connection ready"];
         assert!(reported.starts_with(&wanted), "{reported:?}");
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         watched.end().await;
     });
 }
@@ -83,7 +83,7 @@ fn each_step_in_the_background_has_the_time_anew() {
 /// The time limit of an operation ends its wait for a connection (CMAP-153). The connection is
 /// established nevertheless, and the server and its pool are not affected (scenario 28).
 #[test]
-fn who_has_no_time_for_a_login_leaves_the_connection_to_the_next() {
+fn a_connection_is_still_established_after_its_operation_timed_out() {
     play(any_topology().map(authenticated), |scene| async move {
         let data = blocked(&["saslContinue"], 900);
         scene.fail(0, doc! { "times": 1 }, data).await;
@@ -112,7 +112,7 @@ fn who_has_no_time_for_a_login_leaves_the_connection_to_the_next() {
 /// `socketTimeoutMS` is not set, or if `timeoutMS` is set, also to 0, `connectTimeoutMS` bounds the
 /// command, so that a silent server does not keep a pending connection for ever.
 #[test]
-fn without_a_time_limit_the_older_ones_bound_each_step() {
+fn socket_timeout_or_connect_timeout_bounds_each_handshake_command() {
     for (options, limit) in [
         ("connectTimeoutMS=300&socketTimeoutMS=100", 100),
         ("connectTimeoutMS=100&socketTimeoutMS=300", 300),

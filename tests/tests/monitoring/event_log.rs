@@ -170,7 +170,7 @@ pub(crate) fn heartbeat(event: &Event) -> Option<(&'static str, bool)> {
 /// Returns `changed` for a change of the topology description, with the topology types before and
 /// after the change. Returns `opening` or `closed`, with the type `Unknown` twice, for the events
 /// of these names; `None` for other events.
-pub(crate) fn topology_life(event: &Event) -> Option<(&'static str, TopologyType, TopologyType)> {
+pub(crate) fn topology_event(event: &Event) -> Option<(&'static str, TopologyType, TopologyType)> {
     let unknown = TopologyType::Unknown;
     let kind = |description: &TopologyDescription| description.topology_type;
     match &event.kind {

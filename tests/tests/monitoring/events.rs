@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A listener, which is a closure (EVT-2), gets each of the nine events with all fields. The log
 /// messages are made from the same events (EVT-1).
 #[test]
-fn a_listener_hears_each_event_of_a_topology() {
+fn a_listener_gets_each_sdam_event_with_all_fields() {
     play([standalone()], |scene| async move {
         let watched = scene.client("heartbeatFrequencyMS=500&serverMonitoringMode=poll");
         watched.wait_for(2, "heartbeats", heartbeat_succeeded).await;
@@ -66,7 +66,7 @@ fn a_listener_hears_each_event_of_a_topology() {
 /// or close existing ones and no hello command is sent". Metadata can be appended later (HELLO-47)
 /// and applies to new connections only (HELLO-48).
 #[test]
-fn appended_metadata_is_for_connections_to_come() {
+fn appended_metadata_applies_only_to_new_connections() {
     play([standalone()], |scene| async move {
         let watched = scene.client("serverMonitoringMode=poll");
         let ping = || doc! { "ping": 1 };

@@ -117,7 +117,7 @@ fn sessions(events: &EventLog, mark: usize) -> BTreeSet<Vec<u8>> {
     reported.into_iter().collect()
 }
 
-async fn fork_amid(scene: Scene, uri: &str, pools: usize) {
+async fn fork_during_operations(scene: Scene, uri: &str, pools: usize) {
     let events = EventLog::default();
     let runtime = Forkable {
         inner: scene.runtime.clone(),
@@ -178,10 +178,14 @@ async fn fork_amid(scene: Scene, uri: &str, pools: usize) {
 }
 
 #[test]
-fn a_child_with_monitors_begins_anew_and_leaves_nothing() {
+fn a_client_with_monitors_resets_itself_after_a_fork() {
     let options = "minPoolSize=2&retryReads=false&appname=forks";
     let alone = format!("mongodb://member0/?{options}");
-    play([standalone()], |scene| fork_amid(scene, &alone, 1));
+    play([standalone()], |scene| {
+        fork_during_operations(scene, &alone, 1)
+    });
     let set = format!("mongodb://member0/?replicaSet=rs&{options}");
-    play([replica_set()], |scene| fork_amid(scene, &set, 3));
+    play([replica_set()], |scene| {
+        fork_during_operations(scene, &set, 3)
+    });
 }

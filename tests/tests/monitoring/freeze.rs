@@ -42,12 +42,12 @@ async fn settled(scene: &Scene, mode: &str) -> Watched {
 
 /// True for the start of a check that is not awaited. Such a check always sends a command, while an
 /// awaited check can be only the read of the next streamed reply.
-fn asked(event: &Event) -> bool {
+fn sends_check(event: &Event) -> bool {
     heartbeat(event) == Some(("started", false))
 }
 
 #[test]
-fn servers_that_were_healthy_all_the_time_are_not_given_up() {
+fn healthy_servers_stay_known_after_a_process_suspension() {
     for mode in MODES {
         for pause in PAUSES {
             play(everywhere(), |scene| async move {
@@ -65,7 +65,7 @@ fn servers_that_were_healthy_all_the_time_are_not_given_up() {
 }
 
 #[test]
-fn there_is_no_burst_of_checks_after_a_freeze() {
+fn there_is_no_burst_of_checks_after_a_process_suspension() {
     for mode in MODES {
         for pause in PAUSES {
             play(everywhere(), |scene| async move {
@@ -75,7 +75,9 @@ fn there_is_no_burst_of_checks_after_a_freeze() {
                 freeze(&scene, Duration::from_secs(pause)).await;
                 scene.pause(1_000).await;
                 let servers = watched.client.topology().servers.len();
-                let checks = watched.events.notes_since(mark, |e| asked(e).then_some(()));
+                let checks = watched
+                    .events
+                    .notes_since(mark, |e| sends_check(e).then_some(()));
                 assert!(checks.len() <= servers, "{} checks are sent", checks.len());
                 // Servers stream replies during the freeze. The client reads these replies after
                 // the freeze, and each read counts as a check but sends no command.
@@ -94,7 +96,7 @@ fn there_is_no_burst_of_checks_after_a_freeze() {
 }
 
 #[test]
-fn no_monitor_is_dead_after_a_freeze() {
+fn every_monitor_continues_its_checks_after_a_process_suspension() {
     for mode in MODES {
         play(everywhere(), |scene| async move {
             let watched = settled(&scene, mode).await;
@@ -118,7 +120,7 @@ fn no_monitor_is_dead_after_a_freeze() {
 /// A change during the freeze is found within a second after the freeze. Here the primary is
 /// killed, and the other members elect a new one.
 #[test]
-fn what_changed_during_a_freeze_is_found_out_soon() {
+fn a_failover_during_a_process_suspension_is_found_within_a_second() {
     for mode in MODES {
         for pause in [60, 3_600] {
             play([replica_set()], |scene| async move {
@@ -139,7 +141,7 @@ fn what_changed_during_a_freeze_is_found_out_soon() {
 
 /// Operations that are under way when the freeze begins succeed after the freeze.
 #[test]
-fn operations_that_were_under_way_end_after_a_freeze() {
+fn operations_in_progress_succeed_after_a_process_suspension() {
     play(everywhere(), |scene| async move {
         let watched = settled(&scene, "stream").await;
         let inserts = (10..20).map(|id| {
@@ -169,7 +171,7 @@ fn operations_that_were_under_way_end_after_a_freeze() {
 /// If the process is frozen during a check, the duration of this check is not used as a round trip
 /// time.
 #[test]
-fn a_freeze_is_no_round_trip() {
+fn a_process_suspension_does_not_count_as_round_trip_time() {
     play(everywhere(), |scene| async move {
         let options = "serverMonitoringMode=poll&connectTimeoutMS=2000";
         let watched = scene.client(options);
@@ -198,7 +200,7 @@ fn a_freeze_is_no_round_trip() {
 /// The process is frozen while a connection is being established for an operation. The operation
 /// gets this connection or another one after the freeze.
 #[test]
-fn operations_that_waited_for_a_connection_end_after_a_freeze() {
+fn operations_waiting_for_a_connection_succeed_after_a_process_suspension() {
     play(everywhere(), |scene| async move {
         for micros in [10, 100, 300, 600, 1_000] {
             let options = "connectTimeoutMS=2000&retryReads=true";

@@ -30,7 +30,7 @@ const MOMENTS: [Duration; 9] = [
 /// A client closes at once at each of the [`MOMENTS`] (scenario 1, scenario 8), and leaves no
 /// connection of a monitor (scenario 45) or for round trip times (scenario 26).
 #[test]
-fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
+fn shutdown_at_any_moment_ends_at_once_and_closes_all_connections() {
     play(
         [standalone(), replica_set(), sharded(), balanced()],
         |scene| async move {
@@ -52,7 +52,7 @@ fn a_client_closes_at_once_at_any_moment_and_leaves_nothing() {
 
 /// A client closes at once while an operation waits for a server that is down. The operation fails.
 #[test]
-fn a_client_closes_at_once_while_operations_wait_for_a_server() {
+fn shutdown_ends_at_once_and_fails_operations_in_server_selection() {
     play([standalone()], |scene| async move {
         scene.strike(Disaster::Kill(0));
         let watched = scene.client("");
@@ -71,7 +71,7 @@ fn a_client_closes_at_once_while_operations_wait_for_a_server() {
 /// When a connection of a monitor breaks, also one for round trip times, a new connection replaces
 /// it. The number of connections stays the same (scenario 27).
 #[test]
-fn measurements_that_fail_leave_no_connections() {
+fn failed_checks_and_round_trip_measurements_leak_no_connections() {
     play([standalone(), sharded()], |scene| async move {
         let watched = scene.client("heartbeatFrequencyMS=500&appname=measured");
         scene.pause(1_000).await;
@@ -95,7 +95,7 @@ fn measurements_that_fail_leave_no_connections() {
 /// A polling monitor checks its server once per `heartbeatFrequencyMS`, also while the server is
 /// down (scenario 38).
 #[test]
-fn polling_is_no_tight_loop() {
+fn a_polling_monitor_checks_its_server_once_per_heartbeat_frequency() {
     play(
         [standalone(), replica_set(), sharded()],
         |scene| async move {
@@ -128,7 +128,7 @@ fn assert_pace(times: &[onionskin_core::time::Instant], count: std::ops::RangeIn
 /// this address are closed (scenario 39). Here the address is `10.0.0.0`, another name of the first
 /// member.
 #[test]
-fn connections_to_a_server_that_is_removed_are_closed() {
+fn connections_to_a_removed_server_are_closed() {
     play([replica_set()], |scene| async move {
         let options = "replicaSet=rs&minPoolSize=2";
         let seeds = "10.0.0.0,member0,member1,member2";
@@ -154,7 +154,7 @@ fn connections_to_a_server_that_is_removed_are_closed() {
 
 /// Clients that are created and dropped leave no connections on the servers (scenario 45).
 #[test]
-fn clients_that_come_and_go_leave_nothing() {
+fn dropped_clients_close_all_their_connections() {
     play([replica_set(), sharded()], |scene| async move {
         for _ in 0..10 {
             let watched = scene.client("");

@@ -3,7 +3,7 @@
 //! and a shutdown while an operation is not polled.
 
 use crate::{
-    event_log::{command_name, pool_cleared, topology_changed, topology_life},
+    event_log::{command_name, pool_cleared, topology_changed, topology_event},
     scene::{Scene, play, replica_set, sharded, standalone},
 };
 use bson::doc;
@@ -24,11 +24,11 @@ use std::{
     time::Duration,
 };
 
-type Life = (&'static str, TopologyType, TopologyType);
+type TopologyEvent = (&'static str, TopologyType, TopologyType);
 
 /// Returns the topology events of a client that runs no operation and closes after this number of
 /// changes of its topology description.
-async fn life(scene: Scene, options: &str, changes: usize) -> Vec<Life> {
+async fn topology_events(scene: Scene, options: &str, changes: usize) -> Vec<TopologyEvent> {
     let watched = scene.client(options);
     watched.wait_for(changes, "changes", topology_changed).await;
     let events = watched.events.clone();
@@ -40,7 +40,7 @@ async fn life(scene: Scene, options: &str, changes: usize) -> Vec<Life> {
         )
     };
     assert!(events.count(ends) >= 2, "{:#?}", events.names());
-    events.notes(topology_life)
+    events.notes(topology_event)
 }
 
 /// Official test file `standalone-emit-topology-changed-before-close`. The topology becomes
@@ -55,7 +55,7 @@ fn a_standalones_topology_is_unknown_before_it_is_closed() {
             ("changed", Single, Unknown),
             ("closed", Unknown, Unknown),
         ];
-        assert_eq!(life(scene, "", 2).await, expected);
+        assert_eq!(topology_events(scene, "", 2).await, expected);
     });
 }
 
@@ -64,14 +64,17 @@ fn a_standalones_topology_is_unknown_before_it_is_closed() {
 #[test]
 fn a_replica_sets_topology_is_unknown_before_it_is_closed() {
     play([replica_set()], |scene| async move {
-        let life = life(scene, "", 4).await;
+        let topology_events = topology_events(scene, "", 4).await;
         // The order in which the members reply is random.
         let no_primary = ReplicaSetNoPrimary;
-        assert_eq!(life[0], ("opening", Unknown, Unknown));
-        assert_eq!(life[1], ("changed", Unknown, no_primary));
-        assert_eq!(life.len(), 7, "{life:?}");
-        assert_eq!(life[5], ("changed", ReplicaSetWithPrimary, Unknown));
-        assert_eq!(life[6], ("closed", Unknown, Unknown));
+        assert_eq!(topology_events[0], ("opening", Unknown, Unknown));
+        assert_eq!(topology_events[1], ("changed", Unknown, no_primary));
+        assert_eq!(topology_events.len(), 7, "{topology_events:?}");
+        assert_eq!(
+            topology_events[5],
+            ("changed", ReplicaSetWithPrimary, Unknown)
+        );
+        assert_eq!(topology_events[6], ("closed", Unknown, Unknown));
     });
 }
 
@@ -88,7 +91,7 @@ fn a_sharded_clusters_topology_is_unknown_before_it_is_closed() {
             ("changed", Sharded, Unknown),
             ("closed", Unknown, Unknown),
         ];
-        assert_eq!(life(scene, "", 3).await, expected);
+        assert_eq!(topology_events(scene, "", 3).await, expected);
     });
 }
 
@@ -102,13 +105,13 @@ fn a_load_balancers_topology_is_unknown_before_it_is_closed() {
     options.load_balanced = true;
     options.subscribed = true;
     let mut sdam = Sdam::new(options);
-    let mut life = Vec::new();
+    let mut topology_events = Vec::new();
     let mut drain = |sdam: &mut Sdam| {
         while let Some(action) = sdam.poll_action() {
             match action {
                 Action::Emit(event) => {
                     let event = Event::new(Instant::ZERO, EventKind::Sdam(event));
-                    life.extend(topology_life(&event));
+                    topology_events.extend(topology_event(&event));
                 }
                 Action::Open { .. } => panic!("nothing is monitored"),
                 _ => {}
@@ -127,7 +130,7 @@ fn a_load_balancers_topology_is_unknown_before_it_is_closed() {
         ("changed", LoadBalanced, Unknown),
         ("closed", Unknown, Unknown),
     ];
-    assert_eq!(life, expected);
+    assert_eq!(topology_events, expected);
 }
 
 /// Official test file `rediscover-quickly-after-step-down`. Streamed replies report the change, so
@@ -173,7 +176,7 @@ fn a_new_primary_is_found_quickly_after_a_step_down() {
 /// An operation whose future is kept but not polled, such as the next batch of a cursor in
 /// `select!`, does not delay the shutdown of its client for ever.
 #[test]
-fn shutdown_does_not_wait_for_an_operation_that_is_kept_and_not_polled() {
+fn shutdown_does_not_wait_forever_for_an_operation_that_is_not_polled() {
     play([standalone()], |scene| async move {
         let watched = scene.client("appname=held");
         watched.insert(1).await.expect("a reply");

@@ -36,7 +36,7 @@ fn max_times(events: &EventLog, name: &str) -> Vec<Option<i64>> {
 /// "maxTimeMS value in the command is less than timeoutMS": `maxTimeMS` is the remaining time minus
 /// the minimum round trip time (SEL-59).
 #[test]
-fn a_server_is_given_less_time_than_is_left() {
+fn max_time_ms_is_the_remaining_time_minus_the_minimum_round_trip_time() {
     play(any_topology(), |scene| async move {
         delay_hello(&scene, "reduceMaxTimeMSTest", 50).await;
         let options = "appname=reduceMaxTimeMSTest&timeoutMS=500&heartbeatFrequencyMS=500";
@@ -61,7 +61,7 @@ fn a_server_is_given_less_time_than_is_left() {
 /// "command is not sent if RTT is greater than timeoutMS": the minimum round trip time is longer
 /// than the time limit (SEL-59). So the operation fails at once, and its connection stays open.
 #[test]
-fn a_command_that_cannot_be_answered_in_time_is_not_sent() {
+fn a_command_is_not_sent_if_the_round_trip_time_exceeds_its_time_limit() {
     play(any_topology(), |scene| async move {
         delay_hello(&scene, "rttTooHighTest", 50).await;
         let options = "appname=rttTooHighTest&timeoutMS=10&heartbeatFrequencyMS=500";
@@ -89,7 +89,7 @@ fn a_command_that_cannot_be_answered_in_time_is_not_sent() {
 /// "short-circuit is not enabled with only 1 RTT measurement": with one measurement the minimum
 /// round trip time is zero (SEL-55), so the command is sent with the whole remaining time (SEL-59).
 #[test]
-fn one_measurement_does_not_keep_a_command_back() {
+fn a_command_is_sent_if_only_one_round_trip_time_was_measured() {
     play(any_topology(), |scene| async move {
         delay_hello(&scene, "reduceMaxTimeMSTest", 100).await;
         let options = "appname=reduceMaxTimeMSTest&timeoutMS=90&heartbeatFrequencyMS=100000";
@@ -110,7 +110,7 @@ fn one_measurement_does_not_keep_a_command_back() {
 /// "timeoutMS can be configured on a MongoClient" and "timeoutMS can be set to 0", for a read and
 /// for `run_command`. Without a time limit, commands have no `maxTimeMS`.
 #[test]
-fn only_a_limit_that_ends_is_told() {
+fn commands_have_max_time_ms_only_with_a_time_limit() {
     play([standalone()], |scene| async move {
         let ping = || doc! { "ping": 1 };
         for (options, expected) in [
@@ -147,7 +147,7 @@ fn only_a_limit_that_ends_is_told() {
 /// If the time of `maxTimeMS` is over at the server, the operation fails with a timeout error that
 /// has the server's code 50. The connection stays open.
 #[test]
-fn a_limit_that_passes_at_the_server_is_a_timeout_and_costs_no_connection() {
+fn a_max_time_ms_expired_error_is_a_timeout_and_closes_no_connection() {
     play(any_topology(), |scene| async move {
         delay_hello(&scene, "expired", 50).await;
         let watched = scene.client("appname=expired&maxPoolSize=1&heartbeatFrequencyMS=500");
@@ -176,7 +176,7 @@ fn a_limit_that_passes_at_the_server_is_a_timeout_and_costs_no_connection() {
 /// "remaining timeoutMS applied to getMore": a `getMore` does not send the time limit of its
 /// cursor, because the `maxTimeMS` of a `getMore` is the time to wait for new documents.
 #[test]
-fn a_get_more_does_not_tell_its_limit() {
+fn a_get_more_does_not_send_max_time_ms() {
     play([standalone()], |scene| async move {
         let watched = scene.client("timeoutMS=1000");
         let documents = (0..5).map(|id| doc! { "_id": id });

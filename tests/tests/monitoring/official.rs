@@ -108,7 +108,7 @@ async fn run(scene: Scene, file: Arc<Value>, tests: Arc<Vec<Value>>) {
                 assert_eq!(found, expected, "{case}");
             }
         }
-        scene.fail_no_more(scene.primary()).await;
+        scene.clear_fail_point(scene.primary()).await;
         for expected in list(&test["expectEvents"]) {
             let of_it = |(entity, _): &&(&Value, Watched)| entity["id"] == expected["client"];
             let (entity, watched) = clients.iter().find(of_it).expect("a client");

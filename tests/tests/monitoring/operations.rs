@@ -12,7 +12,7 @@ use onionskin_core::error::Error;
 /// Official test file `find-network-error`: the connection of a find breaks. The server becomes
 /// unknown and its pool is cleared, once (SDAM-100).
 #[test]
-fn a_find_whose_connection_breaks_resets_server_and_pool() {
+fn a_network_error_in_a_find_marks_server_unknown_and_clears_pool() {
     play(any_topology(), |scene| async move {
         let data = doc! {
             "failCommands": ["find"], "closeConnection": true, "appName": "findNetworkErrorTest",
@@ -22,9 +22,9 @@ fn a_find_whose_connection_breaks_resets_server_and_pool() {
         let watched = scene.client(options);
         let error = watched.find().await.expect_err("no reply");
         assert!(error.is_network(), "{error:?}");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.insert_many([5, 6]).await.expect("a reply");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         let commands = watched.events.notes(command_name);
         let expected = [
             "find started",
@@ -40,7 +40,7 @@ fn a_find_whose_connection_breaks_resets_server_and_pool() {
 /// Official test file `insert-network-error`: the connection of an insert breaks. The server
 /// becomes unknown and its pool is cleared, once.
 #[test]
-fn an_insert_whose_connection_breaks_resets_server_and_pool() {
+fn a_network_error_in_an_insert_marks_server_unknown_and_clears_pool() {
     play(any_topology(), |scene| async move {
         let data = doc! {
             "failCommands": ["insert"], "closeConnection": true,
@@ -50,9 +50,9 @@ fn an_insert_whose_connection_breaks_resets_server_and_pool() {
         let watched = scene.client("retryWrites=false&appname=insertNetworkErrorTest");
         let error = watched.insert_many([3, 4]).await.expect_err("no reply");
         assert!(error.is_network(), "{error:?}");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.insert_many([5, 6]).await.expect("a reply");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.end().await;
     });
 }
@@ -60,7 +60,7 @@ fn an_insert_whose_connection_breaks_resets_server_and_pool() {
 /// Official test file `find-network-timeout-error`: after a timeout of an operation, the server
 /// stays known and its pool is not cleared (SDAM-101).
 #[test]
-fn a_find_that_takes_too_long_changes_nothing() {
+fn a_find_that_times_out_does_not_affect_server_and_pool() {
     play(any_topology(), |scene| async move {
         let data = doc! {
             "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 500,
@@ -82,7 +82,7 @@ fn a_find_that_takes_too_long_changes_nothing() {
 /// Official test file `find-shutdown-error`: two operations get the same shutdown error, and the
 /// pool is cleared once (SDAM-98).
 #[test]
-fn two_finds_that_meet_a_shutdown_reset_server_and_pool_once() {
+fn shutdown_errors_of_two_finds_mark_server_unknown_and_clear_pool_once() {
     play(any_topology(), |scene| async move {
         let options = "retryWrites=false&retryReads=false&heartbeatFrequencyMS=500\
                        &appname=shutdownErrorFindTest";
@@ -100,9 +100,9 @@ fn two_finds_that_meet_a_shutdown_reset_server_and_pool_once() {
         for find in finds {
             assert_shutdown(&find.join().await.expect_err("a shutdown"));
         }
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.insert(4).await.expect("a reply");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.end().await;
     });
 }
@@ -110,7 +110,7 @@ fn two_finds_that_meet_a_shutdown_reset_server_and_pool_once() {
 /// Official test file `insert-shutdown-error`: two inserts get the same shutdown error, and the
 /// pool is cleared once.
 #[test]
-fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
+fn shutdown_errors_of_two_inserts_mark_server_unknown_and_clear_pool_once() {
     play(any_topology(), |scene| async move {
         let options = "retryWrites=false&heartbeatFrequencyMS=500&appname=shutdownErrorInsertTest";
         let watched = scene.client(options);
@@ -127,9 +127,9 @@ fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
         for insert in inserts {
             assert_shutdown(&insert.join().await.expect_err("a shutdown"));
         }
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.insert(4).await.expect("a reply");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.end().await;
     });
 }
@@ -137,7 +137,7 @@ fn two_inserts_that_meet_a_shutdown_reset_server_and_pool_once() {
 /// An error on a connection whose generation is older than that of the pool is stale and changes
 /// nothing (SDAM-86). Here the server has recovered before the error, and stays known.
 #[test]
-fn a_connection_that_breaks_after_the_pool_was_cleared_resets_nothing() {
+fn a_network_error_on_a_stale_connection_does_not_clear_the_pool_again() {
     play(any_topology(), |scene| async move {
         let options = "retryWrites=false&retryReads=false&heartbeatFrequencyMS=500";
         let watched = scene.client(&format!("{options}&appname=stale"));
@@ -156,11 +156,11 @@ fn a_connection_that_breaks_after_the_pool_was_cleared_resets_nothing() {
         scene.fail(0, doc! { "times": 1 }, early).await;
         watched.insert(2).await.expect_err("it breaks");
         watched.insert(3).await.expect("the server is back");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         find.join().await.expect_err("it breaks as well");
         scene.pause(2_000).await;
         watched.insert(4).await.expect("a reply");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.end().await;
     });
 }
@@ -195,7 +195,7 @@ fn the_pool_is_cleared_before_a_broken_connection_is_checked_in() {
 /// because the pool is cleared. The operations of these check outs are retried, and the errors do
 /// not affect the server (SDAM-116).
 #[test]
-fn who_waited_for_a_pool_that_was_cleared_does_not_reset_the_server_again() {
+fn check_outs_that_fail_on_a_cleared_pool_are_retried_and_do_not_clear_it_again() {
     play([replica_set(), sharded_alone()], |scene| async move {
         let watched = scene.client("retryWrites=true&maxPoolSize=1&appname=poolClearedErrorTest");
         watched.insert(1).await.expect("a reply");
@@ -211,9 +211,9 @@ fn who_waited_for_a_pool_that_was_cleared_does_not_reset_the_server_again() {
         for insert in inserts {
             insert.join().await.expect("it is tried again");
         }
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.insert(8).await.expect("a reply");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         assert_eq!(watched.things().count_documents(doc! {}).await, Ok(8));
         watched.end().await;
     });
@@ -223,7 +223,7 @@ fn who_waited_for_a_pool_that_was_cleared_does_not_reset_the_server_again() {
 /// (SDAM-109). So the next check, and with it the retry, comes after 500 ms and not after
 /// `heartbeatFrequencyMS`.
 #[test]
-fn an_operations_network_error_ends_the_check_that_runs() {
+fn a_network_error_of_an_operation_cancels_the_check_in_progress() {
     play([replica_set_of(1), sharded_alone()], |scene| async move {
         let options = "retryWrites=true&heartbeatFrequencyMS=10000\
                        &serverSelectionTimeoutMS=5000&appname=cancelServerCheckTest";
@@ -235,16 +235,16 @@ fn an_operations_network_error_ends_the_check_that_runs() {
         watched.insert(2).await.expect("it is tried again");
         let took = scene.now().saturating_since(start);
         assert!(took.as_millis() < 1_000, "{took:?}");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         let cancelled = watched.events.notes(heartbeat);
         assert!(cancelled.contains(&("failed", true)), "{cancelled:?}");
         watched.insert(3).await.expect("a reply");
-        assert_one_reset(&watched).await;
+        assert_one_pool_clear(&watched).await;
         watched.end().await;
     });
 }
 
-async fn assert_one_reset(watched: &Watched) {
+async fn assert_one_pool_clear(watched: &Watched) {
     watched.wait_for(1, "unknown", unknown).await;
     watched.wait_for(1, "pool cleared", pool_cleared).await;
     watched.assert_count(1, "unknown", unknown);

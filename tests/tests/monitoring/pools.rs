@@ -45,7 +45,7 @@ fn options_of_pools(events: &EventLog) -> Vec<ReportedPoolOptions> {
 /// "All ConnectionPoolOptions MUST be specified at the MongoClient level" (CMAP prose 1): the
 /// client accepts all pool options (CMAP-5), under names in the style of Rust (CMAP-6).
 #[test]
-fn the_options_of_a_client_are_those_of_its_pool() {
+fn pool_options_can_be_set_on_the_client() {
     play([standalone()], |scene| async move {
         let mut options = ClientOptions::default();
         options
@@ -88,7 +88,7 @@ fn all_pools_of_a_client_have_the_same_options() {
 /// "All ConnectionPoolOptions MUST be able to be specified via URI" (CMAP prose 3), under their
 /// default names (CMAP-7).
 #[test]
-fn the_options_of_a_connection_string_are_those_of_the_pool() {
+fn pool_options_can_be_set_in_the_connection_string() {
     let parsed = uri::parse(&format!("mongodb://localhost/?{ALL_OPTIONS}")).expect("a string");
     assert_eq!(parsed.warnings, []);
     assert_eq!(parsed.options.reported_pool_options(), all_options());
@@ -104,7 +104,7 @@ fn the_options_of_a_connection_string_are_those_of_the_pool() {
 /// is a closure (CMAP-4, CMAP-38), and gets each of the eleven events as a value (CMAP-124) with
 /// all its fields.
 #[test]
-fn a_listener_hears_each_event_of_a_pool() {
+fn a_listener_gets_each_pool_event_with_all_fields() {
     play([standalone()], |scene| async move {
         let watched = scene.client("retryWrites=false&maxPoolSize=1&waitQueueTimeoutMS=100");
         watched.insert(1).await.expect("a reply");
@@ -301,7 +301,7 @@ impl PoolReader {
 /// "If setting up a Connection fails, the ConnectionCheckOutFailedEvent MUST be published with
 /// reason connectionError" (CMAP prose 5, CMAP-83, CMAP-121).
 #[test]
-fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
+fn a_check_out_fails_with_connection_error_if_its_connection_setup_fails() {
     for command in ["saslContinue", "isMaster"] {
         play([authenticated(standalone())], |scene| async move {
             let watched = scene.client("retryWrites=false&appname=setUp");
@@ -331,7 +331,7 @@ fn a_check_out_whose_connection_cannot_be_set_up_says_so() {
 /// Each member has its own pool (CMAP-35). Each pool has `minPoolSize` connections (CMAP-16), which
 /// are made in the background, without an operation (CMAP-106).
 #[test]
-fn every_member_has_its_connections_kept_ready() {
+fn every_member_has_its_own_pool_of_min_pool_size_connections() {
     play([replica_set()], |scene| async move {
         let watched = scene.client("minPoolSize=2");
         watched
@@ -357,7 +357,7 @@ fn ready_connections(watched: &Watched) -> Vec<u64> {
 
 /// Checks do not use the pool, so they continue while its only connection is in use (CMAP-157).
 #[test]
-fn monitors_need_nothing_of_the_pool() {
+fn monitors_do_not_use_connections_of_the_pool() {
     play([standalone(), sharded_alone()], |scene| async move {
         let options = "maxPoolSize=1&serverMonitoringMode=poll&heartbeatFrequencyMS=500";
         let watched = scene.client(&format!("{options}&appname=slow"));

@@ -94,7 +94,7 @@ impl Program for Numbered {
 }
 
 #[test]
-fn each_command_of_a_program_is_made_of_the_reply_before_it() {
+fn a_program_builds_each_command_from_the_previous_reply() {
     play([standalone(), replica_set()], |scene| async move {
         let watched = scene.client("timeoutMS=10000");
         for round in 1..=2 {
@@ -136,7 +136,7 @@ fn each_command_of_a_program_is_made_of_the_reply_before_it() {
 }
 
 #[test]
-fn the_time_limit_of_a_program_goes_on_from_command_to_command() {
+fn one_time_limit_covers_all_commands_of_a_program() {
     play([standalone()], |scene| async move {
         let watched = scene.client("");
         watched.find().await.expect("a reply");
@@ -159,7 +159,7 @@ fn the_time_limit_of_a_program_goes_on_from_command_to_command() {
         assert!(error.is_timeout(), "{error:?}");
         let took = scene.now().saturating_since(began);
         assert!(took <= Duration::from_millis(500), "{took:?}");
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         watched.end().await;
     });
 }
@@ -212,7 +212,7 @@ impl Program for Commit {
 }
 
 #[test]
-fn a_program_repeats_its_own_command_with_another_write_concern() {
+fn a_program_can_retry_its_command_with_another_write_concern() {
     play([replica_set()], |scene| async move {
         for (failures, is_committed) in [(1, true), (3, false)] {
             let watched = scene.client("");
@@ -298,7 +298,7 @@ async fn count(watched: &Watched, collection: &str) -> u64 {
 }
 
 #[test]
-fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
+fn a_dropped_program_runs_its_cleanup_command_in_the_background() {
     play([replica_set()], |scene| async move {
         let upload = || Upload {
             bytes: b"what a program sends".to_vec(),
@@ -313,7 +313,7 @@ fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
         scene.fail(scene.primary(), "alwaysOn", data).await;
         let left = Duration::from_millis(250);
         let left = scene
-            .leave_after(left, watched.client.run_program(upload()))
+            .drop_after(left, watched.client.run_program(upload()))
             .await;
         assert!(left.is_none());
         scene.pause(500).await;
@@ -344,7 +344,7 @@ fn a_program_that_is_dropped_in_its_midst_clears_up_in_the_background() {
 /// After an error that a program does not handle itself, the program sends none of its other
 /// commands.
 #[test]
-fn a_program_that_fails_ends_with_its_error() {
+fn a_program_ends_with_an_error_that_it_does_not_handle() {
     play([standalone()], |scene| async move {
         let watched = scene.client("");
         let data = doc! { "failCommands": ["insert"], "errorCode": 8000 };
@@ -362,7 +362,7 @@ fn a_program_that_fails_ends_with_its_error() {
         assert!(matches!(error.kind(), ErrorKind::Command(_)), "{error:?}");
         assert_eq!(error.code(), Some(8000));
         assert_eq!(sent(&watched.events, &["find"]), []);
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         watched.end().await;
     });
 }

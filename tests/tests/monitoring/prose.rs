@@ -22,7 +22,7 @@ use std::{sync::Arc, sync::Mutex, time::Duration};
 /// "All servers unavailable" (SDAM prose 1): a client can be created although none of its servers
 /// answers (SDAM-33).
 #[test]
-fn a_client_of_servers_that_are_away_is_made_all_the_same() {
+fn a_client_can_be_created_while_all_servers_are_unavailable() {
     play([standalone()], |scene| async move {
         let hosts = "10.0.0.70,nowhere,10.0.0.71:27018";
         let watched = scene.client_of(hosts, "serverSelectionTimeoutMS=3000");
@@ -63,7 +63,7 @@ async fn settled(scene: &Scene, options: &str) -> Watched {
 /// "Network error writing to primary" (SDAM prose 2): the former primary is unknown, and no
 /// immediate check is requested (SDAM-108).
 #[test]
-fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
+fn a_network_error_writing_to_a_primary_requests_no_immediate_check() {
     for mode in ["poll", "stream"] {
         play([replica_set()], |scene| async move {
             let watched = settled(&scene, &format!("serverMonitoringMode={mode}")).await;
@@ -99,7 +99,7 @@ fn a_primary_whose_connection_breaks_is_checked_when_it_is_time() {
 /// primary is unknown and checked at once (SDAM-96), although the prose test says that it is not
 /// checked at once (A.12, point 1).
 #[test]
-fn a_primary_that_says_it_is_none_any_more_is_unknown_and_checked_at_once() {
+fn a_not_primary_error_marks_the_server_unknown_and_requests_a_check() {
     play([replica_set()], |scene| async move {
         let watched = settled(&scene, "serverMonitoringMode=poll").await;
         watched.find().await.expect("a reply");
@@ -135,7 +135,7 @@ fn a_primary_that_says_it_is_none_any_more_is_unknown_and_checked_at_once() {
 /// "Node is recovering error reading with SecondaryOk bit" (SDAM prose 4): the secondary is unknown
 /// and checked at once.
 #[test]
-fn a_secondary_that_goes_away_is_unknown_and_checked_at_once() {
+fn a_node_is_recovering_error_marks_a_secondary_unknown_and_requests_a_check() {
     play([replica_set()], |scene| async move {
         let watched = settled(&scene, "serverMonitoringMode=poll").await;
         let data = doc! { "failCommands": ["find"], "errorCode": 11600 };
@@ -170,7 +170,7 @@ fn a_secondary_that_goes_away_is_unknown_and_checked_at_once() {
 /// "Node is recovering error from a write concern error" (SDAM prose 5): the error makes the
 /// primary unknown (SDAM-93).
 #[test]
-fn a_write_concern_error_may_say_that_the_primary_goes_away() {
+fn a_shutdown_write_concern_error_marks_the_primary_unknown() {
     play([replica_set()], |scene| async move {
         let watched = settled(&scene, "serverMonitoringMode=poll").await;
         let concern = doc! { "code": 91, "errmsg": "Replication is being shut down" };
@@ -196,7 +196,7 @@ fn a_write_concern_error_may_say_that_the_primary_goes_away() {
 /// behavior" (SDAM prose 7c): the only seed of the client is a secondary. A write fails only with a
 /// direct connection (SDAM-21), which is not the default (SDAM-22).
 #[test]
-fn a_write_to_a_secondary_goes_to_the_primary_unless_the_connection_is_direct() {
+fn a_client_seeded_with_a_secondary_writes_to_the_primary_unless_direct() {
     play([replica_set()], |scene| async move {
         for (options, works) in [
             ("directConnection=false", true),
@@ -221,7 +221,7 @@ fn a_write_to_a_secondary_goes_to_the_primary_unless_the_connection_is_direct() 
 /// "Monitors sleep at least minHeartbeatFrequencyMS between checks" (SDAM prose 8): checks are at
 /// least 500 ms apart (MON-31).
 #[test]
-fn checks_that_fail_are_half_a_second_apart() {
+fn failed_checks_are_at_least_500_ms_apart() {
     play(
         [standalone(), replica_set(), sharded_alone()],
         |scene| async move {
@@ -256,12 +256,12 @@ fn checks_that_fail_are_half_a_second_apart() {
 /// "Connection Pool Management" (SDAM prose 9): the pool is ready after the first check that
 /// succeeds, cleared after a check that fails, and ready again after the next check that succeeds.
 #[test]
-fn a_pool_follows_the_checks_of_its_server() {
+fn a_failed_check_clears_the_pool_and_a_successful_check_makes_it_ready() {
     play([standalone(), sharded_alone()], |scene| async move {
         let app = "SDAMPoolManagementTest";
         let watched = scene.client(&format!("appname={app}&heartbeatFrequencyMS=500"));
         watched.wait_for(1, "pool ready", pool_ready).await;
-        let reported = watched.events.notes(story);
+        let reported = watched.events.notes(heartbeat_or_pool_event);
         assert_eq!(reported[..2], ["heartbeat succeeded", "pool ready"]);
         let data = doc! {
             "failCommands": ["isMaster", "hello"], "errorCode": 1234, "appName": app,
@@ -273,7 +273,7 @@ fn a_pool_follows_the_checks_of_its_server() {
             .await;
         watched.wait_for(1, "pool cleared", pool_cleared).await;
         watched.wait_for(2, "pool ready", pool_ready).await;
-        let reported = watched.events.notes_since(mark, story);
+        let reported = watched.events.notes_since(mark, heartbeat_or_pool_event);
         let from = reported.iter().position(|what| *what == "heartbeat failed");
         let reported = &reported[from.expect("a failure")..];
         let expected = [
@@ -290,7 +290,7 @@ fn a_pool_follows_the_checks_of_its_server() {
     });
 }
 
-fn story(event: &Event) -> Option<&'static str> {
+fn heartbeat_or_pool_event(event: &Event) -> Option<&'static str> {
     match &event.kind {
         EventKind::Sdam(SdamEvent::HeartbeatSucceeded { .. }) => Some("heartbeat succeeded"),
         EventKind::Sdam(SdamEvent::HeartbeatFailed { .. }) => Some("heartbeat failed"),
@@ -302,7 +302,7 @@ fn story(event: &Event) -> Option<&'static str> {
 
 /// The heartbeat started event comes before the socket is created (B.3, heartbeat 1; EVT-18).
 #[test]
-fn a_heartbeat_starts_before_its_socket() {
+fn the_heartbeat_started_event_precedes_the_connection_to_the_server() {
     play([standalone()], |scene| async move {
         let listener = scene
             .operator
@@ -351,7 +351,7 @@ fn a_heartbeat_starts_before_its_socket() {
 /// Streaming test 1 of `tests/README.md`: without changes, a server streams one reply per
 /// `heartbeatFrequencyMS`.
 #[test]
-fn streams_bring_an_answer_at_the_pace_of_the_heartbeat() {
+fn a_server_streams_one_hello_reply_per_heartbeat_frequency() {
     play(
         [standalone(), replica_set(), sharded_alone()],
         |scene| async move {
@@ -372,7 +372,7 @@ fn streams_bring_an_answer_at_the_pace_of_the_heartbeat() {
 
 /// The round trip time is measured while checks are streamed (prose RTT 1, MON-45).
 #[test]
-fn round_trips_are_measured_while_checks_stream() {
+fn round_trip_times_are_measured_while_checks_are_streamed() {
     play(
         [standalone(), replica_set(), sharded_alone()],
         |scene| async move {
@@ -408,7 +408,7 @@ fn round_trips_are_measured_while_checks_stream() {
                 changes,
                 "no event for it alone"
             );
-            scene.fail_no_more(0).await;
+            scene.clear_fail_point(0).await;
             watched.end().await;
         },
     );

@@ -25,7 +25,7 @@ use std::{error::Error as _, time::Duration};
 /// An operation that begins to wait for a server while the topology description changes notices the
 /// change (scenario 2). Operations start every 50 microseconds, from the start of the client on.
 #[test]
-fn no_change_is_missed_by_who_begins_to_wait() {
+fn server_selection_misses_no_topology_change_when_it_starts_to_wait() {
     play([replica_set(), sharded()], |scene| async move {
         let watched = scene.client("heartbeatFrequencyMS=60000&serverSelectionTimeoutMS=5000");
         let mut inserts = Vec::new();
@@ -56,7 +56,7 @@ fn no_change_is_missed_by_who_begins_to_wait() {
 /// An operation requests a check after a change, while a check of each server is under way and its
 /// reply is delayed (scenario 3). The change is found soon.
 #[test]
-fn a_change_during_a_slow_check_is_found_by_who_waits() {
+fn a_waiting_operation_finds_a_change_that_occurred_during_a_slow_check() {
     play([replica_set()], |scene| async move {
         let options = "serverMonitoringMode=poll&appname=slow&retryWrites=true";
         let watched = scene.client(options);
@@ -98,7 +98,7 @@ fn a_change_during_a_slow_check_is_found_by_who_waits() {
 /// processed one at a time (SDAM-123). No server has two checks at once, even if an operation
 /// requests checks (scenario 13).
 #[test]
-fn answers_at_one_moment_are_all_kept() {
+fn simultaneous_hello_replies_of_all_servers_are_all_applied() {
     play([replica_set_of(7), sharded()], |scene| async move {
         for mode in ["stream", "poll"] {
             let options = format!("serverMonitoringMode={mode}&heartbeatFrequencyMS=500");
@@ -140,7 +140,7 @@ fn answers_at_one_moment_are_all_kept() {
 
 /// During a failover, a server becomes selectable only while its pool is ready (scenario 18).
 #[test]
-fn pools_and_descriptions_change_together() {
+fn a_server_becomes_selectable_only_while_its_pool_is_ready() {
     play([replica_set()], |scene| async move {
         let watched = scene.client("heartbeatFrequencyMS=500&connectTimeoutMS=1000");
         watched.insert(1).await.expect("a reply");
@@ -178,7 +178,7 @@ fn pools_and_descriptions_change_together() {
 /// The short time limit of an operation applies to the operation only, and not to the checks that
 /// it requested (scenario 22).
 #[test]
-fn a_callers_limit_does_not_reach_the_monitors() {
+fn the_time_limit_of_an_operation_does_not_apply_to_checks() {
     play([standalone()], |scene| async move {
         scene.strike(Disaster::Kill(0));
         let watched = scene.client("");
@@ -202,7 +202,7 @@ fn a_callers_limit_does_not_reach_the_monitors() {
 /// A server that is available again is used after the next check that a waiting operation requests
 /// (scenario 35). One sample of its round trip time is enough.
 #[test]
-fn a_server_that_comes_back_is_used_at_once() {
+fn a_server_that_is_available_again_is_used_after_the_next_check() {
     play([standalone(), replica_set_of(1)], |scene| async move {
         for mode in ["stream", "poll"] {
             let options = format!("serverMonitoringMode={mode}&retryWrites=false");
@@ -235,7 +235,7 @@ fn a_server_that_comes_back_is_used_at_once() {
 /// A reply on a monitor's old connection changes nothing after an operation found the server lost
 /// (scenario 36).
 #[test]
-fn a_late_answer_does_not_make_a_lost_server_healthy() {
+fn a_late_hello_reply_does_not_make_an_unknown_server_known() {
     play([standalone()], |scene| async move {
         let options = "heartbeatFrequencyMS=500&appname=late&retryWrites=false";
         let watched = scene.client(options);
@@ -264,7 +264,7 @@ fn a_late_answer_does_not_make_a_lost_server_healthy() {
 /// The hello reply of a connection that was being established when the server was lost is older
 /// than the loss, and must not update the server (MON-22).
 #[test]
-fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
+fn a_handshake_that_began_before_a_pool_clear_does_not_update_the_server() {
     play([standalone()], |scene| async move {
         let options = "serverMonitoringMode=poll&heartbeatFrequencyMS=60000&retryReads=false";
         let watched = scene.client(&format!("{options}&appname=old"));
@@ -308,7 +308,7 @@ fn a_hello_from_before_the_loss_does_not_make_a_server_healthy() {
 /// All members restart one after another, after an orderly shutdown or a kill (scenario 42,
 /// scenario 44). Retryable writes never fail, and the client recovers.
 #[test]
-fn a_client_survives_the_restart_of_all_members() {
+fn retryable_writes_succeed_while_all_members_restart_one_by_one() {
     for in_order in [true, false] {
         play([replica_set()], |scene| async move {
             let watched = scene.client("w=majority&readPreference=primaryPreferred");
@@ -361,7 +361,7 @@ async fn restart(scene: &Scene, member: usize, in_order: bool) {
 /// A member that shuts down answers its awaitable hellos with a shutdown error. So the client marks
 /// the member as unknown before the member closes its connections.
 #[test]
-fn a_member_that_says_goodbye_is_left_at_once() {
+fn a_shutdown_error_in_an_awaitable_hello_marks_the_member_unknown() {
     play([replica_set()], |scene| async move {
         let watched = scene.client("w=majority");
         watched.insert(1).await.expect("a reply");
@@ -386,7 +386,7 @@ fn a_member_that_says_goodbye_is_left_at_once() {
 /// A host name resolves to another server after a while (scenario 42). An operation that waits for
 /// a server gets the new one.
 #[test]
-fn a_server_whose_address_changed_is_found_again() {
+fn a_server_is_found_again_after_its_host_name_resolves_to_another_address() {
     play([replica_set()], |scene| async move {
         scene.operator.name("front", 0);
         let options = "directConnection=true&readPreference=nearest";
@@ -413,7 +413,7 @@ fn a_server_whose_address_changed_is_found_again() {
 /// at which its retry starts (scenario 43). The operation ends once, with a result or an error, no
 /// later than the limit.
 #[test]
-fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
+fn an_operation_ends_once_if_its_timeout_and_an_interrupt_coincide() {
     play([standalone()], |scene| async move {
         let options = "connectTimeoutMS=500&heartbeatFrequencyMS=500&retryReads=true";
         let watched = scene.client(&format!("{options}&appname=both"));
@@ -441,7 +441,7 @@ fn a_limit_and_an_interruption_at_one_moment_end_an_operation_once() {
             let (found, start, ended) = find.join().await;
             let took = ended.saturating_since(start);
             assert!(took <= limit, "{took:?} of {limit:?}");
-            scene.fail_no_more(0).await;
+            scene.clear_fail_point(0).await;
             let clears = watched
                 .events
                 .notes_since(mark, |event| pool_cleared(event).then_some(event.at));

@@ -250,7 +250,7 @@ impl Scene {
     }
 
     /// Switches off the fail point of one member.
-    pub(crate) async fn fail_no_more(&self, member: usize) {
+    pub(crate) async fn clear_fail_point(&self, member: usize) {
         self.tell(
             member,
             doc! { "configureFailPoint": "failCommand", "mode": "off" },
@@ -327,7 +327,7 @@ impl Scene {
     }
 
     /// Runs a future for at most this time, and drops it then. Returns the output if it completed.
-    pub(crate) async fn leave_after<F: Future>(
+    pub(crate) async fn drop_after<F: Future>(
         &self,
         patience: Duration,
         future: impl IntoFuture<IntoFuture = F, Output = F::Output>,

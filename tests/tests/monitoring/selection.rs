@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, time::Duration};
 /// The first sample of the round trip time after a disconnect is the new average (SEL-P2, "RTT"). A
 /// negative sample, which the prose test also has, is impossible in the type `Duration`.
 #[test]
-fn the_average_begins_anew_when_a_server_comes_back() {
+fn a_failed_check_resets_the_average_round_trip_time() {
     play([standalone()], |scene| async move {
         let watched = scene.client("serverMonitoringMode=poll&heartbeatFrequencyMS=500");
         scene.pause(3_200).await;
@@ -80,7 +80,7 @@ fn preferences_of(watched: &Watched, name: &str) -> Vec<Option<Document>> {
 /// Commands to routers contain every read preference except `primary` (SEL-P3, "Passing read
 /// preference to mongos"; SEL-24).
 #[test]
-fn routers_are_told_every_read_preference_but_primary() {
+fn commands_to_mongos_contain_every_read_preference_except_primary() {
     play([sharded()], |scene| async move {
         let watched = scene.client("");
         let things = watched.things();
@@ -138,7 +138,7 @@ async fn find_a_lot(scene: &Scene, watched: &Watched, tasks: usize, finds: usize
 /// each gets about half of them (SEL-P4, "operationCount-based selection within the latency
 /// window").
 #[test]
-fn a_router_that_is_slow_gets_less_to_do() {
+fn a_slow_mongos_in_the_latency_window_gets_fewer_operations() {
     const TASKS: usize = 10;
     play([sharded()], |scene| async move {
         let options = "appname=loadBalancingTest&localThresholdMS=30000&maxPoolSize=10";
@@ -162,7 +162,7 @@ fn a_router_that_is_slow_gets_less_to_do() {
             "{to_slow} of {total} went to the slow one"
         );
 
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         let mark = watched.events.mark();
         find_a_lot(&scene, &watched, TASKS, 100).await;
         let finds = finds_by_server(&watched, mark);
@@ -179,7 +179,7 @@ fn a_router_that_is_slow_gets_less_to_do() {
 /// `maxStalenessSeconds` in a connection string gives a limit (STALE-P1) or, with -1, none
 /// (STALE-P3). A limit with mode `primary` is an error (STALE-P2, STALE-4).
 #[test]
-fn staleness_in_a_connection_string() {
+fn max_staleness_seconds_is_parsed_from_the_connection_string() {
     let preference = |options: &str| {
         let parsed = uri::parse(&format!("mongodb://a/?{options}"))?;
         let max = parsed.options.read_preference().max_staleness();
@@ -216,7 +216,7 @@ fn staleness_in_a_connection_string() {
 
 /// A read uses its own read preference (SEL-32), or that of the client if it has none (SEL-19).
 #[test]
-fn a_reads_own_preference_goes_before_the_clients() {
+fn the_read_preference_of_an_operation_overrides_that_of_the_client() {
     play([sharded_alone()], |scene| async move {
         let watched = scene.client("readPreference=secondary");
         let things = watched.things();
@@ -248,7 +248,7 @@ fn a_reads_own_preference_goes_before_the_clients() {
 /// Official test file `aggregate-write-readPreference`, "Aggregate with $out includes read
 /// preference for 5.0+ server", and the same for `$merge` (SEL-34).
 #[test]
-fn an_aggregation_that_writes_tells_routers_its_read_preference() {
+fn an_aggregate_with_out_or_merge_sends_its_read_preference_to_mongos() {
     play([sharded_alone()], |scene| async move {
         let watched = scene.client("readPreference=secondaryPreferred&maxStalenessSeconds=600");
         let things = watched.things();
@@ -289,7 +289,7 @@ fn number(value: &Bson) -> Option<i64> {
 /// A client can be created with a `maxStalenessSeconds` that is too small. The reads of this client
 /// fail at once (STALE-P4).
 #[test]
-fn a_staleness_too_small_fails_the_read_and_not_the_client() {
+fn a_max_staleness_that_is_too_small_fails_reads_but_not_client_creation() {
     play([replica_set()], |scene| async move {
         let watched = scene.client("readPreference=secondary&maxStalenessSeconds=1");
         watched
@@ -311,7 +311,7 @@ fn a_staleness_too_small_fails_the_read_and_not_the_client() {
 
 /// Servers are checked every `heartbeatFrequencyMS` (STALE-P5, STALE-15, MON-32).
 #[test]
-fn the_time_between_checks_is_the_users() {
+fn heartbeat_frequency_ms_sets_the_time_between_checks() {
     play([standalone()], |scene| async move {
         for mode in ["poll", "stream"] {
             let options = format!("heartbeatFrequencyMS=500&serverMonitoringMode={mode}");
@@ -327,7 +327,7 @@ fn the_time_between_checks_is_the_users() {
 
 /// The `lastWriteDate` of a server description follows the writes (STALE-P6).
 #[test]
-fn the_date_of_the_last_write_is_known() {
+fn last_write_date_advances_with_writes() {
     play([replica_set()], |scene| async move {
         let watched = scene.client("heartbeatFrequencyMS=500&w=majority");
         let date = || {
@@ -352,7 +352,7 @@ fn the_date_of_the_last_write_is_known() {
 /// Commands to routers contain `maxStalenessSeconds` as an integer, if the option is set
 /// (STALE-P7).
 #[test]
-fn routers_are_told_of_staleness() {
+fn commands_to_mongos_contain_max_staleness_seconds_if_it_is_set() {
     play([sharded_alone()], |scene| async move {
         let expected = |staleness: Option<Bson>| {
             let mut preference = doc! { "mode": "secondary" };

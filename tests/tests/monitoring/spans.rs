@@ -37,7 +37,7 @@ fn spans(events: &EventLog) -> Vec<String> {
 }
 
 #[test]
-fn an_operation_of_several_commands_begins_and_ends_once() {
+fn an_operation_with_several_commands_emits_one_started_and_one_ended_event() {
     play([small_batches(replica_set())], |scene| async move {
         let watched = scene.client("");
         let documents = (0..5).map(|id| doc! { "_id": id });
@@ -65,7 +65,7 @@ fn an_operation_of_several_commands_begins_and_ends_once() {
 }
 
 #[test]
-fn an_operation_that_fails_or_is_left_ends_as_well() {
+fn a_failed_or_dropped_operation_emits_an_ended_event() {
     play([replica_set()], |scene| async move {
         let watched = scene.client("");
         // The failed attempt and its retry belong to the same operation.
@@ -77,7 +77,7 @@ fn an_operation_that_fails_or_is_left_ends_as_well() {
         watched.find().await.expect_err("an error that is final");
         let data = doc! { "failCommands": ["find"], "blockConnection": true, "blockTimeMS": 5_000 };
         scene.fail(scene.primary(), doc! { "times": 1 }, data).await;
-        let left = scene.leave_after(Duration::from_millis(100), watched.find());
+        let left = scene.drop_after(Duration::from_millis(100), watched.find());
         assert!(left.await.is_none(), "it is slow");
         let expected = [
             "find on app begins",

@@ -35,7 +35,7 @@ async fn storm(
             };
             match patience {
                 None => Some(find.await),
-                Some(patience) => stage.leave_after(patience, Box::pin(find)).await,
+                Some(patience) => stage.drop_after(patience, Box::pin(find)).await,
             }
         }));
         scene.pause_for(Duration::from_micros(1)).await;
@@ -59,7 +59,7 @@ fn events(events: &EventLog) -> Vec<Event> {
 
 /// Inserts the document that the operations of a storm look for. Returns a client whose pool has no
 /// connection yet.
-async fn cold(scene: &Scene, options: &str) -> Watched {
+async fn client_with_empty_pool(scene: &Scene, options: &str) -> Watched {
     let other = scene.client("");
     other.insert(1).await.ok();
     other.end().await;
@@ -72,11 +72,11 @@ async fn cold(scene: &Scene, options: &str) -> Watched {
 /// Operations get connections in the order in which they started. The pool keeps its limits, and no
 /// operation waits while a connection is available.
 #[test]
-fn a_storm_on_a_cold_pool_is_served_in_order() {
+fn a_thousand_operations_on_an_empty_pool_get_connections_in_order() {
     for (max_size, max_connecting) in [(100, 2), (5, 2), (100, 7), (5, 5)] {
         play([standalone(), balanced()], |scene| async move {
             let options = format!("maxPoolSize={max_size}&maxConnecting={max_connecting}");
-            let watched = cold(&scene, &options).await;
+            let watched = client_with_empty_pool(&scene, &options).await;
             let tasks = storm(&scene, &watched, |_| None).await;
             let found = outcomes(&scene, tasks).await;
             assert!(found.iter().all(|found| *found == Some(true)));
@@ -102,10 +102,10 @@ fn moments(random: &mut Random, most_micros: u64) -> impl FnMut(u64) -> Option<D
 /// operations get connections in the order in which they started. A connection that was established
 /// for a dropped operation goes to the next operation or to the pool.
 #[test]
-fn those_who_leave_a_storm_cost_nobody_a_turn() {
+fn dropped_operations_do_not_change_the_order_of_the_wait_queue() {
     for (max_size, most_micros) in [(100, 2_000), (100, 40_000), (5, 2_000), (5, 200_000)] {
         play([standalone(), balanced()], |scene| async move {
-            let watched = cold(&scene, &format!("maxPoolSize={max_size}")).await;
+            let watched = client_with_empty_pool(&scene, &format!("maxPoolSize={max_size}")).await;
             let seed = u8::try_from(scene.seed).unwrap_or(u8::MAX);
             let mut random = Seed::new([seed; 32]).split("leavers").random();
             let tasks = storm(&scene, &watched, moments(&mut random, most_micros)).await;
@@ -146,9 +146,9 @@ fn those_who_leave_a_storm_cost_nobody_a_turn() {
 /// All operations are dropped while connections are being established for the first of them. The
 /// pool keeps these connections, and the next operation uses one of them.
 #[test]
-fn connections_outlive_a_storm_that_passes() {
+fn connections_established_for_dropped_operations_stay_in_the_pool() {
     play([standalone(), balanced_alone()], |scene| async move {
-        let watched = cold(&scene, "maxConnecting=3&appname=passing").await;
+        let watched = client_with_empty_pool(&scene, "maxConnecting=3&appname=passing").await;
         let delay = doc! {
             "failCommands": ["hello", "isMaster"], "appName": "passing",
             "blockConnection": true, "blockTimeMS": 200,
@@ -171,11 +171,11 @@ fn connections_outlive_a_storm_that_passes() {
 /// and interrupts operations (scenario 30). Fails if the pool counts the end of a connection twice,
 /// so that the pool exceeds `maxPoolSize`, or never, so that operations wait for ever.
 #[test]
-fn a_pool_in_a_storm_of_everything_keeps_its_size() {
+fn a_pool_never_exceeds_max_pool_size_despite_errors_timeouts_and_clears() {
     play([standalone(), balanced_alone()], |scene| async move {
         let options = "maxPoolSize=4&retryReads=true&heartbeatFrequencyMS=500\
                        &connectTimeoutMS=300&appname=everything";
-        let watched = cold(&scene, options).await;
+        let watched = client_with_empty_pool(&scene, options).await;
         let seed = u8::try_from(scene.seed).unwrap_or(u8::MAX);
         let mut random = Seed::new([seed; 32]).split("everything").random();
         let mut tasks = Vec::new();
@@ -201,7 +201,7 @@ fn a_pool_in_a_storm_of_everything_keeps_its_size() {
                 tasks.push(scene.spawn(async move {
                     let find = things.find_one(doc! { "_id": 1 });
                     match n % 3 {
-                        0 => drop(stage.leave_after(patience, find).await),
+                        0 => drop(stage.drop_after(patience, find).await),
                         1 => drop(find.timeout(patience).await),
                         _ => drop(find.await),
                     }
@@ -215,7 +215,7 @@ fn a_pool_in_a_storm_of_everything_keeps_its_size() {
             let limit = Duration::from_secs(60);
             scene.until_within(limit, "an end", || task.is_over()).await;
         }
-        scene.fail_no_more(0).await;
+        scene.clear_fail_point(0).await;
         watched.find().await.expect("all is well again");
         scene.pause(4_000).await;
         assert!(watched.events.count(pool_cleared) > 5);

@@ -25,17 +25,17 @@ use std::{
 
 /// A runtime whose streams return one byte per read, and count the reads.
 #[derive(Clone)]
-struct Dripping {
+struct OneByteRuntime {
     inner: SimRuntime,
     reads: Arc<AtomicUsize>,
 }
 
-struct Drops {
+struct OneByteStream {
     inner: SimStream,
     reads: Arc<AtomicUsize>,
 }
 
-impl AsyncRead for Drops {
+impl AsyncRead for OneByteStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -46,7 +46,7 @@ impl AsyncRead for Drops {
     }
 }
 
-impl AsyncWrite for Drops {
+impl AsyncWrite for OneByteStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -64,17 +64,17 @@ impl AsyncWrite for Drops {
     }
 }
 
-impl Runtime for Dripping {
-    type Stream = Drops;
+impl Runtime for OneByteRuntime {
+    type Stream = OneByteStream;
     type Sleep = SimSleep;
 
-    async fn connect(&self, address: SocketAddr) -> io::Result<Drops> {
+    async fn connect(&self, address: SocketAddr) -> io::Result<OneByteStream> {
         let inner = self.inner.connect(address).await?;
         let reads = self.reads.clone();
-        Ok(Drops { inner, reads })
+        Ok(OneByteStream { inner, reads })
     }
 
-    async fn connect_unix(&self, _: &Path) -> io::Result<Drops> {
+    async fn connect_unix(&self, _: &Path) -> io::Result<OneByteStream> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
@@ -110,10 +110,10 @@ impl Runtime for Dripping {
 /// One poll of an operation's future makes at most 32 reads, however many bytes are available. So a
 /// server that sends all the time does not block the other tasks of the thread.
 #[test]
-fn an_operation_reads_so_often_in_one_turn_and_no_more() {
+fn one_poll_of_an_operation_makes_at_most_32_reads() {
     play([standalone()], |scene| async move {
         let reads = Arc::new(AtomicUsize::new(0));
-        let runtime = Dripping {
+        let runtime = OneByteRuntime {
             inner: scene.runtime.clone(),
             reads: reads.clone(),
         };

@@ -42,7 +42,7 @@ async fn hold(scene: &Scene, mode: Document, command: &str, app: &str, millis: i
 /// connection (scenario 4). Fails if the retry checks a connection out before the failed attempt
 /// has checked its connection in.
 #[test]
-fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
+fn a_failed_attempt_checks_in_its_connection_before_the_retry_checks_one_out() {
     play([replica_set(), sharded_alone()], |scene| async move {
         let watched = scene.client("maxPoolSize=1&heartbeatFrequencyMS=500&appname=again");
         watched.insert(1).await.expect("a reply");
@@ -89,7 +89,7 @@ fn a_retry_gets_the_connection_of_the_attempt_that_failed() {
 /// Fails if the operations that wait behind one whose selection panicked select no server, or if a
 /// later operation fails.
 #[test]
-fn a_selector_that_fails_strands_nobody() {
+fn a_panic_in_the_server_selector_fails_only_the_operation_that_called_it() {
     play([replica_set()], |scene| async move {
         let (armed, calls) = (Arc::new(AtomicBool::new(false)), AtomicU32::new(0));
         let is_armed = armed.clone();
@@ -139,7 +139,7 @@ fn a_selector_that_fails_strands_nobody() {
 /// (scenario 15). Fails if the waiting operation gets no error, or if no connection is made for the
 /// next operation.
 #[test]
-fn everybody_who_waits_hears_of_the_attempt_that_failed() {
+fn each_waiting_operation_gets_the_error_of_the_connection_made_for_it() {
     play([standalone(), replica_set_of(1)], |scene| async move {
         for effect in [
             doc! { "closeConnection": true },
@@ -171,7 +171,7 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
             watched.assert_count(20, "check out failed", check_out_failed);
             watched.assert_count(20, "connection closed", connection_closed);
             watched.assert_count(0, "pool cleared", pool_cleared);
-            scene.fail_no_more(0).await;
+            scene.clear_fail_point(0).await;
             watched.find().await.expect("a connection");
             watched.end().await;
         }
@@ -182,7 +182,7 @@ fn everybody_who_waits_hears_of_the_attempt_that_failed() {
 /// operation that has ended stays in the wait queue or in a table, or if it gets the connection
 /// later.
 #[test]
-fn those_who_gave_up_leave_nothing_in_the_queue() {
+fn operations_that_time_out_or_are_dropped_are_removed_from_the_wait_queue() {
     play([standalone()], |scene| async move {
         let watched = scene.client("maxPoolSize=1&appname=busy");
         watched.insert(1).await.expect("a reply");
@@ -192,7 +192,7 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
         scene.pause(1).await;
         let steps = scene.operator.steps();
         for round in 0..20 {
-            let leavers: Vec<_> = (0..100)
+            let short_finds: Vec<_> = (0..100)
                 .map(|n| {
                     let (things, stage) = (watched.things(), scene.clone());
                     let limit = Duration::from_micros(100 * n + 1);
@@ -202,13 +202,13 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
                             let error = find.timeout(limit).await.expect_err("it is busy");
                             assert!(error.is_timeout(), "{error:?}");
                         } else {
-                            assert!(stage.leave_after(limit, find).await.is_none());
+                            assert!(stage.drop_after(limit, find).await.is_none());
                         }
                     })
                 })
                 .collect();
-            for leaver in leavers {
-                leaver.join().await;
+            for short_find in short_finds {
+                short_find.join().await;
             }
             // The operation that uses the connection does not count as waiting.
             assert_eq!(watched.client.counts().waiting, 0, "round {round}");
@@ -222,10 +222,10 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
         busy.join().await.expect("a reply");
         next.join().await.expect("a reply");
         let is = |wanted| move |event: &Event| pool_name(event) == Some(wanted);
-        let given_back = watched.events.times(is("checked in"));
+        let check_in_times = watched.events.times(is("checked in"));
         let granted = watched.events.times(is("checked out"));
-        let count = given_back.len();
-        assert_eq!(granted.last(), given_back.get(count - 2), "at once");
+        let count = check_in_times.len();
+        assert_eq!(granted.last(), check_in_times.get(count - 2), "at once");
         watched.assert_count(1, "connection created", connection_created);
         watched.end().await;
     });
@@ -234,7 +234,7 @@ fn those_who_gave_up_leave_nothing_in_the_queue() {
 /// The timeout of an operation in the wait queue does not affect the server (scenario 19). Fails if
 /// such a timeout counts as a network error.
 #[test]
-fn a_wait_that_is_too_long_pauses_no_pool() {
+fn a_wait_queue_timeout_does_not_affect_server_and_pool() {
     play(
         [standalone(), replica_set(), sharded_alone()],
         |scene| async move {
@@ -275,7 +275,7 @@ fn a_wait_that_is_too_long_pauses_no_pool() {
 /// Many tasks run one operation after another on few connections (scenario 33). Fails if the pool
 /// serves new requests before waiting ones.
 #[test]
-fn two_hundred_tasks_on_five_connections_all_have_their_turns() {
+fn two_hundred_tasks_share_five_connections_fairly() {
     play([standalone()], |scene| async move {
         let watched = scene.client("maxPoolSize=5");
         watched.insert(1).await.expect("a reply");
@@ -364,7 +364,7 @@ async fn race_for_the_connection(
 /// granted and before the operation resumes. Fails if the wait ends twice or never, if the
 /// remaining time becomes negative, or if the granted connection is lost.
 #[test]
-fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
+fn a_wait_ends_once_if_the_timeout_and_a_check_in_coincide() {
     play([standalone()], |scene| async move {
         let watched = scene.client("maxPoolSize=1&appname=moment");
         watched.insert(1).await.expect("a reply");
@@ -394,7 +394,7 @@ fn a_limit_and_a_connection_that_come_at_one_moment_end_a_wait_once() {
 /// A connection is granted to an operation that is dropped before its next poll. Fails if the
 /// connection is lost with the operation.
 #[test]
-fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
+fn a_connection_granted_to_a_dropped_operation_goes_to_the_next_one() {
     play([standalone()], |scene| async move {
         let watched = scene.client("maxPoolSize=1&appname=grant");
         watched.insert(1).await.expect("a reply");
@@ -402,15 +402,15 @@ fn a_grant_to_one_who_leaves_in_that_moment_goes_to_the_next() {
         for round in 0..10 {
             hold(&scene, doc! { "times": 1 }, "find", "grant", 30).await;
             let mut busy = Box::pin(things.find_one(doc! { "_id": 1 }).into_future());
-            let mut leaver = Box::pin(things.find_one(doc! { "_id": 1 }).into_future());
+            let mut short_find = Box::pin(things.find_one(doc! { "_id": 1 }).into_future());
             poll_once(&mut busy).await;
-            poll_once(&mut leaver).await;
+            poll_once(&mut short_find).await;
             let others = watched.things();
             let next = scene.spawn(async move { others.find_one(doc! { "_id": 1 }).await });
             scene.pause(1).await;
             busy.await.expect("a reply");
-            // The connection is granted to `leaver`, whose future has not been polled since.
-            drop(leaver);
+            // The connection is granted to `short_find`, whose future has not been polled since.
+            drop(short_find);
             let found = scene.ended("the next one's turn", next).await;
             assert!(found.expect("a reply").is_some(), "round {round}");
         }

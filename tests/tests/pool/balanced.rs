@@ -17,14 +17,14 @@ const TWO_REQUESTS: Bounds = Bounds {
 };
 
 #[test]
-fn every_interleaving_of_clears_of_services() {
+fn every_interleaving_of_service_clears() {
     let mut bounds = TWO_REQUESTS;
     (bounds.max_connecting, bounds.due) = (2, 1);
     explore(bounds, 3_604, 15);
 }
 
 #[test]
-fn every_interleaving_of_clears_of_services_and_callers_who_give_up() {
+fn every_interleaving_of_service_clears_and_cancelled_check_outs() {
     let mut bounds = BALANCED;
     (bounds.cancels, bounds.close) = (1, true);
     explore(bounds, 16_474, 18);
@@ -39,7 +39,7 @@ fn every_interleaving_of_three_services_and_population() {
 }
 
 #[test]
-fn every_interleaving_of_connections_that_are_kept() {
+fn every_interleaving_of_pinned_connections() {
     let mut bounds = TWO_REQUESTS;
     (bounds.services, bounds.pins) = (1, 2);
     bounds.deadlines = 1;
@@ -47,7 +47,7 @@ fn every_interleaving_of_connections_that_are_kept() {
 }
 
 #[test]
-fn mistakes_that_a_small_pool_of_a_load_balancer_can_show_are_found_there() {
+fn exploring_a_small_load_balanced_pool_finds_model_mistakes() {
     use Mistake as M;
     let mut pinned = BALANCED;
     (pinned.max_size, pinned.pins, pinned.deadlines) = (1, 1, 1);

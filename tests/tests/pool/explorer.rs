@@ -327,14 +327,14 @@ fn every_interleaving_of_clears_and_failures() {
 }
 
 #[test]
-fn every_interleaving_of_clears_and_failures_with_two_establishments() {
+fn every_interleaving_of_clears_and_failures_with_max_connecting_2() {
     let mut bounds = ROUGH;
     bounds.max_connecting = 2;
     explore(bounds, 60_401, 15);
 }
 
 #[test]
-fn every_interleaving_of_a_close_and_callers_who_give_up() {
+fn every_interleaving_of_a_close_and_cancelled_check_outs() {
     let mut bounds = SMALL;
     bounds.max_connecting = 2;
     (bounds.cancels, bounds.interrupting_clears) = (2, 1);
@@ -343,7 +343,7 @@ fn every_interleaving_of_a_close_and_callers_who_give_up() {
 }
 
 #[test]
-fn every_interleaving_of_population_and_requests() {
+fn every_interleaving_of_population_and_check_outs() {
     let mut bounds = SMALL;
     (bounds.min_size, bounds.max_connecting) = (2, 2);
     (bounds.clears, bounds.failures) = (1, 1);
@@ -351,7 +351,7 @@ fn every_interleaving_of_population_and_requests() {
 }
 
 #[test]
-fn every_interleaving_of_population_with_one_establishment() {
+fn every_interleaving_of_population_with_max_connecting_1() {
     let mut bounds = SMALL;
     bounds.min_size = 1;
     (bounds.interrupting_clears, bounds.failures, bounds.cancels) = (1, 1, 1);
@@ -360,7 +360,7 @@ fn every_interleaving_of_population_with_one_establishment() {
 }
 
 #[test]
-fn every_interleaving_of_replies_that_are_outstanding() {
+fn every_interleaving_of_check_ins_with_an_outstanding_reply() {
     let mut bounds = SMALL;
     (bounds.max_connecting, bounds.min_size) = (2, 1);
     (bounds.due, bounds.clears) = (2, 1);
@@ -376,7 +376,7 @@ fn every_interleaving_of_deadlines() {
 }
 
 #[test]
-fn every_interleaving_of_more_requests_without_a_limit() {
+fn every_interleaving_of_check_outs_with_unlimited_pool_size() {
     let mut bounds = SMALL;
     (bounds.max_size, bounds.requests) = (0, 4);
     (bounds.failures, bounds.cancels) = (1, 1);
@@ -384,7 +384,7 @@ fn every_interleaving_of_more_requests_without_a_limit() {
 }
 
 #[test]
-fn mistakes_that_a_small_pool_can_show_are_found_there() {
+fn exploring_a_small_pool_finds_model_mistakes() {
     use Mistake as M;
     let mut populated = SMALL;
     (populated.min_size, populated.clears) = (1, 1);

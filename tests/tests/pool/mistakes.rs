@@ -48,16 +48,16 @@ fn are_all_found(mistakes: &[Mistake]) {
 }
 
 #[test]
-fn the_traps_are_found() {
+fn random_inputs_find_model_mistakes_about_the_cmap_traps() {
     are_all_found(&Mistake::TRAPS);
 }
 
 #[test]
-fn other_wrong_readings_are_found() {
+fn random_inputs_find_model_mistakes_about_other_pool_rules() {
     are_all_found(&Mistake::OTHERS);
 }
 
 #[test]
-fn wrong_readings_of_load_balancing_are_found() {
+fn random_inputs_find_model_mistakes_about_load_balanced_pools() {
     are_all_found(&Mistake::BALANCED);
 }

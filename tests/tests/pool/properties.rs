@@ -20,7 +20,7 @@ proptest! {
     #![proptest_config(cases(400))]
 
     #[test]
-    fn the_model_agrees_after_each_input(program in programs(120)) {
+    fn the_pool_agrees_with_its_model_after_each_random_input(program in programs(120)) {
         let mut bench = paired(&program)?;
         program.play(&mut bench).map_err(failed)?;
     }
@@ -28,7 +28,7 @@ proptest! {
     // The watcher checks the counts, the limits, the order of the wait queue and the generations.
     // Each check out and each connection must end once.
     #[test]
-    fn everybody_is_served_and_everything_comes_back(program in programs(60)) {
+    fn every_check_out_gets_a_result_and_every_connection_is_closed(program in programs(60)) {
         let mut bench = paired(&program)?;
         program.play(&mut bench).map_err(failed)?;
         bench.settle().map_err(failed)?;
@@ -36,14 +36,14 @@ proptest! {
     }
 
     #[test]
-    fn a_close_at_any_time_leaves_nothing(program in programs(40)) {
+    fn closing_a_pool_at_any_time_ends_all_check_outs_and_connections(program in programs(40)) {
         let mut bench = paired(&program)?;
         program.play(&mut bench).map_err(failed)?;
         bench.close().map_err(failed)?;
     }
 
     #[test]
-    fn subscribers_change_nothing(program in programs(60)) {
+    fn event_subscribers_do_not_change_pool_actions(program in programs(60)) {
         let orders = |subscribed| -> Result<_, TestCaseError> {
             let mut bench = Bench::alone(&program.options, subscribed).map_err(failed)?;
             bench.log = Some(Vec::new());

@@ -30,7 +30,7 @@ use Effect::{Honoured, Refused, Warned};
 /// The effect of an option that is sent as a field of commands. The test is in `wire.rs`.
 const ON_THE_WIRE: Effect = Honoured("concerns_and_preferences_of_a_connection_string_are_sent");
 
-const POOLS: Effect = Honoured("the_options_of_a_connection_string_are_those_of_the_pool");
+const POOLS: Effect = Honoured("pool_options_can_be_set_in_the_connection_string");
 
 /// Each option of `core/src/uri/table.rs` with a value or a whole connection string, and its
 /// effect. An option whose effect depends on other options has several entries.
@@ -38,22 +38,22 @@ const OPTIONS: &[(&str, &str, Effect)] = &[
     (
         "appName",
         "n",
-        Honoured("a_hello_has_these_fields_and_no_others_whatever_is_chosen"),
+        Honoured("each_hello_has_exactly_the_expected_fields"),
     ),
     (
         "directConnection",
         "true",
-        Honoured("a_numbered_write_is_not_repeated_where_numbers_are_unknown"),
+        Honoured("a_write_with_a_transaction_number_is_not_retried_on_a_standalone"),
     ),
     (
         "loadBalanced",
         "true",
-        Honoured("nothing_is_monitored_and_the_first_connection_is_an_operations"),
+        Honoured("a_load_balancer_is_not_monitored_and_gets_hello_with_load_balanced_true"),
     ),
     (
         "replicaSet",
         "rs",
-        Honoured("operations_that_wait_for_a_server_are_bounded_in_number"),
+        Honoured("the_number_of_operations_that_wait_for_a_server_is_limited"),
     ),
     (
         "srvMaxHosts",
@@ -68,45 +68,45 @@ const OPTIONS: &[(&str, &str, Effect)] = &[
     (
         "authMechanism",
         "mongodb://u:p@a/?authMechanism=SCRAM-SHA-1",
-        Honoured("the_published_conversations_are_reproduced"),
+        Honoured("the_published_scram_conversations_are_reproduced"),
     ),
     ("authMechanism", "MONGODB-X509", Refused("authMechanism")),
     ("authMechanismProperties", "SERVICE_NAME:m", Warned),
     (
         "authSource",
         "mongodb://u:p@a/?authSource=app",
-        Honoured("the_source_of_a_credential_is_asked_about_its_user"),
+        Honoured("sasl_supported_mechs_has_the_source_and_the_user_of_the_credential"),
     ),
     ("authSource", "app", Warned),
     ("gssapiServiceName", "m", Warned),
-    ("tls", "true", Honoured("a_good_certificate_is_accepted")),
+    ("tls", "true", Honoured("a_valid_certificate_is_accepted")),
     (
         "ssl",
         "true",
-        Honoured("encryption_is_off_unless_the_scheme_or_tls_says_so"),
+        Honoured("tls_is_enabled_only_by_the_scheme_or_the_tls_option"),
     ),
     (
         "tlsAllowInvalidCertificates",
         "true&tls=true",
-        Honoured("a_wrong_certificate_is_told"),
+        Honoured("an_invalid_certificate_is_reported_unless_its_check_is_disabled"),
     ),
     ("tlsAllowInvalidCertificates", "true", Warned),
     (
         "tlsAllowInvalidHostnames",
         "true&tls=true",
-        Honoured("a_wrong_certificate_is_told"),
+        Honoured("an_invalid_certificate_is_reported_unless_its_check_is_disabled"),
     ),
     ("tlsAllowInvalidHostnames", "true", Warned),
     (
         "tlsCAFile",
         "ca.pem&tls=true",
-        Honoured("a_good_certificate_is_accepted"),
+        Honoured("a_valid_certificate_is_accepted"),
     ),
     ("tlsCAFile", "ca.pem", Warned),
     (
         "tlsCertificateKeyFile",
         "key.pem&tls=true",
-        Honoured("a_server_that_wants_a_certificate_gets_it"),
+        Honoured("a_client_certificate_is_sent_if_the_server_requests_one"),
     ),
     ("tlsCertificateKeyFile", "key.pem", Warned),
     ("tlsCertificateKeyFilePassword", "pencil&tls=true", Warned),
@@ -119,24 +119,24 @@ const OPTIONS: &[(&str, &str, Effect)] = &[
     (
         "tlsInsecure",
         "true&tls=true",
-        Honoured("a_wrong_certificate_is_told"),
+        Honoured("an_invalid_certificate_is_reported_unless_its_check_is_disabled"),
     ),
     ("tlsInsecure", "true", Warned),
     ("compressors", "zstd,zlib", Warned),
     (
         "connectTimeoutMS",
         "250",
-        Honoured("a_first_hello_that_takes_too_long_is_tried_again"),
+        Honoured("a_monitor_retries_a_first_hello_that_exceeded_connect_timeout_ms"),
     ),
     (
         "heartbeatFrequencyMS",
         "700",
-        Honoured("the_time_between_checks_is_the_users"),
+        Honoured("heartbeat_frequency_ms_sets_the_time_between_checks"),
     ),
     (
         "localThresholdMS",
         "30000",
-        Honoured("a_router_that_is_slow_gets_less_to_do"),
+        Honoured("a_slow_mongos_in_the_latency_window_gets_fewer_operations"),
     ),
     ("maxConnecting", "3", POOLS),
     ("maxIdleTimeMS", "9000", POOLS),
@@ -157,50 +157,50 @@ const OPTIONS: &[(&str, &str, Effect)] = &[
     (
         "serverMonitoringMode",
         "poll",
-        Honoured("checks_poll_where_that_is_wanted"),
+        Honoured("checks_are_polled_with_server_monitoring_mode_poll"),
     ),
     (
         "serverSelectionTryOnce",
         "false",
-        Honoured("only_a_client_that_scans_may_try_once"),
+        Honoured("server_selection_try_once_requires_a_scanning_client"),
     ),
     (
         "serverSelectionTimeoutMS",
         "2000",
-        Honoured("the_shorter_of_both_limits_ends_a_wait_and_no_check_renews_it"),
+        Honoured("the_shorter_of_both_limits_ends_server_selection_and_is_not_renewed_by_checks"),
     ),
     (
         "socketTimeoutMS",
         "1000",
-        Honoured("the_socket_timeout_and_a_network_error_end_the_connection"),
+        Honoured("a_socket_timeout_or_network_error_closes_the_connection_without_draining"),
     ),
     (
         "waitQueueTimeoutMS",
         "10",
-        Honoured("a_time_limit_switches_off_the_limit_of_the_wait_queue"),
+        Honoured("a_time_limit_replaces_the_wait_queue_timeout"),
     ),
     ("zlibCompressionLevel", "5&compressors=zlib", Warned),
     (
         "enableOverloadRetargeting",
         "true",
-        Honoured("overload_is_avoided_only_where_the_option_says_so"),
+        Honoured("a_retry_avoids_the_overloaded_server_only_with_enable_overload_retargeting"),
     ),
     ("journal", "true", ON_THE_WIRE),
     (
         "maxAdaptiveRetries",
         "3",
-        Honoured("the_number_of_retries_is_an_option"),
+        Honoured("max_adaptive_retries_sets_the_number_of_retries"),
     ),
     (
         "maxStalenessSeconds",
         "120&readPreference=secondary",
-        Honoured("routers_are_told_of_staleness"),
+        Honoured("commands_to_mongos_contain_max_staleness_seconds_if_it_is_set"),
     ),
     ("readConcernLevel", "majority", ON_THE_WIRE),
     (
         "readPreference",
         "secondary",
-        Honoured("routers_are_told_every_read_preference_but_primary"),
+        Honoured("commands_to_mongos_contain_every_read_preference_except_primary"),
     ),
     (
         "readPreferenceTags",
@@ -210,17 +210,17 @@ const OPTIONS: &[(&str, &str, Effect)] = &[
     (
         "retryReads",
         "false",
-        Honoured("an_operation_is_tried_as_often_as_its_time_limit_allows"),
+        Honoured("the_time_limit_decides_how_often_an_operation_is_retried"),
     ),
     (
         "retryWrites",
         "false",
-        Honoured("an_operation_is_tried_as_often_as_its_time_limit_allows"),
+        Honoured("the_time_limit_decides_how_often_an_operation_is_retried"),
     ),
     (
         "timeoutMS",
         "10000",
-        Honoured("an_operation_is_tried_as_often_as_its_time_limit_allows"),
+        Honoured("the_time_limit_decides_how_often_an_operation_is_retried"),
     ),
     ("w", "1", ON_THE_WIRE),
     ("wTimeoutMS", "500", ON_THE_WIRE),
@@ -279,7 +279,7 @@ fn shown(warning: &Warning) -> String {
 }
 
 #[test]
-fn every_option_of_a_connection_string_does_what_it_says_or_is_named() {
+fn every_uri_option_takes_effect_or_is_refused_or_warned_about() {
     let listed: BTreeSet<String> = OPTIONS.iter().map(|(name, ..)| (*name).into()).collect();
     assert_eq!(
         listed,
@@ -328,7 +328,7 @@ fn every_option_of_a_connection_string_does_what_it_says_or_is_named() {
 }
 
 #[test]
-fn what_is_set_in_code_is_told_as_well() {
+fn ineffective_options_that_are_set_in_code_cause_warnings() {
     let mut options = ClientOptions::default();
     assert!(uri::ineffective_options(&options).is_empty());
     options

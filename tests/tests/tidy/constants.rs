@@ -42,7 +42,7 @@ fn constants(code: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn constants_with_one_name_and_one_value_are_found() {
+fn constants_with_the_same_name_and_value_in_two_files_are_found() {
     let files: Files = [
         (
             "a.rs",

@@ -86,7 +86,7 @@ const DECISIONS: [&str; 14] = [
     "11600",
 ];
 
-pub(crate) fn reaches_outside(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn io_or_nondeterminism(path: &str, text: &str) -> Vec<String> {
     let code = code_only(text);
     let mut found = Vec::new();
     for (number, line) in (1..).zip(code.lines()) {
@@ -121,7 +121,7 @@ const TLS_WITHIN_LINES: usize = 3;
 
 /// Finds patterns that match every network error, without a pattern for TLS errors beside them. On
 /// an established connection a TLS error has the effects of a network error.
-pub(crate) fn forgets_tls(path: &str, text: &str) -> Vec<String> {
+pub(crate) fn patterns_without_tls(path: &str, text: &str) -> Vec<String> {
     let code = code_only(above_tests(text));
     let lines: Vec<&str> = code.lines().collect();
     let mut found = Vec::new();
@@ -186,7 +186,7 @@ pub(crate) fn logic_lines(text: &str) -> usize {
     code.lines().filter(|line| !line.trim().is_empty()).count()
 }
 
-pub(crate) fn fat_adapter(adapter: &str, lines: usize, limit: usize) -> Vec<String> {
+pub(crate) fn oversized_adapter(adapter: &str, lines: usize, limit: usize) -> Vec<String> {
     if lines <= limit {
         return Vec::new();
     }
@@ -274,7 +274,7 @@ pub(crate) fn dependencies(tree: &str, allowed: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_core_that_reaches_outside_is_found() {
+fn io_and_nondeterminism_in_the_core_are_found() {
     for bad in [
         "use std::net::TcpStream;",
         "let now = std::time::Instant::now();",
@@ -284,19 +284,25 @@ fn a_core_that_reaches_outside_is_found() {
         "pub async fn run() {}",
         "let map: HashMap<u8, u8>;",
     ] {
-        assert!(!reaches_outside("core/src/a.rs", bad).is_empty(), "{bad}");
+        assert!(
+            !io_or_nondeterminism("core/src/a.rs", bad).is_empty(),
+            "{bad}"
+        );
     }
     for good in [
         "use std::net::{IpAddr, Ipv6Addr};",
         "use std::time::Duration;\nuse crate::time::Instant;",
         "// std::fs is not for us\nconst S: &str = \"std::fs\";",
     ] {
-        assert_eq!(reaches_outside("core/src/a.rs", good), Vec::<String>::new());
+        assert_eq!(
+            io_or_nondeterminism("core/src/a.rs", good),
+            Vec::<String>::new()
+        );
     }
 }
 
 #[test]
-fn an_adapter_that_knows_the_protocol_is_found() {
+fn protocol_words_in_an_adapter_are_found() {
     for bad in [
         "let a = \"hello\";",
         "fn is_retryable() {}",
@@ -309,7 +315,7 @@ fn an_adapter_that_knows_the_protocol_is_found() {
 }
 
 #[test]
-fn a_client_that_decides_is_found() {
+fn protocol_decisions_in_the_async_client_are_found() {
     assert_eq!(
         decisions("a.rs", "if error.code() == Some(10107) {}").len(),
         1
@@ -318,15 +324,15 @@ fn a_client_that_decides_is_found() {
 }
 
 #[test]
-fn only_logic_counts_towards_an_adapters_budget() {
+fn only_lines_of_logic_count_towards_the_line_limit_of_an_adapter() {
     let text = "//! Doc.\n\nuse a::b;\n// why\nfn f() {\n}\n\n#[cfg(test)]\nmod tests {\n}\n";
     assert_eq!(logic_lines(text), 3);
-    assert!(fat_adapter("tokio", 150, ADAPTER_LINES_MAX).is_empty());
-    assert_eq!(fat_adapter("tokio", 151, ADAPTER_LINES_MAX).len(), 1);
+    assert!(oversized_adapter("tokio", 150, ADAPTER_LINES_MAX).is_empty());
+    assert_eq!(oversized_adapter("tokio", 151, ADAPTER_LINES_MAX).len(), 1);
 }
 
 #[test]
-fn a_call_that_cannot_be_run_is_found() {
+fn a_call_that_the_blocking_client_cannot_run_is_found() {
     let client = "impl<R> IntoFuture for Find<'_, R> {}\ncall!(Delete, options, u64, Deleted);\n";
     assert_eq!(calls(client), ["Find", "Delete"]);
     let run = "run! { [T] Delete<'_, B, T>; }\n// Find<'_, B>\n";
@@ -334,7 +340,7 @@ fn a_call_that_cannot_be_run_is_found() {
 }
 
 #[test]
-fn adapters_with_unlike_files_are_found() {
+fn adapters_with_different_files_are_found() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let alike = [
         ("smol", names(&["lib.rs", "run_smol.rs"])),
@@ -352,17 +358,17 @@ fn adapters_with_unlike_files_are_found() {
 }
 
 #[test]
-fn a_network_error_without_tls_is_found() {
+fn a_network_error_pattern_without_a_tls_error_pattern_is_found() {
     let both = "ErrorKind::Network { .. } => true,\nErrorKind::Tls { .. } => x,\n";
-    assert!(forgets_tls("a.rs", both).is_empty());
+    assert!(patterns_without_tls("a.rs", both).is_empty());
     let one = "matches!(kind, ErrorKind::Network { .. })\n";
-    assert_eq!(forgets_tls("a.rs", one).len(), 1);
+    assert_eq!(patterns_without_tls("a.rs", one).len(), 1);
     let detail = "matches!(kind, ErrorKind::Network { fault, .. })\n";
-    assert!(forgets_tls("a.rs", detail).is_empty());
+    assert!(patterns_without_tls("a.rs", detail).is_empty());
 }
 
 #[test]
-fn a_member_without_the_lints_is_found() {
+fn a_package_without_the_workspace_lints_is_found() {
     assert_eq!(without_lints("a/Cargo.toml", "[package]\n").len(), 1);
     assert!(without_lints("a/Cargo.toml", "[package]\n[lints]\nworkspace = true\n").is_empty());
     assert!(without_lints("Cargo.toml", "[workspace]\n").is_empty());

@@ -92,7 +92,7 @@ pub(crate) fn long_lines(path: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_of_the_limit_is_too_long() {
+fn a_file_with_as_many_lines_as_the_limit_is_too_long() {
     assert!(long_file("a.rs", &"x\n".repeat(FILE_LINES_LIMIT - 1)).is_empty());
     assert_eq!(long_file("a.rs", &"x\n".repeat(FILE_LINES_LIMIT)).len(), 1);
 }

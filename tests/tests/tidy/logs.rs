@@ -61,7 +61,7 @@ pub(crate) fn lost_keys(table: &str, keys: &[String], trace: &str) -> Vec<String
 }
 
 #[test]
-fn keys_are_found_and_lost_ones_reported() {
+fn log_keys_that_tracing_does_not_get_are_reported() {
     let table = "address: Address => \"server\", n: u64 => \"count\",\n e: Error =>\n \
                  (\"error\", e), self.name.visit(\"name\", visit); other => \"two words\"";
     let keys = keys(table);

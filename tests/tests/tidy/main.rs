@@ -166,7 +166,7 @@ fn lines_fit_in_100_columns() {
 }
 
 #[test]
-fn no_banned_word_stands_anywhere() {
+fn no_file_contains_a_banned_word() {
     // The files `clippy.toml` contain the names that they forbid.
     let others = ours()
         .into_iter()
@@ -176,11 +176,11 @@ fn no_banned_word_stands_anywhere() {
 
 #[test]
 fn doc_comments_name_their_subject() {
-    check(rust_under(""), words::riddles);
+    check(rust_under(""), words::vague_subjects);
 }
 
 #[test]
-fn white_space_is_visible() {
+fn no_file_contains_invisible_white_space() {
     check(ours(), words::white_space);
 }
 
@@ -194,7 +194,7 @@ fn every_file_is_part_of_a_target() {
 }
 
 #[test]
-fn modules_of_the_core_name_only_those_above_them() {
+fn core_modules_use_only_modules_that_are_declared_above_them() {
     let order = order::declared_modules(&read("core/src/lib.rs"));
     assert!(!order.is_empty());
     let modules = core_modules();
@@ -208,7 +208,7 @@ fn modules_of_the_core_name_only_those_above_them() {
 
 /// Prints figures about the size of the client if the tests run with `--nocapture`.
 #[test]
-fn no_function_of_the_client_reaches_itself() {
+fn the_core_client_has_no_recursive_functions() {
     let mut modules = core_modules();
     modules.retain(|module| module.name.first().is_some_and(|name| name == "client"));
     let graph = calls::Graph::of(&modules);
@@ -217,7 +217,7 @@ fn no_function_of_the_client_reaches_itself() {
 }
 
 #[test]
-fn parts_of_the_client_do_not_see_each_other() {
+fn parts_of_the_core_client_do_not_use_each_other() {
     let modules = core_modules();
     let mut found = parts::breaches(&modules, &OTHERS);
     for (part, own) in OWNERS {
@@ -239,26 +239,26 @@ fn constants_of_the_core_are_defined_once() {
 }
 
 #[test]
-fn the_core_reaches_nothing_outside() {
-    check(rust_under("core/src/"), fences::reaches_outside);
+fn the_core_performs_no_io_and_is_deterministic() {
+    check(rust_under("core/src/"), fences::io_or_nondeterminism);
 }
 
 #[test]
-fn one_place_of_the_core_turns_bytes_into_messages() {
+fn the_core_decodes_messages_only_in_the_listed_files() {
     check(rust_under("core/src/"), messages::decodes_messages);
 }
 
 #[test]
-fn one_loop_takes_the_actions_of_a_client_in_tests() {
+fn only_the_test_harness_polls_the_actions_of_a_client() {
     for folder in ["core/src/client/tests/", "tests/src/loads/"] {
         check(rust_under(folder), messages::polls_actions);
     }
 }
 
 #[test]
-fn who_asks_for_network_errors_thinks_of_tls() {
+fn patterns_for_network_errors_also_match_tls_errors() {
     for folder in ["core/src/", "adapters/"] {
-        check(rust_under(folder), fences::forgets_tls);
+        check(rust_under(folder), fences::patterns_without_tls);
     }
 }
 
@@ -294,7 +294,7 @@ fn the_core_depends_only_on_listed_crates() {
 }
 
 #[test]
-fn adapters_decide_nothing() {
+fn adapters_make_no_protocol_decisions() {
     for adapter in ADAPTERS.into_iter().chain([BLOCKING]) {
         check(
             rust_under(&format!("adapters/{adapter}/src/")),
@@ -304,12 +304,12 @@ fn adapters_decide_nothing() {
 }
 
 #[test]
-fn the_async_client_decides_nothing() {
+fn the_async_client_makes_no_protocol_decisions() {
     check(rust_under("adapters/client/src/"), fences::decisions);
 }
 
 #[test]
-fn adapters_are_thin() {
+fn adapters_do_not_exceed_their_line_limits() {
     let wrappers = ADAPTERS.map(|adapter| (adapter, fences::ADAPTER_LINES_MAX));
     for (adapter, limit) in wrappers
         .into_iter()
@@ -320,12 +320,12 @@ fn adapters_are_thin() {
             .iter()
             .map(|path| fences::logic_lines(&read(path)))
             .sum();
-        report(fences::fat_adapter(adapter, lines, limit));
+        report(fences::oversized_adapter(adapter, lines, limit));
     }
 }
 
 #[test]
-fn every_call_can_be_run() {
+fn the_blocking_client_can_run_every_call() {
     let calls: Vec<String> = rust_under("adapters/client/src/")
         .iter()
         .flat_map(|path| fences::calls(&read(path)))
@@ -347,7 +347,7 @@ fn adapters_have_the_same_files() {
 }
 
 #[test]
-fn every_member_takes_over_the_lints() {
+fn every_package_inherits_the_workspace_lints() {
     let manifest =
         |path: &String| path.ends_with("Cargo.toml") && !path.starts_with("tests/peers/");
     check(
@@ -372,7 +372,7 @@ fn every_cited_rule_is_defined_once() {
 }
 
 #[test]
-fn numbers_in_public_docs_lead_to_their_rules() {
+fn rule_numbers_in_public_docs_link_to_their_rules() {
     let (rules, _) = rules::defined();
     for folder in ["core/src/", "adapters/"] {
         let is_public = |path: &String| !path.contains("/tests/") && !path.ends_with("/tests.rs");
@@ -399,7 +399,7 @@ fn each_key_of_log_messages_reaches_tracing() {
 }
 
 #[test]
-fn seeds_of_property_tests_are_replayed() {
+fn every_seed_file_of_property_tests_has_a_test_module() {
     let paths = files();
     assert!(
         paths
@@ -410,7 +410,7 @@ fn seeds_of_property_tests_are_replayed() {
 }
 
 #[test]
-fn examples_of_the_core_use_its_stable_surface() {
+fn core_examples_use_only_the_stable_api() {
     let closed: Vec<String> = read("core/src/lib.rs")
         .split("#[cfg(feature = \"unstable-machines\")]")
         .skip(1)

@@ -58,7 +58,7 @@ pub(crate) fn polls_actions(path: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_second_loop_over_the_actions_of_a_client_is_found() {
+fn polling_client_actions_outside_of_the_harness_is_found() {
     let text = "fn run(&mut self) {\n    while let Some(a) = self.client.poll_action() {}\n}\n";
     for path in [
         "core/src/client/tests/tls/mod.rs",
@@ -74,7 +74,7 @@ fn a_second_loop_over_the_actions_of_a_client_is_found() {
 }
 
 #[test]
-fn a_second_place_that_reads_messages_is_found() {
+fn decoding_messages_outside_of_the_listed_files_is_found() {
     let text = "fn f(decoder: &FrameDecoder) {\n    Message::decode(decoder.buffered());\n}\n";
     assert_eq!(
         decodes_messages("core/src/operation/exchange.rs", text).len(),

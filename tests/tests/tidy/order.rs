@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_of_every_shape_are_found() {
+    fn imports_of_modules_that_are_declared_below_are_found() {
         for text in [
             "use crate::pool::Pool;",
             "pub use crate::pool::Pool;",
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_every_shape_are_found() {
+    fn paths_to_modules_that_are_declared_below_are_found() {
         for text in [
             "fn f(_: crate::pool::Pool) {}",
             "fn f() -> Vec<Option<crate::pool::Pool>> { Vec::new() }",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_named_is_not_reported() {
+    fn permitted_imports_and_paths_are_not_reported() {
         for text in [
             "use crate::wire::Frame; use super::Frame; use std::pool::Pool;",
             "// See crate::pool.\n/// Used by [`Pool`](crate::pool::Pool).\nfn f() {}",

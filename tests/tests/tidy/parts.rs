@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_names_another_is_found() {
+    fn a_client_part_that_uses_a_forbidden_name_is_found() {
         for text in [
             "use super::Client;",
             "use super::{Action, Client as Whole};",
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_no_breach() {
+    fn comments_strings_variables_and_tests_are_not_reported() {
         for text in [
             "/// Used by [`Client`](super::Client).\nstruct Pools { timers: u8 }",
             "fn f(timers: u8) -> u8 { timers + g(timers) }",
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_about_nothing_is_found() {
+    fn a_rule_about_a_missing_module_is_found() {
         let files = [("src/lib.rs".to_owned(), String::new())];
         let modules = modules(&files.into(), "src/lib.rs");
         assert_eq!(breaches(&modules, &RULES).len(), 2);

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_rule_is_found() {
+    fn a_citation_of_an_undefined_rule_is_found() {
         let rules = [rule("LB-1", "a.md")];
         let text = concat!("// LB", "-1\n// LB", "-99\n");
         let found = undefined(&rules, "x.rs", text);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_to_another_file_is_found() {
+    fn a_link_to_the_wrong_rule_file_is_found() {
         let rules = [rule("LB-1", "load-balancers.md")];
         let link = |module| format!("/// [LB-1]: crate::requirements::{module}#LB-1\n");
         assert!(astray(&rules, "x.rs", &link("load_balancers")).is_empty());
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_in_public_docs_without_a_link_is_found() {
+    fn a_rule_number_without_a_link_in_public_docs_is_found() {
         let rules = [rule("LB-1", "a.md")];
         let doc = "    /// Pins (LB-1).\n    #[must_use]\n";
         let public = format!("{doc}    pub fn pin() {{}}\n");

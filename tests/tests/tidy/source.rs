@@ -183,7 +183,7 @@ fn raw(rest: &[char], hashes: usize) -> usize {
 }
 
 #[test]
-fn masking_tells_code_from_comments_and_strings() {
+fn masking_replaces_comments_and_the_content_of_strings() {
     let text = "a // x\nb /* y /* z */ y */ c \"d\\\"e\" r#\"f\"g\"# 'h' '\\'' &'i j";
     let blank = " ".repeat("/* y /* z */ y */".len());
     let masked = format!("a     \nb {blank} c ______ ________ ___ ____ &'i j");
@@ -193,7 +193,7 @@ fn masking_tells_code_from_comments_and_strings() {
 }
 
 #[test]
-fn only_tests_within_the_file_end_what_stands_above_tests() {
+fn above_tests_ends_at_an_inline_test_module_only() {
     let code = "#[cfg(test)]\nmod tests;\nmod other;\nfn f() {}\n";
     assert_eq!(above_tests(code), code);
     let both = format!("{code}#[cfg(test)]\nmod inner {{\n    fn g() {{}}\n}}\n");
@@ -201,7 +201,7 @@ fn only_tests_within_the_file_end_what_stands_above_tests() {
 }
 
 #[test]
-fn both_ways_to_list_files_agree_on_what_matters() {
+fn every_file_that_git_lists_is_found_by_the_directory_walk() {
     let walked = walk(root());
     for path in files() {
         assert!(walked.contains(&path), "{path} is tracked but not walked");

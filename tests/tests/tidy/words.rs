@@ -34,12 +34,12 @@ pub(crate) fn banned_words(path: &str, text: &str) -> Vec<String> {
 }
 
 /// First words of doc comments that have no named subject.
-const RIDDLES: [&str; 9] = [
+const VAGUE_SUBJECTS: [&str; 9] = [
     "Who", "Whoever", "Whose", "What", "Which", "That", "It", "Its", "They",
 ];
 
-/// Returns a message for each doc comment that begins with one of the words in [`RIDDLES`].
-pub(crate) fn riddles(path: &str, text: &str) -> Vec<String> {
+/// Returns a message for each doc comment that begins with one of the words in [`VAGUE_SUBJECTS`].
+pub(crate) fn vague_subjects(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut was_doc = false;
     for (number, line) in (1..).zip(text.lines()) {
@@ -50,7 +50,7 @@ pub(crate) fn riddles(path: &str, text: &str) -> Vec<String> {
         let first = doc
             .and_then(|doc| doc.split_whitespace().next())
             .unwrap_or_default();
-        if !was_doc && RIDDLES.contains(&first) {
+        if !was_doc && VAGUE_SUBJECTS.contains(&first) {
             found.push(format!(
                 "{path}:{number}: a doc comment begins with `{first}`: name the thing"
             ));
@@ -106,6 +106,6 @@ fn invisible_white_space_is_found() {
 #[test]
 fn doc_comments_without_a_named_subject_are_found() {
     let text = "/// What it is.\nfn a() {}\n/// The size.\n/// What follows.\nfn b() {}\n";
-    assert_eq!(riddles("a.rs", text).len(), 1);
-    assert!(riddles("a.rs", "// What follows\n").is_empty());
+    assert_eq!(vague_subjects("a.rs", text).len(), 1);
+    assert!(vague_subjects("a.rs", "// What follows\n").is_empty());
 }

@@ -18,27 +18,27 @@ proptest! {
     #![proptest_config(cases(150))]
 
     #[test]
-    fn the_model_agrees_about_a_replica_set(script in scripts(Deployment::ReplicaSet)) {
+    fn sdam_agrees_with_its_model_for_a_replica_set(script in scripts(Deployment::ReplicaSet)) {
         agrees(&script)?;
     }
 
     #[test]
-    fn the_model_agrees_about_liars(script in scripts(Deployment::Lying)) {
+    fn sdam_agrees_with_its_model_for_false_replies(script in scripts(Deployment::Lying)) {
         agrees(&script)?;
     }
 
     #[test]
-    fn the_model_agrees_about_mongos(script in scripts(Deployment::Sharded)) {
+    fn sdam_agrees_with_its_model_for_a_sharded_cluster(script in scripts(Deployment::Sharded)) {
         agrees(&script)?;
     }
 
     #[test]
-    fn the_model_agrees_about_a_standalone(script in scripts(Deployment::Standalone)) {
+    fn sdam_agrees_with_its_model_for_a_standalone(script in scripts(Deployment::Standalone)) {
         agrees(&script)?;
     }
 
     #[test]
-    fn the_model_agrees_about_a_load_balancer(script in scripts(Deployment::LoadBalanced)) {
+    fn sdam_agrees_with_its_model_for_a_load_balancer(script in scripts(Deployment::LoadBalanced)) {
         agrees(&script)?;
     }
 }

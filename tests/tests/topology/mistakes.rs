@@ -62,11 +62,11 @@ fn are_all_found(mistakes: &[Mistake]) {
 }
 
 #[test]
-fn the_mistakes_that_no_official_file_catches_are_caught() {
+fn random_inputs_find_model_mistakes_that_no_official_test_file_finds() {
     are_all_found(&Mistake::UNCHECKED);
 }
 
 #[test]
-fn the_mistakes_that_official_files_catch_are_caught_too() {
+fn random_inputs_find_model_mistakes_that_official_test_files_find() {
     are_all_found(&Mistake::CHECKED);
 }

@@ -58,13 +58,13 @@ proptest! {
     #![proptest_config(crate::cases(300))]
 
     #[test]
-    fn the_model_agrees_about_early_replies(storm in storms()) {
+    fn sdam_agrees_with_its_model_for_early_replies(storm in storms()) {
         play(&storm, None).map_err(TestCaseError::fail)?;
     }
 }
 
 #[test]
-fn a_missing_bound_for_early_replies_is_caught() {
+fn a_missing_rate_limit_for_checks_after_early_replies_is_found() {
     for more_to_come in [false, true] {
         let storm = [(1, more_to_come, false); 12];
         assert_eq!(play(&storm, None), Ok(()));
@@ -98,7 +98,7 @@ fn play_ring(turns: u32, mistake: Option<Mistake>) -> Found {
 }
 
 #[test]
-fn the_model_agrees_about_members_that_come_and_go() {
+fn sdam_agrees_with_its_model_for_members_that_are_added_and_removed() {
     assert_eq!(play_ring(400, None), Ok(()));
     let found = play_ring(400, Some(Mistake::NoBoundForNewServers));
     assert!(found.is_err(), "{found:?}");

@@ -34,7 +34,7 @@ proptest! {
     // one check at a time, at the permitted times, and each check ends once. A server that can be
     // selected has a ready pool. Stale inputs change nothing, and after the close nothing is left.
     #[test]
-    fn nothing_that_servers_say_breaks_a_promise(script in scripts(Deployment::LyingHugely)) {
+    fn no_reply_violates_an_invariant_of_sdam(script in scripts(Deployment::LyingHugely)) {
         let mut bench = Bench::alone(&script.config).map_err(failed)?;
         script.play(&mut bench).map_err(failed)?;
         prop_assert!(bench.sdam.description().servers.len() <= MAX_SERVERS);
@@ -44,7 +44,7 @@ proptest! {
 
     // The same inputs give the same actions (E.6-10).
     #[test]
-    fn the_same_inputs_give_the_same_orders(script in scripts(Deployment::Lying)) {
+    fn the_same_inputs_give_the_same_sdam_actions(script in scripts(Deployment::Lying)) {
         let run = || -> Result<_, TestCaseError> {
             let mut bench = Bench::alone(&script.config).map_err(failed)?;
             bench.log = Some(Vec::new());
@@ -55,10 +55,10 @@ proptest! {
     }
 
     #[test]
-    fn a_replaced_primary_never_comes_back(script in scripts(Deployment::ReplicaSet)) {
+    fn the_election_id_of_the_primary_never_decreases(script in scripts(Deployment::ReplicaSet)) {
         let mut bench = Bench::alone(&script.config).map_err(failed)?;
         let mut newest: Option<ObjectId> = None;
-        for input in truthful(&script) {
+        for input in without_random_hellos(&script) {
             play(&mut bench, input, false).map_err(failed)?;
             let primary = bench.sdam.description().primary().cloned();
             let Some(id) = primary.as_ref().and_then(|p| p.election_id) else {
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn only_a_primary_removes_others(script in scripts(Deployment::Lying)) {
+    fn only_the_reply_of_a_primary_removes_other_servers(script in scripts(Deployment::Lying)) {
         let mut bench = Bench::alone(&script.config).map_err(failed)?;
         for input in &script.inputs {
             let before = bench.sdam.description().clone();
@@ -90,7 +90,7 @@ proptest! {
                 Input::Handshake(server, reply) => (&lives[server % lives.len()].address, reply),
                 other => return Err(failed(format!("{other:?} removed {gone:?}"))),
             };
-            let itself = gone == [speaker] && is_out_of_place(&before, speaker, reply);
+            let itself = gone == [speaker] && removes_its_own_server(&before, speaker, reply);
             prop_assert!(
                 claims_to_be_primary(reply) || itself,
                 "{reply:?} of {speaker} removed {gone:?} from {before}"
@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn every_order_of_the_same_replies_ends_in_a_legal_state(
+    fn hello_replies_in_any_order_violate_no_invariant_of_sdam(
         history in replica_set_histories(),
         turns in vec(0_usize..16, 16),
     ) {
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn a_quiet_set_looks_the_same_in_every_order(
+    fn an_unchanged_replica_set_gives_the_same_topology_in_any_order_of_replies(
         steps in vec(replica_set_steps(), 0..20),
         wire in prop::sample::select(vec![8, 16, 17, 21]),
         orders in vec(Just([0_usize, 1, 2, 3, 4]).prop_shuffle(), 4),
@@ -140,15 +140,15 @@ proptest! {
     }
 
     #[test]
-    fn who_listens_to_no_events_gets_the_same_orders(script in scripts(Deployment::ReplicaSet)) {
-        prop_assert_eq!(orders_of(&script, true), orders_of(&script, false));
+    fn event_subscribers_do_not_change_sdam_actions(script in scripts(Deployment::ReplicaSet)) {
+        prop_assert_eq!(actions_of(&script, true), actions_of(&script, false));
     }
 }
 
 // An unreachable server is checked every `heartbeatFrequencyMS` (E.6-8, SDAM-31), and every 500 ms
 // while an operation waits (SDAM-119).
 #[test]
-fn an_unreachable_server_is_checked_as_often_as_it_is_wanted() -> Result<(), String> {
+fn an_unreachable_server_is_checked_more_often_while_operations_wait() -> Result<(), String> {
     let server = address(0);
     for (waiting, expected) in [(false, 7), (true, 121)] {
         let mut bench = Bench::paired(&Config::new([server.clone()]), None)?;
@@ -165,7 +165,7 @@ fn an_unreachable_server_is_checked_as_often_as_it_is_wanted() -> Result<(), Str
 
 /// Returns the inputs without those whose hello replies are random and do not come from the
 /// simulated replica set.
-fn truthful(script: &Script) -> impl Iterator<Item = &Input> {
+fn without_random_hellos(script: &Script) -> impl Iterator<Item = &Input> {
     let drawn = |input: &&Input| !matches!(input, Input::Handshake(..) | Input::Late(..));
     script.inputs.iter().filter(drawn)
 }
@@ -182,7 +182,11 @@ fn claims_to_be_primary(reply: &RawDocument) -> bool {
 
 /// True if the reply makes the client remove the server that sent it. Such a reply has a server
 /// type that the topology cannot contain, another set name, or another `me`.
-fn is_out_of_place(known: &TopologyDescription, speaker: &Address, reply: &RawDocument) -> bool {
+fn removes_its_own_server(
+    known: &TopologyDescription,
+    speaker: &Address,
+    reply: &RawDocument,
+) -> bool {
     let me = reply.get_str("me").ok();
     let me = me.and_then(|me| me.parse::<Address>().ok());
     let renamed = me.is_some_and(|me| me != *speaker);
@@ -226,7 +230,7 @@ fn discover(
 
 /// Lets 700 ms pass for each input of the script, and plays `Request`, `Waiting`, `Close` and each
 /// `Ask` with a reply. Returns the actions of the machine without its events.
-fn orders_of(script: &Script, subscribed: bool) -> Vec<String> {
+fn actions_of(script: &Script, subscribed: bool) -> Vec<String> {
     let mut options = options(&script.config);
     options.subscribed = subscribed;
     let mut sdam = Sdam::new(options);

@@ -36,7 +36,7 @@ proptest! {
     // Each election id belongs to one primary, and the topology versions of a process never
     // decrease.
     #[test]
-    fn a_replica_set_does_not_contradict_itself(history in replica_set_histories()) {
+    fn random_replica_set_histories_are_consistent(history in replica_set_histories()) {
         let mut elected: BTreeMap<ObjectId, &Address> = BTreeMap::new();
         let mut counters: BTreeMap<ObjectId, i64> = BTreeMap::new();
         for (server, reply) in replies(&history) {
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn a_drawn_topology_is_a_legal_one(topology in topology_descriptions()) {
+    fn a_random_topology_description_is_legal(topology in topology_descriptions()) {
         let of = |kind| topology.servers.values().filter(move |s| s.server_type == kind).count();
         match topology.topology_type {
             TopologyType::Single | TopologyType::LoadBalanced => {
@@ -76,7 +76,7 @@ proptest! {
     }
 
     #[test]
-    fn a_drawn_server_has_the_fields_of_its_type(server in server_descriptions()) {
+    fn a_random_server_description_has_the_fields_of_its_type(server in server_descriptions()) {
         let measured = server.server_type.is_available()
             && server.server_type != ServerType::LoadBalancer;
         prop_assert_eq!(server.round_trip_time.is_some(), measured);
@@ -114,7 +114,7 @@ proptest! {
 }
 
 #[test]
-fn a_failing_history_shrinks_to_what_is_needed() {
+fn a_failing_history_shrinks_to_at_most_four_replies() {
     // The property below fails on purpose, so `proptest` must not store the failure.
     let config = proptest::test_runner::Config {
         failure_persistence: None,
@@ -136,7 +136,7 @@ fn a_failing_history_shrinks_to_what_is_needed() {
 }
 
 #[test]
-fn liars_use_every_kind_of_lie() {
+fn random_false_replies_cover_every_kind_of_false_field() {
     let mut missing = vec![
         "a host twice",
         "no host",
@@ -178,7 +178,7 @@ fn contains_lie(reply: &RawDocument, lie: &str) -> bool {
 }
 
 #[test]
-fn errors_come_in_every_phase_and_form() {
+fn random_errors_cover_every_phase_and_form() {
     let mut missing = vec![
         "proxy",
         "hello",

@@ -52,7 +52,7 @@ fn numbers(received: &Received, name: char) -> Vec<u64> {
 }
 
 #[test]
-fn a_listener_that_panics_costs_nobody_an_event() {
+fn a_panic_in_a_listener_loses_no_event() {
     let received = Received::default();
     let listeners = vec![
         listener(&received, 'a', |number| assert_ne!(number, 1, "it panics")),
@@ -66,7 +66,7 @@ fn a_listener_that_panics_costs_nobody_an_event() {
 }
 
 #[test]
-fn what_a_listener_causes_is_told_after_all_have_heard_of_the_cause() {
+fn an_event_published_by_a_listener_is_delivered_after_the_current_event() {
     // An event that listener `a` publishes is delivered after listener `b` got the current event
     // (EVT-3, EVT-4).
     let received = Received::default();
@@ -88,7 +88,7 @@ fn what_a_listener_causes_is_told_after_all_have_heard_of_the_cause() {
 }
 
 #[test]
-fn two_listeners_hear_the_same_from_many_threads_one_at_a_time() {
+fn events_from_many_threads_reach_all_listeners_in_order_one_at_a_time() {
     // Events of several threads are delivered one at a time (EVT-4), and those of one thread in
     // their order (EVT-3).
     let received = Received::default();
@@ -127,7 +127,7 @@ fn without_listeners_no_event_is_queued() {
 }
 
 #[test]
-fn a_listener_that_does_not_keep_up_misses_events_and_is_told_so() {
+fn a_slow_listener_gets_an_event_with_the_number_of_dropped_events() {
     type Reported = Vec<(u64, Option<u64>)>;
     let reported: Arc<Mutex<Reported>> = Arc::default();
     let notes = reported.clone();
@@ -154,7 +154,7 @@ fn a_listener_that_does_not_keep_up_misses_events_and_is_told_so() {
 }
 
 #[test]
-fn a_gap_is_told_at_its_place_and_lasts_until_half_of_the_queue_is_heard() {
+fn a_gap_is_reported_in_order_and_lasts_until_half_of_the_queue_is_delivered() {
     let received = Received::default();
     let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
     let own = slot.clone();
@@ -182,7 +182,7 @@ fn a_gap_is_told_at_its_place_and_lasts_until_half_of_the_queue_is_heard() {
 }
 
 #[test]
-fn large_commands_are_bounded_by_their_bytes() {
+fn the_event_queue_is_limited_in_bytes() {
     use onionskin_core::event::{CommandEvent, CommandFacts};
     let delivery = Delivery::new(vec![Arc::new(|_| {})], Subscriptions::all());
     let mut command = bson::RawDocumentBuf::new();
@@ -213,7 +213,7 @@ fn large_commands_are_bounded_by_their_bytes() {
 }
 
 #[test]
-fn a_turn_that_the_runtime_drops_goes_back() {
+fn a_dropped_delivery_turn_can_be_taken_again() {
     let received = Received::default();
     let delivery = Delivery::new(vec![listener(&received, 'a', |_| {})], Subscriptions::all());
     delivery.publish(event(1));
@@ -223,7 +223,7 @@ fn a_turn_that_the_runtime_drops_goes_back() {
 }
 
 #[test]
-fn waiting_for_listeners_ends_when_they_have_heard_or_at_the_limit() {
+fn waiting_for_listeners_ends_after_delivery_or_at_the_time_limit() {
     let received = Received::default();
     let delivery = Delivery::new(vec![listener(&received, 'a', |_| {})], Subscriptions::all());
     delivery.publish(event(1));
@@ -239,7 +239,7 @@ fn waiting_for_listeners_ends_when_they_have_heard_or_at_the_limit() {
 }
 
 #[test]
-fn one_that_waits_has_one_place_however_often_it_is_polled_and_leaves_it() {
+fn a_repeatedly_polled_wait_is_registered_once_and_removed_when_dropped() {
     let received = Received::default();
     let delivery = Delivery::new(vec![listener(&received, 'a', |_| {})], Subscriptions::all());
     delivery.publish(event(1));
@@ -255,9 +255,9 @@ fn one_that_waits_has_one_place_however_often_it_is_polled_and_leaves_it() {
 }
 
 #[test]
-fn a_panic_that_panics_when_it_is_dropped_costs_nobody_an_event() {
-    struct Mine;
-    impl Drop for Mine {
+fn a_panic_payload_that_panics_when_dropped_loses_no_event() {
+    struct PanickingPayload;
+    impl Drop for PanickingPayload {
         fn drop(&mut self) {
             if !std::thread::panicking() {
                 std::panic::resume_unwind(Box::new("again"));
@@ -265,7 +265,7 @@ fn a_panic_that_panics_when_it_is_dropped_costs_nobody_an_event() {
         }
     }
     let received = Received::default();
-    let mine: EventListener = Arc::new(|_| std::panic::resume_unwind(Box::new(Mine)));
+    let mine: EventListener = Arc::new(|_| std::panic::resume_unwind(Box::new(PanickingPayload)));
     let delivery = Delivery::new(
         vec![mine, listener(&received, 'b', |_| {})],
         Subscriptions::all(),

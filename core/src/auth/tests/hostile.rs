@@ -15,7 +15,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_server_gets_in_without_the_password(
+    fn a_server_without_the_password_cannot_complete_authentication(
         messages in prop::collection::vec((text(), any::<bool>()), 1..5),
         speculative: bool,
     ) {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_offer_decides_where_no_mechanism_was_given() {
+fn the_default_mechanism_follows_from_sasl_supported_mechs() {
     // The mechanism follows from `saslSupportedMechs` (AUTH-26 to AUTH-28). Without a speculative
     // reply, authentication starts in the ordinary way (HELLO-39). Unknown names are ignored
     // (HELLO-41, handshake prose 2).
@@ -28,7 +28,7 @@ fn the_offer_decides_where_no_mechanism_was_given() {
 }
 
 #[test]
-fn a_speculative_command_is_continued_with_its_own_nonce() {
+fn a_speculative_reply_continues_the_conversation_with_the_same_nonce() {
     // The conversation continues from the speculative reply (AUTH-32 to AUTH-34, HELLO-38), which
     // has no field `ok` (HELLO-40).
     let vector = &VECTORS[1];
@@ -49,7 +49,7 @@ fn a_speculative_command_is_continued_with_its_own_nonce() {
 }
 
 #[test]
-fn a_fallback_to_sha_1_starts_afresh_with_another_nonce() {
+fn a_fallback_to_scram_sha_1_starts_with_a_new_nonce() {
     // If the server offers only SCRAM-SHA-1, the speculative nonce is dropped (AUTH trap 3).
     let mut conversation = conversation(None, "user", "pencil");
     let speculative = payload(&conversation.speculative().expect("SCRAM speculates"));

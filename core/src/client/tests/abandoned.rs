@@ -45,7 +45,7 @@ fn an_abandoned_client_fails_all_operations_with_the_reason() {
 }
 
 #[test]
-fn a_client_that_came_to_its_end_is_not_abandoned() {
+fn abandoning_a_terminated_client_does_not_change_its_error() {
     let mut world = World::new(URI, primary());
     world.client.close(world.now);
     world.run();
@@ -58,7 +58,7 @@ fn a_client_that_came_to_its_end_is_not_abandoned() {
 }
 
 #[test]
-fn a_client_that_closes_is_abandoned_where_an_exchange_is_under_way() {
+fn abandoning_a_closing_client_interrupts_its_exchange() {
     let mut world = World::new(URI, primary());
     let exchange = world.begin_exchange(ping());
     world.client.close(world.now);

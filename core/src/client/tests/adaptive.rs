@@ -38,7 +38,7 @@ fn again(world: &mut World, id: OperationId) -> Exchange {
 }
 
 #[test]
-fn every_kind_of_command_is_sent_three_times_at_most() {
+fn after_overload_every_kind_of_command_is_retried_at_most_twice() {
     // Every command is retried after overload (BP-2), twice by default (BP-4), as in the official
     // test `backpressure-retry-max-attempts`.
     let update_many = || {
@@ -89,7 +89,7 @@ fn every_kind_of_command_is_sent_three_times_at_most() {
 }
 
 #[test]
-fn the_number_of_retries_is_an_option() {
+fn max_adaptive_retries_sets_the_number_of_retries() {
     // `maxAdaptiveRetries` sets the number of retries (BP-4), as in the prose test BP-P4.
     for (retries, expected) in [(0, 1), (1, 2), (4, 5)] {
         let uri = format!("{URI}&maxAdaptiveRetries={retries}");
@@ -114,7 +114,7 @@ fn the_number_of_retries_is_an_option() {
 }
 
 #[test]
-fn the_connection_is_free_during_the_backoff() {
+fn the_connection_is_checked_in_during_the_backoff() {
     // Each attempt checks a connection out, and in again before the backoff (BP-13), as in the
     // official test `backpressure-connection-checkin`.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
@@ -146,7 +146,7 @@ fn the_connection_is_free_during_the_backoff() {
 }
 
 #[test]
-fn a_server_that_stays_overloaded_changes_nothing_that_is_known_of_it() {
+fn overload_clears_no_pool_and_changes_no_server_description() {
     // Overload clears no pool (CMAP-44) and changes no server description (SDAM-104).
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     let exchange = world.begin_exchange(find());
@@ -160,7 +160,7 @@ fn a_server_that_stays_overloaded_changes_nothing_that_is_known_of_it() {
 }
 
 #[test]
-fn an_operation_without_time_for_its_backoff_ends_at_once() {
+fn an_operation_fails_at_once_if_its_backoff_would_pass_its_deadline() {
     // An operation fails at once if the backoff would pass its deadline (BP-12). With this seed the
     // first backoff takes longer than a millisecond.
     let mut world = World::new(URI, primary());
@@ -182,7 +182,7 @@ fn an_operation_without_time_for_its_backoff_ends_at_once() {
 }
 
 #[test]
-fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
+fn an_operation_in_backoff_can_be_cancelled_and_fails_when_the_client_closes() {
     for closes in [false, true] {
         let mut world = World::new(URI, primary());
         let exchange = world.begin_exchange(find());
@@ -207,7 +207,7 @@ fn an_operation_that_backs_off_may_be_left_and_ends_with_its_client() {
 }
 
 #[test]
-fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
+fn a_timeout_after_a_backoff_has_the_earlier_error_as_its_cause() {
     // The connection was granted after the backoff, but the operation was not resumed in time. A
     // read is retried until its time is over (RR-18). The timeout then has the error of the
     // previous attempt as its cause, instead of replacing that error (RR-15).
@@ -227,7 +227,7 @@ fn a_retry_that_is_not_resumed_in_time_names_what_it_had_met() {
 }
 
 #[test]
-fn overload_is_avoided_only_where_the_option_says_so() {
+fn a_retry_avoids_the_overloaded_server_only_with_enable_overload_retargeting() {
     // On a replica set, a retry avoids the overloaded server only with `enableOverloadRetargeting`
     // (RR-14, BP-9). These are the prose tests RR-P3.1 to RR-P3.3.
     let hosts = bson::RawArrayBuf::from_iter(["a:27017", "b:27017"]);

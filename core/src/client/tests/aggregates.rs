@@ -40,7 +40,7 @@ fn writing_stages() -> [RawDocumentBuf; 2] {
 }
 
 #[test]
-fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
+fn a_pipeline_with_a_write_stage_needs_the_primary_before_wire_version_13() {
     // A pipeline with a write stage needs the primary if a server is older than 5.0, which has wire
     // version 13. Otherwise the read preference of the command applies (SEL-34), as in the official
     // tests `aggregate-write-readPreference`.
@@ -74,7 +74,7 @@ fn a_pipeline_that_writes_goes_to_the_primary_while_a_server_is_old() {
 }
 
 #[test]
-fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
+fn a_pipeline_without_a_write_stage_uses_its_read_preference() {
     // The read preference applies to a pipeline without a write stage (SEL-32). A field `$out`
     // inside of the last stage is no write stage.
     for stage in [
@@ -98,7 +98,7 @@ fn a_pipeline_that_only_reads_goes_where_its_preference_says() {
 }
 
 #[test]
-fn a_pipeline_that_writes_is_not_repeated_and_fails_where_its_write_is_not_confirmed() {
+fn a_pipeline_with_a_write_stage_is_not_retried_and_fails_on_write_concern_errors() {
     let reply = rawdoc! {
         "ok": 1, "cursor": { "firstBatch": [], "id": 0_i64, "ns": "db.c" },
         "writeConcernError": { "code": 64, "errmsg": "waiting for replication timed out" },

@@ -107,7 +107,7 @@ fn answer<P: Program>(
 }
 
 #[test]
-fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
+fn a_retry_of_a_batch_sends_the_same_documents_and_transaction_number() {
     // A retry sends the same documents with the same transaction number (RW-19). The connection of
     // the retry permits more documents, which changes nothing.
     let mut world = World::new(URI, limited(3));
@@ -149,7 +149,7 @@ fn a_retry_sends_the_documents_and_the_number_of_the_first_attempt() {
 }
 
 #[test]
-fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
+fn a_retry_over_the_limit_of_its_server_fails_with_the_first_error_as_cause() {
     let mut world = World::new(URI, limited(3));
     let mut runner = insert_many(7, WriteOptions::default());
     let step = runner.start();
@@ -188,7 +188,7 @@ fn a_retry_whose_server_takes_less_fails_and_says_what_failed_first() {
 }
 
 #[test]
-fn a_write_error_after_the_retries_of_its_batch_ends_an_unordered_insert() {
+fn a_batch_with_the_label_retryable_write_error_ends_an_unordered_insert() {
     // If an error with the label `RetryableWriteError` reaches the program, no retry is left. In
     // this test `retryWrites=false` permits none. The error ends even an unordered insert (RW-29).
     // After an error without the label, the unordered insert continues.
@@ -225,7 +225,7 @@ fn a_write_error_after_the_retries_of_its_batch_ends_an_unordered_insert() {
 }
 
 #[test]
-fn the_batches_of_an_insert_share_its_id_and_its_time_limit() {
+fn the_batches_of_an_insert_share_its_operation_id_and_its_time_limit() {
     let mut world = World::new(URI, limited(3));
     let options = WriteOptions {
         timeout: Some(Duration::from_secs(1)),
@@ -271,7 +271,7 @@ fn the_batches_of_an_insert_share_its_id_and_its_time_limit() {
 }
 
 #[test]
-fn a_server_that_names_documents_that_were_not_sent_changes_no_others() {
+fn write_error_indexes_outside_of_the_batch_are_ignored() {
     // The server sends the indexes in a reply, so they can have any value.
     let options = WriteOptions {
         unordered: true,

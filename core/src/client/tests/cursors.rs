@@ -96,7 +96,7 @@ fn one_time_limit_bounds_all_batches_of_a_cursor() {
 }
 
 #[test]
-fn a_cursor_without_time_limit_is_fetched_for_ever() {
+fn the_batches_of_a_cursor_without_a_time_limit_have_no_deadline() {
     // A time limit of zero means no limit. Such a limit also switches off `timeoutMS` and
     // `socketTimeoutMS` of the client.
     let of_the_client = format!("{URI}&timeoutMS=1000&socketTimeoutMS=100");
@@ -114,7 +114,7 @@ fn a_cursor_without_time_limit_is_fetched_for_ever() {
 }
 
 #[test]
-fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() {
+fn get_more_and_kill_cursors_are_retried_after_overload_on_the_same_server() {
     // Commands of cursors are retried after overload (BP-2), on the same server (BP trap 4), as in
     // the official test `getMore-retried`, "getMores are retried maxAttempts=2 times".
     let mut world = World::new(URI, primary());
@@ -145,7 +145,7 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_server_after_overload() 
 }
 
 #[test]
-fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
+fn a_cursor_continues_after_a_retried_get_more() {
     // The `getMore` is retried, as in the official test `getMore-retried`, "getMores are retried".
     let mut world = World::new(URI, primary());
     let mut cursor = open(&mut world, None);
@@ -165,7 +165,7 @@ fn a_batch_that_is_retried_in_time_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_cursor_that_is_dropped_is_ended_within_the_limits_of_its_connection() {
+fn a_dropped_cursor_sends_kill_cursors_with_a_time_limit_of_its_own() {
     // A dropped cursor still sends `killCursors` (RUN-38). Even if a late reply has to be drained
     // first, `CLOSE_LIMIT` remains for `killCursors`.
     assert!(ABANDON_LIMIT >= DRAIN_LIMIT + CLOSE_LIMIT);
@@ -188,7 +188,7 @@ fn a_cursor_that_is_dropped_is_ended_within_the_limits_of_its_connection() {
 }
 
 #[test]
-fn an_exhausted_cursor_keeps_nothing() {
+fn an_exhausted_cursor_returns_its_session_and_sends_no_kill_cursors() {
     // The cursor is exhausted when its id is zero, not earlier (MSG-22). Its session then returns
     // to the pool (RUN-29).
     let mut world = World::new(URI, primary());

@@ -144,7 +144,7 @@ impl Peer for ScramScene {
 }
 
 #[test]
-fn the_largest_derivation_is_given_away() {
+fn a_derivation_with_the_maximum_iteration_count_is_asked_as_a_question() {
     // The lowest iteration count is defined by AUTH-56, the highest one by this project. The client
     // asks a question and derives nothing itself.
     let mut scene = ScramScene::new(false, MAX_ITERATIONS);
@@ -180,7 +180,7 @@ fn keys_of_one_server_are_derived_one_after_the_other() {
 }
 
 #[test]
-fn a_connection_that_breaks_waits_for_no_keys_and_what_was_derived_for_it_is_kept() {
+fn a_key_that_was_derived_for_a_failed_connection_is_cached() {
     let mut scene = ScramScene::new(false, 4096);
     scene.start(1);
     let socket = scene.sockets[0];
@@ -200,7 +200,7 @@ fn a_connection_that_breaks_waits_for_no_keys_and_what_was_derived_for_it_is_kep
 }
 
 #[test]
-fn a_connection_that_breaks_in_the_queue_leaves_it() {
+fn the_queued_derivation_of_a_failed_connection_is_dropped() {
     let mut scene = ScramScene::new(true, 4096);
     scene.start(2);
     let error = Error::network(NetworkFault::Reset, "reset");
@@ -214,7 +214,7 @@ fn a_connection_that_breaks_in_the_queue_leaves_it() {
 }
 
 #[test]
-fn keys_that_come_twice_or_from_elsewhere_change_nothing() {
+fn duplicate_and_foreign_answers_to_a_question_are_ignored() {
     let mut scene = ScramScene::new(false, 4096);
     scene.start(1);
     let mut other = ScramScene::new(true, 4096);
@@ -232,7 +232,7 @@ fn keys_that_come_twice_or_from_elsewhere_change_nothing() {
 }
 
 #[test]
-fn a_question_without_an_answer_fails_the_connections_that_wait_for_it() {
+fn an_answer_without_keys_closes_the_connections_that_wait_for_it() {
     let mut scene = ScramScene::new(false, 4096);
     scene.start(3);
     let (id, _) = scene.derivations.remove(0);
@@ -242,7 +242,7 @@ fn a_question_without_an_answer_fails_the_connections_that_wait_for_it() {
 }
 
 #[test]
-fn a_question_that_is_not_answered_for_long_is_withdrawn() {
+fn a_question_is_withdrawn_at_its_time_limit() {
     let mut scene = ScramScene::new(false, 4096);
     scene.start(1);
     let (id, derivation) = scene.derivations.remove(0);
@@ -256,7 +256,7 @@ fn a_question_that_is_not_answered_for_long_is_withdrawn() {
 }
 
 #[test]
-fn connections_without_limits_do_not_outlast_the_question_that_they_wait_for() {
+fn connections_without_connect_timeout_close_when_their_question_is_withdrawn() {
     let mut scene = ScramScene::with_options(false, 4096, "&connectTimeoutMS=0");
     scene.start(2);
     assert_eq!((scene.sockets.len(), scene.derivations.len()), (2, 1));
@@ -271,7 +271,7 @@ fn connections_without_limits_do_not_outlast_the_question_that_they_wait_for() {
 }
 
 #[test]
-fn a_client_that_is_over_leaves_no_question_behind() {
+fn a_terminated_client_withdraws_its_questions() {
     for is_abandoned in [false, true] {
         let mut scene = ScramScene::new(true, 4096);
         scene.start(3);
@@ -292,7 +292,7 @@ fn a_client_that_is_over_leaves_no_question_behind() {
 }
 
 #[test]
-fn a_child_that_was_forked_does_not_wait_for_the_answer_to_a_question_of_its_parent() {
+fn a_forked_child_withdraws_the_questions_of_its_parent_and_asks_its_own() {
     // The derivation can run in another thread of the parent, which does not exist in the child.
     let mut scene = ScramScene::new(false, 4096);
     scene.start(1);
@@ -307,7 +307,7 @@ fn a_child_that_was_forked_does_not_wait_for_the_answer_to_a_question_of_its_par
 }
 
 #[test]
-fn a_derivation_that_is_lost_is_asked_for_again() {
+fn an_unanswered_question_is_asked_again_after_its_time_limit() {
     let mut scene = ScramScene::new(false, 4096);
     scene.start(1);
     scene.derivations.clear();
@@ -324,7 +324,7 @@ fn a_derivation_that_is_lost_is_asked_for_again() {
 }
 
 #[test]
-fn many_servers_occupy_two_processors_and_no_more() {
+fn at_most_two_derivations_run_at_the_same_time() {
     let now = Instant::ZERO;
     // The derivations of three keys.
     let mut keys = [4096, 4097, 4098].map(|iterations| {

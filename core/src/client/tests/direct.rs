@@ -41,7 +41,7 @@ const KINDS: [CommandKind; 4] = [
 ];
 
 #[test]
-fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
+fn a_direct_connection_sends_every_command_to_a_server_of_any_type() {
     // A direct connection sends every command to a server of any type, even if the application sets
     // no read preference (SDAM-2, SDAM-3). A server refuses the commands that it cannot run.
     let ghost = rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 21 };
@@ -66,7 +66,7 @@ fn a_direct_connection_sends_everything_to_a_server_of_any_type() {
 }
 
 #[test]
-fn a_set_without_primary_serves_who_asks_for_no_primary() {
+fn a_replica_set_without_primary_serves_only_reads_that_need_no_primary() {
     // A replica set without a primary can be used (SDAM-6). The rules of selection are the same for
     // every command (SEL-1). The kind of a command decides whether the command is a read.
     let mut world = World::new("mongodb://a/?replicaSet=rs", secondary());
@@ -121,7 +121,7 @@ fn a_network_error_closes_the_idle_connections_of_its_server() {
 }
 
 #[test]
-fn a_write_has_a_number_unless_the_user_wants_none_or_runs_it_as_a_command() {
+fn a_transaction_number_needs_retry_writes_and_is_not_added_to_user_commands() {
     // A write gets a transaction number if `retryWrites` is on (RW-1). A command of the user never
     // gets one (RW-20).
     let number = |text: &str, command: Command| {
@@ -139,7 +139,7 @@ fn a_write_has_a_number_unless_the_user_wants_none_or_runs_it_as_a_command() {
 }
 
 #[test]
-fn a_server_that_calls_itself_an_arbiter_hears_nothing_of_the_applications_without_a_login() {
+fn a_client_with_a_credential_sends_an_arbiter_only_unauthenticated_commands() {
     // Connections to an arbiter do not authenticate (AUTH-16). Any server can claim to be an
     // arbiter. So a client with a credential sends such a server only commands that need no
     // authentication, such as `ping`.

@@ -70,7 +70,7 @@ fn timed_out() -> Outcome {
 }
 
 #[test]
-fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_reply() {
+fn the_connection_of_an_abandoned_exchange_is_drained_before_the_next_exchange() {
     for is_timeout in [false, true] {
         let mut world = world();
         let mut command = ping();
@@ -118,7 +118,7 @@ fn an_exchange_that_is_left_costs_no_connection_and_the_next_one_waits_for_its_r
 }
 
 #[test]
-fn a_reply_of_which_a_part_was_read_is_drained_to_its_end() {
+fn a_partly_read_reply_is_drained_to_its_end() {
     let mut world = world();
     let length = reply_to(0).len();
     for count in [1, 17, length - 1] {
@@ -134,7 +134,7 @@ fn a_reply_of_which_a_part_was_read_is_drained_to_its_end() {
 }
 
 #[test]
-fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_else() {
+fn a_late_reply_that_does_not_arrive_closes_only_its_connection() {
     let mut world = world();
     let (exchange, socket, _) = sent(&mut world, ping());
     take_events(&mut world);
@@ -154,7 +154,7 @@ fn a_reply_that_does_not_come_costs_the_connection_after_the_limit_and_nothing_e
 }
 
 #[test]
-fn the_limit_of_a_reply_holds_after_other_limits_have_passed() {
+fn the_drain_limit_applies_after_shorter_limits_have_passed() {
     let mut world = world();
     let (exchange, socket, _) = sent(&mut world, ping());
     world.check_in(exchange, Outcome::Abandoned);
@@ -175,7 +175,7 @@ fn the_limit_of_a_reply_holds_after_other_limits_have_passed() {
 }
 
 #[test]
-fn a_process_that_stood_still_looks_for_the_reply_before_it_gives_up() {
+fn after_a_process_freeze_a_draining_connection_gets_extra_time() {
     // After the process was frozen, the client reads for a short time more (`AFTER_FREEZE`) before
     // it closes the connection (scenario 14).
     for comes in [true, false] {
@@ -198,7 +198,7 @@ fn a_process_that_stood_still_looks_for_the_reply_before_it_gives_up() {
 }
 
 #[test]
-fn what_is_not_the_reply_closes_the_connection() {
+fn a_draining_connection_is_closed_by_anything_but_its_late_reply() {
     let oversized = i32::MAX.to_le_bytes();
     let cases: [&dyn Fn(i32) -> Vec<u8>; 5] = [
         &|_| Vec::new(),
@@ -227,7 +227,7 @@ fn what_is_not_the_reply_closes_the_connection() {
 }
 
 #[test]
-fn a_socket_that_breaks_while_it_drains_clears_no_pool() {
+fn a_network_error_on_a_draining_connection_clears_no_pool() {
     let mut world = world();
     let (exchange, socket, _) = sent(&mut world, ping());
     world.check_in(exchange, Outcome::Abandoned);
@@ -249,7 +249,7 @@ fn a_socket_that_breaks_while_it_drains_clears_no_pool() {
 }
 
 #[test]
-fn a_request_that_was_partly_written_ends_its_connection_and_an_unsent_one_does_not() {
+fn an_abandoned_request_closes_its_connection_only_if_it_was_partly_sent() {
     let mut world = world();
     let mut exchange = world.begin_exchange(ping());
     let socket = exchange.socket();
@@ -268,7 +268,7 @@ fn a_request_that_was_partly_written_ends_its_connection_and_an_unsent_one_does_
 }
 
 #[test]
-fn the_socket_timeout_and_a_network_error_end_the_connection() {
+fn a_socket_timeout_or_network_error_closes_the_connection_without_draining() {
     let text = format!("{URI}&socketTimeoutMS=1000&retryReads=false");
     for outcome in [timed_out(), reset()] {
         let mut world = World::new(&text, primary());
@@ -280,7 +280,7 @@ fn the_socket_timeout_and_a_network_error_end_the_connection() {
 }
 
 #[test]
-fn an_error_that_comes_at_the_time_limit_ends_the_connection_all_the_same() {
+fn a_protocol_error_at_the_time_limit_closes_the_connection_without_draining() {
     let mut world = world();
     let mut command = ping();
     command.set_timeout(Some(Duration::from_millis(10)));
@@ -293,7 +293,7 @@ fn an_error_that_comes_at_the_time_limit_ends_the_connection_all_the_same() {
 }
 
 #[test]
-fn a_client_that_scans_closes_what_is_left() {
+fn a_single_threaded_client_closes_the_connection_of_an_abandoned_exchange() {
     let options = uri::parse_for(URI, Monitoring::Scanning).expect("a URI");
     let mut world = World::with_options(options.options, primary(), Subscriptions::all());
     let (exchange, socket, _) = sent(&mut world, ping());
@@ -302,7 +302,7 @@ fn a_client_that_scans_closes_what_is_left() {
 }
 
 #[test]
-fn a_closed_client_drains_nothing() {
+fn closing_the_client_closes_draining_connections() {
     for is_closed_first in [false, true] {
         let mut world = world();
         let (exchange, socket, id) = sent(&mut world, ping());
@@ -323,7 +323,7 @@ fn a_closed_client_drains_nothing() {
 }
 
 #[test]
-fn a_session_whose_exchange_was_left_stays_unused_although_its_connection_is_drained() {
+fn the_session_of_an_abandoned_exchange_is_not_reused_after_draining() {
     let mut world = world();
     let (exchange, socket, id) = sent(&mut world, ping());
     let session = exchange.operation.lsid;
@@ -335,7 +335,7 @@ fn a_session_whose_exchange_was_left_stays_unused_although_its_connection_is_dra
 }
 
 #[test]
-fn a_deadline_that_passed_is_told_as_a_time_limit() {
+fn an_exchange_that_exceeds_its_deadline_fails_with_a_timeout() {
     let mut world = world();
     let mut command = ping();
     command.set_timeout(Some(Duration::from_millis(10)));

@@ -16,7 +16,7 @@ fn reply() -> RawDocumentBuf {
 }
 
 #[test]
-fn users_see_the_statements_code_and_the_topology_the_write_concerns() {
+fn a_write_error_is_returned_and_the_write_concern_error_updates_the_topology() {
     // The topology uses the code of the `writeConcernError` (SDAM-93).
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(insert());
@@ -35,7 +35,7 @@ fn users_see_the_statements_code_and_the_topology_the_write_concerns() {
 }
 
 #[test]
-fn the_write_concerns_code_decides_about_retries_on_servers_that_put_no_labels() {
+fn the_write_concern_error_code_decides_about_retries_before_server_4_4() {
     // A server older than 4.4 sets no labels. The driver adds the label `RetryableWriteError`
     // itself, by the code of the `writeConcernError` (RW-16).
     let old = rawdoc! {

@@ -107,7 +107,7 @@ fn assert_handshake(messages: &[Document], name: &str) {
 }
 
 #[test]
-fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
+fn every_connection_begins_with_a_handshake_with_the_same_client_metadata() {
     // The first message on each socket is a handshake (HELLO-7) by OP_MSG (HELLO-2). The handshake
     // has the configured application name (HELLO-14), which is the same on all connections
     // (HELLO-15, HELLO-51). This holds for monitors, round trip time measurements, pools, new
@@ -159,7 +159,7 @@ fn every_socket_begins_with_a_handshake_that_names_the_same_application() {
 }
 
 #[test]
-fn a_socket_whose_handshake_is_refused_is_closed() {
+fn a_failed_handshake_closes_the_connection() {
     // A connection is closed if its handshake fails (HELLO-8).
     let refused = rawdoc! { "ok": 0, "code": 91, "errmsg": "shutting down" };
     let mut world = opened("mongodb://a/?directConnection=true&serverMonitoringMode=poll");
@@ -186,7 +186,7 @@ fn a_socket_whose_handshake_is_refused_is_closed() {
 }
 
 #[test]
-fn a_credential_without_a_mechanism_is_tried_with_sha_256_and_asks_what_there_is() {
+fn a_credential_without_mechanism_speculates_with_sha_256_and_requests_mechanisms() {
     // A credential without a mechanism is tried with SCRAM-SHA-256, and `saslSupportedMechs` is
     // sent (HELLO-42). Monitors do not authenticate (AUTH-13).
     let mut world = opened("mongodb://user:pencil@a/?directConnection=true&minPoolSize=1");

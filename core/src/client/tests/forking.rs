@@ -26,7 +26,7 @@ fn fork(world: &mut World) -> BTreeSet<SocketId> {
 }
 
 #[test]
-fn a_child_lets_go_of_everything_without_a_byte() {
+fn a_forked_child_closes_its_inherited_connections_without_sending_anything() {
     // The child clears its pools (CMAP-37), sends nothing on connections of the parent, and closes
     // those that are not in use at once (CMAP-103). These are idle connections, draining ones and
     // those of monitors.
@@ -70,7 +70,7 @@ fn a_child_lets_go_of_everything_without_a_byte() {
 }
 
 #[test]
-fn parent_and_child_draw_different_numbers() {
+fn after_a_fork_parent_and_child_use_different_sessions() {
     // With the same random numbers, parent and child would use the same session, each with
     // transaction numbers of its own.
     let mut world = World::new(URI, primary());
@@ -96,7 +96,7 @@ fn parent_and_child_draw_different_numbers() {
 }
 
 #[test]
-fn operations_that_wait_begin_again() {
+fn after_a_fork_waiting_operations_start_again() {
     let uri = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
     let mut world = World::new(uri, primary());
     let mut exchange = world.begin_exchange(insert());
@@ -119,7 +119,7 @@ fn operations_that_wait_begin_again() {
 }
 
 #[test]
-fn a_child_that_scans_scans_at_once() {
+fn a_single_threaded_client_scans_again_after_a_fork() {
     use crate::options::Monitoring;
     let options = uri::parse_for(URI, Monitoring::Scanning).expect("a URI");
     let mut world = World::with_options(options.options, primary(), Subscriptions::default());
@@ -133,7 +133,7 @@ fn a_child_that_scans_scans_at_once() {
 }
 
 #[test]
-fn a_closed_client_stays_closed() {
+fn a_closed_client_stays_closed_after_a_fork() {
     let mut world = World::new(URI, primary());
     let exchange = world.begin_exchange(ping());
     world.client.close(world.now);
@@ -145,7 +145,7 @@ fn a_closed_client_stays_closed() {
 }
 
 #[test]
-fn siblings_do_not_all_choose_the_same_servers() {
+fn forked_siblings_choose_different_servers() {
     let chosen = |seed: u8| -> Vec<String> {
         let mut world = World::new("mongodb://a,b,c,d/", mongos());
         world
@@ -165,7 +165,7 @@ fn siblings_do_not_all_choose_the_same_servers() {
 }
 
 #[test]
-fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
+fn a_forked_child_fails_a_waiting_get_more_of_its_parent() {
     // A batch that the child fetched would be lost to the parent, so the command fails in the
     // child. The connections belong to the parent (CMAP-103).
     for is_granted in [true, false] {
@@ -200,7 +200,7 @@ fn the_follow_up_of_a_cursor_is_left_to_the_parent() {
 }
 
 #[test]
-fn an_exchange_that_is_tried_again_in_the_child_has_a_session_of_its_own() {
+fn a_retry_in_a_forked_child_uses_a_new_session() {
     // If parent and child wrote in the same session, the server would take the second write for a
     // retry of the first.
     let mut world = World::new(URI, primary());
@@ -219,7 +219,7 @@ fn an_exchange_that_is_tried_again_in_the_child_has_a_session_of_its_own() {
 }
 
 #[test]
-fn a_ping_that_was_answered_to_the_parent_says_nothing_to_the_child() {
+fn a_forked_child_ignores_the_preliminary_ping_of_its_parent() {
     use crate::options::Monitoring;
     for text in [URI, "mongodb://lb/?loadBalanced=true"] {
         let options = uri::parse_for(text, Monitoring::Scanning).expect("a URI");

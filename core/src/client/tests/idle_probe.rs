@@ -46,7 +46,7 @@ fn waits(start: &Progress) -> OperationId {
 }
 
 #[test]
-fn only_a_connection_that_rested_is_looked_at() {
+fn only_a_connection_that_was_idle_for_long_is_probed() {
     let mut world = idle_client(URI, PROBE_AFTER - Duration::from_nanos(1));
     let exchange = start(&mut world, ping());
     assert!(!exchange.wants_probe());
@@ -61,7 +61,7 @@ fn only_a_connection_that_rested_is_looked_at() {
 }
 
 #[test]
-fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool() {
+fn an_idle_connection_closed_by_the_server_causes_no_error_retry_or_clear() {
     for found in [&[][..], &[0; 20]] {
         let mut world = idle_client(URI, PROBE_AFTER);
         let exchange = start(&mut world, insert());
@@ -94,7 +94,7 @@ fn a_connection_that_was_closed_at_rest_costs_neither_error_nor_retry_nor_pool()
 }
 
 #[test]
-fn all_connections_of_a_server_that_closed_them_are_found_one_after_the_other() {
+fn idle_connections_closed_by_their_server_are_probed_one_after_the_other() {
     let mut world = World::new(URI, primary());
     let exchanges: Vec<Exchange> = (0..3).map(|_| world.begin_exchange(ping())).collect();
     for mut exchange in exchanges {
@@ -114,7 +114,7 @@ fn all_connections_of_a_server_that_closed_them_are_found_one_after_the_other() 
 }
 
 #[test]
-fn limits_go_with_the_exchange_that_is_refused() {
+fn after_a_failed_probe_the_time_limit_applies_to_the_next_exchange() {
     let mut world = idle_client(URI, PROBE_AFTER);
     let mut command = ping();
     command.set_timeout(Some(Duration::from_secs(1)));
@@ -129,7 +129,7 @@ fn limits_go_with_the_exchange_that_is_refused() {
 }
 
 #[test]
-fn a_closed_client_gives_no_other_connection() {
+fn after_a_failed_probe_a_closing_client_uses_no_other_connection() {
     let mut world = idle_client(URI, PROBE_AFTER);
     let exchange = start(&mut world, ping());
     world.client.close(world.now);
@@ -140,7 +140,7 @@ fn a_closed_client_gives_no_other_connection() {
 }
 
 #[test]
-fn a_client_that_scans_asks_by_ping() {
+fn a_single_threaded_client_pings_instead_of_probing() {
     let options = uri::parse_for(URI, Monitoring::Scanning).expect("a URI");
     let mut world = World::with_options(options.options, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
@@ -150,7 +150,7 @@ fn a_client_that_scans_asks_by_ping() {
 }
 
 #[test]
-fn what_is_said_unasked_on_one_connection_costs_that_one_alone() {
+fn an_unexpected_message_on_an_idle_connection_closes_only_that_connection() {
     // A connection on which an unexpected message arrived cannot be used (CMAP-27). The three
     // connections were made for `minPoolSize` and never used.
     let mut world = World::with_subscriptions(

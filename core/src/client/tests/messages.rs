@@ -29,7 +29,7 @@ fn messages(bytes: &[u8]) -> Vec<(OpCode, u32)> {
 /// A server that supports streaming and refuses authentication. The server does not reply to
 /// awaitable hellos.
 struct Refusing {
-    mute: mute::Mute,
+    peer: silent_peer::SilentPeer,
     hello: RawDocumentBuf,
     /// The op code and the flags of each message to the server.
     all: Vec<(OpCode, u32)>,
@@ -37,7 +37,7 @@ struct Refusing {
 
 impl Peer for Refusing {
     fn parts(&mut self) -> Parts<'_> {
-        self.mute.parts()
+        self.peer.parts()
     }
 
     fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
@@ -75,7 +75,7 @@ fn sent(text: &str, api: Option<ServerApi>) -> Vec<(OpCode, u32)> {
     options.set_server_api(api);
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let mut peer = Refusing {
-        mute: mute::Mute::new(Client::new(config)),
+        peer: silent_peer::SilentPeer::new(Client::new(config)),
         hello,
         all: Vec::new(),
     };
@@ -109,7 +109,7 @@ fn every_message_is_an_op_msg() {
 }
 
 #[test]
-fn only_a_hello_that_waits_lets_the_server_go_on() {
+fn only_an_awaitable_hello_has_the_flag_exhaust_allowed() {
     // Of these messages, only the awaitable hello has a flag, `exhaustAllowed` (MSG-23, MSG-24).
     // Unused bits are 0 (MSG-14), and no checksum is sent (MSG-16).
     let sent = sent(URI, None);
@@ -128,7 +128,7 @@ fn only_a_hello_that_waits_lets_the_server_go_on() {
 }
 
 #[test]
-fn a_command_of_the_users_is_sent_as_it_is() {
+fn the_fields_of_a_user_command_are_sent_unchanged() {
     // The fields of the user's document stay as they are (MSG-27), with the command name first
     // (MSG-13). The driver adds `$db` (MSG-25) and `lsid`, and no default `$readPreference`
     // (MSG-26).
@@ -149,7 +149,7 @@ fn a_command_of_the_users_is_sent_as_it_is() {
 }
 
 #[test]
-fn an_unacknowledged_write_may_be_lost_and_the_next_operation_notices() {
+fn the_operation_after_a_lost_unacknowledged_write_fails_with_a_network_error() {
     // An unacknowledged write has the flag `moreToCome` and no reply (MSG-18). A server that steps
     // down during the write closes the connection, which the next operation notices (MSG-19).
     let mut world = World::new("mongodb://a/?replicaSet=rs&retryReads=false", primary());

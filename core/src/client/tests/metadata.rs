@@ -197,7 +197,7 @@ fn prose_7_and_8_empty_strings_are_unset() {
 }
 
 #[test]
-fn appending_metadata_neither_sends_nor_opens_nor_closes_anything() {
+fn appending_metadata_sends_nothing_and_opens_or_closes_no_connection() {
     // Appended metadata applies to new connections only (HELLO-48), as in the official test
     // `metadata-not-propagated`.
     let mut world = World::new(
@@ -224,7 +224,7 @@ fn appending_metadata_neither_sends_nor_opens_nor_closes_anything() {
 }
 
 #[test]
-fn an_info_that_is_not_valid_changes_nothing() {
+fn invalid_driver_info_is_refused() {
     // A string with the separator is an error (HELLO-45), and so is an empty name.
     let mut world = world(&[library()]);
     let before = sent_metadata(&mut world);
@@ -235,7 +235,7 @@ fn an_info_that_is_not_valid_changes_nothing() {
 }
 
 #[test]
-fn metadata_that_grows_is_cut_to_what_servers_accept() {
+fn appended_metadata_is_truncated_to_512_bytes() {
     // The `client` document has at most 512 bytes (HELLO-32) and is shortened if needed (HELLO-34),
     // also after an info was appended (HELLO-47).
     let mut world = world(&[]);

@@ -13,7 +13,7 @@ const URI: &str = "mongodb://a/?replicaSet=rs";
 const MONGOSES: &str = "mongodb://a,b/";
 
 #[test]
-fn a_time_limit_of_zero_is_none_and_switches_off_the_socket_timeout() {
+fn a_time_limit_of_zero_disables_the_time_limit_and_the_socket_timeout() {
     let text = "mongodb://a/?replicaSet=rs&timeoutMS=0&socketTimeoutMS=1000";
     let mut world = World::new(text, primary());
     let exchange = world.begin_exchange(ping());
@@ -44,7 +44,7 @@ fn a_retry_on_a_sharded_cluster_goes_to_another_server() {
 }
 
 #[test]
-fn a_huge_cluster_time_is_not_carried_to_other_servers() {
+fn a_very_large_cluster_time_is_not_gossiped() {
     let mut world = World::new(URI, primary());
     let time = Timestamp {
         time: 9,
@@ -82,7 +82,7 @@ fn a_tls_failure_of_an_operation_makes_the_server_unknown() {
 }
 
 #[test]
-fn an_unacknowledged_write_is_not_tried_again() {
+fn an_unacknowledged_write_is_not_retried_after_a_failed_lookup() {
     // An unacknowledged write is not retried (RW-9), except after overload (BP-2). A failure of DNS
     // is not overload.
     let mut world = World::new(URI, primary());
@@ -106,7 +106,7 @@ fn an_unacknowledged_write_is_not_tried_again() {
 }
 
 #[test]
-fn documents_of_sensitive_commands_never_reach_events() {
+fn sensitive_commands_and_their_replies_are_redacted_in_events() {
     // Events do not show sensitive commands and their replies (AUTH-22), in any spelling of the
     // name (HELLO-1).
     for (name, body, secret) in [
@@ -176,7 +176,7 @@ fn nested(levels: usize) -> RawDocumentBuf {
 }
 
 #[test]
-fn a_deeply_nested_reply_costs_no_stack() {
+fn a_deeply_nested_reply_does_not_overflow_the_stack() {
     // Parts of a reply that are nested deeper than `MAX_DEPTH` are not decoded into a tree.
     for levels in [50, 100_000] {
         let deep = nested(levels);
@@ -195,7 +195,7 @@ fn a_deeply_nested_reply_costs_no_stack() {
 }
 
 #[test]
-fn a_write_without_reply_is_told_as_answered() {
+fn the_succeeded_event_of_an_unacknowledged_write_has_the_reply_ok_1() {
     // No reply follows an unacknowledged write (MSG-18). The succeeded event of the write has the
     // reply `{ok: 1}`.
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
@@ -213,7 +213,7 @@ fn a_write_without_reply_is_told_as_answered() {
 }
 
 #[test]
-fn a_command_that_started_ends_once_with_the_time_it_took() {
+fn a_started_command_emits_one_final_event_with_its_duration() {
     let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
     for (outcome, is_failure) in [(Outcome::Completed, false), (Outcome::Abandoned, true)] {
         let mut exchange = world.begin_exchange(ping());
@@ -239,7 +239,7 @@ fn a_command_that_started_ends_once_with_the_time_it_took() {
 }
 
 #[test]
-fn operations_that_wait_for_a_server_are_bounded_in_number() {
+fn the_number_of_operations_that_wait_for_a_server_is_limited() {
     // The number of waiting operations is limited (SEL-37).
     let mut world = World::new("mongodb://a/?replicaSet=other", primary());
     world.client.operations.set_room(2);
@@ -272,7 +272,7 @@ fn waits(world: &mut World, limit: Option<Duration>) -> OperationId {
 }
 
 #[test]
-fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
+fn a_time_limit_replaces_the_wait_queue_timeout() {
     // `waitQueueTimeoutMS` does not apply to an operation with a time limit (CMAP-153).
     let text = "mongodb://a/?replicaSet=rs&maxPoolSize=1&waitQueueTimeoutMS=10";
     let mut world = World::new(text, primary());
@@ -295,7 +295,7 @@ fn a_time_limit_switches_off_the_limit_of_the_wait_queue() {
 }
 
 #[test]
-fn an_exchange_of_another_client_is_refused_and_harms_nothing() {
+fn an_exchange_of_another_client_is_refused() {
     // The client refuses an exchange of another client (CMAP-19, CMAP-87), although a connection
     // and an operation of its own have the same ids.
     let uri = "mongodb://a/?replicaSet=rs";
@@ -329,10 +329,13 @@ fn an_exchange_of_another_client_is_refused_and_harms_nothing() {
 }
 
 #[test]
-fn a_second_answer_to_hello_is_nobodys_reply() {
+fn a_second_hello_reply_is_not_accepted_as_the_reply_to_a_command() {
     let options = uri::parse("mongodb://lb/?loadBalanced=true").expect("fine");
     let config = ClientConfig::new(options.options, Seed::new([5; 32])).expect("options");
-    let (mut peer, now) = (mute::Mute::new(Client::new(config)), Instant::ZERO);
+    let (mut peer, now) = (
+        silent_peer::SilentPeer::new(Client::new(config)),
+        Instant::ZERO,
+    );
     peer.client.open(now);
     let Progress::Waiting(id) = peer.client.start(now, ping()) else {
         panic!("it waits");

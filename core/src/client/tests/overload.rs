@@ -10,7 +10,7 @@ use crate::{
 use std::time::Duration;
 
 /// A failure of a new connection.
-enum Mishap {
+enum ConnectionFailure {
     /// The adapter reports this error.
     Failure(Error),
     /// The server sends these bytes.
@@ -23,20 +23,20 @@ enum Mishap {
     Silence(Duration),
 }
 
-use Mishap::{Bytes, End, Failure, Reply, Silence};
+use ConnectionFailure::{Bytes, End, Failure, Reply, Silence};
 
-fn fault(fault: NetworkFault) -> Mishap {
+fn fault(fault: NetworkFault) -> ConnectionFailure {
     Failure(Error::network(fault, "it did not work"))
 }
 
-fn tls(fault: TlsFault) -> Mishap {
+fn tls(fault: TlsFault) -> ConnectionFailure {
     let message = "it did not work".to_owned();
     Failure(ErrorKind::Tls { fault, message }.into())
 }
 
 /// The consequences for an operation that waited for the connection, and for the server.
 #[derive(Debug, PartialEq)]
-struct Aftermath {
+struct Consequences {
     error: ErrorKind,
     /// True if the error has the labels `SystemOverloadedError` and `RetryableError`.
     is_labelled: bool,
@@ -48,15 +48,15 @@ struct Aftermath {
 
 /// Runs the first connection for an operation until the connection sends `command`, and lets the
 /// connection fail there. If `command` is empty, the connection fails in its dial.
-fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
+fn attempt(options: &str, command: &str, connection_failure: ConnectionFailure) -> Consequences {
     let uri = format!("mongodb://user:pencil@a/?replicaSet=rs&retryReads=false{options}");
     let mut world = World::with_subscriptions(&uri, primary(), Subscriptions::all());
     while world.client.poll_event().is_some() {}
     let Progress::Waiting(id) = world.client.start(world.now, find()) else {
         panic!("there is no connection yet");
     };
-    let (socket, request) = lead_to(&mut world, command);
-    match mishap {
+    let (socket, request) = run_until_command(&mut world, command);
+    match connection_failure {
         Failure(error) => drop(world.client.handle_failed(world.now, socket, error)),
         Bytes(bytes) => drop(world.client.handle_received(world.now, socket, &bytes)),
         Reply(reply) => {
@@ -87,7 +87,7 @@ fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
         }
     }
     let error = error.kind().clone();
-    Aftermath {
+    Consequences {
         error,
         is_labelled: labelled == 2,
         cleared,
@@ -97,39 +97,39 @@ fn attempt(options: &str, command: &str, mishap: Mishap) -> Aftermath {
 
 /// A server that replies until `command` arrives. If `command` is empty, the first dialled socket
 /// is not connected.
-struct Leading<'a> {
+struct ServerUntilCommand<'a> {
     world: &'a mut World,
     command: &'a str,
     /// The socket on which `command` arrived, and the request id; 0 for a socket that is not
     /// connected.
-    met: Option<(SocketId, i32)>,
+    stopped_at: Option<(SocketId, i32)>,
 }
 
-impl Peer for Leading<'_> {
+impl Peer for ServerUntilCommand<'_> {
     fn parts(&mut self) -> Parts<'_> {
         self.world.parts()
     }
 
     fn dialled(&mut self, socket: SocketId, _: Address) {
-        if self.met.is_some() {
+        if self.stopped_at.is_some() {
             return;
         }
         if self.command.is_empty() {
-            self.met = Some((socket, 0));
+            self.stopped_at = Some((socket, 0));
         } else {
             self.connect(socket);
         }
     }
 
     fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
-        if self.met.is_some() {
+        if self.stopped_at.is_some() {
             return;
         }
         let header = Header::decode(&bytes, 1 << 20).expect("a request");
         let message = Message::decode(&bytes).expect("a message");
         let (name, _) = message.body.iter().next().expect("a field").expect("BSON");
         if name.as_str() == self.command {
-            self.met = Some((socket, header.request_id));
+            self.stopped_at = Some((socket, header.request_id));
         } else {
             let hello = self.world.hello.clone();
             self.respond(socket, &bytes, &hello);
@@ -140,28 +140,28 @@ impl Peer for Leading<'_> {
 /// Runs the new connection of the pool until the connection sends `command`. If `command` is empty,
 /// the socket is dialled and not connected. Returns the socket and the request id of `command`; the
 /// id is 0 without a command.
-fn lead_to(world: &mut World, command: &str) -> (SocketId, i32) {
-    let met = None;
-    let mut peer = Leading {
+fn run_until_command(world: &mut World, command: &str) -> (SocketId, i32) {
+    let stopped_at = None;
+    let mut peer = ServerUntilCommand {
         world,
         command,
-        met,
+        stopped_at,
     };
     harness::drain(&mut peer);
-    let met = peer.met;
-    met.unwrap_or_else(|| panic!("it does not come to {command:?}"))
+    let stopped_at = peer.stopped_at;
+    stopped_at.unwrap_or_else(|| panic!("it does not come to {command:?}"))
 }
 
 /// The stage in which a socket connects, before any command.
 const DIAL: &str = "";
 const HELLO: &str = "isMaster";
-const LOGIN: &str = "saslStart";
+const SASL_START: &str = "saslStart";
 
 #[test]
-fn what_may_be_overload_costs_neither_pool_nor_server() {
+fn errors_before_the_hello_reply_get_overload_labels_and_clear_no_pool() {
     // A network error or timeout before the reply to hello gets the labels of overload (CMAP-44),
     // an I/O error of the TLS handshake included (CMAP-47). The server and its pool do not change.
-    for (stage, mishap) in [
+    for (stage, connection_failure) in [
         (DIAL, fault(NetworkFault::Refused)),
         (DIAL, fault(NetworkFault::Closed)),
         (DIAL, fault(NetworkFault::Reset)),
@@ -173,18 +173,18 @@ fn what_may_be_overload_costs_neither_pool_nor_server() {
         (HELLO, End),
         (HELLO, Silence(Duration::from_secs(1))),
     ] {
-        let after = attempt("&connectTimeoutMS=1000", stage, mishap);
+        let after = attempt("&connectTimeoutMS=1000", stage, connection_failure);
         assert!(after.is_labelled, "{after:?}");
         assert_eq!((after.cleared, after.is_unknown), (0, false), "{after:?}");
     }
 }
 
 #[test]
-fn what_has_nothing_to_do_with_overload_is_not_said_to() {
+fn errors_unrelated_to_overload_get_no_labels_and_clear_the_pool() {
     // Errors that are not related to overload get no labels (CMAP-46). The server becomes
     // `Unknown`, and its pool is cleared (CMAP-148).
     let refused = || Reply(rawdoc! { "ok": 0, "code": 1234, "errmsg": "no" });
-    for (stage, mishap) in [
+    for (stage, connection_failure) in [
         (DIAL, fault(NetworkFault::NotResolved)),
         (DIAL, tls(TlsFault::Certificate)),
         (DIAL, tls(TlsFault::HostName)),
@@ -193,14 +193,14 @@ fn what_has_nothing_to_do_with_overload_is_not_said_to() {
         (HELLO, Bytes(vec![0xff; 64])),
         (HELLO, refused()),
     ] {
-        let after = attempt("", stage, mishap);
+        let after = attempt("", stage, connection_failure);
         assert!(!after.is_labelled, "{after:?}");
         assert_eq!((after.cleared, after.is_unknown), (1, true), "{after:?}");
     }
 }
 
 #[test]
-fn a_process_without_descriptors_blames_no_server() {
+fn a_shortage_of_file_descriptors_does_not_change_the_server() {
     // The error is not related to overload (CMAP-46). Like a pool cleared error (SDAM-116), an
     // error that the client itself caused does not change the server.
     let after = attempt("", DIAL, fault(NetworkFault::OutOfSockets));
@@ -209,11 +209,11 @@ fn a_process_without_descriptors_blames_no_server() {
 }
 
 #[test]
-fn a_login_is_never_overload() {
+fn authentication_errors_get_no_overload_labels_and_clear_the_pool() {
     // Errors of authentication after the hello get no labels (CMAP-45). The server becomes
     // `Unknown`, and its pool is cleared (CMAP-148).
     let refused = || Reply(rawdoc! { "ok": 0, "code": 18, "errmsg": "no" });
-    for mishap in [
+    for connection_failure in [
         fault(NetworkFault::Reset),
         fault(NetworkFault::Other),
         End,
@@ -221,14 +221,14 @@ fn a_login_is_never_overload() {
         Bytes(vec![0xff; 64]),
         refused(),
     ] {
-        let after = attempt("&connectTimeoutMS=1000", LOGIN, mishap);
+        let after = attempt("&connectTimeoutMS=1000", SASL_START, connection_failure);
         assert!(!after.is_labelled, "{after:?}");
         assert_eq!((after.cleared, after.is_unknown), (1, true), "{after:?}");
     }
 }
 
 #[test]
-fn a_login_that_the_hello_brings_along_is_part_of_the_hello() {
+fn a_timeout_of_a_hello_with_speculative_authentication_gets_overload_labels() {
     // Without a reply to the hello, the connection has not begun to authenticate, so the error gets
     // the labels of overload (CMAP-44).
     let options = "&authMechanism=SCRAM-SHA-256&connectTimeoutMS=1000";
@@ -239,27 +239,27 @@ fn a_login_that_the_hello_brings_along_is_part_of_the_hello() {
 }
 
 #[test]
-fn a_server_that_calls_itself_overloaded_is_believed() {
+fn an_overload_label_from_the_server_prevents_a_pool_clear() {
     // An error with the label `SystemOverloadedError` changes neither the server nor its pool, also
     // if the server set the label (CMAP-148).
     let labels = bson::RawArrayBuf::from_iter(["SystemOverloadedError", "RetryableError"]);
     let busy = rawdoc! { "ok": 0, "code": 462, "errmsg": "busy", "errorLabels": labels };
-    for stage in [HELLO, LOGIN] {
+    for stage in [HELLO, SASL_START] {
         let after = attempt("", stage, Reply(busy.clone()));
         assert_eq!((after.cleared, after.is_unknown), (0, false), "{after:?}");
     }
 }
 
 #[test]
-fn nobody_gets_a_connection_before_authentication_is_over() {
+fn a_connection_is_not_checked_out_before_its_authentication_succeeds() {
     // A connection is handed out only after its authentication has succeeded (CMAP-22).
     let uri = "mongodb://user:pencil@a/?replicaSet=rs";
     let mut world = World::new(uri, primary());
     let Progress::Waiting(id) = world.client.start(world.now, find()) else {
         panic!("there is no connection yet");
     };
-    for stage in [DIAL, HELLO, LOGIN] {
-        let (socket, request) = lead_to(&mut world, stage);
+    for stage in [DIAL, HELLO, SASL_START] {
+        let (socket, request) = run_until_command(&mut world, stage);
         let resumed = world.client.resume(world.now, id);
         assert!(
             matches!(resumed, Progress::Waiting(_)),

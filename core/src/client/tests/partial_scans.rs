@@ -130,7 +130,7 @@ fn an_operation_that_needs_the_primary_does_not_wait_for_a_silent_member() {
 }
 
 #[test]
-fn no_member_holds_up_two_operations() {
+fn a_silent_member_delays_only_one_operation() {
     let mut world = set_of(URI, &["b", "c"], &["b", "c"]);
     for _ in 0..2 {
         let id = waiting(begin(&mut world, limited(preferring_secondaries(), 1_000)));
@@ -154,7 +154,7 @@ fn no_member_holds_up_two_operations() {
 }
 
 #[test]
-fn a_scan_that_was_suspended_finds_the_secondaries_that_answer() {
+fn the_next_operation_continues_a_suspended_scan_with_the_unchecked_members() {
     let mut world = set_of(URI, &["b", "c"], &["b", "c"]);
     let id = waiting(begin(&mut world, limited(preferring_secondaries(), 100)));
     world.wait(Duration::from_millis(50));
@@ -173,7 +173,7 @@ fn a_scan_that_was_suspended_finds_the_secondaries_that_answer() {
 }
 
 #[test]
-fn silent_members_hold_up_one_operation_for_the_selection_timeout() {
+fn silent_members_delay_one_operation_until_the_server_selection_timeout() {
     let silent: Vec<String> = (0..12).map(|n| format!("s{n}")).collect();
     let silent: Vec<&str> = silent.iter().map(String::as_str).collect();
     let limits = "connectTimeoutMS=1000&serverSelectionTimeoutMS=2500";
@@ -198,7 +198,7 @@ fn silent_members_hold_up_one_operation_for_the_selection_timeout() {
 }
 
 #[test]
-fn the_only_server_is_asked_again_by_the_next_operation() {
+fn the_only_server_is_checked_again_by_the_next_operation() {
     let mut world = set_of(URI, &[], &["a"]);
     let id = waiting(begin(&mut world, limited(ping(), 100)));
     // After half of the time limit no server suits, so the check continues.
@@ -240,7 +240,7 @@ fn a_stale_topology_ends_a_suspended_scan() {
 }
 
 #[test]
-fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
+fn a_suspended_scan_checks_a_server_again_after_a_network_error() {
     let mut world = set_of(URI, &["b"], &[]);
     let Progress::Exchange(exchange) = begin(&mut world, insert()) else {
         panic!("the primary was checked");
@@ -253,7 +253,7 @@ fn a_server_that_failed_an_operation_is_checked_again_by_the_suspended_scan() {
 }
 
 #[test]
-fn a_scan_that_is_continued_does_not_decide_alone() {
+fn after_a_continued_scan_a_second_scan_decides_server_selection() {
     // The insert began the first scan. So that scan is not newer than the start of the selection
     // for the `find`, and a second scan has to decide (SEL-71).
     let mut world = set_of(URI, &["b"], &["b"]);
@@ -276,7 +276,7 @@ fn a_scan_that_is_continued_does_not_decide_alone() {
 }
 
 #[test]
-fn operations_wait_for_every_mongos_that_answers() {
+fn operations_are_distributed_over_every_mongos_that_replies() {
     // Each operation picks a random server of the latency window (SEL-58). If operations did not
     // wait for the scan, they would all use the first mongos.
     let uri = "mongodb://a,b,c/";

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Returns an open client of one server `a`, behind a proxy at `proxy:1080`.
-fn client() -> mute::Mute {
+fn client() -> silent_peer::SilentPeer {
     let options = uri::parse("mongodb://a/?replicaSet=rs&retryReads=false");
     let options = options.expect("a connection string").options;
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
@@ -17,11 +17,11 @@ fn client() -> mute::Mute {
     layers.push(ProxyPlan(Address::tcp("proxy", 1080)));
     Arc::make_mut(&mut client.settings.handshake).layers = layers;
     client.open(Instant::ZERO);
-    mute::Mute::new(client)
+    silent_peer::SilentPeer::new(client)
 }
 
 /// Returns the socket of the next dial, which has to lead to the proxy.
-fn dialled(peer: &mut mute::Mute) -> SocketId {
+fn dialled(peer: &mut silent_peer::SilentPeer) -> SocketId {
     loop {
         match harness::next(peer).expect("a dial") {
             Action::Dial { socket, address } => {
@@ -35,7 +35,7 @@ fn dialled(peer: &mut mute::Mute) -> SocketId {
 }
 
 /// Returns the bytes that a socket sends next.
-fn sent(peer: &mut mute::Mute, from: SocketId) -> Vec<u8> {
+fn sent(peer: &mut silent_peer::SilentPeer, from: SocketId) -> Vec<u8> {
     loop {
         match harness::next(peer).expect("bytes") {
             Action::Transmit { socket, bytes } if socket == from => return bytes,
@@ -45,7 +45,7 @@ fn sent(peer: &mut mute::Mute, from: SocketId) -> Vec<u8> {
 }
 
 /// Connects a socket, replies as the proxy, and answers the hello of the connection.
-fn establish(peer: &mut mute::Mute, socket: SocketId) {
+fn establish(peer: &mut silent_peer::SilentPeer, socket: SocketId) {
     peer.connect(socket);
     assert_eq!(sent(peer, socket), b"TO a:27017\n");
     peer.receive(socket, b"OK\n");
@@ -53,8 +53,9 @@ fn establish(peer: &mut mute::Mute, socket: SocketId) {
     peer.respond(socket, &hello, &primary());
 }
 
-/// Returns the error of an operation whose new connection is dialled and then fails by `mishap`.
-fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
+/// Returns the error of an operation whose new connection is dialled and then fails by
+/// `cause_failure`.
+fn failed(cause_failure: impl FnOnce(&mut silent_peer::SilentPeer, SocketId)) -> Error {
     let mut peer = client();
     let monitor = dialled(&mut peer);
     establish(&mut peer, monitor);
@@ -62,7 +63,7 @@ fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
         panic!("there is no connection yet");
     };
     let socket = dialled(&mut peer);
-    mishap(&mut peer, socket);
+    cause_failure(&mut peer, socket);
     match peer.client.resume(peer.now, id) {
         Progress::Failed(error) => error,
         other => panic!("{other:?}"),
@@ -70,7 +71,7 @@ fn failed(mishap: impl FnOnce(&mut mute::Mute, SocketId)) -> Error {
 }
 
 #[test]
-fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
+fn every_connection_goes_through_the_proxy_and_reports_the_server_address() {
     // Every connection leads to the proxy first (SOCKS-11, SOCKS-12, SOCKS-16). Then the client
     // continues as if it were connected to the server (SOCKS-15), and events name the server
     // (SOCKS-20). The proxy of this test does not use SOCKS5, but these rules hold for it, too.
@@ -89,7 +90,7 @@ fn every_connection_goes_to_the_proxy_and_its_operations_to_the_server() {
 }
 
 #[test]
-fn errors_of_a_proxy_are_network_errors_and_no_sign_of_overload() {
+fn proxy_errors_are_network_errors_without_overload_labels() {
     // An error of the proxy is a network error (SOCKS-19) and gets no labels of overload (CMAP-46).
     let refused = || Error::network(NetworkFault::Refused, "refused");
     let at_dial = failed(|peer, socket| {

@@ -31,7 +31,7 @@ fn an_exchange_refuses_a_wrong_message_by_its_first_bytes() {
 }
 
 #[test]
-fn a_drained_reply_has_the_same_checks_as_a_reply_that_is_read() {
+fn a_late_reply_is_checked_like_an_ordinary_reply() {
     for case in 0..wrong_heads(0).len() {
         let mut world = World::new(URI, primary());
         let (exchange, id) = sent(&mut world);
@@ -44,7 +44,7 @@ fn a_drained_reply_has_the_same_checks_as_a_reply_that_is_read() {
 }
 
 #[test]
-fn a_reply_is_read_where_the_socket_put_it() {
+fn a_reply_is_decoded_without_a_copy() {
     let mut world = World::new(URI, primary());
     let (mut exchange, id) = sent(&mut world);
     let mut bytes = Vec::new();

@@ -52,7 +52,7 @@ fn fail_all(world: &mut World, command: Command, most: usize) -> (Option<Error>,
 }
 
 #[test]
-fn an_operation_is_tried_as_often_as_its_time_limit_allows() {
+fn the_time_limit_decides_how_often_an_operation_is_retried() {
     // An operation without a time limit is retried once, and one with a limit until its time is
     // over (RR-18, RW-24).
     for command in [find, insert] {
@@ -80,7 +80,7 @@ fn an_operation_is_tried_as_often_as_its_time_limit_allows() {
 }
 
 #[test]
-fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
+fn each_attempt_of_a_write_has_a_new_request_id_and_the_same_transaction_number() {
     // A retry is a new message with another request id and the current cluster time (RW-28, RW-30,
     // RR-17). The retry has the same session and transaction number (RW-18, RW-19, RW-22, RR-25).
     let mut world = World::new(URI, primary());
@@ -111,7 +111,7 @@ fn each_attempt_of_a_write_has_its_own_request_and_the_same_number() {
 }
 
 #[test]
-fn a_reply_that_comes_too_late_for_a_retry_is_a_timeout_with_its_cause() {
+fn a_retryable_error_after_the_time_limit_becomes_the_cause_of_a_timeout() {
     // If the time limit passes before a retry can begin (RR-18, RW-24), the error is a timeout with
     // the error of the attempt as its cause.
     for command in [find, insert] {
@@ -132,7 +132,7 @@ fn a_reply_that_comes_too_late_for_a_retry_is_a_timeout_with_its_cause() {
 }
 
 #[test]
-fn an_error_that_no_retry_follows_is_raised_as_it_is_however_late() {
+fn a_non_retryable_error_after_the_time_limit_is_returned_unchanged() {
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(timed(insert(), LIMIT));
     World::answer(
@@ -148,7 +148,7 @@ fn an_error_that_no_retry_follows_is_raised_as_it_is_however_late() {
 }
 
 #[test]
-fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
+fn a_retry_that_finds_no_server_reports_the_earlier_error() {
     // If no server suits the retry, the operation raises the error of the previous attempt (RR-15,
     // RW-25). If the time limit has passed, this error is the cause of a timeout.
     let stepped_down = rawdoc! {
@@ -190,7 +190,7 @@ fn a_retry_without_a_server_ends_as_a_timeout_with_the_earlier_error() {
 }
 
 #[test]
-fn an_exchange_that_takes_too_long_names_the_earlier_failure() {
+fn a_timeout_of_a_retry_has_the_earlier_error_as_its_cause() {
     // The time limit passes (RR-18). The timeout has the earlier error, which proves an attempt, as
     // its cause (RR-19, RW-26).
     let mut world = World::new(URI, primary());
@@ -212,7 +212,7 @@ fn an_exchange_that_takes_too_long_names_the_earlier_failure() {
 }
 
 #[test]
-fn a_pool_that_refuses_at_once_is_asked_a_few_times_and_no_more() {
+fn a_check_out_from_a_paused_pool_is_retried_once_without_a_pause() {
     // Without a time limit the second pool cleared error ends the operation (RR-21). Such an error
     // proves no attempt (RW-26). With a time limit the third attempt comes after a pause. No time
     // passes in this test.
@@ -286,7 +286,7 @@ fn refuse_dials(world: &mut World) {
 }
 
 #[test]
-fn a_server_that_takes_no_connections_is_dialled_three_times_with_pauses() {
+fn a_server_that_refuses_connections_is_dialled_three_times_with_pauses() {
     // Refused connections get the labels of overload (BP-15), so the server stays selectable
     // (CMAP-148). `MAX_RETRIES` limits the number of dials, with a time limit and without (BP-8).
     for limit in [None, Some(LIMIT)] {
@@ -314,14 +314,14 @@ fn a_server_that_takes_no_connections_is_dialled_three_times_with_pauses() {
 }
 
 #[test]
-fn a_server_that_takes_connections_again_serves_who_has_time_left() {
+fn an_operation_succeeds_when_its_server_accepts_connections_again() {
     let (mut world, id, _) = refused(Some(LIMIT));
     world.wait(Duration::from_millis(500));
     world.exchange_of(Progress::Waiting(id));
 }
 
 #[test]
-fn an_operation_may_be_left_while_it_pauses() {
+fn an_operation_in_a_pause_can_be_cancelled_and_fails_when_the_client_closes() {
     let (mut world, id, dialled) = refused(Some(LIMIT));
     world.client.cancel(world.now, id);
     world.wait(Duration::from_secs(1));
@@ -334,7 +334,7 @@ fn an_operation_may_be_left_while_it_pauses() {
 }
 
 #[test]
-fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() {
+fn a_write_without_a_transaction_number_is_not_retried_despite_the_label() {
     // A write without a transaction number is not retried (RW-3), even if the server sets the label
     // `RetryableWriteError` (RW-13). The servers are a standalone and a primary without sessions.
     for (text, hello) in [
@@ -364,7 +364,7 @@ fn a_write_without_a_transaction_number_is_sent_once_whatever_the_server_says() 
 }
 
 #[test]
-fn a_write_of_which_nothing_was_sent_is_tried_again_without_a_number() {
+fn an_unsent_write_is_retried_without_a_transaction_number() {
     // A network error while connecting gets the label `RetryableWriteError` (RW-14). Nothing was
     // sent, so the retry needs no transaction number.
     let mut world = World::new("mongodb://a/", standalone());
@@ -380,7 +380,7 @@ fn a_write_of_which_nothing_was_sent_is_tried_again_without_a_number() {
 }
 
 #[test]
-fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
+fn a_write_with_a_transaction_number_is_not_retried_on_a_standalone() {
     // The server of the retry is a standalone, which does not support retryable writes. So the
     // error of the previous attempt is raised (RW-25).
     let mut world = World::new("mongodb://a/?directConnection=true", mongos());
@@ -406,7 +406,7 @@ fn a_numbered_write_is_not_repeated_where_numbers_are_unknown() {
 }
 
 #[test]
-fn a_storage_engine_without_retryable_writes_is_told_with_what_to_do() {
+fn an_unsupported_retryable_write_fails_with_the_specified_message() {
     // If a command has a transaction number and fails with code 20, a message that begins with
     // "Transaction numbers" is replaced (RW-4).
     let text = "Transaction numbers are only allowed on a replica set member or mongos";
@@ -431,7 +431,7 @@ fn a_storage_engine_without_retryable_writes_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_router_is_avoided_once_however_often_it_fails() {
+fn a_failed_mongos_is_deprioritized_only_once() {
     // The failed mongos is deprioritized for each retry (RR-13, RW-23). The address is in the list
     // only once (RR-14).
     let mut world = World::new("mongodb://a/", mongos());
@@ -447,7 +447,7 @@ fn a_router_is_avoided_once_however_often_it_fails() {
 }
 
 #[test]
-fn failed_statements_are_told_and_not_tried_again() {
+fn write_errors_of_single_statements_are_returned_and_not_retried() {
     // Errors of single statements are not retried (RW-5), even with a code that makes a whole
     // command retryable.
     let mut world = World::new("mongodb://a/", mongos());
@@ -462,7 +462,7 @@ fn failed_statements_are_told_and_not_tried_again() {
 }
 
 #[test]
-fn a_read_is_judged_by_codes_and_by_no_label_or_text() {
+fn a_read_is_retried_by_error_code_and_not_by_label_or_message() {
     // After an error of the server, a read is retried only if the code of the error permits that
     // (RR-3, RR-12).
     let mut world = World::new(URI, primary());
@@ -474,7 +474,7 @@ fn a_read_is_judged_by_codes_and_by_no_label_or_text() {
 }
 
 #[test]
-fn an_operation_that_finds_no_server_was_not_tried() {
+fn an_operation_without_a_suitable_server_fails_with_a_server_selection_error() {
     // No attempt was made, so the operation raises the server selection error (RR-10, RW-21).
     for command in [find, insert] {
         let mut world = World::new("mongodb://a/?replicaSet=other", primary());

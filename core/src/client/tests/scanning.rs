@@ -9,7 +9,7 @@ use crate::{
 use std::{collections::BTreeMap, time::Duration};
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
-const PATIENT: &str = "mongodb://a/?replicaSet=rs&serverSelectionTryOnce=false\
+const URI_WITHOUT_TRY_ONCE: &str = "mongodb://a/?replicaSet=rs&serverSelectionTryOnce=false\
                        &serverSelectionTimeoutMS=7000";
 
 fn scanning(text: &str, hello: RawDocumentBuf) -> World {
@@ -55,7 +55,7 @@ fn is_unknown(world: &World) -> bool {
 }
 
 #[test]
-fn nothing_happens_between_operations() {
+fn a_single_threaded_client_does_nothing_between_operations() {
     // The first operation starts the first scan (SDAM-35). Scans take place only as a part of
     // operations (MON-24).
     let mut world = scanning(URI, primary());
@@ -76,7 +76,7 @@ fn nothing_happens_between_operations() {
 }
 
 #[test]
-fn an_operation_scans_when_a_heartbeat_has_passed() {
+fn an_operation_scans_if_heartbeat_frequency_ms_has_passed() {
     // An operation scans if `heartbeatFrequencyMS` has passed since the last scan (MON-25).
     let mut world = warm(URI, primary());
     let checks = world.dialled[0].0;
@@ -96,7 +96,7 @@ fn an_operation_scans_when_a_heartbeat_has_passed() {
 }
 
 #[test]
-fn one_scan_decides() {
+fn with_try_once_server_selection_fails_after_one_scan() {
     // With `serverSelectionTryOnce` the first scan decides (SEL-71).
     let mut world = scanning(URI, primary());
     world.is_dead = true;
@@ -123,10 +123,10 @@ fn one_scan_decides() {
 }
 
 #[test]
-fn scans_follow_each_other_until_the_timeout() {
+fn without_try_once_scans_are_repeated_until_the_selection_timeout() {
     // With `serverSelectionTryOnce=false` selection repeats until the timeout (SEL-71). A scan
     // follows 500 ms after the one before (SEL-70, MON-26, SDAM-120).
-    let mut world = scanning(PATIENT, primary());
+    let mut world = scanning(URI_WITHOUT_TRY_ONCE, primary());
     world.is_dead = true;
     let id = waits(&mut world, ping());
     for _ in 0..14 {
@@ -149,8 +149,8 @@ fn scans_follow_each_other_until_the_timeout() {
 }
 
 #[test]
-fn a_server_that_comes_back_is_found_in_time() {
-    let mut world = scanning(PATIENT, primary());
+fn without_try_once_a_server_that_recovers_is_selected() {
+    let mut world = scanning(URI_WITHOUT_TRY_ONCE, primary());
     world.is_dead = true;
     let id = waits(&mut world, ping());
     world.is_dead = false;
@@ -180,9 +180,9 @@ fn take_events(world: &mut World) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_search_is_said_to_wait_only_once_it_has_found_nothing() {
+fn server_selection_emits_its_waiting_event_only_after_no_server_matched() {
     // The waiting event (SEL-61) comes only after a scan without a suitable server.
-    let mut world = scanning_for(PATIENT, primary(), Subscriptions::all());
+    let mut world = scanning_for(URI_WITHOUT_TRY_ONCE, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
     assert_eq!(
         take_events(&mut world),
@@ -203,8 +203,8 @@ fn a_search_is_said_to_wait_only_once_it_has_found_nothing() {
 }
 
 #[test]
-fn the_limit_of_an_operation_cuts_a_scan_short() {
-    for text in [URI, PATIENT] {
+fn the_time_limit_of_an_operation_ends_its_scan() {
+    for text in [URI, URI_WITHOUT_TRY_ONCE] {
         let mut world = scanning(text, primary());
         let mut command = ping();
         command.set_timeout(Some(Duration::from_millis(100)));
@@ -226,7 +226,7 @@ fn the_limit_of_an_operation_cuts_a_scan_short() {
 }
 
 #[test]
-fn whoever_leaves_takes_the_scan_along() {
+fn cancelling_an_operation_ends_its_scan() {
     let mut world = scanning(URI, primary());
     let Progress::Waiting(id) = world.client.start(world.now, ping()) else {
         panic!("nothing is known yet");
@@ -237,7 +237,7 @@ fn whoever_leaves_takes_the_scan_along() {
 }
 
 #[test]
-fn a_server_that_is_no_longer_primary_is_looked_at_before_the_next_operation() {
+fn a_server_that_is_no_longer_primary_is_checked_before_the_next_operation() {
     // "Not writable primary" and "node is shutting down" errors make the topology stale. Other
     // "node is recovering" errors do not (SDAM-97).
     for (code, scans) in [(10107, true), (91, true), (13436, false)] {
@@ -269,7 +269,7 @@ fn a_lost_connection_leads_to_a_scan_and_a_retry() {
 }
 
 #[test]
-fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
+fn a_follow_up_command_of_a_cursor_needs_no_server_selection_and_no_scan() {
     // `getMore` is sent to the server of its cursor without server selection (SEL-2).
     let mut world = warm(URI, primary());
     world.wait(Duration::from_secs(60));
@@ -282,7 +282,7 @@ fn the_follow_up_of_a_cursor_selects_nothing_and_scans_nothing() {
 }
 
 #[test]
-fn the_follow_up_of_a_cursor_on_a_lost_server_scans_for_it() {
+fn a_follow_up_command_of_a_cursor_scans_if_its_server_is_unknown() {
     // The pool is cleared between two batches (scenario 20). The second batch leads to a scan.
     let mut world = warm(URI, primary());
     let exchange = world.begin_exchange(ping());
@@ -299,7 +299,7 @@ fn the_follow_up_of_a_cursor_on_a_lost_server_scans_for_it() {
 }
 
 #[test]
-fn a_connection_that_was_idle_is_asked_before_it_is_used() {
+fn an_idle_connection_is_pinged_before_it_is_used() {
     // A ping is sent on a connection that was idle for `socketCheckIntervalMS` (SEL-72).
     let mut world = scanning_for(URI, primary(), Subscriptions::all());
     world.perform(ping(), &rawdoc! { "ok": 1 });
@@ -340,7 +340,7 @@ fn a_connection_that_was_idle_is_asked_before_it_is_used() {
 }
 
 #[test]
-fn an_idle_connection_that_broke_costs_the_operation_nothing() {
+fn a_failed_preliminary_ping_leads_to_another_selection_without_an_error() {
     // A failed ping leads to one more server selection (SEL-72). The ping does not count as an
     // attempt, so an operation that is not retried succeeds too.
     for refusal in [None, Some(rawdoc! { "ok": 0, "code": 1, "errmsg": "no" })] {
@@ -372,7 +372,7 @@ fn an_idle_connection_that_broke_costs_the_operation_nothing() {
 }
 
 #[test]
-fn a_ping_that_is_not_answered_ends_by_the_connect_timeout() {
+fn an_unanswered_preliminary_ping_fails_at_the_connect_timeout() {
     let mut world = warm(
         "mongodb://a/?replicaSet=rs&connectTimeoutMS=2000",
         primary(),
@@ -392,7 +392,7 @@ fn a_ping_that_is_not_answered_ends_by_the_connect_timeout() {
 }
 
 #[test]
-fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
+fn an_operation_that_ends_during_its_preliminary_ping_does_not_change_the_server() {
     let mut world = warm(URI, primary());
     world.wait(SOCKET_CHECK_INTERVAL);
     let exchange = world.begin_exchange(ping());
@@ -416,7 +416,7 @@ fn an_operation_that_ends_during_its_ping_leaves_the_server_alone() {
 }
 
 #[test]
-fn clients_with_monitors_ask_nothing() {
+fn a_client_with_monitors_sends_no_preliminary_ping() {
     // Only single-threaded clients send a ping on idle connections (SEL-7).
     let mut world = World::new(URI, primary());
     world.perform(ping(), &rawdoc! { "ok": 1 });
@@ -425,7 +425,7 @@ fn clients_with_monitors_ask_nothing() {
 }
 
 #[test]
-fn any_server_of_the_window_is_chosen_however_busy_it_is() {
+fn a_single_threaded_client_picks_servers_regardless_of_operation_counts() {
     // A single-threaded client picks a random server of the latency window (SEL-58, SEL-P6).
     let mut world = scanning("mongodb://a,b,c/?maxPoolSize=0", mongos());
     let mut counts: BTreeMap<Address, u32> = BTreeMap::new();
@@ -447,7 +447,7 @@ fn any_server_of_the_window_is_chosen_however_busy_it_is() {
 }
 
 #[test]
-fn operations_fill_the_pool_up_on_the_way() {
+fn a_single_threaded_client_populates_its_pools_during_operations() {
     // Check outs populate the pool (CMAP-71, CMAP-85), since nothing runs in the background. No
     // operation waits for the population.
     let uri = "mongodb://a/?replicaSet=rs&minPoolSize=3";

@@ -60,7 +60,7 @@ fn take_events(world: &mut World) -> Vec<String> {
 }
 
 #[test]
-fn a_selection_is_told_with_its_operation_and_what_was_known() {
+fn selection_events_have_the_operation_the_selector_and_the_topology() {
     // Server selection emits a started and a succeeded event (SEL-61). Both events have the
     // operation, the selector and the topology description (SEL-62). The succeeded event also has
     // the address (SEL-63).
@@ -89,7 +89,7 @@ fn a_selection_is_told_with_its_operation_and_what_was_known() {
 }
 
 #[test]
-fn a_wait_is_told_once_and_its_end_without_the_servers() {
+fn the_waiting_event_is_emitted_once_and_the_failed_event_names_no_servers() {
     // The waiting event comes once (SEL-61, SEL trap 12), with the remaining time. The error in the
     // failed event does not contain the topology description (SEL-63).
     let mut world = world(secondary());
@@ -124,7 +124,7 @@ fn a_wait_is_told_once_and_its_end_without_the_servers() {
 }
 
 #[test]
-fn a_retry_selects_again_and_does_not_wait_aloud_twice() {
+fn a_retry_emits_selection_events_of_its_own() {
     // A retry is a second selection of the same operation, with another started event
     // (SEL trap 12).
     let mut world = world(primary());
@@ -146,7 +146,7 @@ fn a_retry_selects_again_and_does_not_wait_aloud_twice() {
 }
 
 #[test]
-fn those_who_leave_end_their_selection() {
+fn cancelling_an_operation_or_closing_the_client_emits_a_selection_failed_event() {
     let mut world = world(secondary());
     let Progress::Waiting(id) = world.client.start(world.now, insert()) else {
         panic!("there is no primary");
@@ -164,7 +164,7 @@ fn those_who_leave_end_their_selection() {
 }
 
 #[test]
-fn what_runs_where_its_cursor_lives_does_not_select() {
+fn a_get_more_emits_no_selection_events() {
     // `getMore` is sent to the server of its cursor without server selection (SEL-2).
     let mut world = world(primary());
     let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
@@ -186,7 +186,7 @@ fn follow_ups(host: &str) -> [Command; 2] {
 }
 
 #[test]
-fn a_batch_waits_for_its_server_and_an_end_does_not() {
+fn a_get_more_waits_for_its_server_and_kill_cursors_does_not() {
     // The pool is cleared between two batches (scenario 20).
     let mut world = world(primary());
     let exchange = world.begin_exchange(ping());
@@ -218,7 +218,7 @@ fn a_batch_waits_for_its_server_and_an_end_does_not() {
 }
 
 #[test]
-fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
+fn a_get_more_fails_with_the_reason_why_its_server_cannot_be_used() {
     let mut world = world(primary());
     let exchange = world.begin_exchange(ping());
     world.is_dead = true;
@@ -254,7 +254,7 @@ fn a_batch_whose_server_does_not_come_back_fails_in_time_and_says_why() {
 }
 
 #[test]
-fn nothing_is_built_for_nobody() {
+fn no_events_are_created_without_subscriptions() {
     let mut world = World::new(URI, secondary());
     world.client.start(world.now, insert());
     world.wait(Duration::from_secs(3));
@@ -262,7 +262,7 @@ fn nothing_is_built_for_nobody() {
 }
 
 #[test]
-fn whoever_wants_notices_hears_nothing_else() {
+fn a_client_that_subscribes_only_to_notices_emits_only_notices() {
     // Notices report that the last server was removed (SDAM-65), and that an operation waits for a
     // server (SEL-61).
     let notices = Subscriptions {
@@ -285,7 +285,7 @@ fn whoever_wants_notices_hears_nothing_else() {
 }
 
 #[test]
-fn a_selector_of_the_applications_is_hinted_at() {
+fn the_selector_text_mentions_the_server_selector_of_the_application() {
     // The text of the selector mentions the application's server selector (SEL-62).
     let mut options = uri::parse(URI).expect("a connection string").options;
     options.set_server_selector(ServerSelector::new(|servers| servers.clear()));
@@ -330,7 +330,7 @@ fn asking(start: Progress) -> (OperationId, SelectorQuestion) {
 }
 
 #[test]
-fn the_application_is_asked_outside_and_chooses() {
+fn the_server_selector_is_called_outside_of_the_client() {
     // The server selector narrows the list of suitable servers (SEL-10). The client does not call
     // the selector itself.
     let (mut world, calls) = narrowed(2);
@@ -345,7 +345,7 @@ fn the_application_is_asked_outside_and_chooses() {
 }
 
 #[test]
-fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_changes() {
+fn an_operation_waits_and_asks_again_after_its_server_selector_returns_no_server() {
     // The server selector permits no server (SEL-10). The operation waits until the topology
     // changes, and then asks again (SEL-36).
     let (mut world, calls) = narrowed(3);
@@ -382,7 +382,7 @@ fn an_operation_for_which_nothing_is_left_waits_and_asks_again_when_something_ch
 }
 
 #[test]
-fn an_answer_about_servers_that_are_gone_is_asked_for_again() {
+fn a_server_selector_answer_with_unknown_servers_is_not_used() {
     let (mut world, _) = narrowed(2);
     let (id, question) = asking(world.client.start(world.now, ping()));
     // Both servers become `Unknown` before the answer.
@@ -402,7 +402,7 @@ fn an_answer_about_servers_that_are_gone_is_asked_for_again() {
 }
 
 #[test]
-fn an_operation_that_is_cancelled_while_the_application_is_asked_is_over() {
+fn a_server_selector_answer_for_a_cancelled_operation_is_refused() {
     let (mut world, _) = narrowed(2);
     let (id, question) = asking(world.client.start(world.now, ping()));
     world.client.cancel(world.now, id);
@@ -414,7 +414,7 @@ fn an_operation_that_is_cancelled_while_the_application_is_asked_is_over() {
 }
 
 #[test]
-fn a_panic_of_the_applications_selector_is_one_operations_error() {
+fn a_panic_in_the_server_selector_fails_only_its_operation() {
     let mut options = uri::parse("mongodb://a:1").expect("a string").options;
     options.set_server_selector(ServerSelector::new(|_| panic!("it fails")));
     let mut world = World::with_options(options, mongos(), Subscriptions::default());

@@ -12,7 +12,7 @@ fn id_of(exchange: &Exchange) -> [u8; 16] {
 }
 
 #[test]
-fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succeeded() {
+fn a_session_with_a_network_error_is_not_reused_after_a_successful_retry() {
     let mut world = World::new(URI, primary());
     let first = world.begin_exchange(insert());
     let (session, number) = (id_of(&first), first.operation.txn_number);
@@ -39,7 +39,7 @@ fn a_session_that_met_a_network_error_is_not_used_again_although_the_retry_succe
 }
 
 #[test]
-fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
+fn the_session_of_a_cursor_is_returned_after_kill_cursors_or_a_failure() {
     // The session of a cursor returns to the pool when the cursor ends (RUN-29) or is closed
     // (RUN-38).
     let mut world = World::new(URI, primary());
@@ -85,7 +85,7 @@ fn the_session_of_a_cursor_comes_back_once_the_cursor_is_killed_or_failed() {
 }
 
 #[test]
-fn each_use_renews_the_life_of_a_session() {
+fn each_use_of_a_session_postpones_its_expiry() {
     let mut world = World::new(URI, primary());
     let first = world.begin_exchange(ping());
     let session = id_of(&first);
@@ -104,7 +104,7 @@ fn each_use_renews_the_life_of_a_session() {
 }
 
 #[test]
-fn a_session_whose_exchange_was_left_or_interrupted_is_not_used_again() {
+fn the_session_of_an_abandoned_or_interrupted_exchange_is_not_reused() {
     let interrupted = Error::new(crate::error::ErrorKind::Interrupted {
         message: "the monitor lost the server".into(),
     });
@@ -137,7 +137,7 @@ fn in_use(world: &World) -> (usize, usize) {
 }
 
 #[test]
-fn a_future_that_is_dropped_takes_no_session_from_its_holder() {
+fn an_abandoned_get_more_does_not_return_the_session_of_its_cursor() {
     // `killCursors` (RUN-38) uses the session of the cursor (RUN-28). The session is not used again
     // afterwards, because the server may still work on the abandoned command.
     let mut world = World::new(URI, primary());
@@ -155,7 +155,7 @@ fn a_future_that_is_dropped_takes_no_session_from_its_holder() {
 }
 
 #[test]
-fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
+fn an_operation_that_ends_before_its_request_is_sent_returns_its_session() {
     let mut world = World::new(URI, primary());
     // An operation takes a session together with its connection. The session returns at the end of
     // the operation.
@@ -183,7 +183,7 @@ fn an_operation_that_ends_before_it_was_sent_leaves_no_session_in_use() {
 }
 
 #[test]
-fn a_child_that_was_forked_uses_no_session_of_its_parent() {
+fn a_forked_child_does_not_use_the_sessions_of_its_parent() {
     // The child drops the sessions of its parent, as it clears the pools (CMAP-37). Otherwise two
     // processes would mix up the transaction numbers of one session.
     let mut world = World::new(URI, primary());
@@ -208,7 +208,7 @@ fn a_child_that_was_forked_uses_no_session_of_its_parent() {
 }
 
 #[test]
-fn a_client_that_ended_has_no_session_in_use_once_its_cursors_let_go() {
+fn a_closed_client_has_no_session_in_use_after_its_cursors_end() {
     let mut world = World::new(URI, primary());
     let (mut cursor, _) = cursor(&mut world);
     let exchange = world.begin_exchange(ping());

@@ -37,16 +37,16 @@ fn secondary() -> RawDocumentBuf {
 }
 
 /// A function that returns the hello reply of a host; `None` means no reply.
-type Answers<'a> = &'a dyn Fn(&str) -> Option<RawDocumentBuf>;
+type HelloReplies<'a> = &'a dyn Fn(&str) -> Option<RawDocumentBuf>;
 
 /// Servers whose replies a test defines by host.
-struct Answering<'a> {
+struct ScriptedPeer<'a> {
     world: &'a mut World,
-    answers: Answers<'a>,
+    answers: HelloReplies<'a>,
     woken: Vec<OperationId>,
 }
 
-impl Peer for Answering<'_> {
+impl Peer for ScriptedPeer<'_> {
     fn parts(&mut self) -> Parts<'_> {
         self.world.parts()
     }
@@ -69,7 +69,7 @@ impl Peer for Answering<'_> {
 
 impl World {
     /// Returns a world with a new client. Its servers have not replied yet.
-    fn silent(text: &str) -> Self {
+    fn without_replies(text: &str) -> Self {
         let mut world = Self::new(text, rawdoc! { "ok": 0 });
         // The client of the constructor is replaced, because its messages do not count.
         let options = crate::uri::parse(text)
@@ -82,9 +82,9 @@ impl World {
     }
 
     /// Carries out actions, and returns the operations that were woken, in order.
-    fn answer_as(&mut self, answers: Answers<'_>) -> Vec<OperationId> {
+    fn run_with_replies(&mut self, answers: HelloReplies<'_>) -> Vec<OperationId> {
         let (world, woken) = (self, Vec::new());
-        let mut peer = Answering {
+        let mut peer = ScriptedPeer {
             world,
             answers,
             woken,
@@ -93,10 +93,10 @@ impl World {
         peer.woken
     }
 
-    fn pass(&mut self, time: Duration, answers: Answers<'_>) -> Vec<OperationId> {
+    fn pass(&mut self, time: Duration, answers: HelloReplies<'_>) -> Vec<OperationId> {
         self.now = self.now + time;
         self.time_out();
-        self.answer_as(answers)
+        self.run_with_replies(answers)
     }
 
     fn waits(&mut self, command: Command) -> OperationId {
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-fn silence(_: &str) -> Option<RawDocumentBuf> {
+fn no_reply(_: &str) -> Option<RawDocumentBuf> {
     None
 }
 
@@ -144,15 +144,15 @@ fn reads(mode: ReadMode) -> Command {
 }
 
 #[test]
-fn each_goes_on_as_soon_as_one_server_suits_it() {
+fn an_operation_continues_as_soon_as_one_suitable_server_is_known() {
     // An operation continues as soon as a suitable server is known (SEL-36, MON-18, SDAM-124). Here
     // `b` has not replied.
-    let mut world = World::silent(URI);
+    let mut world = World::without_replies(URI);
     let write = world.waits(insert());
     let preferred = world.waits(reads(ReadMode::PrimaryPreferred));
     let nearest = world.waits(reads(ReadMode::Nearest));
     let only_a = |host: &str| (host == "a").then(secondary);
-    assert_eq!(world.answer_as(&only_a), [preferred, nearest]);
+    assert_eq!(world.run_with_replies(&only_a), [preferred, nearest]);
     // A later operation does not wait for `b` either.
     let exchange = world.resumed(preferred);
     world.finish(exchange);
@@ -174,12 +174,12 @@ fn each_goes_on_as_soon_as_one_server_suits_it() {
 }
 
 #[test]
-fn the_oldest_goes_first() {
+fn waiting_operations_resume_in_order_of_arrival() {
     let uri = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
-    let mut world = World::silent(uri);
+    let mut world = World::without_replies(uri);
     let ids: Vec<OperationId> = (0..20).map(|_| world.waits(insert())).collect();
     let answers = |_: &str| Some(primary());
-    let mut order = world.answer_as(&answers);
+    let mut order = world.run_with_replies(&answers);
     while let Some(&next) = order.last() {
         let exchange = world.resumed(next);
         // A later operation does not overtake the waiting ones.
@@ -190,7 +190,7 @@ fn the_oldest_goes_first() {
         } else {
             world.finish(exchange);
         }
-        let more = world.answer_as(&answers);
+        let more = world.run_with_replies(&answers);
         if more.is_empty() {
             break;
         }
@@ -201,7 +201,7 @@ fn the_oldest_goes_first() {
 }
 
 #[test]
-fn the_shorter_of_both_limits_ends_a_wait_and_no_check_renews_it() {
+fn the_shorter_of_both_limits_ends_server_selection_and_is_not_renewed_by_checks() {
     // The shorter one of `serverSelectionTimeoutMS` and the time limit applies (SEL-35).
     for (limit, expected) in [
         (None, 2000),
@@ -209,7 +209,7 @@ fn the_shorter_of_both_limits_ends_a_wait_and_no_check_renews_it() {
         (Some(60_000), 2000),
         (Some(0), 2000),
     ] {
-        let mut world = World::silent(URI);
+        let mut world = World::without_replies(URI);
         let command = match limit {
             Some(limit) => timed(insert(), limit),
             None => insert(),
@@ -233,10 +233,10 @@ fn the_shorter_of_both_limits_ends_a_wait_and_no_check_renews_it() {
 }
 
 #[test]
-fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
+fn the_check_out_is_limited_by_the_remaining_server_selection_timeout() {
     // The check out has what remains of the 2,000 ms of server selection (SEL-35, CMAP-74,
     // CMAP-153), not of the operation's 60,000 ms.
-    let mut world = World::silent(&format!("{URI}&maxPoolSize=1"));
+    let mut world = World::without_replies(&format!("{URI}&maxPoolSize=1"));
     let answers = |host: &str| Some(member(host == "a", 21));
     let first = world.waits(insert());
     let second = world.waits(timed(insert(), 60_000));
@@ -244,7 +244,7 @@ fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
     // The servers are dialled and reply when 1,500 ms of the limit are over.
     world.now = world.now + millis(1500);
     world.time_out();
-    let woken = world.answer_as(&answers);
+    let woken = world.run_with_replies(&answers);
     assert_eq!(woken, [first]);
     let exchange = world.resumed(first);
     assert_eq!(world.pass(millis(499), &answers), [0; 0].map(OperationId));
@@ -257,59 +257,60 @@ fn what_selection_leaves_of_its_limit_bounds_the_check_out() {
     // An operation without a time limit waits for the pool without a limit.
     world.pass(millis(60_000), &answers);
     world.finish(exchange);
-    assert_eq!(world.answer_as(&answers), [third]);
+    assert_eq!(world.run_with_replies(&answers), [third]);
 }
 
 #[test]
-fn while_somebody_waits_servers_are_asked_every_500_ms_and_afterwards_not() {
+fn servers_are_checked_every_500_ms_only_while_operations_wait() {
     // While operations wait, servers are checked every 500 ms (SDAM-119, SEL-43).
-    let mut world = World::silent("mongodb://a/?replicaSet=rs&serverSelectionTimeoutMS=4000");
+    let mut world =
+        World::without_replies("mongodb://a/?replicaSet=rs&serverSelectionTimeoutMS=4000");
     let secondary = || {
         rawdoc! {
             "ok": 1, "secondary": true, "setName": "rs", "hosts": ["a:27017"], "maxWireVersion": 21,
         }
     };
-    let asked = std::cell::Cell::new(0);
-    world.answer_as(&|_| Some(secondary()));
+    let checks_sent = std::cell::Cell::new(0);
+    world.run_with_replies(&|_| Some(secondary()));
     let counted = |_: &str| {
-        asked.set(asked.get() + 1);
+        checks_sent.set(checks_sent.get() + 1);
         Some(secondary())
     };
     world.pass(millis(600), &counted);
-    assert_eq!(asked.get(), 0);
+    assert_eq!(checks_sent.get(), 0);
     let first = world.waits(insert());
-    world.answer_as(&counted);
-    assert_eq!(asked.get(), 1, "at once");
+    world.run_with_replies(&counted);
+    assert_eq!(checks_sent.get(), 1, "at once");
     world.pass(millis(400), &counted);
     // A later operation does not change the interval.
     let second = world.waits(insert());
-    world.answer_as(&counted);
-    assert_eq!(asked.get(), 1);
+    world.run_with_replies(&counted);
+    assert_eq!(checks_sent.get(), 1);
     world.pass(millis(100), &counted);
-    assert_eq!(asked.get(), 2);
+    assert_eq!(checks_sent.get(), 2);
     // During a long check no other check of the server starts.
-    world.pass(millis(500), &silence);
+    world.pass(millis(500), &no_reply);
     for _ in 0..3 {
         world.pass(millis(500), &counted);
     }
-    assert_eq!(asked.get(), 2);
+    assert_eq!(checks_sent.get(), 2);
     world.client.cancel(world.now, first);
     world.client.cancel(world.now, second);
     assert_eq!(world.client.counts().waiting, 0);
     world.pass(millis(5000), &counted);
     assert_eq!(
-        asked.get(),
+        checks_sent.get(),
         2,
         "nobody waits, and the check is still under way"
     );
 }
 
 #[test]
-fn who_waits_when_the_client_closes_is_woken_and_hears_so() {
-    let mut world = World::silent(URI);
+fn closing_the_client_wakes_waiting_operations_with_an_error() {
+    let mut world = World::without_replies(URI);
     let ids = [insert(), find(), ping()].map(|command| world.waits(command));
     world.client.close(world.now);
-    assert_eq!(world.answer_as(&silence), ids);
+    assert_eq!(world.run_with_replies(&no_reply), ids);
     for id in ids {
         assert_eq!(world.failed(id), ErrorKind::ClientClosed);
     }
@@ -322,13 +323,17 @@ fn who_waits_when_the_client_closes_is_woken_and_hears_so() {
 }
 
 #[test]
-fn who_failed_before_the_client_closed_hears_its_own_failure() {
-    let mut world = World::silent(URI);
+fn an_operation_that_failed_before_the_close_returns_its_own_error() {
+    let mut world = World::without_replies(URI);
     let id = world.waits(timed(insert(), 100));
     let other = world.waits(insert());
-    assert_eq!(world.pass(millis(100), &silence), [id]);
+    assert_eq!(world.pass(millis(100), &no_reply), [id]);
     world.client.close(world.now);
-    assert_eq!(world.answer_as(&silence), [other], "nobody is woken twice");
+    assert_eq!(
+        world.run_with_replies(&no_reply),
+        [other],
+        "nobody is woken twice"
+    );
     let kind = world.failed(id);
     assert!(
         matches!(kind, ErrorKind::ServerSelection { .. }),
@@ -338,12 +343,12 @@ fn who_failed_before_the_client_closed_hears_its_own_failure() {
 }
 
 #[test]
-fn an_incompatible_server_ends_waits_as_long_as_it_is_there() {
+fn server_selection_fails_while_the_topology_is_incompatible() {
     // Selection fails while the topology is incompatible (SEL-40, SEL trap 10). The client itself
     // remains (SDAM-34) and recovers when the server is compatible (SDAM-61).
-    let mut world = World::silent("mongodb://a/?replicaSet=rs");
+    let mut world = World::without_replies("mongodb://a/?replicaSet=rs");
     let id = world.waits(insert());
-    assert_eq!(world.answer_as(&|_| Some(member(true, 7))), [id]);
+    assert_eq!(world.run_with_replies(&|_| Some(member(true, 7))), [id]);
     let kind = world.failed(id);
     assert!(matches!(kind, ErrorKind::Incompatible { .. }), "{kind:?}");
     let start = world.client.start(world.now, ping());
@@ -354,10 +359,10 @@ fn an_incompatible_server_ends_waits_as_long_as_it_is_there() {
 }
 
 #[test]
-fn a_limit_of_staleness_that_cannot_be_told_ends_the_wait_once_a_set_is_found() {
+fn a_too_small_max_staleness_fails_once_a_replica_set_is_found() {
     // A `maxStalenessSeconds` that is too small is an error with a replica set (STALE-6), and not a
     // reason to wait (STALE trap 2).
-    let mut world = World::silent("mongodb://a,b/");
+    let mut world = World::without_replies("mongodb://a,b/");
     let preference = ReadPreference::new(ReadMode::Secondary);
     let preference = preference
         .with_max_staleness(Duration::from_secs(1))
@@ -373,24 +378,24 @@ fn a_limit_of_staleness_that_cannot_be_told_ends_the_wait_once_a_set_is_found() 
             secondary()
         })
     };
-    assert_eq!(world.answer_as(&answers), [id]);
+    assert_eq!(world.run_with_replies(&answers), [id]);
     let kind = world.failed(id);
     assert!(matches!(kind, ErrorKind::InvalidOption { .. }), "{kind:?}");
 }
 
 #[test]
-fn at_the_end_of_time_nothing_spins() {
+fn no_client_deadline_is_due_at_instant_max() {
     let uri = "mongodb://a/?replicaSet=rs&minPoolSize=2&maxIdleTimeMS=1000&timeoutMS=5000";
-    let mut world = World::silent(uri);
-    world.answer_as(&|_| Some(primary()));
+    let mut world = World::without_replies(uri);
+    world.run_with_replies(&|_| Some(primary()));
     let exchange = world.client.start(world.now, insert());
     assert!(!matches!(exchange, Progress::Failed(_)));
-    world.answer_as(&|_| Some(primary()));
+    world.run_with_replies(&|_| Some(primary()));
     world.now = Instant::MAX;
     world.time_out();
-    world.answer_as(&|_| Some(primary()));
+    world.run_with_replies(&|_| Some(primary()));
     let late = world.client.start(world.now, find());
-    world.answer_as(&silence);
+    world.run_with_replies(&no_reply);
     world.time_out();
     assert!(
         world.client.deadline().is_none_or(|at| at > world.now),
@@ -399,13 +404,13 @@ fn at_the_end_of_time_nothing_spins() {
 }
 
 #[test]
-fn the_longest_times_that_options_can_say_are_survived() {
+fn a_client_works_with_the_largest_option_durations() {
     // The options have their longest values, for example `heartbeatFrequencyMS` (SDAM-31),
     // `localThresholdMS` (SEL-3) and `serverSelectionTimeoutMS` (SEL-4). In a connection string
     // these three can have at most the largest int32.
     let (most, none) = (Duration::MAX, Duration::ZERO);
     for (longest, threshold) in [(millis(2_147_483_647), none), (most, most), (most, none)] {
-        let mut world = World::silent(URI);
+        let mut world = World::without_replies(URI);
         let mut options = crate::uri::parse(URI).expect("a connection string").options;
         options.set_heartbeat_frequency(longest).expect("legal");
         options
@@ -422,7 +427,7 @@ fn the_longest_times_that_options_can_say_are_survived() {
         world.begin_anew(config);
         let write = world.waits(insert());
         let answers = |host: &str| Some(member(host == "a", 21));
-        assert_eq!(world.answer_as(&answers), [write]);
+        assert_eq!(world.run_with_replies(&answers), [write]);
         let exchange = world.resumed(write);
         // The next write meets a network error, and its retry waits for a server. While it waits,
         // servers are checked every 500 ms, however long `heartbeatFrequencyMS` is.
@@ -436,7 +441,7 @@ fn the_longest_times_that_options_can_say_are_survived() {
         let AfterExchange::Again(Progress::Waiting(id)) = after else {
             panic!("no primary is left: {after:?}");
         };
-        let mut woken = world.answer_as(&answers);
+        let mut woken = world.run_with_replies(&answers);
         for _ in 0..4 {
             woken.extend(world.pass(millis(500), &answers));
         }
@@ -444,22 +449,22 @@ fn the_longest_times_that_options_can_say_are_survived() {
         let exchange = world.resumed(id);
         world.finish(exchange);
         world.client.close(world.now);
-        world.answer_as(&answers);
+        world.run_with_replies(&answers);
         assert!(world.client.is_terminated());
     }
 }
 
 #[test]
-fn addresses_of_waits_are_those_of_the_set() {
+fn the_client_dials_the_addresses_that_the_replica_set_names() {
     // The client dials the addresses in the member lists of the hello reply, not its `me`
     // (SDAM-17).
-    let mut world = World::silent("mongodb://A/?replicaSet=rs");
+    let mut world = World::without_replies("mongodb://A/?replicaSet=rs");
     let mut reply = primary();
     reply.append(
         bson::cstr!("passives"),
         bson::RawArrayBuf::from_iter(["C:1"]),
     );
-    world.answer_as(&|_| Some(reply.clone()));
+    world.run_with_replies(&|_| Some(reply.clone()));
     let mut dialled: Vec<&Address> = world.dialled.iter().map(|(_, address)| address).collect();
     dialled.dedup();
     assert_eq!(dialled, [&Address::tcp("a", 27017), &Address::tcp("c", 1)]);

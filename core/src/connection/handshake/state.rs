@@ -103,7 +103,7 @@ Over:
 ";
 
     #[test]
-    fn the_exits_of_each_state_are_these() {
+    fn each_connection_state_leads_only_to_the_listed_states() {
         let sent = Instant::ZERO;
         let states = [
             State::Dialling,

@@ -104,7 +104,7 @@ fn failure(connection: &mut Connection) -> Option<Error> {
 }
 
 #[test]
-fn each_step_refuses_a_wrong_message_by_its_first_bytes() {
+fn each_step_refuses_an_unexpected_message_by_its_first_bytes() {
     let steps: [(&str, Step); 4] = [
         ("hello", &|| awaiting_hello(ConnectionPurpose::Operations)),
         ("a monitor's hello", &|| {
@@ -134,7 +134,7 @@ fn each_step_refuses_a_wrong_message_by_its_first_bytes() {
 }
 
 #[test]
-fn a_stream_goes_on_with_the_number_of_the_reply_before() {
+fn a_streamed_reply_must_answer_the_previous_reply() {
     // After a reply with `moreToCome`, more replies follow without a request, until one has no
     // `moreToCome` (MSG-20). Each of them answers the reply before it (MSG-21). The server may end
     // the stream with any reply (MSG-22).

@@ -56,7 +56,7 @@ fn own(suffixes: [&str; 3]) -> [String; 3] {
 }
 
 #[test]
-fn the_nine_environments_of_the_prose_test_give_their_env_documents() {
+fn the_nine_prose_test_environments_give_the_expected_env() {
     // Cases 1 to 9 of handshake prose 1 show the rules for function services (HELLO-22 to
     // HELLO-27), for Kubernetes (HELLO-29) and for both (HELLO-31).
     let long = "a".repeat(512);
@@ -113,7 +113,7 @@ fn the_nine_environments_of_the_prose_test_give_their_env_documents() {
 }
 
 #[test]
-fn a_number_out_of_range_leaves_out_its_field_only() {
+fn an_invalid_faas_number_omits_only_its_own_field() {
     // A value that is not an int32 leaves out the field of its variable alone (HELLO-27).
     let metadata = metadata(&[
         ("FUNCTION_NAME", "f"),
@@ -129,7 +129,7 @@ fn a_number_out_of_range_leaves_out_its_field_only() {
 }
 
 #[test]
-fn a_container_is_reported_without_a_function_service() {
+fn a_container_is_reported_without_a_faas_service() {
     // All five fields of `client` are present (HELLO-13), with free text in `platform` (HELLO-20).
     // The file `.dockerenv` gives the runtime (HELLO-28), and the variable of Kubernetes gives the
     // orchestrator (HELLO-29). Without both, `env.container` would be absent (HELLO-30).
@@ -147,7 +147,7 @@ fn a_container_is_reported_without_a_function_service() {
 }
 
 #[test]
-fn what_is_too_much_goes_in_the_order_of_the_specification() {
+fn oversized_metadata_is_truncated_in_the_specified_order() {
     // The order of shortening (HELLO-34) is: all of `env` but its name, all of `os` but its type,
     // `env`, then the platform.
     let build = |region: usize, os_name: usize, platform: usize| {
@@ -201,7 +201,7 @@ fn the_application_name_is_limited_in_bytes() {
 }
 
 #[test]
-fn each_library_is_appended_after_a_bar_and_null_adds_nothing() {
+fn each_driver_info_is_appended_after_a_bar_without_unset_fields() {
     // Handshake prose U1 and U2: each value is appended after a separator (HELLO-44), and the
     // values before it stay (HELLO-50).
     let library = info("library", Some("1.2"), Some("Library Platform"));
@@ -236,7 +236,7 @@ fn each_library_is_appended_after_a_bar_and_null_adds_nothing() {
 }
 
 #[test]
-fn only_a_whole_duplicate_is_dropped() {
+fn a_driver_info_is_dropped_only_if_equal_to_an_earlier_one() {
     // Handshake prose U3 to U6: an info is dropped only if name, version and platform equal those
     // of an earlier one (HELLO-49).
     let library = info("library", Some("1.2"), Some("Library Platform"));
@@ -268,7 +268,7 @@ fn only_a_whole_duplicate_is_dropped() {
 }
 
 #[test]
-fn an_empty_text_is_the_same_as_none() {
+fn an_empty_driver_info_field_counts_as_unset() {
     // Handshake prose U7 and U8: an empty text counts as unset (HELLO-46).
     for (first, second) in [
         ((None, Some("p")), (Some(""), Some("p"))),
@@ -283,7 +283,7 @@ fn an_empty_text_is_the_same_as_none() {
 }
 
 #[test]
-fn a_separator_or_a_missing_name_is_an_error() {
+fn a_driver_info_with_a_separator_or_without_a_name_is_refused() {
     // A string with the separator is an error (HELLO-45), and so is an empty name.
     for bad in [
         info("a|b", None, None),
@@ -296,7 +296,7 @@ fn a_separator_or_a_missing_name_is_an_error() {
 }
 
 #[test]
-fn the_driver_itself_is_never_cut() {
+fn the_drivers_own_name_and_version_are_never_truncated() {
     // The name and the version of the library are truncated, and those of the driver stay
     // (HELLO-17).
     let long = info(&"n".repeat(600), Some(&"v".repeat(600)), None);
@@ -314,7 +314,7 @@ fn text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn nothing_makes_it_longer_than_servers_accept(
+    fn client_metadata_never_exceeds_the_size_limit(
         app_name in "[a-zä]{0,64}",
         system in (text(), text(), text(), text()),
         variables in prop::collection::vec((0_usize..10, text()), 0..10),
@@ -356,7 +356,7 @@ proptest! {
 }
 
 #[test]
-fn libraries_that_are_appended_without_end_are_not_kept() {
+fn a_driver_info_beyond_the_maximum_number_is_ignored() {
     let mut metadata = ClientMetadata::new(None, &Environment::default(), &[]).expect("it fits");
     for number in 0..MAX_DRIVER_INFOS {
         let info = DriverInfo::new(format!("library{number}"));

@@ -4,7 +4,7 @@ use super::*;
 use bson::{DateTime, Timestamp, rawdoc};
 
 #[test]
-fn the_type_follows_the_first_symptom_that_fits() {
+fn the_server_type_follows_from_the_first_matching_rule() {
     // The list covers rows 1 to 9 of table A.2.2, and the first row that matches decides (SDAM-40).
     // So `hidden` comes before primary and secondary. `ismaster` counts only without
     // `isWritablePrimary` (SDAM-39; A.11, trap 2).
@@ -51,7 +51,7 @@ fn the_type_follows_the_first_symptom_that_fits() {
 }
 
 #[test]
-fn sizes_of_a_hostile_server_stay_within_what_this_driver_handles() {
+fn size_limits_in_a_hello_reply_are_clamped() {
     for (sent, expected) in [
         (1_i64, (1, 1, 1)),
         (0, (16_777_216, MAX_MESSAGE_BYTES, 100_000)),
@@ -75,7 +75,7 @@ fn sizes_of_a_hostile_server_stay_within_what_this_driver_handles() {
 }
 
 #[test]
-fn members_are_lower_case_sorted_and_bounded_and_what_is_no_address_is_left_out() {
+fn member_addresses_are_validated_lower_cased_sorted_and_bounded() {
     // Host names are turned into lower case (SDAM-53). Entries that are not valid TCP addresses are
     // dropped.
     let reply = HelloReply::parse(&rawdoc! {
@@ -98,7 +98,7 @@ fn members_are_lower_case_sorted_and_bounded_and_what_is_no_address_is_left_out(
 }
 
 #[test]
-fn every_other_field_is_read_and_absent_ones_stay_absent() {
+fn all_other_hello_fields_are_parsed_or_have_defaults() {
     let id = ObjectId::from_bytes([5; 12]);
     let reply = HelloReply::parse(&rawdoc! {
         "ok": 1, "helloOk": true, "setVersion": 3.0, "electionId": id, "serviceId": id,
@@ -147,7 +147,7 @@ fn every_other_field_is_read_and_absent_ones_stay_absent() {
 }
 
 #[test]
-fn a_place_in_the_log_without_term_is_read_and_nonsense_is_none() {
+fn an_op_time_without_term_is_parsed_and_an_invalid_one_is_ignored() {
     // An `opTime` may lack a term, and one without a timestamp counts as absent (SDAM-50).
     let timestamp = Timestamp {
         time: 3,
@@ -173,7 +173,7 @@ fn a_place_in_the_log_without_term_is_read_and_nonsense_is_none() {
 }
 
 #[test]
-fn what_is_longer_than_any_name_counts_as_absent() {
+fn oversized_hello_fields_count_as_absent() {
     let long = "x".repeat(MAX_NAME_BYTES + 1);
     let host = "h".repeat(MAX_HOST_BYTES + 1);
     let version = rawdoc! {

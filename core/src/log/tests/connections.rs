@@ -17,7 +17,7 @@ fn connection(event: PoolEvent, message: &str, more: &str, text: &str) {
 }
 
 #[test]
-fn the_making_of_a_pool_is_logged_with_what_was_chosen() {
+fn pool_created_is_logged_with_the_non_default_options() {
     // The message contains the options that differ from their defaults (CMAP-126, CMAP-127).
     let (address, options) = (server(), ReportedPoolOptions::default());
     let message = "Connection pool created";
@@ -42,7 +42,7 @@ fn the_making_of_a_pool_is_logged_with_what_was_chosen() {
 }
 
 #[test]
-fn a_pools_life_is_logged() {
+fn pool_ready_cleared_and_closed_are_logged() {
     // A pool that becomes ready, is cleared and is closed has these messages (CMAP-128, CMAP-129,
     // CMAP-130).
     let address = server();
@@ -121,7 +121,7 @@ fn check_outs_are_logged() {
 }
 
 #[test]
-fn connections_are_logged() {
+fn the_events_of_a_connection_are_logged() {
     // Connections have these messages (CMAP-131, CMAP-132, CMAP-136, CMAP-137). A duration may be a
     // double (CMAP-138).
     let (address, connection, duration) = (server(), 4, TIME);

@@ -69,7 +69,7 @@ fn description(kind: TopologyType) -> Arc<TopologyDescription> {
 }
 
 #[test]
-fn a_topologys_life_is_logged() {
+fn topology_events_and_server_opening_and_closing_are_logged() {
     // Topologies and servers have these messages and fields (EVT-25, EVT-27 to EVT-32).
     topology(
         SdamEvent::TopologyOpening { topology: TOPOLOGY },
@@ -120,7 +120,7 @@ fn a_topologys_life_is_logged() {
 }
 
 #[test]
-fn a_changed_server_has_no_message() {
+fn a_server_description_change_is_not_logged() {
     // The message about the changed topology description contains the change of the server
     // description (EVT-26).
     let unknown = Arc::new(ServerDescription::unknown(server()));
@@ -135,7 +135,7 @@ fn a_changed_server_has_no_message() {
 }
 
 #[test]
-fn an_address_is_written_as_people_write_it() {
+fn a_logged_address_has_host_and_port_or_a_socket_path() {
     // A socket path has no port, and other addresses have host and port (EVT-27).
     for (address, noted, text) in [
         ("/tmp/db.sock", "serverHost=/tmp/db.sock", "/tmp/db.sock"),
@@ -167,7 +167,7 @@ fn succeeded(reply: RawDocumentBuf) -> SdamEvent {
 }
 
 #[test]
-fn checks_are_logged() {
+fn heartbeats_are_logged() {
     // Heartbeats have these messages and fields (EVT-27, EVT-33 to EVT-35).
     let common = format!("topologyId={ID} | serverHost=a | serverPort=27017");
     topology(
@@ -213,7 +213,7 @@ fn checks_are_logged() {
 }
 
 #[test]
-fn what_a_server_says_of_a_login_is_not_logged() {
+fn a_logged_hello_reply_with_speculative_authenticate_is_redacted() {
     // Replies with `speculativeAuthenticate` are redacted (AUTH-22), those to legacy hello as well
     // (HELLO-1).
     let reply = rawdoc! { "ok": 1, "speculativeAuthenticate": { "payload": "hunter2" } };
@@ -246,7 +246,7 @@ fn long_documents_are_cut() {
 }
 
 #[test]
-fn a_topology_without_servers_is_a_warning() {
+fn a_topology_without_servers_is_logged_as_a_warning() {
     // A topology without servers should cause a warning (SDAM-65).
     let (topology, cause) = (TOPOLOGY, NoServersCause::NoSeeds);
     let record = logged(EventKind::Sdam(SdamEvent::NoServers { topology, cause }));
@@ -264,7 +264,7 @@ fn a_topology_without_servers_is_a_warning() {
 }
 
 #[test]
-fn odd_options_are_warnings() {
+fn invalid_options_are_logged_as_warnings_without_their_values() {
     let parsed = uri::parse("mongodb://a/?maxPoolSize=secret&nonsense=secret").expect("an URI");
     let records: Vec<Record> = parsed.warnings.iter().map(warning).collect();
     assert_eq!(records.len(), 2);
@@ -282,7 +282,7 @@ fn odd_options_are_warnings() {
 }
 
 #[test]
-fn a_failures_reply_is_not_logged_as_a_whole() {
+fn a_failed_heartbeat_is_logged_without_its_whole_reply() {
     let mut reply = rawdoc! { "ok": 0, "code": 5, "errmsg": "no" };
     reply.append(bson::cstr!("more"), "m".repeat(5000).as_str());
     let fault = Box::new(CommandError::from_reply(&reply));
@@ -302,7 +302,7 @@ fn a_failures_reply_is_not_logged_as_a_whole() {
 }
 
 #[test]
-fn a_record_has_the_class_of_its_event() {
+fn class_returns_the_component_and_level_of_the_events_record() {
     let kind = EventKind::Sdam(SdamEvent::TopologyOpening { topology: TOPOLOGY });
     let event = Event {
         at: Instant::ZERO,

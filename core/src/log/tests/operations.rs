@@ -32,7 +32,7 @@ fn selection(event: SelectionEvent, level: Level, message: &str, more: &str, tex
 }
 
 #[test]
-fn selections_are_logged() {
+fn server_selection_events_are_logged() {
     // Server selection has these messages, with these fields and texts (SEL-61 to SEL-64).
     let facts = selects();
     selection(

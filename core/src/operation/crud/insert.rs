@@ -282,7 +282,7 @@ mod tests {
     use bson::rawdoc;
 
     #[test]
-    fn what_the_errors_of_all_batches_hold_together_is_bounded() {
+    fn the_merged_errors_of_all_insert_batches_are_bounded() {
         let documents = 120;
         let all = (0..documents).flat_map(|id| rawdoc! { "_id": id }.into_bytes());
         let ids = (0..).zip((0..documents).map(Bson::Int32)).collect();

@@ -307,7 +307,7 @@ mod tests {
     use bson::{doc, rawdoc};
 
     #[test]
-    fn an_id_is_put_in_front_only_where_there_is_none() {
+    fn an_id_is_prepended_only_to_a_document_without_one() {
         let mut documents = rawdoc! { "z": 0 }.into_bytes();
         let start = documents.len();
         documents.extend_from_slice(rawdoc! { "a": 1 }.as_bytes());
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_and_documents_are_not_mixed_up() {
+    fn updates_require_operators_and_replacements_refuse_them() {
         let namespace = Namespace::new("d", "c").expect("names");
         let (filter, options) = (rawdoc! {}, UpdateOptions::default());
         let set = RawDocumentBuf::try_from(&doc! { "$set": { "a": 1 } }).expect("BSON");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_many_documents_by_one_statement_is_not_retryable() {
+    fn a_delete_of_many_documents_is_not_retryable() {
         // A command with a statement that can affect several documents has no transaction number
         // and is not retried (RW-8).
         let namespace = Namespace::new("d", "c").expect("names");

@@ -67,7 +67,7 @@ fn facts() -> ConnectionFacts {
 }
 
 /// Returns the error of an operation to which a server sends this reply.
-fn answered(reply: &RawDocumentBuf) -> Error {
+fn error_of_reply(reply: &RawDocumentBuf) -> Error {
     let fault = CommandError::from_reply(reply);
     let labels = crate::error::Labels::from_reply(reply);
     Error::new(ErrorKind::Command(Box::new(fault)))
@@ -76,7 +76,7 @@ fn answered(reply: &RawDocumentBuf) -> Error {
 }
 
 fn overload() -> Error {
-    answered(&rawdoc! {
+    error_of_reply(&rawdoc! {
         "ok": 0, "code": 462, "errorLabels": ["SystemOverloadedError", "RetryableError"],
     })
 }
@@ -84,7 +84,7 @@ fn overload() -> Error {
 /// Returns an error reply with this code and the label `RetryableWriteError`, without the labels of
 /// an overload error.
 fn failure(code: i32) -> Error {
-    answered(&rawdoc! { "ok": 0, "code": code, "errorLabels": ["RetryableWriteError"] })
+    error_of_reply(&rawdoc! { "ok": 0, "code": code, "errorLabels": ["RetryableWriteError"] })
 }
 
 fn wrote_nothing(code: i32) -> Error {
@@ -117,7 +117,11 @@ fn decide(
 /// Lets the attempts of an operation fail with these errors in turn, and with the last one from
 /// then on. Returns the number of attempts, how many of them came after a pause, and the error that
 /// the operation raises.
-fn exhaust(policy: RetryPolicy, kind: CommandKind, errors: &[Error]) -> (u32, usize, Error) {
+fn run_all_attempts(
+    policy: RetryPolicy,
+    kind: CommandKind,
+    errors: &[Error],
+) -> (u32, usize, Error) {
     let mut operation = operation(kind);
     operation.txn_number = Some(1);
     let mut pauses = 0;
@@ -141,7 +145,7 @@ fn exhaust(policy: RetryPolicy, kind: CommandKind, errors: &[Error]) -> (u32, us
 }
 
 #[test]
-fn what_is_avoided_depends_on_topology_overload_and_option() {
+fn deprioritization_depends_on_topology_error_and_option() {
     // The topology, the error and the option decide whether the failed server is deprioritized
     // (RR-14, BP-9, prose tests RR-P3.1 to RR-P3.3). The server of a cleared pool never is (RR-21).
     let cleared = Error::new(ErrorKind::PoolCleared {
@@ -184,7 +188,7 @@ fn what_is_avoided_depends_on_topology_overload_and_option() {
 }
 
 #[test]
-fn a_server_that_fails_twice_is_avoided_once() {
+fn a_server_that_fails_twice_is_deprioritized_once() {
     let policy = RetryPolicy {
         overload_retargeting: true,
         ..POLICY
@@ -207,7 +211,7 @@ fn a_server_that_fails_twice_is_avoided_once() {
 }
 
 #[test]
-fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
+fn the_latest_error_without_no_writes_performed_is_raised_or_the_first() {
     // The operation raises the latest error that proves an attempt, or the first error if none does
     // (RW-26, prose tests RW-P6.1 to RW-P6.3).
     let first = |code| {
@@ -221,7 +225,7 @@ fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
         (vec![first(91), wrote_nothing(10107)], 91),
         (vec![nothing(91), failure(6), wrote_nothing(10107)], 6),
     ] {
-        let (_, _, error) = exhaust(POLICY, CommandKind::RetryableWrite, &errors);
+        let (_, _, error) = run_all_attempts(POLICY, CommandKind::RetryableWrite, &errors);
         assert_eq!(error.code(), Some(expected), "{errors:?}");
         let all = errors
             .iter()
@@ -232,7 +236,7 @@ fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
     // (RR-19), whether or not that error has the label `NoWritesPerformed`.
     let errors = [nothing(91), nothing(462)];
     for kind in KINDS {
-        let (_, _, error) = exhaust(POLICY, kind, &errors);
+        let (_, _, error) = run_all_attempts(POLICY, kind, &errors);
         let is_read = matches!(kind, CommandKind::Read | CommandKind::CursorFollowUp);
         assert_eq!(
             error.code(),
@@ -243,7 +247,7 @@ fn the_error_in_the_end_is_the_latest_that_proves_an_attempt() {
 }
 
 #[test]
-fn each_attempt_selects_for_as_long_as_the_first_may() {
+fn a_retry_restarts_the_server_selection_timeout() {
     // Each retry selects a server anew (RR-13, RW-22), so the time limit of server selection starts
     // again.
     let mut read = operation(CommandKind::Read);
@@ -256,7 +260,7 @@ fn each_attempt_selects_for_as_long_as_the_first_may() {
 }
 
 #[test]
-fn attempts_that_wait_for_nothing_are_three_in_a_row_at_most() {
+fn at_most_three_attempts_in_a_row_fail_without_waiting() {
     // A check-out that fails because the pool was cleared is safe to retry (RR-21). Without the
     // limit of three attempts in a row, all 100 retries would be used up at one instant.
     let policy = RetryPolicy {
@@ -280,7 +284,7 @@ fn attempts_that_wait_for_nothing_are_three_in_a_row_at_most() {
 }
 
 #[test]
-fn a_retried_write_keeps_its_number() {
+fn a_retried_write_reuses_its_transaction_number() {
     // A retried write keeps its transaction number (BP-10).
     let mut write = operation(CommandKind::RetryableWrite);
     write.txn_number = Some(7);
@@ -292,7 +296,7 @@ fn a_retried_write_keeps_its_number() {
 }
 
 #[test]
-fn a_write_without_number_or_acknowledgement_is_repeated_after_overload_only() {
+fn a_write_without_txn_number_is_retried_only_after_overload() {
     // After an overload error every command is retried (BP-2), because the server did nothing.
     // After other errors, no write is retried without a transaction number (RW-3) or without an
     // acknowledgement (RW-9).
@@ -311,7 +315,7 @@ fn a_write_without_number_or_acknowledgement_is_repeated_after_overload_only() {
 }
 
 #[test]
-fn a_connection_that_cannot_be_made_is_overload_for_every_command() {
+fn a_labelled_connection_error_is_overload_for_every_command() {
     // With the labels `SystemOverloadedError` and `RetryableError`, a connection error is an
     // overload error for the operation too (BP-15, BP trap 3).
     let refused = Error::network(NetworkFault::Refused, "refused");
@@ -345,7 +349,7 @@ fn a_connection_that_cannot_be_made_is_overload_for_every_command() {
 }
 
 #[test]
-fn nothing_is_tried_again_once_the_client_is_closed() {
+fn no_command_is_retried_after_the_client_is_closed() {
     let attempt = FailedAttempt {
         is_closed: true,
         ..AT_CHECK_OUT
@@ -358,7 +362,7 @@ fn nothing_is_tried_again_once_the_client_is_closed() {
 }
 
 #[test]
-fn what_breaks_an_established_connection_is_retried_whatever_broke_it() {
+fn errors_that_break_an_established_connection_are_retryable() {
     // A network error is retryable for reads (RR-2) and for writes (RW-14), and proves an attempt
     // (RR-19).
     let tls = |fault| {
@@ -391,7 +395,7 @@ fn what_breaks_an_established_connection_is_retried_whatever_broke_it() {
 }
 
 #[test]
-fn a_member_that_has_just_stepped_down_gets_a_number_too() {
+fn retryable_writes_have_txn_numbers_except_on_standalone_or_unknown() {
     for (server, expected) in [
         (ServerType::Standalone, false),
         (ServerType::Unknown, false),

@@ -11,7 +11,7 @@ fn with(set: impl FnOnce(&mut ClientOptions)) -> ClientOptions {
 }
 
 #[test]
-fn the_default_is_a_valid_client_of_localhost() {
+fn the_default_options_are_valid_and_name_localhost() {
     let options = ClientOptions::default();
     assert_eq!(options.validate(), Ok(()));
     assert_eq!(options.hosts(), [Address::tcp("localhost", 27017)]);
@@ -22,7 +22,7 @@ fn the_default_is_a_valid_client_of_localhost() {
 }
 
 #[test]
-fn only_pool_options_that_differ_are_reported() {
+fn only_non_default_pool_options_are_reported() {
     // The pool created event contains only options that differ from the default (CMAP-113).
     let mut options = with(|o| {
         o.set_max_pool_size(DEFAULT_MAX_POOL_SIZE)
@@ -41,7 +41,7 @@ fn only_pool_options_that_differ_are_reported() {
 }
 
 #[test]
-fn typed_values_that_make_no_sense_are_errors_that_name_the_option() {
+fn an_invalid_pool_option_fails_with_an_error_that_names_it() {
     // `minPoolSize` above `maxPoolSize` (CMAP-9) and a `maxConnecting` of zero (CMAP-11) are
     // errors. In a connection string an invalid pool option causes a warning (CMAP-15), but a
     // setter has no way to warn. Negative and non-numeric values do not fit the types.
@@ -62,7 +62,7 @@ fn typed_values_that_make_no_sense_are_errors_that_name_the_option() {
 }
 
 #[test]
-fn a_refused_value_changes_nothing() {
+fn a_refused_value_does_not_change_the_options() {
     // One of the values is a server selection timeout of zero, which this driver refuses (SEL-5).
     let mut options = ClientOptions::default();
     assert!(
@@ -100,7 +100,7 @@ fn two_hosts() -> Vec<Address> {
 type Choose = fn(&mut ClientOptions) -> Result<&mut ClientOptions, Error>;
 
 #[test]
-fn contradictions_are_found_whatever_the_order_of_setting() {
+fn validate_refuses_contradictory_options() {
     // These options break rules about the topology and SRV (URI-13 to URI-17, LB-3 to LB-6), the
     // pool size (CMAP-9) and TLS (one of URI-5 to URI-11).
     let wrong: [Choose; 12] = [
@@ -148,7 +148,7 @@ fn contradictions_are_found_whatever_the_order_of_setting() {
 }
 
 #[test]
-fn only_a_client_that_scans_may_try_once() {
+fn server_selection_try_once_requires_a_scanning_client() {
     // Only a client that checks servers on demand has `serverSelectionTryOnce` (SEL-6), and its
     // heartbeat frequency has a default of its own (SEL-8).
     let mut options = ClientOptions::default();
@@ -166,7 +166,7 @@ fn only_a_client_that_scans_may_try_once() {
 }
 
 #[test]
-fn a_compressor_is_listed_once() {
+fn duplicate_compressors_are_removed() {
     let list = vec![Compressor::Zlib, Compressor::Snappy, Compressor::Zlib];
     let mut options = ClientOptions::default();
     options.set_compressors(list);
@@ -177,7 +177,7 @@ fn a_compressor_is_listed_once() {
 }
 
 #[test]
-fn secrets_are_not_shown() {
+fn debug_output_of_client_options_hides_secrets() {
     let options = with(|o| {
         o.set_proxy(ProxyOptions::new("p").with_credentials("n", "pencil"));
         let credential = Credential::password("u", "pencil");
@@ -188,7 +188,7 @@ fn secrets_are_not_shown() {
 }
 
 #[test]
-fn an_unacknowledged_write_may_name_no_journal() {
+fn a_write_concern_of_w_0_with_journal_is_refused() {
     // `w=0` together with `journal=true` is an error (URI-23).
     let mut concern = WriteConcern::members(0);
     assert_eq!(concern.validate(), Ok(()));

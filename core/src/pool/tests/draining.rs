@@ -10,16 +10,16 @@ fn in_use(pool: &mut Pool<()>) -> ConnectionId {
 }
 
 /// Checks in a connection whose reply is outstanding.
-fn leave(pool: &mut Pool<()>, connection: ConnectionId) {
+fn check_in_with_reply_due(pool: &mut Pool<()>, connection: ConnectionId) {
     let left = pool.check_in(at(1), connection, Condition::ReplyDue);
     assert_eq!(left, Ok(()));
 }
 
 #[test]
-fn a_connection_whose_reply_is_due_is_checked_in_and_serves_once_it_is_drained() {
+fn a_drained_connection_is_checked_out_again() {
     let mut pool = ready_pool(options(1, 0, 2));
     let a = in_use(&mut pool);
-    leave(&mut pool, a);
+    check_in_with_reply_due(&mut pool, a);
     assert_eq!(drain(&mut pool), ["CheckedIn 1"]);
     let counts = pool.counts();
     assert_eq!((counts.draining, counts.in_use, counts.total), (1, 0, 1));
@@ -37,10 +37,10 @@ fn a_connection_whose_reply_is_due_is_checked_in_and_serves_once_it_is_drained()
 }
 
 #[test]
-fn a_connection_that_is_not_drained_in_time_makes_room() {
+fn a_connection_that_fails_to_drain_is_closed_and_replaced() {
     let mut pool = ready_pool(options(1, 0, 2));
     let a = in_use(&mut pool);
-    leave(&mut pool, a);
+    check_in_with_reply_due(&mut pool, a);
     assert_eq!(
         pool.check_out(at(2), CheckOutId(2), None),
         CheckOut::Waiting
@@ -56,10 +56,10 @@ fn a_connection_that_is_not_drained_in_time_makes_room() {
 }
 
 #[test]
-fn while_one_drains_there_is_room_for_others() {
+fn a_draining_connection_does_not_block_other_check_outs() {
     let mut pool = ready_pool(options(2, 0, 2));
     let a = in_use(&mut pool);
-    leave(&mut pool, a);
+    check_in_with_reply_due(&mut pool, a);
     assert_eq!(
         pool.check_out(at(2), CheckOutId(2), None),
         CheckOut::Waiting
@@ -78,10 +78,10 @@ fn while_one_drains_there_is_room_for_others() {
 }
 
 #[test]
-fn a_clear_and_a_close_end_draining() {
+fn clearing_or_closing_the_pool_closes_draining_connections() {
     let mut pool = ready_pool(options(0, 0, 2));
     let a = in_use(&mut pool);
-    leave(&mut pool, a);
+    check_in_with_reply_due(&mut pool, a);
     drain(&mut pool);
     pool.handle_clear(at(2), &reset(), false);
     assert_eq!(drain(&mut pool), ["PoolCleared(false)"]);
@@ -93,7 +93,7 @@ fn a_clear_and_a_close_end_draining() {
     for cleared in [false, true] {
         let mut pool = ready_pool(options(0, 0, 2));
         let a = in_use(&mut pool);
-        leave(&mut pool, a);
+        check_in_with_reply_due(&mut pool, a);
         drain(&mut pool);
         if cleared {
             // The late reply arrives between the clear and the background run that closes stale
@@ -117,7 +117,7 @@ fn a_stale_connection_is_closed_and_not_drained() {
     let a = in_use(&mut pool);
     pool.handle_clear(at(1), &reset(), false);
     drain(&mut pool);
-    leave(&mut pool, a);
+    check_in_with_reply_due(&mut pool, a);
     assert_eq!(
         drain(&mut pool),
         ["CheckedIn 1", "Closed 1: Stale", "close 1"]
@@ -125,7 +125,7 @@ fn a_stale_connection_is_closed_and_not_drained() {
 }
 
 #[test]
-fn only_what_drains_is_drained() {
+fn handle_drained_is_ignored_unless_the_connection_drains() {
     let mut pool = ready_pool(options(0, 0, 2));
     let a = in_use(&mut pool);
     pool.handle_drained(at(1), a, ());
@@ -138,10 +138,10 @@ fn only_what_drains_is_drained() {
 }
 
 #[test]
-fn the_room_of_a_stale_one_goes_to_who_waits_before_the_pool_is_filled_up() {
+fn a_waiting_check_out_replaces_a_stale_connection_before_population() {
     let mut pool = ready_pool(options(1, 1, 1));
     let a = in_use(&mut pool);
-    leave(&mut pool, a);
+    check_in_with_reply_due(&mut pool, a);
     pool.handle_clear(at(2), &reset(), false);
     pool.handle_ready(at(2));
     assert_eq!(

@@ -2,7 +2,7 @@
 //! the expected ones.
 
 mod draining;
-mod life;
+mod lifecycle;
 mod official;
 mod program;
 mod requests;

@@ -3,7 +3,7 @@
 
 use super::*;
 
-fn ask(pool: &mut Pool<()>, now: Instant, request: u64) {
+fn check_out_waiting(pool: &mut Pool<()>, now: Instant, request: u64) {
     let answer = pool.check_out(now, CheckOutId(request), None);
     assert_eq!(answer, CheckOut::Waiting);
 }
@@ -26,7 +26,7 @@ fn populate(pool: &mut Pool<()>, now: Instant) -> Vec<String> {
 }
 
 #[test]
-fn nothing_is_made_before_ready_and_then_the_minimum() {
+fn a_pool_is_populated_to_min_pool_size_only_once_ready() {
     // Official test `pool-create-min-size`.
     let mut pool = new_pool(options(10, 3, 2));
     assert_eq!(populate(&mut pool, at(200)), ["PoolCreated"]);
@@ -37,7 +37,7 @@ fn nothing_is_made_before_ready_and_then_the_minimum() {
 }
 
 #[test]
-fn nothing_is_made_between_clear_and_ready() {
+fn a_cleared_pool_is_not_populated_until_it_is_ready_again() {
     // Official test `pool-clear-min-size`.
     let mut pool = new_pool(options(10, 1, 2));
     pool.handle_ready(at(0));
@@ -52,7 +52,7 @@ fn nothing_is_made_between_clear_and_ready() {
 }
 
 #[test]
-fn a_pool_is_ready_and_cleared_once() {
+fn repeated_ready_and_clear_emit_one_event_each() {
     // Official tests `pool-ready-ready` and `pool-clear-paused`.
     let mut pool = new_pool(options(1, 0, 1));
     pool.handle_clear(at(0), &reset(), false);
@@ -65,12 +65,12 @@ fn a_pool_is_ready_and_cleared_once() {
 }
 
 #[test]
-fn a_clear_sends_everybody_away_who_waits() {
+fn a_clear_fails_all_waiting_check_outs() {
     // Official test `pool-clear-clears-waitqueue`.
     let mut pool = ready_pool(options(1, 0, 2));
     let _ = fresh(&mut pool, at(0), 1);
     for request in 2..=4 {
-        ask(&mut pool, at(0), request);
+        check_out_waiting(&mut pool, at(0), request);
     }
     drain(&mut pool);
     pool.handle_clear(at(5), &reset(), false);
@@ -88,12 +88,12 @@ fn a_clear_sends_everybody_away_who_waits() {
 }
 
 #[test]
-fn a_returned_connection_goes_to_who_waits_before_any_new_one_is_ready() {
+fn a_checked_in_connection_serves_a_waiting_check_out_before_new_ones() {
     // Official test `pool-checkout-returned-connection-maxConnecting`.
     let mut pool = ready_pool(options(10, 0, 2));
     let first = fresh(&mut pool, at(0), 1);
     for request in 2..=4 {
-        ask(&mut pool, at(1), request);
+        check_out_waiting(&mut pool, at(1), request);
     }
     drain(&mut pool);
     check_in(&mut pool, at(400), first);

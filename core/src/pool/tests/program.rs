@@ -12,7 +12,7 @@ enum Step {
         interrupt: bool,
     },
     CheckOut {
-        patience: Option<u8>,
+        time_limit: Option<u8>,
     },
     Cancel(prop::sample::Index),
     CheckIn {
@@ -24,7 +24,7 @@ enum Step {
     EstablishFailed(prop::sample::Index),
     IdleClosed(prop::sample::Index),
     Wait(u8),
-    Nonsense(u64),
+    UnknownIds(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -32,7 +32,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => Just(Step::Ready),
         1 => any::<bool>().prop_map(|interrupt| Step::Clear { interrupt }),
-        9 => any::<Option<u8>>().prop_map(|patience| Step::CheckOut { patience }),
+        9 => any::<Option<u8>>().prop_map(|time_limit| Step::CheckOut { time_limit }),
         2 => any::<Index>().prop_map(Step::Cancel),
         6 => (any::<Index>(), 0..8_u8)
             .prop_map(|(which, condition)| Step::CheckIn { which, condition }),
@@ -41,7 +41,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<Index>().prop_map(Step::EstablishFailed),
         1 => any::<Index>().prop_map(Step::IdleClosed),
         5 => any::<u8>().prop_map(Step::Wait),
-        1 => (0..50_u64).prop_map(Step::Nonsense),
+        1 => (0..50_u64).prop_map(Step::UnknownIds),
     ]
 }
 
@@ -70,7 +70,7 @@ struct Model {
 }
 
 impl Model {
-    fn live(&self) -> Vec<u64> {
+    fn unfinished_requests(&self) -> Vec<u64> {
         let bound = self.pending.values().filter_map(|request| *request);
         self.queue.iter().copied().chain(bound).collect()
     }
@@ -97,7 +97,7 @@ impl Model {
     fn drain(&mut self, pool: &mut Pool<u64>) {
         while let Some(action) = pool.poll_action() {
             match action {
-                Action::Emit(event) => self.note(event),
+                Action::Emit(event) => self.observe_event(event),
                 Action::Open(opened) => {
                     let id = opened.number();
                     // The connection is for the head of the queue. If the queue is empty, it is for
@@ -131,7 +131,7 @@ impl Model {
                 Action::Fail { request, .. } => {
                     let orphan = self.orphans.remove(&request.0);
                     assert!(
-                        orphan || self.live().contains(&request.0),
+                        orphan || self.unfinished_requests().contains(&request.0),
                         "only who waits fails"
                     );
                     self.remove_request(request.0);
@@ -143,7 +143,7 @@ impl Model {
         }
     }
 
-    fn note(&mut self, event: PoolEvent) {
+    fn observe_event(&mut self, event: PoolEvent) {
         match event {
             PoolEvent::CheckOutStarted { .. } => self.started += 1,
             PoolEvent::CheckedOut { .. } | PoolEvent::CheckOutFailed { .. } => self.ended += 1,
@@ -166,7 +166,7 @@ impl Model {
     }
 
     /// Compares the counts of the pool with the model, and asserts the limits of the pool.
-    fn audit(&mut self, pool: &Pool<u64>, options: &PoolOptions) {
+    fn assert_model_agrees(&mut self, pool: &Pool<u64>, options: &PoolOptions) {
         let counts = pool.counts();
         let size = |n: usize| u32::try_from(n).expect("small");
         assert_eq!(counts.pending, size(self.pending.len()));
@@ -191,7 +191,7 @@ impl Model {
         }
         assert_eq!(
             self.started,
-            self.ended + self.live().len() as u64,
+            self.ended + self.unfinished_requests().len() as u64,
             "one end for each start"
         );
         assert!(
@@ -210,10 +210,10 @@ impl Model {
         match step {
             Step::Ready => pool.handle_ready(now),
             Step::Clear { interrupt } => pool.handle_clear(now, &reset(), *interrupt),
-            Step::CheckOut { patience } => {
+            Step::CheckOut { time_limit } => {
                 self.next_request += 1;
                 let request = self.next_request;
-                let deadline = patience.map(|p| at(self.now + 1 + u64::from(p)));
+                let deadline = time_limit.map(|p| at(self.now + 1 + u64::from(p)));
                 let waiting = pool.counts().waiting;
                 match pool.check_out(now, CheckOutId(request), deadline) {
                     CheckOut::Granted(connection, content) => {
@@ -226,7 +226,7 @@ impl Model {
                 }
             }
             Step::Cancel(which) => {
-                if let Some(request) = pick(which, self.live()) {
+                if let Some(request) = pick(which, self.unfinished_requests()) {
                     pool.cancel(now, CheckOutId(request));
                     self.remove_request(request);
                 }
@@ -274,12 +274,12 @@ impl Model {
                 }
             }
             Step::Wait(millis) => self.wait(pool, u64::from(*millis)),
-            Step::Nonsense(id) => self.talk_nonsense(pool, *id),
+            Step::UnknownIds(id) => self.give_unknown_ids(pool, *id),
         }
     }
 
     /// Gives the pool inputs about connections and requests that do not exist.
-    fn talk_nonsense(&self, pool: &mut Pool<u64>, id: u64) {
+    fn give_unknown_ids(&self, pool: &mut Pool<u64>, id: u64) {
         let now = at(self.now);
         let id = self.last_created + 1 + id;
         // Another connection may occupy the slot of this id.
@@ -318,7 +318,7 @@ fn pick(which: &prop::sample::Index, from: Vec<u64>) -> Option<u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
     #[test]
-    fn the_model_agrees_after_each_step(
+    fn the_pool_agrees_with_its_model_after_each_input(
         max_size in 0..5_u32,
         min_size in 0..4_u32,
         max_connecting in 1..4_u32,
@@ -336,7 +336,7 @@ proptest! {
         for step in &steps {
             model.apply(&mut pool, step);
             model.drain(&mut pool);
-            model.audit(&pool, &options);
+            model.assert_model_agrees(&pool, &options);
         }
         // A closed pool keeps nothing once all connections are checked in, and no request waits.
         pool.handle_close(at(model.now));

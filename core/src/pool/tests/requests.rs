@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
+fn a_check_out_from_an_empty_pool_emits_its_events_in_order() {
     // A check out starts (CMAP-73), creates a connection (CMAP-60, CMAP-76), establishes it
     // (CMAP-61) and ends with the checked out event (CMAP-86).
     let mut pool = new_pool(options(0, 0, 2));
@@ -33,7 +33,7 @@ fn a_check_out_on_an_empty_pool_tells_its_steps_in_order() {
 }
 
 #[test]
-fn without_subscribers_no_event_is_made() {
+fn without_subscribers_no_pool_event_is_emitted() {
     let mut pool = Pool::new(Address::tcp("db", 1), options(1, 0, 1), false);
     pool.handle_ready(at(0));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
@@ -44,7 +44,7 @@ fn without_subscribers_no_event_is_made() {
 }
 
 #[test]
-fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
+fn check_outs_are_served_in_the_order_of_their_arrival() {
     // Requests are served in the order of their arrival (CMAP-30). A new request waits behind the
     // earlier ones (CMAP-33).
     let mut pool = ready_pool(options(1, 0, 1));
@@ -72,7 +72,7 @@ fn waiters_are_served_in_order_and_newcomers_do_not_overtake() {
 }
 
 #[test]
-fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
+fn a_checked_in_connection_serves_a_check_out_blocked_by_max_connecting() {
     // A request that `maxConnecting` blocks takes a connection that another operation checks in
     // (CMAP-77, CMAP-78, CMAP trap 6).
     let mut pool = ready_pool(options(10, 0, 1));
@@ -91,7 +91,7 @@ fn a_returned_connection_serves_a_waiter_that_max_connecting_holds_back() {
 }
 
 #[test]
-fn a_waiter_past_its_deadline_leaves_at_once() {
+fn a_waiting_check_out_fails_at_its_deadline() {
     // A request that waits too long fails and leaves the queue at once (CMAP-28, CMAP-32, CMAP-81).
     // One limit covers the whole wait in the queue (CMAP-34).
     let mut pool = ready_pool(PoolOptions {
@@ -120,7 +120,7 @@ fn a_waiter_past_its_deadline_leaves_at_once() {
 }
 
 #[test]
-fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
+fn wait_queue_timeout_does_not_limit_the_establishment() {
     // `waitQueueTimeoutMS` limits only the time in the queue (CMAP-12). The deadline of the request
     // covers the establishment as well. A driver may have such a deadline instead of the option
     // (CMAP-13).
@@ -140,7 +140,7 @@ fn the_queue_limit_ends_with_the_queue_and_the_deadline_does_not() {
 }
 
 #[test]
-fn an_establishment_outlives_its_waiter_and_serves_the_next() {
+fn the_connection_of_a_cancelled_check_out_serves_the_next_one() {
     // A connection whose request was cancelled during establishment is not leaked (scenario 11),
     // and its pool is not cleared (scenario 28).
     let mut pool = ready_pool(options(1, 0, 1));
@@ -168,7 +168,7 @@ fn an_establishment_outlives_its_waiter_and_serves_the_next() {
 }
 
 #[test]
-fn an_abandoned_establishment_becomes_available() {
+fn the_connection_of_a_cancelled_check_out_becomes_available() {
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     pool.cancel(at(1), CheckOutId(1));
@@ -181,7 +181,7 @@ fn an_abandoned_establishment_becomes_available() {
 }
 
 #[test]
-fn a_failed_establishment_lets_the_next_waiter_try() {
+fn a_failed_establishment_lets_the_next_request_open_a_connection() {
     // After a failed establishment the next request gets a connection of its own (scenario 15).
     let mut pool = ready_pool(options(5, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
@@ -193,7 +193,7 @@ fn a_failed_establishment_lets_the_next_waiter_try() {
 }
 
 #[test]
-fn what_is_not_checked_out_is_refused_and_harms_nothing() {
+fn a_check_in_of_a_connection_that_is_not_checked_out_is_refused() {
     // A check in of a connection that is not checked out returns an error (CMAP-87) and does not
     // change the counts (scenario 30).
     let mut pool = ready_pool(options(2, 0, 2));
@@ -213,7 +213,7 @@ fn what_is_not_checked_out_is_refused_and_harms_nothing() {
 }
 
 #[test]
-fn the_latest_connection_is_used_first() {
+fn the_most_recently_checked_in_connection_is_checked_out_first() {
     let mut pool = ready_pool(options(3, 0, 3));
     let (a, b) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
     check_in(&mut pool, at(0), b);
@@ -225,7 +225,7 @@ fn the_latest_connection_is_used_first() {
 }
 
 #[test]
-fn the_created_event_reports_what_the_user_chose() {
+fn the_pool_created_event_contains_the_non_default_options() {
     // The created event has only the options that differ from the default (CMAP-113).
     let reported = ReportedPoolOptions {
         max_pool_size: Some(50),
@@ -243,7 +243,7 @@ fn the_created_event_reports_what_the_user_chose() {
 }
 
 #[test]
-fn the_texts_are_those_of_the_specification() {
+fn pool_errors_have_the_texts_of_the_specification() {
     // The errors have the texts of the rules CMAP-97, CMAP-142 and CMAP-143. An official test
     // checks the text for a closed pool (CMAP-141).
     let mut pool = ready_pool(options(1, 0, 1));
@@ -277,7 +277,7 @@ fn the_texts_are_those_of_the_specification() {
 }
 
 #[test]
-fn the_queue_limit_does_not_count_for_a_request_with_a_time_limit_of_its_own() {
+fn wait_queue_timeout_is_ignored_for_a_request_with_a_time_limit() {
     // `waitQueueTimeoutMS` does not apply to an operation with a time limit of its own (CMAP-153).
     let mut pool = ready_pool(PoolOptions {
         wait_queue_timeout: Some(Duration::from_millis(50)),

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_maximum_of_zero_is_no_limit() {
+fn max_pool_size_zero_means_no_limit() {
     // `maxPoolSize` 0 means no limit (CMAP-8, CMAP trap 5).
     let mut pool = ready_pool(options(0, 0, 200));
     for request in 0..150 {
@@ -13,7 +13,7 @@ fn a_maximum_of_zero_is_no_limit() {
 }
 
 #[test]
-fn the_maximum_bounds_population_too() {
+fn population_does_not_exceed_max_pool_size() {
     // `minPoolSize` does not raise the number of connections above `maxPoolSize` (CMAP-9, CMAP-42).
     let mut pool = ready_pool(options(2, 5, 5));
     for number in 1..=2 {
@@ -26,7 +26,7 @@ fn the_maximum_bounds_population_too() {
 }
 
 #[test]
-fn what_population_made_serves_who_waits_for_a_slot() {
+fn a_populated_connection_serves_a_check_out_blocked_by_max_connecting() {
     // The connection for `minPoolSize` serves a request that `maxConnecting` blocks. No other
     // connection is opened (CMAP-72, CMAP trap 7).
     let mut pool = ready_pool(options(10, 1, 1));
@@ -44,7 +44,7 @@ fn what_population_made_serves_who_waits_for_a_slot() {
 }
 
 #[test]
-fn an_idle_limit_of_zero_is_none_and_connections_in_use_are_never_idle() {
+fn max_idle_time_zero_is_no_limit_and_in_use_connections_are_not_idle() {
     // `maxIdleTimeMS` 0 means no limit (CMAP-10). Only available connections become idle, and only
     // after more than the limit (CMAP trap 12).
     for limit in [0, 10] {
@@ -62,7 +62,7 @@ fn an_idle_limit_of_zero_is_none_and_connections_in_use_are_never_idle() {
 }
 
 #[test]
-fn a_request_that_waits_already_is_refused_without_an_event() {
+fn a_duplicate_check_out_id_is_refused_without_an_event() {
     let mut pool = ready_pool(options(1, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     let _ = pool.check_out(at(0), CheckOutId(2), None);
@@ -76,7 +76,7 @@ fn a_request_that_waits_already_is_refused_without_an_event() {
 }
 
 #[test]
-fn who_gives_up_is_told_as_a_check_out_that_took_too_long() {
+fn a_cancelled_check_out_emits_a_failed_event_with_reason_timeout() {
     // The check out of a cancelled request fails with an event (CMAP section 1.5.1). Exactly one
     // checked out or check out failed event follows each started event (CMAP trap 11).
     let mut pool = ready_pool(options(1, 0, 1));
@@ -91,7 +91,7 @@ fn who_gives_up_is_told_as_a_check_out_that_took_too_long() {
 }
 
 #[test]
-fn a_clear_on_a_paused_pool_says_nothing_and_still_interrupts() {
+fn a_clear_of_a_paused_pool_emits_no_event_and_still_interrupts() {
     // A clear of a paused pool emits no event (CMAP-92), but raises the generation (CMAP trap 4).
     // With `interruptInUseConnections` it also interrupts connections in use (CMAP-94).
     let mut pool = ready_pool(options(2, 0, 2));
@@ -104,7 +104,7 @@ fn a_clear_on_a_paused_pool_says_nothing_and_still_interrupts() {
 }
 
 #[test]
-fn each_connection_counts_for_what_it_is() {
+fn each_connection_is_counted_in_one_state_and_in_the_total() {
     // Each connection counts in one state and in the total (CMAP-24).
     let mut pool = ready_pool(options(9, 5, 2));
     let [_, _, available, drains] = [1, 2, 3, 4].map(|request| fresh(&mut pool, at(0), request));
@@ -124,7 +124,7 @@ fn each_connection_counts_for_what_it_is() {
 }
 
 #[test]
-fn the_queue_is_bounded() {
+fn the_wait_queue_is_bounded() {
     // The number of waiting requests is limited (SEL-37).
     let mut pool: Pool<()> = Pool::new(Address::tcp("db", 27017), options(1, 0, 1), false);
     pool.handle_ready(at(0));
@@ -145,7 +145,7 @@ fn the_queue_is_bounded() {
 }
 
 #[test]
-fn a_closed_connection_never_comes_back() {
+fn a_closed_connection_is_never_used_again() {
     // A closed connection is not used again, even if later inputs name it (CMAP-18).
     let mut pool = ready_pool(PoolOptions {
         max_idle: Some(Duration::from_millis(10)),
@@ -177,7 +177,7 @@ fn a_closed_connection_never_comes_back() {
 }
 
 #[test]
-fn nobody_gets_what_is_not_established() {
+fn a_pending_connection_is_not_granted() {
     // A pending connection is granted to no request (CMAP-22) and is not available (CMAP-65).
     let mut pool = ready_pool(options(1, 1, 1));
     pool.handle_timeout(at(0));
@@ -195,7 +195,7 @@ fn nobody_gets_what_is_not_established() {
 }
 
 #[test]
-fn population_stands_in_nobodys_way() {
+fn population_does_not_block_check_outs_or_check_ins() {
     // While the establishment of a connection for `minPoolSize` hangs, check outs are served
     // (CMAP-66) and connections are checked in (CMAP-78).
     let mut pool = ready_pool(options(10, 5, 2));

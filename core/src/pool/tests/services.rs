@@ -8,7 +8,7 @@ fn service(n: u8) -> ObjectId {
     ObjectId::from_bytes(bytes)
 }
 
-fn balanced(max_size: u32) -> Pool<()> {
+fn load_balanced_pool(max_size: u32) -> Pool<()> {
     ready_pool(PoolOptions {
         load_balanced: true,
         ..options(max_size, 0, 2)
@@ -16,7 +16,7 @@ fn balanced(max_size: u32) -> Pool<()> {
 }
 
 /// Checks out a new connection that leads to the service `to`.
-fn fresh_to(pool: &mut Pool<()>, request: u64, to: u8) -> ConnectionId {
+fn check_out_new_to_service(pool: &mut Pool<()>, request: u64, to: u8) -> ConnectionId {
     assert_eq!(
         pool.check_out(at(0), CheckOutId(request), None),
         CheckOut::Waiting
@@ -49,12 +49,15 @@ fn opened(pool: &mut Pool<()>) -> ConnectionId {
 }
 
 #[test]
-fn a_clear_concerns_one_service_and_nobody_who_waits() {
+fn clearing_a_service_affects_only_its_connections_and_no_request() {
     // The clear of a service makes only its connections stale (CMAP-99, CMAP-101, LB-52). Waiting
     // requests do not fail (CMAP-102).
-    let mut pool = balanced(3);
-    let (a, b) = (fresh_to(&mut pool, 1, 7), fresh_to(&mut pool, 2, 8));
-    let c = fresh_to(&mut pool, 3, 7);
+    let mut pool = load_balanced_pool(3);
+    let (a, b) = (
+        check_out_new_to_service(&mut pool, 1, 7),
+        check_out_new_to_service(&mut pool, 2, 8),
+    );
+    let c = check_out_new_to_service(&mut pool, 3, 7);
     assert_eq!(
         pool.check_out(at(1), CheckOutId(4), None),
         CheckOut::Waiting
@@ -83,12 +86,12 @@ fn a_clear_concerns_one_service_and_nobody_who_waits() {
 }
 
 #[test]
-fn stale_connections_are_pruned_from_between_the_others() {
-    let mut pool = balanced(4);
+fn only_available_connections_of_a_cleared_service_are_closed() {
+    let mut pool = load_balanced_pool(4);
     let all: Vec<ConnectionId> = [7, 8, 7, 8]
         .into_iter()
         .zip(1..)
-        .map(|(to, request)| fresh_to(&mut pool, request, to))
+        .map(|(to, request)| check_out_new_to_service(&mut pool, request, to))
         .collect();
     // The oldest and the newest available connections lead to the service that is not cleared.
     for &place in &[1, 0, 2, 3] {
@@ -114,20 +117,20 @@ fn stale_connections_are_pruned_from_between_the_others() {
 }
 
 #[test]
-fn a_service_begins_anew_after_its_last_connection() {
+fn the_generation_of_a_service_is_dropped_with_its_last_connection() {
     // The generation of a service is dropped with its last connection (CMAP-100).
-    let mut pool = balanced(2);
-    let first = fresh_to(&mut pool, 1, 7);
+    let mut pool = load_balanced_pool(2);
+    let first = check_out_new_to_service(&mut pool, 1, 7);
     pool.handle_clear_service(at(1), service(7));
     assert_eq!(pool.generation_of(first), Some(0));
-    let second = fresh_to(&mut pool, 2, 7);
+    let second = check_out_new_to_service(&mut pool, 2, 7);
     assert_eq!(pool.generation_of(second), Some(1), "it is counted on");
     for connection in [first, second] {
         let broken = Condition::Broken(None);
         assert_eq!(pool.check_in(at(2), connection, broken), Ok(()));
     }
     drain(&mut pool);
-    let third = fresh_to(&mut pool, 3, 7);
+    let third = check_out_new_to_service(&mut pool, 3, 7);
     assert_eq!(pool.generation_of(third), Some(0));
     // The clear of a service without connections emits no event.
     pool.handle_clear_service(at(3), service(9));
@@ -135,13 +138,13 @@ fn a_service_begins_anew_after_its_last_connection() {
 }
 
 #[test]
-fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
+fn a_clear_of_a_service_requeues_its_pending_check_out_at_the_head() {
     // Request 2 does not fail and returns to the head of the queue (CMAP-102).
     let mut pool = ready_pool(PoolOptions {
         load_balanced: true,
         ..options(2, 0, 1)
     });
-    let other = fresh_to(&mut pool, 1, 7);
+    let other = check_out_new_to_service(&mut pool, 1, 7);
     assert_eq!(
         pool.check_out(at(1), CheckOutId(2), None),
         CheckOut::Waiting
@@ -177,14 +180,16 @@ fn a_clear_during_establishment_makes_the_request_ask_again_first_of_all() {
 }
 
 #[test]
-fn a_full_pool_tells_who_has_its_connections() {
+fn a_check_out_timeout_reports_how_the_connections_are_used() {
     // The error of a full pool counts the connections by their use (LB-43 to LB-46).
     let mut pool = ready_pool(PoolOptions {
         load_balanced: true,
         wait_queue_timeout: Some(Duration::from_millis(50)),
         ..options(4, 0, 2)
     });
-    let all: Vec<ConnectionId> = (1..=4).map(|n| fresh_to(&mut pool, n, 7)).collect();
+    let all: Vec<ConnectionId> = (1..=4)
+        .map(|n| check_out_new_to_service(&mut pool, n, 7))
+        .collect();
     pool.pin_for(all[0], PinnedFor::Cursor);
     pool.pin_for(all[1], PinnedFor::Cursor);
     pool.pin_for(all[2], PinnedFor::Cursor);
@@ -223,7 +228,7 @@ impl CheckOut<()> {
 }
 
 #[test]
-fn a_wait_for_a_turn_to_connect_is_told_as_such() {
+fn a_timeout_blocked_by_max_connecting_has_the_plain_message() {
     // The pool is not full: request 2 waits because of `maxConnecting`. So its error does not have
     // the detailed message (LB-45).
     let mut pool = ready_pool(PoolOptions {
@@ -241,10 +246,10 @@ fn a_wait_for_a_turn_to_connect_is_told_as_such() {
 }
 
 #[test]
-fn a_wait_for_an_establishment_is_told_as_such() {
+fn a_timeout_during_establishment_has_the_plain_message() {
     // The only connection of the full pool is being established for the request. So the error does
     // not have the detailed message (LB-45).
-    let mut pool = balanced(1);
+    let mut pool = load_balanced_pool(1);
     let asked = pool.check_out(at(0), CheckOutId(1), Some(at(50)));
     assert_eq!(asked, CheckOut::Waiting);
     assert_eq!(pool.counts().pending, 1);
@@ -255,11 +260,11 @@ fn a_wait_for_an_establishment_is_told_as_such() {
 
 #[test]
 fn the_service_is_set_only_during_establishment_and_only_once() {
-    let mut pool = balanced(1);
-    let connection = fresh_to(&mut pool, 1, 7);
+    let mut pool = load_balanced_pool(1);
+    let connection = check_out_new_to_service(&mut pool, 1, 7);
     assert_eq!(pool.handle_hello_answered(connection, service(8)), None);
     assert_eq!(pool.handle_hello_answered(id(&pool, 9), service(8)), None);
-    let mut pending = balanced(1);
+    let mut pending = load_balanced_pool(1);
     let asked = pending.check_out(at(0), CheckOutId(1), None);
     assert_eq!(asked, CheckOut::Waiting);
     assert_eq!(
@@ -281,10 +286,10 @@ fn the_service_is_set_only_during_establishment_and_only_once() {
 }
 
 #[test]
-fn a_clear_of_a_service_ends_draining_on_its_connections_alone() {
-    let mut pool = balanced(2);
+fn clearing_a_service_closes_only_its_own_draining_connections() {
+    let mut pool = load_balanced_pool(2);
     for (request, to) in [(1, 7), (2, 8)] {
-        let connection = fresh_to(&mut pool, request, to);
+        let connection = check_out_new_to_service(&mut pool, request, to);
         let left = pool.check_in(at(1), connection, Condition::ReplyDue);
         assert_eq!(left, Ok(()));
     }

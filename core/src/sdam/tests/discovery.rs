@@ -43,13 +43,13 @@ fn opened(actions: &[String], address: &str) -> Option<u64> {
 }
 
 /// Returns the number of actions that open a connection for checks or send a `hello`.
-fn asked(actions: &[String]) -> usize {
+fn checks_begun(actions: &[String]) -> usize {
     let is_check = |action: &&String| action.starts_with("hello on") || action.starts_with("open ");
     actions.iter().filter(is_check).count()
 }
 
 #[test]
-fn one_seed_of_any_kind_leads_to_all_members() {
+fn one_seed_of_any_member_type_discovers_all_members() {
     // One seed leads to all members (SDAM-4), also while no primary is known (SDAM-6).
     for (state, expected) in [
         (
@@ -83,7 +83,7 @@ fn one_seed_of_any_kind_leads_to_all_members() {
 }
 
 #[test]
-fn members_that_answer_no_operation_are_checked_like_others() {
+fn arbiters_hidden_members_and_ghosts_are_checked_like_other_servers() {
     // Arbiters, hidden members and ghosts are monitored like other servers (SDAM-8).
     for (state, expected) in [
         (doc! { "arbiterOnly": true }, ServerType::RsArbiter),
@@ -111,7 +111,7 @@ fn members_that_answer_no_operation_are_checked_like_others() {
 }
 
 #[test]
-fn a_hidden_seed_names_the_others_and_goes_once_the_primary_has_answered() {
+fn a_hidden_seed_is_removed_once_the_primary_has_replied() {
     // A hidden member is a source of hosts, and leaves the topology once the primary has answered
     // (SDAM-44).
     let mut bench = polled_set(&["h:1"]);
@@ -126,7 +126,7 @@ fn a_hidden_seed_names_the_others_and_goes_once_the_primary_has_answered() {
 }
 
 #[test]
-fn monitoring_goes_on_while_members_fail_come_and_go() {
+fn monitoring_continues_while_members_fail_or_are_replaced() {
     // Monitoring continues while members are down and while reconfigurations replace them (SDAM-5).
     let mut bench = polled_set(&["a:1", "b:1"]);
     bench.connected(1, &member(true, "a:1"));
@@ -170,11 +170,11 @@ fn monitoring_goes_on_while_members_fail_come_and_go() {
     bench.failed(check);
     bench.actions();
     bench.pass(10_000);
-    assert_eq!(asked(&bench.actions()), 2);
+    assert_eq!(checks_begun(&bench.actions()), 2);
 }
 
 #[test]
-fn routers_are_watched_and_measured_each_by_itself() {
+fn each_mongos_has_its_own_monitor_and_round_trip_time() {
     // Each mongos has its own monitor and its own round trip time (SDAM-7).
     let mongos = rawdoc! { "ok": 1, "helloOk": true, "msg": "isdbgrid", "maxWireVersion": 21 };
     let mut bench = Bench::seeds(&["a:1", "b:1", "c:1"], |options| {
@@ -209,7 +209,7 @@ fn routers_are_watched_and_measured_each_by_itself() {
 }
 
 #[test]
-fn a_direct_connection_is_one_server_whatever_it_says() {
+fn a_direct_connection_stays_single_for_every_server_type() {
     // A topology of type `Single` keeps its type and its one server; each check replaces the
     // description (SDAM-63).
     let mut bench = polled();
@@ -249,7 +249,7 @@ fn a_direct_connection_is_one_server_whatever_it_says() {
 }
 
 #[test]
-fn the_set_name_may_be_given_or_found_and_a_direct_connection_verifies_it() {
+fn a_missing_set_name_is_discovered_unless_the_connection_is_direct() {
     // The set name can be given or discovered (SDAM-25, SDAM-28). A direct connection verifies a
     // given one (SDAM-24).
     for (direct, name, start, found) in [
@@ -285,7 +285,7 @@ fn the_set_name_may_be_given_or_found_and_a_direct_connection_verifies_it() {
 }
 
 #[test]
-fn the_number_of_seeds_does_not_choose_the_type() {
+fn the_number_of_seeds_does_not_decide_the_topology_type() {
     // The number of seeds, for example of the hosts from an SRV lookup, does not choose the
     // starting type (SDAM-30).
     for (seeds, expected) in [
@@ -301,7 +301,7 @@ fn the_number_of_seeds_does_not_choose_the_type() {
 }
 
 #[test]
-fn only_a_server_that_shuts_down_has_its_pool_cleared() {
+fn of_all_state_change_errors_only_shutdown_errors_clear_the_pool() {
     // The wire version does not decide whether the pool is cleared (SDAM-99). By an older rule, a
     // server with a wire version below 8 had its pool cleared after every state change error
     // (SDAM-98).
@@ -331,7 +331,7 @@ fn only_a_server_that_shuts_down_has_its_pool_cleared() {
 }
 
 #[test]
-fn a_login_that_breaks_or_takes_too_long_makes_its_server_unknown() {
+fn a_network_error_in_authentication_makes_the_server_unknown() {
     // A network error or a timeout in authentication makes the server Unknown (SDAM-102), except
     // behind a load balancer. An error of `hello` with the label `SystemOverloadedError` changes
     // nothing (SDAM-104).
@@ -411,7 +411,7 @@ fn the_order_of_an_error_replys_fields_does_not_matter() {
 }
 
 #[test]
-fn streaming_needs_a_server_that_can() {
+fn a_monitor_polls_a_server_that_does_not_support_streaming() {
     // With `serverMonitoringMode=stream` and a server that does not support streaming, the monitor
     // polls (MON-2).
     let mut bench = streamed();
@@ -435,7 +435,7 @@ fn streaming_needs_a_server_that_can() {
 }
 
 #[test]
-fn an_overloaded_server_is_not_checked_again_sooner() {
+fn overload_labels_do_not_change_when_a_server_is_checked_next() {
     // Labels of overload have no effect on the pace of checks and of measurements (MON-68).
     let refused = rawdoc! {
         "ok": 0, "code": 462, "errmsg": "overloaded",
@@ -451,19 +451,19 @@ fn an_overloaded_server_is_not_checked_again_sooner() {
     assert_eq!(bench.actions(), ["hello on 2"]);
     bench.reply(2, &refused, false);
     let actions = bench.actions();
-    assert_eq!(asked(&actions), 0, "{actions:?}");
+    assert_eq!(checks_begun(&actions), 0, "{actions:?}");
     bench.reply(1, &refused, false);
     let actions = bench.actions();
-    assert_eq!(asked(&actions), 0, "{actions:?}");
+    assert_eq!(checks_begun(&actions), 0, "{actions:?}");
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.pass(9_999);
     assert_eq!(bench.actions(), [""; 0]);
     bench.pass(1);
-    assert_eq!(asked(&bench.actions()), 1);
+    assert_eq!(checks_begun(&bench.actions()), 1);
 }
 
 #[test]
-fn a_hello_that_cannot_be_sent_is_told_with_its_error_and_so_is_its_repetition() {
+fn a_failed_check_and_its_retry_each_emit_heartbeat_failed() {
     // The failed event contains the error, and the retry has its own pair of events (EVT-7).
     use crate::{event::SdamEvent, sdam::Action};
     let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);

@@ -13,7 +13,7 @@ use crate::{
 use bson::{oid::ObjectId, rawdoc};
 
 #[test]
-fn a_network_error_cancels_the_check_and_asks_for_none() {
+fn a_network_error_cancels_the_check_and_requests_none() {
     // A network error of an operation makes the server Unknown and clears its pool (SDAM-100,
     // CMAP-147), in one input (CMAP-146). The check is cancelled (SDAM-109, MON-59, MON-60), and
     // none is requested (SDAM-108).
@@ -34,7 +34,7 @@ fn a_network_error_cancels_the_check_and_asks_for_none() {
 }
 
 #[test]
-fn a_network_error_between_checks_only_closes_the_connection() {
+fn a_network_error_between_checks_closes_the_monitors_connection() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.actions();
@@ -45,7 +45,7 @@ fn a_network_error_between_checks_only_closes_the_connection() {
 }
 
 #[test]
-fn a_state_change_asks_for_a_check_and_cancels_none() {
+fn a_state_change_error_requests_a_check_and_cancels_none() {
     // A state change error requests a check (SDAM-96) and cancels none (A.11, trap 10). Only a
     // shutdown code clears the pool (CMAP-149).
     let mut bench = polled();
@@ -61,7 +61,7 @@ fn a_state_change_asks_for_a_check_and_cancels_none() {
 }
 
 #[test]
-fn overload_and_slowness_leave_everything_as_it_is() {
+fn timeouts_and_overload_errors_have_no_consequences() {
     // A timeout of an operation changes nothing (SDAM-101, CMAP-147), nor does an error of `hello`
     // with the label `SystemOverloadedError` (SDAM-104) or another transient error code (SDAM-110).
     let mut bench = polled();
@@ -79,7 +79,7 @@ fn overload_and_slowness_leave_everything_as_it_is() {
 }
 
 #[test]
-fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
+fn errors_of_older_generations_are_ignored_and_others_clear_the_pool() {
     // An error of an older generation is ignored (SDAM-86, CMAP-145). An error of the current
     // generation clears the pool (E.6-4).
     let mut bench = polled();
@@ -106,7 +106,7 @@ fn errors_of_older_generations_are_ignored_and_each_other_one_counts() {
 }
 
 #[test]
-fn an_error_with_the_known_version_is_old_news_but_a_hello_is_not() {
+fn an_equal_topology_version_makes_an_error_stale_but_not_a_hello() {
     // An error with an equal `topologyVersion` is ignored (SDAM-87), while a `hello` with an equal
     // one is accepted (table A.2.3; A.11, trap 1).
     let moved = |counter| {
@@ -136,7 +136,7 @@ fn an_error_with_the_known_version_is_old_news_but_a_hello_is_not() {
 }
 
 #[test]
-fn a_write_concern_error_is_judged_by_its_version_too() {
+fn a_write_concern_error_with_a_stale_topology_version_is_ignored() {
     // The `topologyVersion` beside a write concern error decides whether the error is stale
     // (SDAM-87, SDAM-93).
     let moved = |counter: i64| {
@@ -157,7 +157,7 @@ fn a_write_concern_error_is_judged_by_its_version_too() {
 }
 
 #[test]
-fn only_a_state_change_leaves_its_version_with_the_server() {
+fn only_a_state_change_error_stores_its_topology_version() {
     // An error of authentication makes a default Unknown description. Only a state change error
     // stores its `topologyVersion` in the description (SDAM-55, SDAM-95, table A.8).
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 5_i64 };
@@ -175,7 +175,7 @@ fn only_a_state_change_leaves_its_version_with_the_server() {
 }
 
 #[test]
-fn a_handshake_of_the_pool_is_news_about_a_known_server_only() {
+fn the_hello_of_a_pool_connection_updates_only_a_known_server() {
     // The `hello` of a pool's connection updates a known server (MON-22, SDAM-126), but not an
     // Unknown one.
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
@@ -196,7 +196,7 @@ fn a_handshake_of_the_pool_is_news_about_a_known_server_only() {
 }
 
 #[test]
-fn services_of_a_load_balancer_are_cleared_apart() {
+fn an_error_behind_a_load_balancer_clears_only_its_own_service() {
     // Behind a load balancer, an error clears only the connections of its service, and the server
     // never becomes Unknown (SDAM-111 to SDAM-114).
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
@@ -229,7 +229,7 @@ fn services_of_a_load_balancer_are_cleared_apart() {
 }
 
 #[test]
-fn a_server_that_comes_back_has_a_new_life() {
+fn inputs_for_a_removed_server_do_not_affect_one_added_again() {
     // After the address of a removed server was added again, inputs for the removed server change
     // nothing (SDAM-66; E.6, property 6).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
@@ -258,7 +258,7 @@ fn a_server_that_comes_back_has_a_new_life() {
 }
 
 #[test]
-fn a_server_that_was_lost_is_measured_anew() {
+fn the_round_trip_average_restarts_after_a_server_was_unknown() {
     // The first sample after a server was Unknown is its new average (SEL-52, SEL-53, MON-51).
     let mut bench = polled();
     bench.connected(1, &standalone());
@@ -281,7 +281,7 @@ fn a_server_that_was_lost_is_measured_anew() {
 }
 
 #[test]
-fn whatever_is_learned_is_dated() {
+fn each_server_description_change_sets_last_update_time() {
     // Each new server description has the time of its input as `lastUpdateTime` (table A.2.1).
     let dated = |bench: &Bench, address: &str| {
         let server = bench.sdam.server(bench.id(address)).expect("it is there");
@@ -303,7 +303,7 @@ fn whatever_is_learned_is_dated() {
 }
 
 #[test]
-fn a_check_that_the_server_gave_up_interrupts_nobody() {
+fn a_max_time_ms_expired_reply_to_a_check_interrupts_no_connection() {
     // A timeout of a check interrupts connections in use (MON-63). A reply with `MaxTimeMSExpired`
     // does not, because the server answers (MON-64).
     for (late, expected) in [(false, "clear pool"), (true, "clear pool, interrupting")] {

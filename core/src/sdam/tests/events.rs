@@ -6,7 +6,7 @@ use bson::rawdoc;
 use std::time::Duration;
 
 #[test]
-fn a_start_is_told_in_order() {
+fn the_start_of_monitoring_emits_its_events_in_order() {
     // The events at the start have this order (EVT-37): topology opening, the topology description
     // change (B.5, trap 1), then the server openings (B.5, trap 2). The connection id is allotted
     // before the connection opens (B.5, trap 6).
@@ -28,7 +28,7 @@ fn a_start_is_told_in_order() {
 }
 
 #[test]
-fn a_step_orders_pools_first_then_tells_then_starts_monitors() {
+fn a_check_updates_pools_then_emits_events_then_starts_checks() {
     // The order is: the pool, the events of the change (EVT-38), the monitor of the new server
     // (table E.5). The pool is ready before the description is published (MON-61). The succeeded
     // event has the server's connection id (B.5, trap 7).
@@ -57,7 +57,7 @@ fn a_step_orders_pools_first_then_tells_then_starts_monitors() {
 }
 
 #[test]
-fn an_old_primary_has_its_own_event_and_is_checked_at_once() {
+fn an_old_primary_emits_a_change_event_and_is_checked_at_once() {
     // The old primary has its own server description change event (B.5, trap 10). The old primary
     // is checked at once (SDAM-74), and its pool is not cleared (SDAM-75).
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
@@ -82,7 +82,7 @@ fn an_old_primary_has_its_own_event_and_is_checked_at_once() {
 }
 
 #[test]
-fn each_pushed_reply_is_a_check_of_its_own() {
+fn each_streamed_reply_emits_its_own_heartbeat_events() {
     // A heartbeat started event comes before each read of a streamed reply (EVT-6), with `awaited`
     // true (EVT-23).
     let mut bench = Bench::new(options(&["a:1"]));
@@ -102,7 +102,7 @@ fn each_pushed_reply_is_a_check_of_its_own() {
 }
 
 #[test]
-fn an_equal_description_is_no_event() {
+fn an_equal_server_description_emits_no_change_event() {
     // An equal description gives no server description changed event (EVT-14), but the description
     // is replaced and published (SDAM-38).
     let mut bench = Bench::new(options(&["a:1"]));
@@ -135,7 +135,7 @@ fn an_equal_description_is_no_event() {
 }
 
 #[test]
-fn a_cancelled_check_and_a_check_at_the_close_are_told_as_failed() {
+fn cancelled_checks_and_checks_at_the_close_emit_heartbeat_failed() {
     // A cancelled check has a heartbeat failed event (EVT-5), and so has a check that is running at
     // the close (B.5, trap 5). The close has the order of EVT-39.
     let mut bench = Bench::new(options(&["a:1"]));
@@ -165,7 +165,7 @@ fn a_cancelled_check_and_a_check_at_the_close_are_told_as_failed() {
 }
 
 #[test]
-fn a_load_balancer_has_its_own_series() {
+fn a_load_balanced_topology_emits_exactly_the_specified_events() {
     // A load balanced client emits exactly these events (EVT-36, SDAM-64, SDAM-115).
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
     assert_eq!(
@@ -196,7 +196,7 @@ fn a_load_balancer_has_its_own_series() {
 }
 
 #[test]
-fn a_topology_without_servers_is_warned_of() {
+fn a_topology_without_servers_emits_a_warning() {
     // A topology without servers gives a warning: at the start, and when its last server is removed
     // (SDAM-65).
     let mut bench = Bench::new(options(&[]));
@@ -238,7 +238,7 @@ fn a_topology_without_servers_is_warned_of() {
 }
 
 #[test]
-fn servers_close_one_by_one_and_their_checks_end_before() {
+fn at_the_close_running_checks_end_before_the_servers_are_closed() {
     // At the close, each running check ends with an event (EVT-5). Then the servers are closed
     // (EVT-16), the topology description changes, and the topology is closed (EVT-39).
     let mut bench = Bench::new(options(&["b:1", "a:1"]));
@@ -261,7 +261,7 @@ fn servers_close_one_by_one_and_their_checks_end_before() {
 }
 
 #[test]
-fn a_connection_keeps_the_number_that_its_server_gave_it() {
+fn the_server_connection_id_is_reported_from_the_first_reply_on() {
     // The server's connection id is known from the first reply on (B.5, trap 7), and `awaited`
     // belongs to the command that was sent (B.5, trap 8).
     let mut bench = Bench::new(options(&["a:1"]));
@@ -291,7 +291,7 @@ fn a_connection_keeps_the_number_that_its_server_gave_it() {
 }
 
 #[test]
-fn measurements_publish_nothing() {
+fn round_trip_measurements_emit_no_events() {
     // Measurements of the round trip time emit no events (EVT-40, MON-54; B.5, trap 9).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
@@ -307,7 +307,7 @@ fn measurements_publish_nothing() {
 }
 
 #[test]
-fn a_plain_checks_duration_is_the_round_trip_and_an_awaited_ones_is_not() {
+fn a_heartbeats_duration_is_the_round_trip_unless_awaited() {
     // The duration of a check that is not awaited is the round trip time; that of an awaited one
     // contains the server's wait (EVT-22).
     let mut bench = Bench::new(options(&["a:1"]));

@@ -4,7 +4,7 @@ use super::{Bench, options, polled, reset, standalone, versioned};
 use crate::description::ServerType;
 
 #[test]
-fn a_child_gives_up_connections_and_checks_at_once() {
+fn a_forked_child_closes_its_connections_and_checks_at_once() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10);
@@ -23,7 +23,7 @@ fn a_child_gives_up_connections_and_checks_at_once() {
 }
 
 #[test]
-fn a_check_under_way_and_what_measures_it_are_the_parents() {
+fn a_forked_child_closes_the_streaming_and_the_measuring_connection() {
     let mut bench = super::streamed();
     bench.connected(1, &versioned(1));
     bench.actions();
@@ -39,7 +39,7 @@ fn a_check_under_way_and_what_measures_it_are_the_parents() {
 }
 
 #[test]
-fn a_load_balancer_begins_another_life() {
+fn a_forked_child_recreates_the_pool_of_a_load_balancer() {
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
     let before = bench.id("a:1");
     bench.actions();
@@ -57,7 +57,7 @@ fn a_load_balancer_begins_another_life() {
 }
 
 #[test]
-fn neither_before_the_start_nor_after_the_end_is_there_anything_to_leave() {
+fn a_fork_before_the_start_or_after_the_close_has_no_effect() {
     let mut sdam = crate::sdam::Sdam::new(options(&["a:1"]));
     sdam.handle_forked(crate::time::Instant::ZERO, &reset());
     assert!(sdam.poll_action().is_none());

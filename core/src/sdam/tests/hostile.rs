@@ -44,7 +44,7 @@ fn check_of(sdam: &mut Sdam, address: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_primarys_list_counts_in_full_although_liars_have_filled_the_topology() {
+fn a_primarys_host_list_replaces_servers_that_a_secondary_named() {
     // The primary's list replaces the servers that another member named (SDAM-80).
     let mut bench = Bench::seeds(&["liar:1", "a:1"], |options| options.streaming = false);
     let many = (0..MAX_MEMBERS).map(|n| format!("bogus{n}:1"));
@@ -59,7 +59,7 @@ fn a_primarys_list_counts_in_full_although_liars_have_filled_the_topology() {
 }
 
 #[test]
-fn a_hundred_thousand_names_are_cut() {
+fn a_host_list_of_100_000_names_is_bounded() {
     let names = (0..100_000).map(|n| format!("h{n}"));
     let reply = primary(1, std::iter::once("a:1".to_owned()).chain(names));
     assert!(reply.as_bytes().len() > 1 << 20);
@@ -78,7 +78,7 @@ fn names_of_two() -> Vec<String> {
 }
 
 #[test]
-fn a_primary_that_leaves_itself_out_goes_and_its_members_stay() {
+fn a_primary_missing_from_its_own_host_list_is_removed() {
     // A primary that is not in its own list is removed (SDAM-77, SDAM-80). Host names become lower
     // case (SDAM-53).
     let mut bench = Bench::seeds(&["a:1"], |_| {});
@@ -97,7 +97,7 @@ fn a_primary_that_leaves_itself_out_goes_and_its_members_stay() {
 }
 
 #[test]
-fn a_thousand_primaries_in_turn_leave_one() {
+fn of_1000_successive_primaries_only_the_newest_is_primary() {
     // Each newer primary replaces the one before it (SDAM-72, SDAM-74).
     let all: Vec<String> = (0..50).map(|n| format!("m{n}:1")).collect();
     let seeds: Vec<&str> = all.iter().map(String::as_str).collect();
@@ -138,7 +138,7 @@ fn a_thousand_primaries_in_turn_leave_one() {
 }
 
 #[test]
-fn numbers_at_the_ends_of_their_ranges_are_compared_not_computed_with() {
+fn extreme_numbers_in_a_hello_reply_do_not_overflow() {
     // `topologyVersion`, `electionId` and `setVersion` are only compared, also at the ends of their
     // ranges (SDAM-56, SDAM-72, SDAM-73).
     for wire in [16, 17] {
@@ -173,7 +173,7 @@ fn numbers_at_the_ends_of_their_ranges_are_compared_not_computed_with() {
 }
 
 #[test]
-fn absurd_round_trips_are_averaged_without_overflow() {
+fn extreme_round_trip_times_are_averaged_without_overflow() {
     let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
     let trips = [Duration::MAX, Duration::ZERO, Duration::MAX, Duration::MAX];
     for (n, trip) in trips.into_iter().enumerate() {
@@ -198,7 +198,7 @@ fn absurd_round_trips_are_averaged_without_overflow() {
 }
 
 #[test]
-fn a_clock_that_stands_still_makes_nothing_due_again() {
+fn a_stopped_clock_causes_no_repeated_checks() {
     let mut bench = streamed();
     bench.sdam.set_waiting(bench.now, true);
     bench.connected(1, &versioned(1));
@@ -219,7 +219,7 @@ fn a_clock_that_stands_still_makes_nothing_due_again() {
 }
 
 #[test]
-fn a_clock_that_goes_back_harms_nobody() {
+fn a_clock_that_runs_backwards_causes_no_panic() {
     let mut bench = streamed();
     bench.pass(3_600_000);
     bench.connected(1, &versioned(1));
@@ -232,7 +232,7 @@ fn a_clock_that_goes_back_harms_nobody() {
 }
 
 #[test]
-fn at_the_end_of_time_nothing_is_due_any_more() {
+fn no_timer_is_armed_at_instant_max() {
     // A timer whose deadline would be `Instant::MAX` is not armed.
     let mut bench = Bench::seeds(&["a:1", "b:1"], |options| options.subscribed = false);
     bench.connected(1, &versioned(1));
@@ -246,7 +246,7 @@ fn at_the_end_of_time_nothing_is_due_any_more() {
 }
 
 #[test]
-fn intervals_without_end_arm_nothing() {
+fn intervals_of_duration_max_arm_no_timers() {
     let mut bench = Bench::seeds(&["a:1"], |options| {
         options.heartbeat_frequency = Duration::MAX;
         options.connect_timeout = Some(Duration::MAX);
@@ -354,7 +354,7 @@ proptest! {
 
     /// Each change of a server description also runs the debug assertions of `check_invariants`.
     #[test]
-    fn replies_of_wrong_types_are_survived(
+    fn replies_with_wrong_field_types_cause_no_panic(
         script in prop::collection::vec((reply(), 0_u64..6, 0_u8..4, any::<u64>()), 1..40),
         direct in any::<bool>(),
     ) {

@@ -1,12 +1,12 @@
 //! Tests of the whole discovery machine: scripts of inputs, and the actions that the machine gives.
 
+mod check_rate;
 mod discovery;
 mod errors;
 mod events;
 mod forking;
 mod hostile;
 mod monitoring;
-mod pace;
 mod properties;
 mod rows;
 mod scan;

@@ -9,7 +9,7 @@ use bson::rawdoc;
 use std::time::Duration;
 
 #[test]
-fn polling_asks_a_heartbeat_after_the_last_answer() {
+fn a_polled_check_begins_heartbeat_frequency_after_the_last_one() {
     // The handshake is the first check (MON-19). Each later check begins `heartbeatFrequencyMS`
     // after the end of the one before (MON-16, MON-55).
     let mut bench = polled();
@@ -32,7 +32,7 @@ fn polling_asks_a_heartbeat_after_the_last_answer() {
 }
 
 #[test]
-fn the_old_name_is_used_until_the_new_one_is_understood() {
+fn checks_use_legacy_hello_until_the_server_reports_hello_ok() {
     // With a server API version, checks use `hello` (MON-6). Otherwise checks use `hello` after a
     // reply with `helloOk: true`, and legacy hello after a reply without it (MON-7, MON-8,
     // HELLO-5).
@@ -53,7 +53,7 @@ fn the_old_name_is_used_until_the_new_one_is_understood() {
 }
 
 #[test]
-fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
+fn a_topology_version_starts_streaming_and_round_trip_measurements() {
     // A `topologyVersion` in the reply starts the streaming protocol (MON-20): an awaitable `hello`
     // (MON-34, MON-35) and a connection that measures the round trip time (MON-45).
     let mut bench = streamed();
@@ -90,7 +90,7 @@ fn a_version_in_the_handshake_starts_streaming_and_a_measuring_connection() {
 }
 
 #[test]
-fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
+fn round_trip_measurements_do_not_change_the_server_description() {
     // A measurement every `heartbeatFrequencyMS` (MON-70) changes no description itself (MON-48),
     // but the description made from the next streamed reply has the measured round trip times
     // (MON-50). Streamed replies are no samples (MON-47, SEL-56).
@@ -127,7 +127,7 @@ fn measuring_goes_at_the_pace_of_the_heartbeat_and_changes_nothing_itself() {
 }
 
 #[test]
-fn limits_depend_on_what_is_waited_for() {
+fn the_limit_of_an_awaited_check_includes_heartbeat_frequency() {
     // A check has the limit `connectTimeoutMS` (MON-43). An awaited reply has this limit plus
     // `heartbeatFrequencyMS` (MON-44, timer T-3).
     for (connect_timeout, handshake, awaited) in [
@@ -153,7 +153,7 @@ fn limits_depend_on_what_is_waited_for() {
 }
 
 #[test]
-fn a_known_server_that_cannot_be_reached_is_checked_again_at_once_and_only_once() {
+fn a_known_server_is_rechecked_once_after_a_network_error() {
     // After a network error of a known server the next check follows at once (MON-62, MON-66). The
     // pool is cleared without interruption (MON-64). After the second error the monitor waits
     // (MON-67).
@@ -173,7 +173,7 @@ fn a_known_server_that_cannot_be_reached_is_checked_again_at_once_and_only_once(
 }
 
 #[test]
-fn a_check_that_takes_too_long_breaks_connections_in_use() {
+fn a_check_timeout_interrupts_connections_in_use() {
     // After a timeout, the clear interrupts connections in use (MON-63).
     let mut bench = polled();
     bench.connected(1, &standalone());
@@ -192,7 +192,7 @@ fn a_check_that_takes_too_long_breaks_connections_in_use() {
 }
 
 #[test]
-fn a_refused_check_waits() {
+fn a_check_with_an_error_reply_is_not_retried_at_once() {
     // A reply with `ok: 0` closes the connection (MON-38), and no immediate retry follows (C.5,
     // trap 3).
     let mut bench = streamed();
@@ -217,7 +217,7 @@ fn a_refused_check_waits() {
 }
 
 #[test]
-fn a_request_comes_as_early_as_500_ms_after_the_last_check() {
+fn a_requested_check_begins_at_least_500_ms_after_the_last_check() {
     // A requested check begins 500 ms after the end of the last check at the earliest (MON-17,
     // MON-31).
     for (waited, expected) in [(0, 500), (100, 400), (499, 1)] {
@@ -241,7 +241,7 @@ fn a_request_comes_as_early_as_500_ms_after_the_last_check() {
 }
 
 #[test]
-fn a_request_during_a_check_is_not_remembered() {
+fn a_check_requested_during_a_check_is_ignored() {
     // A request during a check is dropped (C.5, trap 1).
     let mut bench = polled();
     bench.sdam.request_check(bench.now);
@@ -250,7 +250,7 @@ fn a_request_during_a_check_is_not_remembered() {
 }
 
 #[test]
-fn waiting_operations_make_every_server_be_asked_every_500_ms() {
+fn while_operations_wait_a_server_is_checked_every_500_ms() {
     // While operations wait, a server that cannot be reached is checked every 500 ms (SDAM-119;
     // E.6-8).
     let mut bench = polled();
@@ -280,7 +280,7 @@ fn waiting_operations_make_every_server_be_asked_every_500_ms() {
 }
 
 #[test]
-fn an_idle_connection_that_breaks_says_nothing_about_the_server() {
+fn a_broken_idle_monitor_connection_does_not_make_its_server_unknown() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.actions();
@@ -294,7 +294,7 @@ fn an_idle_connection_that_breaks_says_nothing_about_the_server() {
 }
 
 #[test]
-fn replies_that_were_not_asked_for_cost_the_connection_or_nothing() {
+fn unexpected_monitor_replies_are_ignored_or_close_the_connection() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.actions();
@@ -311,7 +311,7 @@ fn replies_that_were_not_asked_for_cost_the_connection_or_nothing() {
 }
 
 #[test]
-fn a_server_that_breaks_every_later_check_is_asked_again_at_a_bounded_pace() {
+fn a_server_that_breaks_each_check_is_checked_at_a_bounded_rate() {
     // A known server is retried at once after a network error. A server that answers each handshake
     // and breaks each later check still does not cause a tight loop (MON-31, MON-66; E.6, property
     // 2).
@@ -340,7 +340,7 @@ fn a_server_that_breaks_every_later_check_is_asked_again_at_a_bounded_pace() {
 }
 
 #[test]
-fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_up() {
+fn after_a_freeze_received_replies_are_handled_before_timeouts() {
     // After the process was frozen, monitors continue without a backlog, and a healthy server stays
     // known (scenario 14).
     let mut bench = streamed();
@@ -373,7 +373,7 @@ fn a_frozen_process_takes_the_answers_that_wait_for_it_before_it_gives_servers_u
 }
 
 #[test]
-fn a_request_never_postpones_a_check() {
+fn a_check_request_never_postpones_a_scheduled_check() {
     // A retry is due 500 ms after the last retry. A request does not postpone this retry to 500 ms
     // after the end of the last check (MON-17).
     let mut bench = streamed();

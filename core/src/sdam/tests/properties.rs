@@ -98,17 +98,17 @@ fn application_error(kind: u8) -> Error {
 
 /// The end of the last check of a server, which decides when the next check may begin.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum LastEnd {
+enum LastCheck {
     Never,
     Succeeded(Instant, MonitorConnectionId),
     /// A network error of a known server: the next check may begin at once (MON-66).
-    Lost(Instant),
+    NetworkError(Instant),
     /// Any other failure, or a cancellation: the next check may not begin at once.
     Failed(Instant),
 }
 
 /// Feeds a machine with inputs and asserts after each one that its actions are permitted.
-struct Watcher {
+struct SdamHarness {
     sdam: Sdam,
     now: Instant,
     log: Vec<String>,
@@ -122,7 +122,7 @@ struct Watcher {
     running: BTreeMap<Address, (u64, bool)>,
     /// How the last check of each server ended, and the time of the server's last immediate retry
     /// since its last successful check.
-    ended: BTreeMap<Address, (LastEnd, Option<Instant>)>,
+    ended: BTreeMap<Address, (LastCheck, Option<Instant>)>,
     /// True if the current input can cancel checks. The error in a heartbeat failed event is then
     /// not counted as a network error of the check.
     cancels: bool,
@@ -132,13 +132,13 @@ struct Watcher {
     silent: bool,
     scanning: bool,
     /// The server descriptions at `version`.
-    followed: BTreeMap<ServerId, Arc<ServerDescription>>,
+    seen_descriptions: BTreeMap<ServerId, Arc<ServerDescription>>,
     version: u64,
 }
 
-impl Watcher {
+impl SdamHarness {
     fn new(options: SdamOptions) -> Self {
-        let mut watcher = Self {
+        let mut sdam_harness = Self {
             silent: !options.subscribed,
             scanning: options.scanning.is_some(),
             sdam: Sdam::new(options),
@@ -152,12 +152,12 @@ impl Watcher {
             cancels: false,
             pools: BTreeMap::new(),
             closed: false,
-            followed: BTreeMap::new(),
+            seen_descriptions: BTreeMap::new(),
             version: 0,
         };
-        watcher.sdam.start(watcher.now);
-        watcher.drain();
-        watcher
+        sdam_harness.sdam.start(sdam_harness.now);
+        sdam_harness.drain();
+        sdam_harness
     }
 
     fn feed(&mut self, input: &Input) {
@@ -235,9 +235,9 @@ impl Watcher {
         while let Some(action) = self.sdam.poll_action() {
             self.log.push(format!("{action:?}"));
             assert!(!self.closed, "{action:?} after the end");
-            self.watch(&action);
+            self.check_action(&action);
         }
-        self.follow();
+        self.check_descriptions();
         // A data-bearing server has a ready pool (E.6-3).
         for server in self.sdam.description().servers.values() {
             if server.server_type.is_data_bearing() {
@@ -267,21 +267,21 @@ impl Watcher {
 
     /// Asserts that the server descriptions change only together with the version of the topology
     /// description.
-    fn follow(&mut self) {
+    fn check_descriptions(&mut self) {
         let description = self.sdam.description();
         let id = |address| self.sdam.server_id(address).expect("it has an id");
         let all = description.servers.iter();
         let all: BTreeMap<_, _> = all.map(|(a, s)| (id(a), s.clone())).collect();
         if self.version != self.sdam.version() {
             self.version = self.sdam.version();
-            self.followed.clone_from(&all);
+            self.seen_descriptions.clone_from(&all);
         }
-        assert!(self.followed.keys().eq(all.keys()));
+        assert!(self.seen_descriptions.keys().eq(all.keys()));
         let same = |(a, b)| Arc::ptr_eq(a, b);
-        assert!(self.followed.values().zip(all.values()).all(same));
+        assert!(self.seen_descriptions.values().zip(all.values()).all(same));
     }
 
-    fn watch(&mut self, action: &Action) {
+    fn check_action(&mut self, action: &Action) {
         match action {
             Action::Open {
                 connection,
@@ -324,21 +324,21 @@ impl Watcher {
                 assert!(self.pools.remove(server).is_some());
             }
             Action::Publish | Action::CheckEnded | Action::ScanEnded => {}
-            Action::Emit(event) => self.watch_event(event),
+            Action::Emit(event) => self.check_event(event),
         }
     }
 
     /// Asserts that a check does not begin too early after the last one.
-    fn watch_pace(&mut self, address: &Address, (number, awaited): (u64, bool)) {
+    fn check_pace(&mut self, address: &Address, (number, awaited): (u64, bool)) {
         let ended = self
             .ended
             .entry(address.clone())
-            .or_insert((LastEnd::Never, None));
+            .or_insert((LastCheck::Never, None));
         match ended.0 {
-            LastEnd::Never => {}
+            LastCheck::Never => {}
             // An awaited check uses the connection of the check before it.
-            LastEnd::Succeeded(_, connection) if awaited => assert_eq!(connection.0, number),
-            LastEnd::Lost(at) if at == self.now => {
+            LastCheck::Succeeded(_, connection) if awaited => assert_eq!(connection.0, number),
+            LastCheck::NetworkError(at) if at == self.now => {
                 // Two immediate retries without a success between them are at least 500 ms apart.
                 let retried = ended.1.replace(self.now);
                 let is_in_pace = retried.is_none_or(|at| self.now - at >= MIN_HEARTBEAT_FREQUENCY);
@@ -346,7 +346,7 @@ impl Watcher {
             }
             // At least 500 ms lie between the end of a check and the start of the next one
             // (MON-31).
-            LastEnd::Succeeded(at, _) | LastEnd::Lost(at) | LastEnd::Failed(at) => {
+            LastCheck::Succeeded(at, _) | LastCheck::NetworkError(at) | LastCheck::Failed(at) => {
                 assert!(
                     self.now - at >= MIN_HEARTBEAT_FREQUENCY,
                     "{address} too early"
@@ -355,7 +355,7 @@ impl Watcher {
         }
     }
 
-    fn watch_event(&mut self, event: &SdamEvent) {
+    fn check_event(&mut self, event: &SdamEvent) {
         match event {
             SdamEvent::HeartbeatStarted {
                 address,
@@ -370,7 +370,7 @@ impl Watcher {
                     !self.scanning || (self.running.len() == 1 && !awaited),
                     "a scan asks one server at a time"
                 );
-                self.watch_pace(address, running);
+                self.check_pace(address, running);
             }
             SdamEvent::HeartbeatSucceeded {
                 address,
@@ -380,7 +380,8 @@ impl Watcher {
             } => {
                 let running = self.running.remove(address);
                 assert_eq!(running, Some((*driver_connection_id, *awaited)));
-                let last = LastEnd::Succeeded(self.now, MonitorConnectionId(*driver_connection_id));
+                let last =
+                    LastCheck::Succeeded(self.now, MonitorConnectionId(*driver_connection_id));
                 self.ended.insert(address.clone(), (last, None));
             }
             SdamEvent::HeartbeatFailed {
@@ -393,17 +394,17 @@ impl Watcher {
                 let running = self.running.remove(address);
                 assert_eq!(running, Some((*driver_connection_id, *awaited)));
                 let id = self.sdam.server_id(address);
-                let known = id.and_then(|id| self.followed.get(&id));
+                let known = id.and_then(|id| self.seen_descriptions.get(&id));
                 let was_known = known.is_some_and(|server| server.server_type.is_available());
                 let is_lost = was_known && failure.is_network() && !self.cancels;
                 let ended = self
                     .ended
                     .entry(address.clone())
-                    .or_insert((LastEnd::Never, None));
+                    .or_insert((LastCheck::Never, None));
                 ended.0 = if is_lost {
-                    LastEnd::Lost(self.now)
+                    LastCheck::NetworkError(self.now)
                 } else {
-                    LastEnd::Failed(self.now)
+                    LastCheck::Failed(self.now)
                 };
             }
             // A server that is added again has no earlier check.
@@ -417,14 +418,14 @@ impl Watcher {
     }
 }
 
-fn run(script: &[Input], change: impl Fn(&mut SdamOptions)) -> Watcher {
+fn run(script: &[Input], change: impl Fn(&mut SdamOptions)) -> SdamHarness {
     let mut options = options(&["a:1", "b:1"]);
     change(&mut options);
-    let mut watcher = Watcher::new(options);
+    let mut sdam_harness = SdamHarness::new(options);
     for input in script {
-        watcher.feed(input);
+        sdam_harness.feed(input);
     }
-    watcher
+    sdam_harness
 }
 
 proptest! {
@@ -434,40 +435,40 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Tests the properties 1, 2, 3 and 5 of section E.6, which the watcher asserts after each
+    /// Tests the properties 1, 2, 3 and 5 of section E.6, which the sdam_harness asserts after each
     /// input.
     #[test]
-    fn any_order_of_inputs_is_survived(script in inputs(), streaming in any::<bool>()) {
-        let mut watcher = run(&script, |options| options.streaming = streaming);
-        watcher.feed(&Input::Close);
+    fn properties_hold_for_any_order_of_inputs(script in inputs(), streaming in any::<bool>()) {
+        let mut sdam_harness = run(&script, |options| options.streaming = streaming);
+        sdam_harness.feed(&Input::Close);
     }
 
     /// Tests the same properties for scans, and that equal inputs give equal actions. Between
     /// operations no timer is armed and no check is running.
     #[test]
-    fn any_order_of_inputs_is_survived_by_scans(
+    fn scan_properties_hold_for_any_order_of_inputs(
         script in prop_oneof![inputs(), inputs_with(8)],
         seed in any::<u8>(),
     ) {
         let scanning = |options: &mut SdamOptions| options.scanning = Some(Seed::new([seed; 32]));
-        let mut watcher = run(&script, scanning);
-        prop_assert_eq!(&watcher.log, &run(&script, scanning).log);
-        watcher.feed(&Input::Waiting(false));
-        prop_assert_eq!(watcher.sdam.deadline(), None);
-        prop_assert!(watcher.running.is_empty());
-        watcher.feed(&Input::Close);
+        let mut sdam_harness = run(&script, scanning);
+        prop_assert_eq!(&sdam_harness.log, &run(&script, scanning).log);
+        sdam_harness.feed(&Input::Waiting(false));
+        prop_assert_eq!(sdam_harness.sdam.deadline(), None);
+        prop_assert!(sdam_harness.running.is_empty());
+        sdam_harness.feed(&Input::Close);
     }
 
     /// The same inputs give the same actions (E.6-10).
     #[test]
-    fn the_same_inputs_give_the_same_orders(script in inputs()) {
+    fn equal_inputs_give_equal_sdam_actions(script in inputs()) {
         let (one, other) = (run(&script, |_| {}), run(&script, |_| {}));
         prop_assert_eq!(one.log, other.log);
     }
 
     /// Without subscribers the machine gives the same actions, except for the events.
     #[test]
-    fn without_listeners_the_orders_are_the_same(script in inputs()) {
+    fn without_subscribers_the_sdam_actions_are_the_same(script in inputs()) {
         let (loud, silent) = (run(&script, |_| {}), run(&script, |o| o.subscribed = false));
         let actions: Vec<_> = loud.log.iter().filter(|a| !a.starts_with("Emit")).collect();
         prop_assert_eq!(actions, silent.log.iter().collect::<Vec<_>>());
@@ -475,7 +476,7 @@ proptest! {
 
     /// A reply of any bytes does not make the parser panic.
     #[test]
-    fn any_bytes_as_a_reply_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn random_reply_bytes_cause_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut document = vec![0; 4];
         document.extend(bytes);
         document.push(0);

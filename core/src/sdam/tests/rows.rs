@@ -40,7 +40,7 @@ fn elected(election: u8, version: i64) -> RawDocumentBuf {
 }
 
 #[test]
-fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
+fn a_failed_check_resets_the_round_trip_average_but_no_type_change_does() {
     // The handshake (MON-71) and each polled check (MON-72, SDAM-48) give a sample. The average
     // continues when the server type changes (SDAM-49). A failed check resets the average (MON-52),
     // and the next sample is the new average (SEL-52).
@@ -92,7 +92,7 @@ fn round_trips_go_on_from_type_to_type_and_begin_anew_after_a_failure() {
 }
 
 #[test]
-fn an_equal_answer_still_brings_its_dates() {
+fn an_equal_hello_reply_still_updates_the_times() {
     // An equal description replaces the current one (SDAM-37, SDAM-38), because the estimate of
     // staleness needs its times.
     let mut bench = polled();
@@ -116,7 +116,7 @@ fn an_equal_answer_still_brings_its_dates() {
 }
 
 #[test]
-fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
+fn a_stale_primary_is_not_rechecked_at_once_nor_its_pool_cleared() {
     // The old primary gets an error (SDAM-47) and is checked at once (SDAM-74), without a clear of
     // its pool (SDAM-75). If the reply to this check is still that of a primary, the old primary is
     // stale (SDAM-46) and waits for its next periodic check (SDAM-76).
@@ -165,7 +165,7 @@ fn a_stale_primary_waits_for_its_next_check_and_keeps_its_pool() {
 }
 
 #[test]
-fn a_lost_server_is_not_asked_at_once_unless_somebody_wants_it() {
+fn a_server_is_rechecked_early_after_an_error_only_on_request() {
     // After a network error of an operation, the topology is updated (SDAM-106), and the check is
     // cancelled (SDAM-109). The next check does not begin at once (SDAM-108), but 500 ms later if
     // one is requested (MON-60, MON-73).
@@ -201,7 +201,7 @@ fn a_lost_server_is_not_asked_at_once_unless_somebody_wants_it() {
 }
 
 #[test]
-fn who_asks_for_no_streaming_gets_none() {
+fn with_streaming_disabled_the_monitor_polls() {
     // Without streaming (MON-3, MON-41) the monitor polls a server that supports streaming, and no
     // other connection measures the round trip time (MON-42, MON-46).
     let mut bench = polled();
@@ -219,7 +219,7 @@ fn who_asks_for_no_streaming_gets_none() {
 }
 
 #[test]
-fn one_measuring_connection_is_made_however_often_the_stream_is_renewed() {
+fn renewing_the_stream_opens_no_second_measuring_connection() {
     // One connection measures the round trip time while streaming is in use (MON-21); it is opened
     // once (MON-69).
     let mut bench = streamed();
@@ -238,7 +238,7 @@ fn one_measuring_connection_is_made_however_often_the_stream_is_renewed() {
 }
 
 #[test]
-fn a_new_connection_begins_with_the_old_name_again() {
+fn each_hello_reply_decides_whether_legacy_hello_comes_next() {
     // The command follows from `helloOk` in the last reply, and on a new connection the initial
     // choice holds again (MON-8).
     let mut bench = polled();
@@ -265,7 +265,7 @@ fn a_new_connection_begins_with_the_old_name_again() {
 }
 
 #[test]
-fn members_that_a_secondary_names_are_checked_at_once_and_each_by_itself() {
+fn members_named_by_a_secondary_are_checked_at_once() {
     // The members that a secondary names are added and monitored (MON-12, SDAM-79), each
     // independently of the others (MON-13).
     let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
@@ -286,7 +286,7 @@ fn members_that_a_secondary_names_are_checked_at_once_and_each_by_itself() {
 }
 
 #[test]
-fn what_holds_for_all_follows_each_server_that_comes_changes_or_goes() {
+fn compatibility_and_session_timeout_follow_each_server_change() {
     // Compatibility (SDAM-60, SDAM-61) and the session timeout (SDAM-83) of the topology follow
     // each change of a server.
     let timed = |minutes: i64, wire: i32, kind: &str| {
@@ -330,7 +330,7 @@ fn what_holds_for_all_follows_each_server_that_comes_changes_or_goes() {
 }
 
 #[test]
-fn a_member_of_another_age_no_longer_counts_once_the_primary_leaves_it_out() {
+fn removing_an_incompatible_member_makes_the_topology_compatible() {
     // After the host list of the primary removed an incompatible member (SDAM-80), the topology is
     // compatible (SDAM-61).
     let mut bench = pair();
@@ -353,7 +353,7 @@ fn a_member_of_another_age_no_longer_counts_once_the_primary_leaves_it_out() {
 }
 
 #[test]
-fn an_answer_to_a_former_life_of_the_address_is_nobodys() {
+fn late_replies_of_a_removed_server_do_not_affect_one_added_again() {
     // A late reply on the connection of a removed server changes nothing, even if its address was
     // added again (SDAM-66, SDAM-78; C.5, trap 9).
     let mut bench = pair();

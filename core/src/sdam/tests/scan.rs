@@ -49,13 +49,16 @@ fn mongos() -> RawDocumentBuf {
 fn scan(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>) -> Vec<String> {
     bench.sdam.mark_stale(bench.now);
     bench.sdam.set_waiting(bench.now, true);
-    let asked = answer_all(bench, answer);
+    let asked = reply_to_checks(bench, answer);
     bench.sdam.set_waiting(bench.now, false);
     assert_eq!(bench.sdam.deadline(), None, "something is left to do");
     asked
 }
 
-fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>) -> Vec<String> {
+fn reply_to_checks(
+    bench: &mut Bench,
+    answer: impl Fn(&str) -> Option<RawDocumentBuf>,
+) -> Vec<String> {
     let mut open: Vec<(MonitorConnectionId, String)> = Vec::new();
     let mut asked = Vec::new();
     loop {
@@ -81,7 +84,7 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
                 ..
             } => {
                 assert!(awaitable.is_none(), "nobody would hear a pushed reply");
-                let known = connections(bench, connection);
+                let known = server_address_of(bench, connection);
                 (connection, known, false)
             }
             Action::ScanEnded => return asked,
@@ -100,14 +103,14 @@ fn answer_all(bench: &mut Bench, answer: impl Fn(&str) -> Option<RawDocumentBuf>
 }
 
 /// Returns the address of the server of a connection.
-fn connections(bench: &Bench, connection: MonitorConnectionId) -> String {
+fn server_address_of(bench: &Bench, connection: MonitorConnectionId) -> String {
     let server = bench.sdam.out.server_of(connection).expect("it is open");
     let server = bench.sdam.server(server).expect("it is a server");
     server.address.to_string()
 }
 
 #[test]
-fn nothing_happens_until_an_operation_asks() {
+fn a_scanning_client_checks_no_server_before_the_first_operation() {
     // No server is checked before the first operation (SDAM-35, MON-24).
     let mut bench = scanning(&["a:1"]);
     assert_eq!(bench.actions(), ["publish"]);
@@ -132,7 +135,7 @@ fn nothing_happens_until_an_operation_asks() {
 }
 
 #[test]
-fn the_connection_of_a_check_is_kept_for_the_next_scan() {
+fn the_next_scan_reuses_the_connection_of_a_check() {
     let mut bench = scanning(&["a:1"]);
     scan(&mut bench, |_| Some(standalone()));
     bench.pass(60_000);
@@ -144,7 +147,7 @@ fn the_connection_of_a_check_is_kept_for_the_next_scan() {
 }
 
 #[test]
-fn a_scan_is_due_a_heartbeat_after_the_end_of_the_last() {
+fn a_scan_is_due_heartbeat_frequency_after_the_last_one() {
     // A scan is due `heartbeatFrequencyMS` after the end of the last one (MON-25, SDAM-31, timer
     // T-9).
     let mut bench = scanning(&["a:1"]);
@@ -157,7 +160,7 @@ fn a_scan_is_due_a_heartbeat_after_the_end_of_the_last() {
 }
 
 #[test]
-fn scans_are_half_a_second_apart() {
+fn scans_are_at_least_500_ms_apart() {
     // The next scan begins 500 ms after the end of the last one at the earliest (MON-26, MON-31,
     // SDAM-120).
     let mut bench = scanning(&["a:1"]);
@@ -180,7 +183,7 @@ fn scans_are_half_a_second_apart() {
 }
 
 #[test]
-fn a_possible_primary_comes_before_other_members() {
+fn a_scan_checks_a_possible_primary_before_other_members() {
     // A `PossiblePrimary` is checked before an Unknown server (MON-27, SDAM-12), and servers that a
     // reply names are checked in the same scan (MON-28).
     for seed in 0..10 {
@@ -195,7 +198,7 @@ fn a_possible_primary_comes_before_other_members() {
 }
 
 #[test]
-fn the_hint_is_seen_until_the_server_answers() {
+fn a_server_stays_possible_primary_until_its_check_ends() {
     let mut bench = scanning(&["c:1"]);
     bench.sdam.set_waiting(bench.now, true);
     bench.connected(1, &of_three(false, Some("a:1")));
@@ -207,7 +210,7 @@ fn the_hint_is_seen_until_the_server_answers() {
 }
 
 #[test]
-fn monitors_do_not_tell_a_possible_primary_from_an_unknown_server() {
+fn background_monitoring_marks_no_server_as_possible_primary() {
     // With background monitoring, `PossiblePrimary` means the same as Unknown (SDAM-12).
     let mut bench = Bench::seeds(&["c:1"], |_| {});
     bench.connected(1, &of_three(false, Some("a:1")));
@@ -215,7 +218,7 @@ fn monitors_do_not_tell_a_possible_primary_from_an_unknown_server() {
 }
 
 #[test]
-fn the_primary_comes_first_and_the_unknown_last() {
+fn a_scan_checks_the_primary_first_and_unknown_servers_last() {
     // A scan checks the primary first and Unknown servers last (MON-27).
     for seed in 0..10 {
         let mut bench = seeded(&["a:1", "b:1", "c:1"], seed, |_| {});
@@ -230,7 +233,7 @@ fn the_primary_comes_first_and_the_unknown_last() {
 }
 
 #[test]
-fn ties_are_broken_by_chance_and_later_scans_keep_the_order() {
+fn a_scan_order_is_random_at_first_and_then_repeated() {
     // Chance decides between equals (MON-27), so that clients that start at the same time do not
     // all check the same server first.
     let mut firsts = BTreeSet::new();
@@ -247,7 +250,7 @@ fn ties_are_broken_by_chance_and_later_scans_keep_the_order() {
 }
 
 #[test]
-fn one_server_is_asked_at_a_time() {
+fn a_scan_checks_one_server_at_a_time() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
     let actions = bench.actions();
@@ -266,7 +269,7 @@ fn one_server_is_asked_at_a_time() {
 }
 
 #[test]
-fn a_server_whose_check_met_a_network_error_rests_for_five_seconds() {
+fn a_server_is_skipped_for_5_s_after_a_network_error_of_its_check() {
     // A server whose check failed with a network error is skipped for 5 s (MON-23, timer T-10).
     let mut bench = scanning(&["a:1", "b:1"]);
     let broken = |address: &str| (address == "b:1").then(mongos);
@@ -288,7 +291,7 @@ fn a_server_whose_check_met_a_network_error_rests_for_five_seconds() {
 }
 
 #[test]
-fn a_hint_does_not_end_the_rest_of_a_server() {
+fn a_possible_primary_in_cooldown_is_skipped() {
     // A `PossiblePrimary` in cooldown is skipped as well (MON-23).
     let mut bench = scanning(&["a:1", "c:1"]);
     let asked = scan(&mut bench, |address| {
@@ -301,7 +304,7 @@ fn a_hint_does_not_end_the_rest_of_a_server() {
 }
 
 #[test]
-fn a_known_server_is_asked_twice_before_it_rests() {
+fn a_known_server_is_checked_twice_before_its_cooldown() {
     // A known server is checked again at once after a network error (MON-66), in a scan as well
     // (MON-29).
     let mut bench = scanning(&["a:1"]);
@@ -313,7 +316,7 @@ fn a_known_server_is_asked_twice_before_it_rests() {
 }
 
 #[test]
-fn a_check_that_is_not_answered_ends_by_its_limit() {
+fn a_check_without_a_reply_ends_at_its_time_limit() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
     bench.actions();
@@ -328,7 +331,7 @@ fn a_check_that_is_not_answered_ends_by_its_limit() {
 }
 
 #[test]
-fn a_scan_for_which_nobody_waits_is_given_up() {
+fn a_scan_stops_when_no_operation_waits_for_it() {
     let mut bench = scanning(&["a:1"]);
     scan(&mut bench, |_| Some(standalone()));
     bench.pass(60_000);
@@ -346,11 +349,11 @@ fn a_scan_for_which_nobody_waits_is_given_up() {
 }
 
 #[test]
-fn what_happens_during_a_scan_may_call_for_another() {
+fn a_state_change_error_during_a_scan_requires_another_scan() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
     bench.actions();
-    let first = connections(&bench, MonitorConnectionId(1));
+    let first = server_address_of(&bench, MonitorConnectionId(1));
     bench.connected(1, &mongos());
     bench.application_error(&first, Phase::Operation, command(10107));
     bench.connected(2, &mongos());
@@ -359,7 +362,7 @@ fn what_happens_during_a_scan_may_call_for_another() {
 }
 
 #[test]
-fn a_primary_that_names_ever_new_members_does_not_keep_a_scan_going() {
+fn a_scan_is_bounded_when_each_primary_names_a_new_member() {
     let mut bench = scanning(&["n0:1"]);
     let asked = scan(&mut bench, |address| {
         let number: u32 = address[1..address.len() - 2].parse().expect("a number");
@@ -376,7 +379,7 @@ fn a_primary_that_names_ever_new_members_does_not_keep_a_scan_going() {
 }
 
 #[test]
-fn a_primary_that_is_an_old_one_is_asked_once() {
+fn a_scan_checks_a_stale_primary_once() {
     let mut bench = scanning(&["a:1", "b:1"]);
     let claim = |address: &str| {
         let election = if address == "a:1" { 1 } else { 2 };
@@ -408,7 +411,7 @@ fn shut_down_in_write_concern() -> Error {
 }
 
 #[test]
-fn errors_of_operations_make_servers_unknown_and_some_the_topology_stale() {
+fn operation_errors_make_the_server_unknown_and_some_the_topology_stale() {
     // A state change error makes the topology stale unless the server is recovering (SDAM-97; A.12,
     // point 6). As in prose tests 2 to 5 for single-threaded clients, no server is checked at once.
     use TopologyType::{ReplicaSetNoPrimary as NoPrimary, ReplicaSetWithPrimary as WithPrimary};

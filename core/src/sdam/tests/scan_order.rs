@@ -24,7 +24,7 @@ fn wait(bench: &mut Bench, waiting: bool) {
 }
 
 #[test]
-fn operations_that_come_and_go_do_not_set_the_pace_of_checks() {
+fn short_operations_do_not_make_checks_less_than_500_ms_apart() {
     // Each operation ends 0 or 1 ms after its start. Its end cancels the check, as a network error
     // of an operation does (MON-60). The checks are 500 ms apart nevertheless (MON-31).
     for millis in [0, 1] {
@@ -45,7 +45,7 @@ fn operations_that_come_and_go_do_not_set_the_pace_of_checks() {
 }
 
 #[test]
-fn a_cancelled_check_is_repeated_after_half_a_second() {
+fn a_cancelled_check_is_repeated_after_500_ms() {
     // The next check begins 500 ms after the end of the cancelled one, so the next operation waits
     // (MON-31).
     let mut bench = scanning(&["a:1"]);
@@ -68,7 +68,7 @@ fn a_cancelled_check_is_repeated_after_half_a_second() {
 }
 
 #[test]
-fn a_check_cancelled_at_its_begin_and_its_failed_repetition_are_half_a_second_apart() {
+fn a_check_cancelled_at_its_start_and_the_next_check_are_500_ms_apart() {
     // The retry of a failed check comes at once, but only once (MON-66). The cancelled check and
     // the next one are 500 ms apart (MON-31).
     let mut bench = scanning(&["a:1"]);
@@ -92,7 +92,7 @@ fn a_check_cancelled_at_its_begin_and_its_failed_repetition_are_half_a_second_ap
 }
 
 #[test]
-fn other_servers_are_checked_while_one_waits_for_its_turn() {
+fn a_scan_checks_other_servers_while_one_was_checked_too_recently() {
     let mut bench = scanning(&["a:1", "b:1"]);
     wait(&mut bench, true);
     let first = checks(&mut bench);
@@ -115,7 +115,7 @@ fn other_servers_are_checked_while_one_waits_for_its_turn() {
 }
 
 #[test]
-fn a_server_that_failed_an_operation_is_checked_half_a_second_after_its_last_check() {
+fn after_an_operation_error_a_server_is_checked_500_ms_after_its_last_check() {
     // While the scan is suspended, an error of an operation makes the server of its first check
     // Unknown. This server is checked again 500 ms after its first check (MON-31).
     let mut bench = scanning(&["a:1", "b:1"]);
@@ -141,7 +141,7 @@ fn a_server_that_failed_an_operation_is_checked_half_a_second_after_its_last_che
 }
 
 #[test]
-fn a_scan_that_replaces_a_suspended_one_keeps_the_pace_of_each_server() {
+fn checks_of_a_suspended_and_of_the_next_scan_are_500_ms_apart() {
     // The results of the suspended scan are too old (MON-25), but its last check still counts for
     // the interval of 500 ms (MON-31).
     let mut bench = scanning(&["a:1"]);
@@ -161,7 +161,7 @@ fn a_scan_that_replaces_a_suspended_one_keeps_the_pace_of_each_server() {
 }
 
 #[test]
-fn a_forked_process_checks_at_once() {
+fn a_scan_in_a_forked_process_checks_at_once() {
     // The parent process made the last check, so the check of the child comes at once (CMAP-103).
     let mut bench = scanning(&["a:1"]);
     wait(&mut bench, true);

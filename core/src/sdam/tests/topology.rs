@@ -10,7 +10,7 @@ use crate::{
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
 #[test]
-fn a_server_of_another_age_is_named_until_it_is_replaced() {
+fn the_compatibility_error_names_a_server_until_it_is_compatible() {
     // The compatibility error names the incompatible server (SDAM-60), and disappears when a later
     // reply of the server is compatible (SDAM-61).
     for (min, max, expected) in [
@@ -45,13 +45,13 @@ fn other(hosts: impl Iterator<Item = String>) -> RawDocumentBuf {
 }
 
 #[test]
-fn members_that_name_ever_new_members_reach_a_bound() {
+fn the_number_of_servers_in_a_topology_is_bounded() {
     let bench = overfilled();
     assert_eq!(bench.sdam.description().servers.len(), MAX_SERVERS);
 }
 
 #[test]
-fn a_primary_is_believed_at_once_where_others_named_too_many() {
+fn a_primarys_host_list_replaces_the_servers_of_a_full_topology() {
     // Servers that the primary does not name are removed before its own list is added (SDAM-80).
     let mut bench = overfilled();
     bench.pass(9_000);
@@ -83,7 +83,7 @@ fn overfilled() -> Bench {
 }
 
 #[test]
-fn a_set_of_the_wrong_name_stays_unknown_and_says_why() {
+fn a_direct_connection_to_a_wrong_set_name_stores_an_error() {
     // With a direct connection, a server with a wrong set name is Unknown and stays in the topology
     // (SDAM-62).
     let mut bench = Bench::seeds(&["a:1"], |options| {
@@ -107,7 +107,7 @@ fn a_set_of_the_wrong_name_stays_unknown_and_says_why() {
 }
 
 #[test]
-fn a_direct_connection_has_a_pool_whatever_the_server_is() {
+fn only_a_direct_connection_creates_a_pool_for_a_ghost() {
     // A direct connection to an `RSGhost` (SDAM-1) has a pool, because its server can be of any
     // known type (SDAM-84, CMAP-156).
     for (direct, expected) in [(true, true), (false, false)] {
@@ -124,7 +124,7 @@ fn a_direct_connection_has_a_pool_whatever_the_server_is() {
 }
 
 #[test]
-fn the_ends_of_the_supported_wire_versions_are_supported() {
+fn both_ends_of_the_supported_wire_version_range_are_compatible() {
     // Both ends of the supported range of wire versions are compatible (SDAM-60, SDAM-61).
     for (min, max, compatible) in [
         (0, MIN_WIRE_VERSION - 1, false),
@@ -144,7 +144,7 @@ fn the_ends_of_the_supported_wire_versions_are_supported() {
 }
 
 #[test]
-fn a_repeated_reply_that_removes_its_server_clears_what_was_said_because_of_it() {
+fn a_repeated_reply_that_removes_its_server_clears_the_incompatibility() {
     // The ghost does not change the topology of type Unknown (SDAM-82). The mongos makes the
     // topology sharded, so the second reply of the ghost removes the ghost's server and the
     // compatibility error (SDAM-61).

@@ -23,7 +23,7 @@ fn select_in(
 }
 
 #[test]
-fn the_highest_port_takes_every_operation() {
+fn a_server_selector_can_choose_one_server_for_every_operation() {
     // The selector takes the server with the highest port (SEL-P5); here the addresses differ in
     // the host.
     let mut selector = with(|servers| {
@@ -36,7 +36,7 @@ fn the_highest_port_takes_every_operation() {
 }
 
 #[test]
-fn it_chooses_before_the_window_and_after_the_filters() {
+fn a_server_selector_runs_after_the_filters_and_before_the_latency_window() {
     let mut description = mongos(3);
     let near = description
         .servers
@@ -62,7 +62,7 @@ fn it_chooses_before_the_window_and_after_the_filters() {
 }
 
 #[test]
-fn nothing_left_means_wait_and_what_it_adds_does_not_count() {
+fn an_empty_selector_result_means_wait_and_added_servers_are_ignored() {
     // An empty list means to wait, and is no error (SEL trap 16).
     let mut none = with(|servers| servers.clear());
     assert_eq!(select(&mut none, &[]), Ok(None));
@@ -74,7 +74,7 @@ fn nothing_left_means_wait_and_what_it_adds_does_not_count() {
 }
 
 #[test]
-fn it_is_asked_each_time_and_its_panic_is_one_operations_error() {
+fn a_panic_in_the_server_selector_fails_only_that_selection() {
     // After a panic of the selector, later selections work (scenario 12).
     let calls = std::sync::atomic::AtomicU32::new(0);
     let mut selector = with(move |_| {

@@ -58,7 +58,7 @@ fn handshake_with(
 }
 
 #[test]
-fn a_chain_that_could_cost_much_is_refused_before_it_is_looked_at() {
+fn a_long_or_branching_certificate_chain_is_refused_before_verification() {
     let own = Authority::new();
     let line: Vec<String> = (0..20).map(|n| format!("x{n}")).collect();
     let line: Vec<(&str, &str)> = line.windows(2).map(|w| (&w[0][..], &w[1][..])).collect();
@@ -101,7 +101,7 @@ fn a_chain_that_could_cost_much_is_refused_before_it_is_looked_at() {
 }
 
 #[test]
-fn a_chain_of_many_bytes_is_refused() {
+fn a_certificate_chain_of_too_many_bytes_is_refused() {
     let own = Authority::new();
     let large = |bytes: usize| CertificateDer::from(vec![0; bytes]);
     handshake_with(&own.options(), vec![large(16_000)], &own)
@@ -115,7 +115,7 @@ fn a_chain_of_many_bytes_is_refused() {
 }
 
 #[test]
-fn the_message_about_a_wrong_host_is_short_however_many_names_there_are() {
+fn the_host_name_error_is_short_for_a_certificate_with_many_names() {
     let own = Authority::new();
     let names: Vec<String> = (0..500).map(|n| format!("host{n}.example.org")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn a_peer_without_tls_is_a_handshake_fault() {
+fn a_peer_without_tls_causes_a_handshake_fault() {
     for garbage in [
         &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
         &[0; 64],
@@ -96,7 +96,7 @@ proptest! {
 }
 
 #[test]
-fn a_peer_that_sends_its_own_messages_without_end_is_refused() {
+fn too_many_tls_messages_without_application_data_are_refused() {
     let authority = Authority::new();
     let mut server = authority.server(&TLS13, false);
     let options = authority.options();
@@ -129,7 +129,7 @@ fn a_peer_that_sends_its_own_messages_without_end_is_refused() {
 }
 
 #[test]
-fn a_handshake_without_end_is_refused_and_a_long_chain_is_not() {
+fn a_handshake_of_too_many_bytes_is_refused() {
     for (bytes, is_refused) in [
         (MAX_BYTES_WITHOUT_DATA + 1, false),
         (MAX_HANDSHAKE_BYTES, false),

@@ -18,7 +18,7 @@ fn handshake_with(names: &[&str], host: &str) -> Result<TlsSession, Error> {
 }
 
 #[test]
-fn a_host_needs_a_name_of_its_own_kind() {
+fn a_certificate_must_match_the_host_name_or_ip_address() {
     for (names, host, is_good) in [
         (&["db.example.net"][..], "db.example.net.", true),
         (&["*.example.net"], "db.example.net", true),

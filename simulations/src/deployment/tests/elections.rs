@@ -10,7 +10,9 @@ const ELECTION_TIMEOUT: Duration = Duration::from_secs(10);
 fn hello(world: &mut World, member: usize) -> Document {
     let conn = world.connect(member);
     let hello = doc! { "hello": 1, "$db": "admin" };
-    world.ask(conn, &hello).expect("a running member answers")
+    world
+        .send_command(conn, &hello)
+        .expect("a running member answers")
 }
 
 #[test]
@@ -48,7 +50,7 @@ fn without_a_configured_primary_one_is_elected() {
 }
 
 #[test]
-fn a_primary_without_a_majority_steps_down_and_follows_after_healing() {
+fn a_partitioned_primary_steps_down_and_follows_after_healing() {
     let mut world = World::new(set_of(3), 1);
     world.run_for(Duration::from_secs(5));
     world.deployment.partition(world.now, &[0]);
@@ -67,7 +69,7 @@ fn a_primary_without_a_majority_steps_down_and_follows_after_healing() {
 }
 
 #[test]
-fn a_primary_that_is_heard_but_hears_nothing_steps_down() {
+fn a_primary_that_can_send_but_not_receive_steps_down() {
     // The network from the two other members to the primary is cut, but the primary's heartbeats
     // still arrive.
     let mut world = World::new(set_of(3), 2);
@@ -80,7 +82,7 @@ fn a_primary_that_is_heard_but_hears_nothing_steps_down() {
 }
 
 #[test]
-fn two_of_five_do_not_elect() {
+fn two_of_five_members_elect_no_primary() {
     let mut world = World::new(set_of(5), 3);
     world.run_for(Duration::from_secs(5));
     for member in 0..3 {
@@ -94,7 +96,7 @@ fn two_of_five_do_not_elect() {
 }
 
 #[test]
-fn members_that_may_not_lead_never_do_but_their_votes_count() {
+fn an_arbiter_votes_but_does_not_become_primary() {
     let mut options = set_of(3);
     if let Shape::ReplicaSet(set) = &mut options.shape {
         set.members[1] = MemberOptions::arbiter();
@@ -113,7 +115,7 @@ fn members_that_may_not_lead_never_do_but_their_votes_count() {
 }
 
 #[test]
-fn a_step_down_hands_over_at_once_and_election_ids_grow() {
+fn a_step_down_elects_a_new_primary_at_once_with_a_higher_election_id() {
     let mut world = World::new(set_of(3), 4);
     world.run_for(Duration::from_secs(5));
     let first = hello(&mut world, 0)
@@ -121,7 +123,7 @@ fn a_step_down_hands_over_at_once_and_election_ids_grow() {
         .expect("a primary's");
     let conn = world.connect(0);
     let start = world.now;
-    let reply = world.ask(conn, &doc! { "replSetStepDown": 60, "$db": "admin" });
+    let reply = world.send_command(conn, &doc! { "replSetStepDown": 60, "$db": "admin" });
     assert_eq!(reply.and_then(|r| r.get_f64("ok").ok()), Some(1.0));
     let (primary, _) = world
         .until_primary(Duration::from_secs(1))
@@ -142,7 +144,7 @@ fn a_step_down_hands_over_at_once_and_election_ids_grow() {
 }
 
 #[test]
-fn one_step_down_after_the_other_leaves_the_third_member_to_lead() {
+fn after_two_step_downs_the_third_member_is_primary() {
     for latency in [Duration::ZERO, Duration::from_millis(1)] {
         for seed in 0..20 {
             let mut options = set_of(3);
@@ -157,7 +159,7 @@ fn one_step_down_after_the_other_leaves_the_third_member_to_lead() {
                     "insert": "c", "documents": [{ "n": round }],
                     "writeConcern": { "w": "majority" }, "$db": "d",
                 };
-                assert!(world.ask(conn, &insert).is_some());
+                assert!(world.send_command(conn, &insert).is_some());
                 assert!(world.deployment.step_down(world.now));
                 world.run_for(Duration::from_millis(100));
                 let elected = world.until_primary(2 * ELECTION_TIMEOUT);
@@ -169,7 +171,7 @@ fn one_step_down_after_the_other_leaves_the_third_member_to_lead() {
 }
 
 #[test]
-fn nobody_caught_up_means_no_step_down() {
+fn a_step_down_without_a_caught_up_secondary_is_refused() {
     let mut world = World::new(set_of(3), 5);
     world.run_for(Duration::from_secs(5));
     world.deployment.partition(world.now, &[0]);
@@ -177,17 +179,17 @@ fn nobody_caught_up_means_no_step_down() {
     let insert = doc! {
         "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 1 }, "$db": "d",
     };
-    assert!(world.ask(conn, &insert).is_some());
+    assert!(world.send_command(conn, &insert).is_some());
     let command = doc! {
         "replSetStepDown": 60, "secondaryCatchUpPeriodSecs": 2, "$db": "admin",
     };
-    let reply = world.ask(conn, &command).expect("an answer");
+    let reply = world.send_command(conn, &command).expect("an answer");
     assert_eq!(reply.get_i32("code").ok(), Some(262));
     assert_eq!(world.deployment.primary(), Some(0), "it goes on leading");
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes() {
+fn the_same_seed_produces_the_same_messages_and_events() {
     let run = |seed| {
         let mut options = set_of(3);
         options.network.loss_per_mille = 50;
@@ -195,7 +197,7 @@ fn the_same_seed_gives_the_same_bytes() {
         for round in 0..30 {
             let member = world.deployment.primary().unwrap_or(0);
             let conn = world.connect(member);
-            world.ask(
+            world.send_command(
                 conn,
                 &doc! { "insert": "c", "documents": [{ "n": round }], "$db": "d" },
             );
@@ -213,12 +215,12 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_member_that_shuts_down_says_so_first() {
+fn a_member_enters_quiesce_mode_before_it_shuts_down() {
     let mut world = World::new(set_of(3), 5);
     world.run_for(Duration::from_secs(5));
     let conn = world.connect(0);
     let hello = doc! { "hello": 1, "$db": "admin" };
-    let reply = world.ask(conn, &hello).expect("a reply");
+    let reply = world.send_command(conn, &hello).expect("a reply");
     let seen = reply
         .get_document("topologyVersion")
         .expect("a version")
@@ -237,7 +239,7 @@ fn a_member_that_shuts_down_says_so_first() {
     assert!(version.get_i64("counter").expect("a number") > counter);
     // In quiesce mode, the member still executes reads. Another member becomes primary meanwhile.
     let find = doc! { "find": "c", "$readPreference": { "mode": "nearest" }, "$db": "db" };
-    let found = world.ask(conn, &find).expect("a reply");
+    let found = world.send_command(conn, &find).expect("a reply");
     assert!(found.contains_key("cursor"), "{found}");
     let next = world
         .until_primary(Duration::from_secs(14))

@@ -12,7 +12,7 @@ const OPLOG_BYTES: usize = 100_000;
 fn insert(world: &mut World, conn: ConnId, count: usize, bytes: usize) {
     let document = doc! { "text": "x".repeat(bytes) };
     let documents: Vec<Document> = vec![document; count];
-    let reply = world.ask(
+    let reply = world.send_command(
         conn,
         &doc! { "insert": "c", "documents": documents, "writeConcern": { "w": 1 }, "$db": "d" },
     );
@@ -27,7 +27,7 @@ fn oplog_bytes(world: &World, member: usize) -> usize {
 }
 
 #[test]
-fn documents_that_were_dropped_are_not_kept_in_the_oplog() {
+fn the_oplog_does_not_exceed_its_limit_in_bytes() {
     let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
     options.limits.max_oplog_bytes = OPLOG_BYTES;
     let mut world = World::new(options, 1);
@@ -35,7 +35,7 @@ fn documents_that_were_dropped_are_not_kept_in_the_oplog() {
     for _ in 0..50 {
         insert(&mut world, conn, 20, 1000);
         world
-            .ask(conn, &doc! { "drop": "c", "$db": "d" })
+            .send_command(conn, &doc! { "drop": "c", "$db": "d" })
             .expect("a reply");
         let bytes = oplog_bytes(&world, 0);
         assert!(bytes <= OPLOG_BYTES, "{bytes}");
@@ -48,7 +48,7 @@ fn documents_that_were_dropped_are_not_kept_in_the_oplog() {
 }
 
 #[test]
-fn a_member_that_falls_behind_the_oplogs_bytes_takes_all_data_anew() {
+fn a_member_that_falls_behind_the_oplog_copies_all_data_again() {
     let mut options = set_of(3);
     options.limits.max_oplog_bytes = OPLOG_BYTES;
     let mut world = World::new(options, 2);
@@ -80,7 +80,7 @@ fn a_member_that_falls_behind_the_oplogs_bytes_takes_all_data_anew() {
 }
 
 #[test]
-fn open_cursors_keep_so_many_documents_and_no_more() {
+fn the_oldest_cursors_are_closed_beyond_the_limit_of_documents() {
     let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
     options.limits.max_cursor_documents = 250;
     let mut world = World::new(options, 1);
@@ -89,7 +89,7 @@ fn open_cursors_keep_so_many_documents_and_no_more() {
     let find = doc! { "find": "c", "batchSize": 1, "$db": "d" };
     let cursors: Vec<i64> = (0..5)
         .map(|_| {
-            let reply = world.ask(conn, &find).expect("a reply");
+            let reply = world.send_command(conn, &find).expect("a reply");
             let cursor = reply.get_document("cursor").expect("a cursor");
             world.run_for(Duration::from_secs(1));
             cursor.get_i64("id").expect("an id")
@@ -97,7 +97,7 @@ fn open_cursors_keep_so_many_documents_and_no_more() {
         .collect();
     let mut is_open = |id: i64| {
         let more = doc! { "getMore": id, "collection": "c", "batchSize": 1, "$db": "d" };
-        let reply = world.ask(conn, &more).expect("a reply");
+        let reply = world.send_command(conn, &more).expect("a reply");
         reply.get_document("cursor").is_ok()
     };
     let open: Vec<bool> = cursors.into_iter().map(&mut is_open).collect();
@@ -105,7 +105,7 @@ fn open_cursors_keep_so_many_documents_and_no_more() {
 }
 
 #[test]
-fn open_cursors_keep_so_many_bytes_of_their_own_and_no_more() {
+fn the_oldest_cursors_are_closed_beyond_the_limit_of_bytes() {
     let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
     options.limits.max_cursor_bytes = 25_000;
     let mut world = World::new(options, 1);
@@ -117,14 +117,16 @@ fn open_cursors_keep_so_many_bytes_of_their_own_and_no_more() {
         };
         let open: Vec<i64> = (0..5)
             .map(|_| {
-                let reply = world.ask(conn, &command).expect("a reply");
+                let reply = world.send_command(conn, &command).expect("a reply");
                 world.run_for(Duration::from_secs(1));
                 let cursor = reply.get_document("cursor").expect("a cursor");
                 cursor.get_i64("id").expect("an id")
             })
             .collect();
         let more = |id: i64| doc! { "getMore": id, "collection": "c", "$db": "d" };
-        let replies = open.into_iter().map(|id| world.ask(conn, &more(id)));
+        let replies = open
+            .into_iter()
+            .map(|id| world.send_command(conn, &more(id)));
         let found = replies.map(|reply| reply.is_some_and(|r| r.get_document("cursor").is_ok()));
         found.collect::<Vec<bool>>()
     };
@@ -135,7 +137,7 @@ fn open_cursors_keep_so_many_bytes_of_their_own_and_no_more() {
 }
 
 #[test]
-fn unfinished_messages_of_all_connections_have_a_bound() {
+fn too_many_unfinished_bytes_close_the_connection_with_the_most() {
     let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
     options.limits.max_unfinished_bytes = 100_000;
     let mut world = World::new(options, 1);
@@ -177,7 +179,7 @@ fn messages(commands: &[Document]) -> Vec<u8> {
 }
 
 #[test]
-fn requests_of_a_connection_take_turns_where_that_is_wanted() {
+fn with_turns_enabled_each_request_of_a_connection_waits_for_its_turn() {
     let mut world = World::new(set_of(3), 3);
     world.deployment.take_turns();
     world

@@ -1,11 +1,11 @@
 //! Tests of the deployment in virtual time.
 
-mod admission;
+mod acknowledged_writes;
 mod balanced;
+mod connection_rate_limit;
 mod elections;
 mod memory;
 mod overload;
 mod protocol;
 mod sharded;
-mod survival;
 mod world;

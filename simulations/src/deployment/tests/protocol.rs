@@ -22,7 +22,7 @@ fn code(reply: &Document) -> Option<i32> {
 }
 
 #[test]
-fn garbage_closes_its_own_connection_only() {
+fn garbage_closes_only_the_connection_it_arrives_on() {
     let mut random = Seed::new([3; 32]).random();
     let mut world = standalone();
     let healthy = world.connect(0);
@@ -43,7 +43,7 @@ fn garbage_closes_its_own_connection_only() {
     }
     assert!(world.closed.len() > 200);
     assert!(!world.closed.contains(&healthy));
-    let pong = world.ask(healthy, &doc! { "ping": 1, "$db": "admin" });
+    let pong = world.send_command(healthy, &doc! { "ping": 1, "$db": "admin" });
     assert!(pong.is_some());
 }
 
@@ -84,7 +84,7 @@ fn deep_nesting_is_refused_without_a_crash() {
 }
 
 #[test]
-fn unacknowledged_writes_get_no_reply_and_are_done() {
+fn unacknowledged_writes_are_executed_without_a_reply() {
     // A request with `moreToCome` gets no reply (MSG-18).
     let mut world = standalone();
     let conn = world.connect(0);
@@ -98,12 +98,12 @@ fn unacknowledged_writes_get_no_reply_and_are_done() {
         .end();
     world.send_bytes(conn, &bytes);
     assert!(world.reply(conn).is_none());
-    let n = world.ask(conn, &doc! { "count": "c", "$db": "d" });
+    let n = world.send_command(conn, &doc! { "count": "c", "$db": "d" });
     assert_eq!(n.and_then(|r| r.get_i32("n").ok()), Some(1));
 }
 
 #[test]
-fn a_legacy_hello_is_answered_in_kind() {
+fn a_legacy_hello_in_op_query_gets_an_op_reply() {
     let mut world = World::new(set_of(3), 1);
     let conn = world.connect(0);
     let mut bytes = Vec::new();
@@ -120,19 +120,19 @@ fn a_legacy_hello_is_answered_in_kind() {
 }
 
 #[test]
-fn an_awaitable_hello_answers_on_a_change_or_when_its_time_is_over() {
+fn an_awaitable_hello_is_answered_on_a_change_or_after_max_await_time() {
     // An awaitable hello is answered on a change or after `maxAwaitTimeMS` (MON-74).
     let mut world = World::new(set_of(3), 1);
     let conn = world.connect(1);
     let plain = doc! { "hello": 1, "$db": "admin" };
-    let reply = world.ask(conn, &plain).expect("at once");
+    let reply = world.send_command(conn, &plain).expect("at once");
     let version = reply
         .get_document("topologyVersion")
         .expect("always")
         .clone();
     let mut awaiting = plain.clone();
     awaiting.insert("topologyVersion", version.clone());
-    let refused = world.ask(conn, &awaiting).expect("an error");
+    let refused = world.send_command(conn, &awaiting).expect("an error");
     assert_eq!(code(&refused), Some(2), "both or neither");
     awaiting.insert("maxAwaitTimeMS", 3000_i64);
 
@@ -154,13 +154,13 @@ fn an_awaitable_hello_answers_on_a_change_or_when_its_time_is_over() {
 }
 
 #[test]
-fn a_stream_of_hellos_chains_its_replies() {
+fn each_streamed_hello_reply_responds_to_the_reply_before_it() {
     // A client that sets `exhaustAllowed` gets a stream of replies (MSG-23, MON-74). The
     // `responseTo` of each later reply names the reply before it (MSG-21).
     let mut world = World::new(set_of(3), 1);
     let conn = world.connect(1);
     let hello = doc! { "hello": 1, "$db": "admin" };
-    let reply = world.ask(conn, &hello).expect("at once");
+    let reply = world.send_command(conn, &hello).expect("at once");
     let version = reply.get_document("topologyVersion").expect("always");
     let process = version.get_object_id("processId").expect("an id");
     let counter = version.get_i64("counter").expect("a counter");
@@ -185,24 +185,27 @@ fn a_stream_of_hellos_chains_its_replies() {
 }
 
 #[test]
-fn members_that_are_no_primary_say_so() {
+fn a_secondary_refuses_operations_with_not_primary_errors() {
     let mut world = World::new(set_of(3), 1);
     let conn = world.connect(1);
     let mut insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "d" };
-    let refused = world.ask(conn, &insert).expect("an error");
+    let refused = world.send_command(conn, &insert).expect("an error");
     assert_eq!(code(&refused), Some(10107));
     assert!(refused.contains_key("topologyVersion"));
     assert!(!refused.contains_key("errorLabels"));
     insert.insert("txnNumber", 1_i64);
-    let refused = world.ask(conn, &insert).expect("an error");
+    let refused = world.send_command(conn, &insert).expect("an error");
     let labels = refused.get_array("errorLabels").expect("a label");
     assert_eq!(labels, &["RetryableWriteError".into()]);
     let find = doc! { "find": "c", "$db": "d" };
-    assert_eq!(world.ask(conn, &find).as_ref().and_then(code), Some(13435));
+    assert_eq!(
+        world.send_command(conn, &find).as_ref().and_then(code),
+        Some(13435)
+    );
 }
 
 #[test]
-fn a_write_concern_that_is_not_met_in_time_is_reported() {
+fn an_unsatisfied_write_concern_is_reported() {
     let mut world = World::new(set_of(3), 1);
     world.deployment.kill(world.now, 1);
     world.deployment.kill(world.now, 2);
@@ -219,7 +222,7 @@ fn a_write_concern_that_is_not_met_in_time_is_reported() {
         (4.into(), 100),
         ("x".into(), 79),
     ] {
-        let reply = world.ask(conn, &insert(w)).expect("an answer");
+        let reply = world.send_command(conn, &insert(w)).expect("an answer");
         let concern = reply.get_document("writeConcernError").expect("not met");
         assert_eq!(concern.get_i32("code").ok(), Some(expected));
         assert_eq!(reply.get_i32("n").ok(), Some(1));
@@ -227,7 +230,7 @@ fn a_write_concern_that_is_not_met_in_time_is_reported() {
 }
 
 #[test]
-fn fail_points_fail_as_often_as_they_are_told() {
+fn fail_points_fail_commands_and_close_connections_as_configured() {
     let mut world = standalone();
     let conn = world.connect(0);
     let configure = doc! {
@@ -235,10 +238,10 @@ fn fail_points_fail_as_often_as_they_are_told() {
         "data": { "failCommands": ["ping"], "errorCode": 91, "errorLabels": ["x"] },
         "$db": "admin",
     };
-    world.ask(conn, &configure);
+    world.send_command(conn, &configure);
     let ping = doc! { "ping": 1, "$db": "admin" };
     for expected in [Some(91), Some(91), None] {
-        let reply = world.ask(conn, &ping).expect("an answer");
+        let reply = world.send_command(conn, &ping).expect("an answer");
         assert_eq!(code(&reply), expected);
     }
     let blocking = doc! {
@@ -249,7 +252,7 @@ fn fail_points_fail_as_often_as_they_are_told() {
         },
         "$db": "admin",
     };
-    world.ask(conn, &blocking);
+    world.send_command(conn, &blocking);
     world.send(conn, &ping);
     world.run_for(Duration::from_millis(490));
     assert!(world.closed.is_empty());
@@ -258,15 +261,18 @@ fn fail_points_fail_as_often_as_they_are_told() {
 }
 
 #[test]
-fn whoever_is_not_logged_in_may_do_little() {
+fn without_authentication_only_the_handshake_is_permitted() {
     let mut options = DeploymentOptions::standalone(Address::tcp("s", 1));
     options.users.push(User::new("u", "p"));
     let mut world = World::new(options, 1);
     let conn = world.connect(0);
     let find = doc! { "find": "c", "$db": "d" };
-    assert_eq!(world.ask(conn, &find).as_ref().and_then(code), Some(13));
+    assert_eq!(
+        world.send_command(conn, &find).as_ref().and_then(code),
+        Some(13)
+    );
     let hello = doc! { "hello": 1, "saslSupportedMechs": "admin.u", "$db": "admin" };
-    let reply = world.ask(conn, &hello).expect("an answer");
+    let reply = world.send_command(conn, &hello).expect("an answer");
     assert_eq!(
         reply.get_array("saslSupportedMechs").map(Vec::len).ok(),
         Some(2)
@@ -277,11 +283,14 @@ fn whoever_is_not_logged_in_may_do_little() {
             subtype: bson::spec::BinarySubtype::Generic, bytes: b"n,,n=nobody,r=abc".to_vec(),
         },
     };
-    assert_eq!(world.ask(conn, &start).as_ref().and_then(code), Some(18));
+    assert_eq!(
+        world.send_command(conn, &start).as_ref().and_then(code),
+        Some(18)
+    );
 }
 
 #[test]
-fn unknown_cursors_and_commands_have_their_codes() {
+fn unknown_cursors_and_commands_fail_with_their_error_codes() {
     let mut world = standalone();
     let conn = world.connect(0);
     for (command, expected) in [
@@ -290,26 +299,26 @@ fn unknown_cursors_and_commands_have_their_codes() {
         (doc! { "ping": 1 }, 40571),
     ] {
         assert_eq!(
-            world.ask(conn, &command).as_ref().and_then(code),
+            world.send_command(conn, &command).as_ref().and_then(code),
             Some(expected)
         );
     }
 }
 
-fn hellos_fail(world: &mut World, mode: Document) {
+fn fail_hellos(world: &mut World, mode: Document) {
     let operator = world.connect(0);
     let point = doc! {
         "configureFailPoint": "failCommand", "mode": mode, "$db": "admin",
         "data": { "failCommands": ["hello"], "errorCode": 91 },
     };
-    world.ask(operator, &point).expect("a reply");
+    world.send_command(operator, &point).expect("a reply");
 }
 
 /// Sends a plain hello, and returns an awaitable hello with the `topologyVersion` of the reply, or
 /// with an empty one if the reply has none.
-fn waiting_hello(world: &mut World, conn: ConnId) -> Document {
+fn awaitable_hello(world: &mut World, conn: ConnId) -> Document {
     let hello = doc! { "hello": 1, "$db": "admin" };
-    let reply = world.ask(conn, &hello).expect("a reply");
+    let reply = world.send_command(conn, &hello).expect("a reply");
     let seen = reply.get_document("topologyVersion").cloned();
     doc! {
         "hello": 1, "topologyVersion": seen.unwrap_or_default(), "maxAwaitTimeMS": 1_000_i64,
@@ -318,10 +327,10 @@ fn waiting_hello(world: &mut World, conn: ConnId) -> Document {
 }
 
 #[test]
-fn a_fail_point_meets_each_answer_of_a_stream() {
+fn a_fail_point_ends_a_stream_of_hello_replies() {
     let mut world = standalone();
     let conn = world.connect(0);
-    let hello = waiting_hello(&mut world, conn);
+    let hello = awaitable_hello(&mut world, conn);
     let raw = bson::RawDocumentBuf::try_from(&hello).expect("a command");
     let mut bytes = Vec::new();
     MessageWriter::begin(&mut bytes, 7, 0)
@@ -329,7 +338,7 @@ fn a_fail_point_meets_each_answer_of_a_stream() {
         .body(&raw)
         .end();
     world.send_bytes(conn, &bytes);
-    hellos_fail(&mut world, doc! { "times": 1 });
+    fail_hellos(&mut world, doc! { "times": 1 });
     // The hello that already waits is answered. The next reply fails and ends the stream.
     world.run_for(Duration::from_millis(1_100));
     let (_, more, reply) = world.reply(conn).expect("a reply");
@@ -341,14 +350,14 @@ fn a_fail_point_meets_each_answer_of_a_stream() {
 }
 
 #[test]
-fn a_release_before_streams_neither_sends_nor_takes_versions() {
+fn a_4_2_server_neither_sends_nor_accepts_a_topology_version() {
     let mut options = DeploymentOptions::standalone(Address::tcp("s", 1));
     options.version.release = [4, 2, 0];
     options.version.max_wire = 8;
     let mut world = World::new(options, 1);
     let conn = world.connect(0);
-    let hello = waiting_hello(&mut world, conn);
+    let hello = awaitable_hello(&mut world, conn);
     assert_eq!(hello.get_document("topologyVersion").ok(), Some(&doc! {}));
-    let refused = world.ask(conn, &hello).expect("a reply");
+    let refused = world.send_command(conn, &hello).expect("a reply");
     assert_eq!(code(&refused), Some(40415), "{refused}");
 }

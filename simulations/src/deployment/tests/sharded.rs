@@ -11,18 +11,18 @@ fn routers(count: usize) -> World {
 }
 
 #[test]
-fn what_one_router_writes_the_other_reads() {
+fn a_write_through_one_router_is_read_through_the_other() {
     let mut world = routers(2);
     let (one, other) = (world.connect(0), world.connect(1));
-    let hello = world.ask(one, &doc! { "hello": 1, "$db": "admin" });
+    let hello = world.send_command(one, &doc! { "hello": 1, "$db": "admin" });
     let hello = hello.expect("a reply");
     assert_eq!(hello.get_str("msg").ok(), Some("isdbgrid"));
     assert_eq!(hello.get_i32("logicalSessionTimeoutMinutes").ok(), Some(30));
     assert!(!hello.contains_key("setName"), "{hello}");
     let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "db" };
-    let inserted = world.ask(one, &insert).expect("a reply");
+    let inserted = world.send_command(one, &insert).expect("a reply");
     assert_eq!(inserted.get_i32("n").ok(), Some(1), "{inserted}");
-    let found = world.ask(other, &doc! { "find": "c", "$db": "db" });
+    let found = world.send_command(other, &doc! { "find": "c", "$db": "db" });
     let batch = found.expect("a reply");
     let batch = batch.get_document("cursor").expect("a cursor");
     let batch = batch.get_array("firstBatch").expect("a batch");
@@ -51,38 +51,38 @@ fn what_one_router_writes_the_other_reads() {
 }
 
 #[test]
-fn a_cursor_lives_at_the_router_that_made_it() {
+fn a_cursor_exists_only_on_the_router_that_created_it() {
     let mut world = routers(2);
     let (one, other) = (world.connect(0), world.connect(1));
     let documents: Vec<Document> = (0..5).map(|n| doc! { "_id": n }).collect();
     let insert = doc! { "insert": "c", "documents": documents, "$db": "db" };
-    world.ask(one, &insert).expect("a reply");
+    world.send_command(one, &insert).expect("a reply");
     let find = doc! { "find": "c", "batchSize": 2, "$db": "db" };
-    let found = world.ask(one, &find).expect("a reply");
+    let found = world.send_command(one, &find).expect("a reply");
     let cursor = found.get_document("cursor").expect("a cursor");
     let id = cursor.get_i64("id").expect("an id");
     let more = doc! { "getMore": id, "collection": "c", "$db": "db" };
-    let refused = world.ask(other, &more).expect("a reply");
+    let refused = world.send_command(other, &more).expect("a reply");
     assert_eq!(refused.get_i32("code").ok(), Some(43), "{refused}");
-    let rest = world.ask(one, &more).expect("a reply");
+    let rest = world.send_command(one, &more).expect("a reply");
     let rest = rest.get_document("cursor").expect("a cursor");
     assert_eq!(rest.get_array("nextBatch").map(Vec::len).ok(), Some(3));
     // The cursor is exhausted, so the router has removed it.
-    let again = world.ask(one, &more).expect("a reply");
+    let again = world.send_command(one, &more).expect("a reply");
     assert_eq!(again.get_i32("code").ok(), Some(43), "{again}");
 }
 
 #[test]
-fn a_fail_point_of_one_router_is_not_met_at_the_other() {
+fn a_fail_point_of_one_router_does_not_affect_the_other() {
     let mut world = routers(2);
     let (one, other) = (world.connect(0), world.connect(1));
     let point = doc! {
         "configureFailPoint": "failCommand", "mode": "alwaysOn", "$db": "admin",
         "data": { "failCommands": ["insert"], "writeConcernError": { "code": 91 } },
     };
-    world.ask(one, &point).expect("a reply");
+    world.send_command(one, &point).expect("a reply");
     let insert = |n: i32| doc! { "insert": "c", "documents": [{ "_id": n }], "$db": "db" };
-    let written = world.ask(one, &insert(1)).expect("a reply");
+    let written = world.send_command(one, &insert(1)).expect("a reply");
     let concern = written.get_document("writeConcernError");
     assert_eq!(
         concern.and_then(|c| c.get_i32("code")).ok(),
@@ -94,6 +94,6 @@ fn a_fail_point_of_one_router_is_not_met_at_the_other() {
         Some(1),
         "the shard has it nevertheless"
     );
-    let written = world.ask(other, &insert(2)).expect("a reply");
+    let written = world.send_command(other, &insert(2)).expect("a reply");
     assert!(!written.contains_key("writeConcernError"), "{written}");
 }

@@ -107,7 +107,7 @@ impl World {
 
     /// Sends a command and waits for its reply. Returns `None` if the connection is closed or a
     /// minute passes.
-    pub(super) fn ask(&mut self, conn: ConnId, command: &Document) -> Option<Document> {
+    pub(super) fn send_command(&mut self, conn: ConnId, command: &Document) -> Option<Document> {
         self.send(conn, command);
         let limit = self.now + Duration::from_secs(60);
         loop {

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_read_is_asked_for_no_more() {
+    fn no_more_requests_are_read_from_a_client_that_does_not_read() {
         with_peer(async |peer, gauge| {
             assert!(peer.takes_more());
             // The operating system's buffers take some of these bytes.
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_a_connection_that_was_closed_for_its_backlog() {
+    fn a_connection_closed_for_its_backlog_has_no_unsent_bytes() {
         with_peer(async |peer, gauge| {
             for _ in 0..4 {
                 peer.send(vec![0; MAX_UNSENT_BYTES / 2]);

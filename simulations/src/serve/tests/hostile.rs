@@ -1,6 +1,6 @@
 //! Tests of requests that must not end the process or the connection of another client.
 
-use super::{addresses, ask, connect};
+use super::{addresses, connect, send_command};
 use crate::serve::{Embedded, ServeOptions};
 use bson::{RawArrayBuf, RawDocumentBuf, doc, rawdoc};
 
@@ -10,12 +10,12 @@ fn request(options: ServeOptions, command: &RawDocumentBuf) -> Option<RawDocumen
     let address = addresses(deployment.uri()).remove(0);
     let mut other = connect(&address).expect("a connection");
     let ping = rawdoc! { "ping": 1, "$db": "admin" };
-    ask(&mut other, &ping).expect("a reply");
+    send_command(&mut other, &ping).expect("a reply");
     let mut stream = connect(&address).expect("a connection");
     let insert = rawdoc! { "insert": "c", "documents": [{ "s": "x".repeat(1000) }], "$db": "d" };
-    ask(&mut stream, &insert).expect("a reply");
-    let reply = ask(&mut stream, command);
-    ask(&mut other, &ping).expect("another client is still answered");
+    send_command(&mut stream, &insert).expect("a reply");
+    let reply = send_command(&mut stream, command);
+    send_command(&mut other, &ping).expect("another client is still answered");
     reply
 }
 
@@ -25,7 +25,7 @@ fn code(options: ServeOptions, command: &RawDocumentBuf) -> i32 {
 }
 
 #[test]
-fn a_panic_in_a_request_closes_its_connection_alone() {
+fn a_panic_in_a_request_closes_only_its_connection() {
     let command = rawdoc! { "panicForTest": 1, "$db": "d" };
     for options in [ServeOptions::standalone(), ServeOptions::sharded(1)] {
         assert_eq!(request(options, &command), None, "the connection ends");
@@ -33,7 +33,7 @@ fn a_panic_in_a_request_closes_its_connection_alone() {
 }
 
 #[test]
-fn a_panic_in_a_request_that_waited_closes_its_connection() {
+fn a_panic_in_a_delayed_request_closes_its_connection() {
     let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
     let address = addresses(deployment.uri()).remove(0);
     let mut stream = connect(&address).expect("a connection");
@@ -43,15 +43,19 @@ fn a_panic_in_a_request_that_waited_closes_its_connection() {
             "failCommands": ["panicForTest"], "blockConnection": true, "blockTimeMS": 1,
         },
     };
-    ask(&mut stream, &block).expect("a reply");
+    send_command(&mut stream, &block).expect("a reply");
     let command = rawdoc! { "panicForTest": 1, "$db": "d" };
-    assert_eq!(ask(&mut stream, &command), None, "the connection ends");
+    assert_eq!(
+        send_command(&mut stream, &command),
+        None,
+        "the connection ends"
+    );
     let mut other = connect(&address).expect("a connection");
-    ask(&mut other, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");
+    send_command(&mut other, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");
 }
 
 #[test]
-fn a_pipeline_that_doubles_is_refused_and_others_are_answered() {
+fn a_pipeline_that_doubles_a_string_repeatedly_is_refused() {
     let mut pipeline = RawArrayBuf::new();
     for _ in 0..34 {
         pipeline.push(rawdoc! { "$set": { "s": { "$concat": ["$s", "$s"] } } });
@@ -61,16 +65,16 @@ fn a_pipeline_that_doubles_is_refused_and_others_are_answered() {
 }
 
 #[test]
-fn views_on_each_other_are_refused() {
+fn a_find_on_cyclic_views_is_refused() {
     let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
     let address = addresses(deployment.uri()).remove(0);
     let mut stream = connect(&address).expect("a connection");
     for (view, on) in [("a", "b"), ("b", "a")] {
         let create = rawdoc! { "create": view, "viewOn": on, "pipeline": [], "$db": "d" };
-        ask(&mut stream, &create).expect("a reply");
+        send_command(&mut stream, &create).expect("a reply");
     }
     let find = rawdoc! { "find": "a", "$db": "d" };
-    let reply = ask(&mut stream, &find).expect("a reply");
+    let reply = send_command(&mut stream, &find).expect("a reply");
     assert_eq!(reply.get_i32("code").ok(), Some(57));
 }
 

@@ -143,7 +143,7 @@ fn check_table(table: impl IntoIterator<Item = (Document, Document, bool)>) {
 }
 
 #[test]
-fn malformed_filters_are_refused_with_the_servers_words() {
+fn malformed_filters_are_refused_with_the_servers_messages() {
     let table = [
         (doc! { "a": { "$foo": 1 } }, 2, "unknown operator: $foo"),
         (
@@ -171,7 +171,7 @@ fn malformed_filters_are_refused_with_the_servers_words() {
 }
 
 #[test]
-fn positions_name_the_element_that_matched() {
+fn position_returns_the_index_of_the_matching_element() {
     let table = [
         (doc! { "a": 2 }, doc! { "a": [1, 2] }, Some(1)),
         (
@@ -195,7 +195,7 @@ fn positions_name_the_element_that_matched() {
 }
 
 #[test]
-fn the_patterns_of_a_filter_share_a_bound_of_memory() {
+fn the_patterns_of_a_filter_share_one_memory_limit() {
     let pattern = || bson!({ "$regex": "(x{1,100}){1,100}" });
     assert!(Matcher::new(&doc! { "a": pattern() }).is_ok());
     let many: Vec<Bson> = (0..300).map(|_| bson!({ "a": pattern() })).collect();

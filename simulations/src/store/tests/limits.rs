@@ -29,7 +29,7 @@ fn update(store: &mut Store, filter: Document, set: Document) -> Option<i32> {
 }
 
 #[test]
-fn values_that_double_are_refused_at_the_largest_document() {
+fn repeatedly_doubled_values_are_refused_at_the_document_size_limit() {
     let doubling = [
         doc! { "$set": { "s": { "$concat": ["$s", "$s"] } } },
         doc! { "$set": { "s": ["$s", "$s"] } },
@@ -56,7 +56,7 @@ fn values_that_double_are_refused_at_the_largest_document() {
 }
 
 #[test]
-fn a_stage_that_makes_too_many_documents_is_refused() {
+fn a_stage_that_uses_too_much_memory_is_refused() {
     let hundred: Vec<i32> = (0..100).collect();
     let names = ["a", "b", "c", "d", "e"];
     let mut store = one(names
@@ -82,7 +82,7 @@ fn a_stage_that_makes_too_many_documents_is_refused() {
 }
 
 #[test]
-fn documents_joined_into_one_are_bounded() {
+fn stages_that_combine_too_much_data_in_one_document_are_refused() {
     let lookup = doc! { "$lookup": { "from": "c", "pipeline": [], "as": "all" } };
     assert_eq!(code(&mut large(), &[lookup]), 10334);
     let facet = doc! { "$facet": { "all": [{ "$match": {} }] } };
@@ -95,7 +95,7 @@ fn documents_joined_into_one_are_bounded() {
 }
 
 #[test]
-fn arrays_filled_up_by_an_update_are_bounded() {
+fn an_update_that_extends_arrays_too_far_is_refused() {
     let names = (0..100).map(|n| format!("a{n}"));
     let arrays: Document = names.clone().map(|n| (n, Bson::Array(vec![]))).collect();
     let set: Document = names
@@ -105,7 +105,7 @@ fn arrays_filled_up_by_an_update_are_bounded() {
 }
 
 #[test]
-fn pipelines_make_no_document_deeper_than_one_that_is_read() {
+fn pipelines_with_too_deep_documents_or_too_many_stages_are_refused() {
     let mut nested = bson!("$a");
     for _ in 0..90 {
         nested = bson!([nested]);
@@ -122,7 +122,7 @@ fn pipelines_make_no_document_deeper_than_one_that_is_read() {
 }
 
 #[test]
-fn paths_of_many_parts_are_refused_wherever_they_stand() {
+fn field_paths_with_too_many_parts_are_refused_in_stages_and_updates() {
     let path = vec!["x"; 201].join(".");
     let mut store = one(doc! { "a": 1 });
     let dollar = format!("${path}");
@@ -153,7 +153,7 @@ fn paths_of_many_parts_are_refused_wherever_they_stand() {
 }
 
 #[test]
-fn views_on_each_other_in_a_circle_are_refused() {
+fn an_aggregation_on_cyclic_views_is_refused() {
     let mut store = Store::new();
     for (view, on) in [("c", "d"), ("d", "c")] {
         let options = doc! { "viewOn": on, "pipeline": [] };
@@ -164,7 +164,7 @@ fn views_on_each_other_in_a_circle_are_refused() {
 }
 
 #[test]
-fn numbers_at_the_ends_of_their_range_overflow_nowhere() {
+fn extreme_numbers_do_not_overflow_in_expressions() {
     let (least, most) = (i64::MIN, i64::MAX);
     let mut store = one(doc! { "list": [1, 2, 3] });
     for range in [

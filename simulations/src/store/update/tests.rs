@@ -19,7 +19,7 @@ fn update(
 }
 
 #[test]
-fn fields_change_as_the_server_does() {
+fn updates_of_fields_match_the_server() {
     let none = doc! {};
     check_table([
         (
@@ -68,7 +68,7 @@ fn fields_change_as_the_server_does() {
 }
 
 #[test]
-fn arrays_change_as_the_server_does() {
+fn updates_of_fields_and_arrays_match_the_server() {
     let none = doc! {};
     check_table([
         (
@@ -117,7 +117,7 @@ fn arrays_change_as_the_server_does() {
 }
 
 #[test]
-fn elements_and_whole_documents_change_as_the_server_does() {
+fn updates_of_elements_and_replacements_match_the_server() {
     let none = doc! {};
     check_table([
         (
@@ -191,7 +191,7 @@ fn check_table(table: impl IntoIterator<Item = (Document, Document, Document, Bs
 }
 
 #[test]
-fn impossible_updates_are_refused_with_the_servers_codes() {
+fn invalid_updates_fail_with_the_servers_codes() {
     let table = [
         (doc! { "$foo": { "a": 1 } }, 9),
         (doc! { "$set": { "a": 1, "a.b": 2 } }, 40),
@@ -213,7 +213,7 @@ fn impossible_updates_are_refused_with_the_servers_codes() {
 }
 
 #[test]
-fn upserts_start_from_the_filters_equalities() {
+fn an_upsert_starts_with_the_equality_conditions_of_its_filter() {
     let matcher =
         Matcher::new(&doc! { "a.b": 1, "$and": [{ "c": { "$eq": 2 } }], "d": { "$gt": 1 } });
     let base = upsert_base(&matcher.expect("a filter"), false, &Budget::default()).expect("a base");

@@ -251,7 +251,7 @@ mod tests {
             })
         }
 
-        fn taken(self, connection: u64) -> Self {
+        fn checked_out_connection(self, connection: u64) -> Self {
             let (address, duration) = (address(), Duration::ZERO);
             self.pool(PoolEvent::CheckOutStarted {
                 address: address.clone(),
@@ -263,7 +263,7 @@ mod tests {
             })
         }
 
-        fn given_back(self, connection: u64) -> Self {
+        fn checked_in_connection(self, connection: u64) -> Self {
             let address = address();
             self.pool(PoolEvent::CheckedIn {
                 address,
@@ -274,9 +274,9 @@ mod tests {
         /// Adds a connection that runs a command with this service id.
         fn used(self, connection: u64, service: Option<[u8; 12]>) -> Self {
             self.made(connection)
-                .taken(connection)
+                .checked_out_connection(connection)
                 .command(connection, service)
-                .given_back(connection)
+                .checked_in_connection(connection)
         }
 
         fn command(mut self, connection: u64, service: Option<[u8; 12]>) -> Self {
@@ -321,61 +321,71 @@ mod tests {
             })
         }
 
-        fn refuses(self, with: &str) {
+        fn expect_violation(self, with: &str) {
             let what = self.result.expect_err(with);
             assert!(what.contains(with), "{what}");
         }
     }
 
     #[test]
-    fn a_clear_of_a_service_leaves_the_pool_as_it_is() {
+    fn clearing_one_service_does_not_clear_the_pool() {
         let script = EventScript::balanced()
             .used(1, Some(ONE))
             .used(2, Some(OTHER))
             .cleared(Some(ONE))
-            .taken(2)
-            .given_back(2)
+            .checked_out_connection(2)
+            .checked_in_connection(2)
             .stale(1)
             // This connection became ready after the clear, so that it is not stale.
             .used(3, Some(ONE))
-            .taken(3);
+            .checked_out_connection(3);
         assert_eq!(script.result, Ok(()));
     }
 
     #[test]
-    fn a_connection_of_a_service_that_was_cleared_is_not_handed_out() {
+    fn checking_out_a_connection_of_a_cleared_service_is_found() {
         let script = EventScript::balanced()
             .used(1, Some(ONE))
             .cleared(Some(ONE));
-        script.taken(1).refuses("of a service that was cleared");
+        script
+            .checked_out_connection(1)
+            .expect_violation("of a service that was cleared");
     }
 
     #[test]
-    fn a_connection_of_another_service_is_not_stale() {
+    fn closing_a_connection_of_another_service_as_stale_is_found() {
         let script = EventScript::balanced()
             .used(1, Some(ONE))
             .cleared(Some(OTHER));
-        script.stale(1).refuses("its service was not cleared");
+        script
+            .stale(1)
+            .expect_violation("its service was not cleared");
     }
 
     #[test]
-    fn the_service_is_told_behind_a_balancer_and_nowhere_else() {
-        EventScript::balanced().used(1, None).refuses("ping tells");
+    fn a_missing_unexpected_or_changed_service_id_is_found() {
+        EventScript::balanced()
+            .used(1, None)
+            .expect_violation("ping tells");
         EventScript::balanced()
             .cleared(None)
-            .refuses("a clear tells");
+            .expect_violation("a clear tells");
         let routers = || EventScript::of(TopologyType::Sharded);
-        routers().used(1, Some(ONE)).refuses("ping tells");
-        routers().cleared(Some(ONE)).refuses("a clear tells");
+        routers().used(1, Some(ONE)).expect_violation("ping tells");
+        routers()
+            .cleared(Some(ONE))
+            .expect_violation("a clear tells");
         assert_eq!(routers().used(1, None).cleared(None).result, Ok(()));
-        let script = EventScript::balanced().used(1, Some(ONE)).taken(1);
+        let script = EventScript::balanced()
+            .used(1, Some(ONE))
+            .checked_out_connection(1);
         script
             .command(1, Some(OTHER))
-            .refuses("changed its service");
+            .expect_violation("changed its service");
     }
 
     #[test]
-    fn a_balancer_is_described_once_and_never_checked() {
+    fn a_second_description_or_a_check_of_a_load_balancer_is_found() {
         let topology = TopologyId(ObjectId::from_bytes([0; 12]));
         let unknown = Arc::new(ServerDescription::unknown(address()));
         let change = || SdamEvent::ServerDescriptionChanged {
@@ -390,7 +400,9 @@ mod tests {
         };
         let script = EventScript::balanced().sdam(opening).sdam(change());
         assert_eq!(script.result, Ok(()));
-        script.sdam(change()).refuses("of a load balancer changed");
+        script
+            .sdam(change())
+            .expect_violation("of a load balancer changed");
         let opening = SdamEvent::ServerOpening {
             topology,
             address: address(),
@@ -403,6 +415,6 @@ mod tests {
             awaited: false,
         };
         let script = EventScript::balanced().sdam(opening).sdam(check);
-        script.refuses("is checked");
+        script.expect_violation("is checked");
     }
 }

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn somebody_elses_reply_is_found() {
+    fn a_reply_to_another_operation_is_found() {
         let other = doc! { "_id": 6_i64, "mark": mark(6), "n": 0 };
         let ended = Some((Instant::ZERO, Ending::Found(Some(other))));
         assert_eq!(
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_took_effect_twice_is_found() {
+    fn a_write_that_was_executed_twice_is_found() {
         let twice = doc! { "_id": 5_i64, "mark": mark(5), "n": 2 };
         assert!(check_document(5, &twice).is_err());
     }

@@ -44,27 +44,27 @@ mod tests {
         wire::{FrameDecoder, MessageWriter},
     };
 
-    struct Place {
+    struct BalancedNetwork {
         network: Network,
         now: Instant,
         trace: Trace,
     }
 
-    fn place(services: usize) -> Place {
+    fn balanced_network(services: usize) -> BalancedNetwork {
         let services = (0..services).map(|n| Address::tcp(&setup::host(n), setup::PORT));
         let options =
             DeploymentOptions::load_balanced(setup::balancer_address(), services.collect());
         let seed = world_seed(1);
         let deployment = Deployment::new(options, &seed).expect("a deployment");
         let options = WorldOptions::drawn(1).calm();
-        Place {
+        BalancedNetwork {
             network: Network::new(deployment, &options, &seed),
             now: Instant::ZERO,
             trace: Trace::new(false),
         }
     }
 
-    impl Place {
+    impl BalancedNetwork {
         fn dial(&mut self, address: &Address) -> LinkId {
             self.network.dial(self.now, 0, address, &mut self.trace)
         }
@@ -107,67 +107,83 @@ mod tests {
     }
 
     #[test]
-    fn the_balancer_leads_to_each_service_in_turn_and_members_are_found_beside_it() {
-        let mut place = place(2);
+    fn services_are_reachable_through_the_balancer_in_turn_and_directly() {
+        let mut balanced_network = balanced_network(2);
         let balancer = setup::balancer_address();
-        let [one, other, again] = [(); 3].map(|()| place.hello(&balancer).1);
+        let [one, other, again] = [(); 3].map(|()| balanced_network.hello(&balancer).1);
         assert!(one.is_some() && other.is_some());
         assert_ne!(one, other);
         assert_eq!(one, again);
-        let (_, direct) = place.hello(&Address::tcp(&setup::host(0), setup::PORT));
+        let (_, direct) = balanced_network.hello(&Address::tcp(&setup::host(0), setup::PORT));
         assert_eq!(direct, None);
     }
 
     #[test]
-    fn without_a_service_a_connection_is_accepted_and_closed() {
-        let mut place = place(1);
+    fn without_a_service_the_balancer_accepts_and_closes_connections() {
+        let mut balanced_network = balanced_network(1);
         let balancer = setup::balancer_address();
-        let now = place.now;
-        place
+        let now = balanced_network.now;
+        balanced_network
             .network
-            .strike(now, &Disaster::Kill(0), &mut place.trace);
-        let link = place.dial(&balancer);
-        assert_eq!(place.receive(link), [Incoming::Connected, Incoming::Closed]);
-        place.network.close(place.now, link, &mut place.trace);
-        assert_eq!(place.receive(link), []);
-        assert_eq!(place.network.open_links(), 0);
-        let now = place.now;
-        place
+            .strike(now, &Disaster::Kill(0), &mut balanced_network.trace);
+        let link = balanced_network.dial(&balancer);
+        assert_eq!(
+            balanced_network.receive(link),
+            [Incoming::Connected, Incoming::Closed]
+        );
+        balanced_network
             .network
-            .strike(now, &Disaster::Restart(0), &mut place.trace);
-        assert!(place.hello(&balancer).1.is_some());
+            .close(balanced_network.now, link, &mut balanced_network.trace);
+        assert_eq!(balanced_network.receive(link), []);
+        assert_eq!(balanced_network.network.open_links(), 0);
+        let now = balanced_network.now;
+        balanced_network
+            .network
+            .strike(now, &Disaster::Restart(0), &mut balanced_network.trace);
+        assert!(balanced_network.hello(&balancer).1.is_some());
     }
 
     #[test]
-    fn one_service_can_be_cut_off_behind_the_balancer() {
-        let mut place = place(2);
+    fn a_network_partition_behind_the_balancer_affects_only_one_service() {
+        let mut balanced_network = balanced_network(2);
         let balancer = setup::balancer_address();
-        let (one, _) = place.hello(&balancer);
-        let (other, _) = place.hello(&balancer);
+        let (one, _) = balanced_network.hello(&balancer);
+        let (other, _) = balanced_network.hello(&balancer);
         let cut = Disaster::CutClient {
             client: 0,
             member: 0,
             up: true,
             down: true,
         };
-        let now = place.now;
-        place.network.strike(now, &cut, &mut place.trace);
+        let now = balanced_network.now;
+        balanced_network
+            .network
+            .strike(now, &cut, &mut balanced_network.trace);
         let mut ping = Vec::new();
         MessageWriter::begin(&mut ping, 2, 0)
             .body(&rawdoc! { "ping": 1, "$db": "admin" })
             .end();
-        place.network.send(now, one, &ping, &mut place.trace);
-        assert_eq!(place.receive(one), []);
-        place.network.send(now, other, &ping, &mut place.trace);
+        balanced_network
+            .network
+            .send(now, one, &ping, &mut balanced_network.trace);
+        assert_eq!(balanced_network.receive(one), []);
+        balanced_network
+            .network
+            .send(now, other, &ping, &mut balanced_network.trace);
         assert!(matches!(
-            place.receive(other).as_slice(),
+            balanced_network.receive(other).as_slice(),
             [Incoming::Bytes(_)]
         ));
         // The balancer accepts the connection and gives it to the service that is cut off, so its
         // bytes are lost.
-        let link = place.dial(&balancer);
-        assert_eq!(place.receive(link), [Incoming::Connected]);
-        place.network.send(place.now, link, &ping, &mut place.trace);
-        assert_eq!(place.receive(link), []);
+        let link = balanced_network.dial(&balancer);
+        assert_eq!(balanced_network.receive(link), [Incoming::Connected]);
+        balanced_network.network.send(
+            balanced_network.now,
+            link,
+            &ping,
+            &mut balanced_network.trace,
+        );
+        assert_eq!(balanced_network.receive(link), []);
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 /// Returns the short names of those pool events that the official test file `cursors` checks, in
 /// their order.
-fn moves(watched: &Watched) -> Vec<&'static str> {
+fn connection_events(watched: &Watched) -> Vec<&'static str> {
     let reported = watched.events.notes(pool_name);
     let wanted = |name: &&str| {
         matches!(
@@ -52,17 +52,17 @@ pub(super) async fn three_documents(scene: &Scene) {
 /// Official test file `cursors`, "no connection is pinned if all documents are returned in the
 /// initial batch". The reply to `find` has the cursor id zero.
 #[test]
-fn a_cursor_that_came_at_once_keeps_no_connection() {
+fn a_cursor_whose_first_batch_has_all_documents_pins_no_connection() {
     play([balanced_alone()], |scene| async move {
         three_documents(&scene).await;
         let watched = scene.client("");
         let cursor = watched.things().find(doc! {}).await.expect("a cursor");
         assert_eq!(
-            moves(&watched),
+            connection_events(&watched),
             ["connection ready", "checked out", "checked in"]
         );
         assert_eq!(cursor.collect().await.expect("documents").len(), 3);
-        assert_eq!(moves(&watched).len(), 3);
+        assert_eq!(connection_events(&watched).len(), 3);
         watched.end().await;
     });
 }
@@ -72,12 +72,15 @@ fn a_cursor_that_came_at_once_keeps_no_connection() {
 /// The pin counts as one check out (LB-31). All `getMore` commands of the cursor use this
 /// connection (LB-33), until a reply has the cursor id zero (LB-34).
 #[test]
-fn a_cursor_keeps_its_connection_until_it_is_drained() {
+fn a_cursor_pins_its_connection_until_its_last_batch() {
     play([balanced()], |scene| async move {
         three_documents(&scene).await;
         let watched = scene.client("");
         let mut cursor = open_cursor(&watched).await;
-        assert_eq!(moves(&watched), ["connection ready", "checked out"]);
+        assert_eq!(
+            connection_events(&watched),
+            ["connection ready", "checked out"]
+        );
         // Meanwhile other operations use the other service, which does not have the cursor.
         for _ in 0..3 {
             watched.find().await.expect("a reply");
@@ -88,7 +91,7 @@ fn a_cursor_keeps_its_connection_until_it_is_drained() {
             rest += 1;
         }
         assert_eq!(rest, 2);
-        let reported = moves(&watched);
+        let reported = connection_events(&watched);
         assert_eq!(reported.last(), Some(&"checked in"));
         let count = |name| reported.iter().filter(|other| **other == name).count();
         assert_eq!((count("checked out"), count("checked in")), (4, 4));
@@ -108,7 +111,7 @@ fn a_cursor_keeps_its_connection_until_it_is_drained() {
 /// Official test file `cursors`, "pinned connections are returned to the pool when the cursor is
 /// closed", and the same for a cursor that is dropped.
 #[test]
-fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
+fn a_closed_or_dropped_cursor_sends_kill_cursors_on_its_pinned_connection() {
     play([balanced()], |scene| async move {
         three_documents(&scene).await;
         for is_dropped in [false, true] {
@@ -138,7 +141,7 @@ fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
                 "it was found where it was: {replies:?}"
             );
             other.close().await;
-            let reported = moves(&watched);
+            let reported = connection_events(&watched);
             let count = |name| reported.iter().filter(|other| **other == name).count();
             assert_eq!(
                 (count("checked out"), count("checked in")),
@@ -153,7 +156,7 @@ fn a_cursor_that_is_closed_or_dropped_ends_on_its_connection() {
 /// Official test file `cursors`, "pinned connections are not returned after an network error during
 /// getMore". The close of the cursor sends no `killCursors` and checks the connection in (LB-36).
 #[test]
-fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
+fn after_a_network_error_a_connection_stays_pinned_until_its_cursor_is_closed() {
     play([balanced_alone()], |scene| async move {
         three_documents(&scene).await;
         let watched = scene.client("");
@@ -167,7 +170,10 @@ fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
             .expect("an answer")
             .expect_err("no reply");
         assert!(error.is_network(), "{error:?}");
-        assert_eq!(moves(&watched), ["connection ready", "checked out"]);
+        assert_eq!(
+            connection_events(&watched),
+            ["connection ready", "checked out"]
+        );
         watched.assert_count(1, "pool cleared", pool_cleared);
         cursor.close().await;
         let expected = [
@@ -176,7 +182,7 @@ fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
             "checked in",
             "connection closed",
         ];
-        assert_eq!(moves(&watched), expected);
+        assert_eq!(connection_events(&watched), expected);
         let commands = watched.events.notes(command_name);
         let expected = [
             "find started",
@@ -192,7 +198,7 @@ fn after_a_network_error_a_cursor_keeps_its_connection_until_it_is_closed() {
 /// Official test file `cursors`, "pinned connections are returned after a network error during a
 /// killCursors request". The pool closes the connection.
 #[test]
-fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
+fn a_pinned_connection_is_checked_in_after_a_network_error_in_kill_cursors() {
     play([balanced_alone()], |scene| async move {
         three_documents(&scene).await;
         let watched = scene.client("");
@@ -206,7 +212,7 @@ fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
             "checked in",
             "connection closed",
         ];
-        assert_eq!(moves(&watched), expected);
+        assert_eq!(connection_events(&watched), expected);
         let last = watched.events.notes(command_name).pop();
         assert_eq!(last.as_deref(), Some("killCursors failed"));
         watched.end().await;
@@ -216,7 +222,7 @@ fn a_cursor_that_cannot_be_ended_gives_its_connection_back() {
 /// Official test file `cursors`, "pinned connections are not returned to the pool after a
 /// non-network error on getMore". The close of the cursor sends `killCursors` (LB-37).
 #[test]
-fn a_cursor_is_ended_after_another_error() {
+fn a_cursor_sends_kill_cursors_after_a_non_network_error_in_get_more() {
     play([balanced_alone()], |scene| async move {
         three_documents(&scene).await;
         let watched = scene.client("");
@@ -230,10 +236,13 @@ fn a_cursor_is_ended_after_another_error() {
             .expect("an answer")
             .expect_err("an error");
         assert_eq!(error.code(), Some(7), "{error:?}");
-        assert_eq!(moves(&watched), ["connection ready", "checked out"]);
+        assert_eq!(
+            connection_events(&watched),
+            ["connection ready", "checked out"]
+        );
         cursor.close().await;
         let expected = ["connection ready", "checked out", "checked in"];
-        assert_eq!(moves(&watched), expected);
+        assert_eq!(connection_events(&watched), expected);
         let last = watched.events.notes(command_name).pop();
         assert_eq!(last.as_deref(), Some("killCursors succeeded"));
         watched.assert_count(0, "pool cleared", pool_cleared);
@@ -244,7 +253,7 @@ fn a_cursor_is_ended_after_another_error() {
 /// Official test file `wait-queue-timeouts`, "wait queue timeout errors include cursor statistics":
 /// the error says what uses the connections (LB-46).
 #[test]
-fn who_waits_in_vain_for_a_connection_hears_who_has_them() {
+fn a_wait_queue_timeout_error_includes_cursor_statistics() {
     play([balanced_alone()], |scene| async move {
         three_documents(&scene).await;
         let watched = scene.client("maxPoolSize=1&waitQueueTimeoutMS=50");

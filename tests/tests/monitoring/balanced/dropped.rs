@@ -5,7 +5,7 @@ use crate::scene::{balanced_alone, play};
 use bson::doc;
 
 #[test]
-fn a_service_that_hangs_does_not_keep_the_connection_of_a_dropped_cursor() {
+fn the_connection_of_a_dropped_cursor_is_checked_in_even_if_kill_cursors_hangs() {
     // The connection is checked in even if `killCursors` fails (LB-35). No monitor notices that the
     // service hangs. So without a time limit of `killCursors`, the connection would stay checked
     // out, and the client could not close.

@@ -5,7 +5,7 @@ mod dropped;
 mod services;
 
 use crate::{
-    event_log::{heartbeat_started, server_changed, topology_life},
+    event_log::{heartbeat_started, server_changed, topology_event},
     scene::{balanced, balanced_alone, play, standalone},
 };
 use bson::{Document, doc, oid::ObjectId};
@@ -40,7 +40,7 @@ fn cleared(event: &Event) -> Option<Option<ObjectId>> {
 /// events at the start (LB-16) and at the end (LB-17), and no others (LB-18). The load balancer is
 /// never checked (LB-14).
 #[test]
-fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
+fn a_load_balanced_topology_is_known_from_the_start_and_never_checked() {
     play([balanced()], |scene| async move {
         let watched = scene.client("heartbeatFrequencyMS=500");
         scene.pause(2_000).await;
@@ -71,14 +71,14 @@ fn the_topology_of_a_load_balancer_is_known_at_once_and_never_checked() {
             ("changed", LoadBalanced, Unknown),
             ("closed", Unknown, Unknown),
         ];
-        assert_eq!(events.notes(topology_life), expected);
+        assert_eq!(events.notes(topology_event), expected);
     });
 }
 
 /// Official test file `event-monitoring`: the events of commands (LB-55) and of pool clears (LB-56)
 /// contain the `serviceId`.
 #[test]
-fn events_tell_of_the_service() {
+fn command_and_pool_cleared_events_contain_the_service_id() {
     play([balanced_alone()], |scene| async move {
         let watched = scene.client("retryReads=false");
         watched.insert(1).await.expect("a reply");
@@ -98,7 +98,7 @@ fn events_tell_of_the_service() {
 /// Official test file `server-selection`: commands contain the read preference, as commands to a
 /// mongos do (LB-24).
 #[test]
-fn the_read_preference_is_sent() {
+fn commands_to_a_load_balancer_contain_the_read_preference() {
     play([balanced()], |scene| async move {
         let watched = scene.client("");
         let mode = ReadPreference::new(ReadMode::SecondaryPreferred);
@@ -123,7 +123,7 @@ fn the_read_preference_is_sent() {
 /// Official test file `non-lb-connection-establishment`: a hello reply without `serviceId` is an
 /// error (LB-28).
 #[test]
-fn a_server_without_a_balancer_is_refused() {
+fn load_balanced_mode_refuses_a_hello_reply_without_service_id() {
     play([standalone(), balanced_alone()], |scene| async move {
         let member = member_addresses(1);
         let watched = scene.client_of(&member[0].to_string(), "loadBalanced=true");
@@ -141,7 +141,7 @@ fn a_server_without_a_balancer_is_refused() {
 /// Official test file `lb-connection-establishment`, "operations against load balancers fail if URI
 /// contains loadBalanced=false".
 #[test]
-fn a_client_that_does_not_know_of_the_balancer_finds_no_server() {
+fn a_client_without_load_balanced_true_fails_behind_a_load_balancer() {
     play([balanced()], |scene| async move {
         let balancer = balancer_address();
         let options = "serverSelectionTimeoutMS=2000&directConnection=true";

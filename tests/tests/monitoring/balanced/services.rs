@@ -19,7 +19,7 @@ use std::{collections::BTreeSet, time::Duration};
 /// (LB-51). The pool clear after a shutdown error (LB-52) or a network error (LB-53) affects the
 /// connections of one service only.
 #[test]
-fn an_error_of_one_service_makes_its_connections_stale_alone() {
+fn an_error_of_a_service_clears_only_the_connections_of_that_service() {
     play([balanced()], |scene| async move {
         let effects = [
             doc! { "errorCode": 11600 },
@@ -64,7 +64,7 @@ async fn two_at_once(scene: &Scene, watched: &Watched) -> Vec<Error> {
 /// Official test file `sdam-error-handling`, "errors during the initial connection hello are
 /// ignored". Neither a broken connection (LB-47) nor an error reply (LB-48) clears the pool.
 #[test]
-fn errors_of_the_hello_say_nothing_of_a_service() {
+fn hello_errors_behind_a_load_balancer_clear_no_pool() {
     play([balanced_alone()], |scene| async move {
         for effect in [
             doc! { "errorCode": 11600 },
@@ -90,7 +90,7 @@ fn errors_of_the_hello_say_nothing_of_a_service() {
 /// Official test file `sdam-error-handling`, "errors during authentication are processed": the pool
 /// clear affects the connections of one service only (LB-50).
 #[test]
-fn errors_of_a_login_are_those_of_the_service() {
+fn an_authentication_error_clears_only_the_connections_of_its_service() {
     play([authenticated(balanced_alone())], |scene| async move {
         let data = doc! {
             "failCommands": ["saslContinue"], "appName": "lbLogin", "closeConnection": true,
@@ -110,7 +110,7 @@ fn errors_of_a_login_are_those_of_the_service() {
 /// service are closed. Reads and writes that meet a broken connection are retried, and no operation
 /// fails.
 #[test]
-fn a_service_that_goes_away_takes_its_connections_along() {
+fn when_a_service_ends_only_its_connections_are_closed_and_operations_are_retried() {
     play([balanced()], |scene| async move {
         for disaster in [Disaster::Disconnect(0), Disaster::Kill(0)] {
             let watched = scene.client("minPoolSize=4");
@@ -141,7 +141,7 @@ fn a_service_that_goes_away_takes_its_connections_along() {
 /// While no service runs, an operation fails within its time limit. After the services have started
 /// again, the next operation succeeds.
 #[test]
-fn a_balancer_without_services_is_survived() {
+fn operations_succeed_again_after_all_services_have_restarted() {
     play([balanced()], |scene| async move {
         let watched = scene.client("");
         watched.insert(1).await.expect("a reply");

@@ -108,7 +108,7 @@ fn functions_that_call_each_other_through_two_files_are_found() {
 }
 
 #[test]
-fn methods_of_other_types_with_the_same_name_are_no_calls() {
+fn methods_of_other_types_with_the_same_name_form_no_cycle() {
     for text in [
         "self.a.run()",
         "self.pool.run()",
@@ -127,7 +127,7 @@ fn methods_of_other_types_with_the_same_name_are_no_calls() {
 }
 
 #[test]
-fn a_call_on_a_value_of_no_known_type_is_reported() {
+fn a_call_on_a_value_of_unknown_type_is_reported() {
     let text = "impl Client { fn run(&mut self) { let f = |c| c.run(); f(self) } }";
     assert_eq!(graph(text, OTHER).unclear.len(), 1);
     let text = "impl Client { fn run(&mut self) { custom!(self => run()) } }";
@@ -135,7 +135,7 @@ fn a_call_on_a_value_of_no_known_type_is_reported() {
 }
 
 #[test]
-fn the_list_of_cycles_is_exact() {
+fn unlisted_changed_and_obsolete_cycles_are_reported() {
     let text = "impl Client { fn run(&mut self) { free(self) } fn other(&self) { self.other() } }";
     let graph = graph(text, OTHER);
     let both: [&[&str]; 2] = [&["Client::run", "other::free"], &["Client::other"]];
@@ -154,7 +154,7 @@ fn the_list_of_cycles_is_exact() {
 }
 
 #[test]
-fn the_figures_count_what_there_is() {
+fn the_figures_count_files_fields_methods_and_calls() {
     let text = "impl Client { fn run(&mut self) { free(self); free(self) } fn more(&self) {} }";
     let figures = graph(text, OTHER).figures();
     for expected in [

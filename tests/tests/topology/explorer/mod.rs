@@ -14,7 +14,7 @@
 //!
 //! ```sh
 //! ONIONSKIN_WORLD=2,0,0,0,1,1,21 \
-//!     cargo test -p onionskin-tests --test topology asked_for -- --nocapture
+//!     cargo test -p onionskin-tests --test topology bounds_of_the_environment -- --nocapture
 //! ```
 
 mod client;
@@ -34,7 +34,7 @@ use world::{Move, World};
 const SERVERS: usize = 3;
 
 /// The environment variable with the bounds of
-/// `every_interleaving_of_the_world_that_was_asked_for`.
+/// `every_interleaving_within_bounds_of_the_environment_variable`.
 const BOUNDS: &str = "ONIONSKIN_WORLD";
 
 /// The largest numbers of events in a world.
@@ -243,7 +243,7 @@ fn every_interleaving_of_elections_and_a_restart() {
 }
 
 #[test]
-fn every_interleaving_of_the_world_that_was_asked_for() {
+fn every_interleaving_within_bounds_of_the_environment_variable() {
     // Without the variable `ONIONSKIN_WORLD` there is one election.
     let mut bounds = CALM;
     bounds.terms = 1;
@@ -251,7 +251,7 @@ fn every_interleaving_of_the_world_that_was_asked_for() {
 }
 
 #[test]
-fn mistakes_that_a_small_world_can_show_are_found_there() {
+fn exploring_a_small_replica_set_finds_model_mistakes() {
     let mut errors = CALM;
     errors.errors = 2;
     let mut reconfiguration = CALM;

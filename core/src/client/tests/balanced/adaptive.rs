@@ -21,7 +21,7 @@ fn overload(world: &mut World, mut exchange: Exchange) -> Exchange {
 }
 
 #[test]
-fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
+fn get_more_and_kill_cursors_are_retried_after_overload_on_the_pinned_connection() {
     // Commands of cursors are retried after overload (BP-2). The connection stays pinned, and no
     // other connection is checked out (BP trap 4).
     let mut world = world();
@@ -57,7 +57,7 @@ fn batches_and_ends_of_cursors_are_tried_again_on_their_connection() {
 }
 
 #[test]
-fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
+fn a_transaction_command_is_retried_after_overload_on_its_connection() {
     // Commands of transactions are retried after overload (BP-2, BP-10). The first command pins its
     // connection before it is sent, as in the official test
     // `transactions/tests/unified/backpressure-retryable-writes`.
@@ -71,7 +71,7 @@ fn a_command_of_a_transaction_is_tried_again_on_its_connection() {
 }
 
 #[test]
-fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_error() {
+fn a_retry_whose_pin_is_released_during_its_backoff_fails_with_the_first_error() {
     // The retry reaches no server, so the overload error of the first attempt is raised (RR-15).
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
@@ -96,7 +96,7 @@ fn a_connection_that_is_lost_during_the_backoff_ends_the_operation_with_its_erro
 }
 
 #[test]
-fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
+fn a_forked_child_does_not_retry_a_pinned_command_of_its_parent() {
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
     let mut exchange = more(&mut world, &mut cursor);
@@ -115,7 +115,7 @@ fn a_child_that_was_forked_does_not_try_again_for_its_parent() {
 }
 
 #[test]
-fn a_connection_that_goes_back_before_its_retry_ends_the_operation_with_its_error() {
+fn a_retry_whose_pin_is_released_before_a_late_reply_fails_with_the_first_error() {
     // The retry waits for the late reply to another command. Then the pin is released, so the
     // overload error of the first attempt is raised (RR-15).
     let mut world = world();

@@ -4,7 +4,7 @@ use super::*;
 use crate::operation::{Abandoned, Decode, Runner, Single};
 
 #[test]
-fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
+fn a_cursor_pins_its_connection_until_it_is_exhausted() {
     // A cursor pins its connection until a reply has the cursor id 0 (LB-30 to LB-34).
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
@@ -38,7 +38,7 @@ fn a_cursor_keeps_its_connection_until_it_is_exhausted() {
 }
 
 #[test]
-fn a_first_batch_that_is_all_keeps_nothing() {
+fn a_cursor_exhausted_by_its_first_batch_pins_no_connection() {
     // A command whose reply has the cursor id 0 pins nothing (LB-32).
     let mut world = world();
     let mut exchange = world.begin_exchange(find());
@@ -56,7 +56,7 @@ fn a_first_batch_that_is_all_keeps_nothing() {
 }
 
 #[test]
-fn closing_a_cursor_ends_it_on_its_connection_whatever_comes_of_that() {
+fn closing_a_cursor_checks_in_its_connection_whether_or_not_kill_cursors_fails() {
     // `killCursors` is sent on the pinned connection. The connection is checked in after any
     // outcome (LB-35).
     for outcome in ["ok", "error", "reset"] {
@@ -92,7 +92,7 @@ fn closing_a_cursor_ends_it_on_its_connection_whatever_comes_of_that() {
 }
 
 #[test]
-fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
+fn a_cursor_pins_its_broken_connection_until_it_is_closed() {
     // After a network error the connection stays pinned. The close of the cursor sends no
     // `killCursors` (LB-36, LB trap 5) and leaks no connection (scenario 34).
     let mut world = world();
@@ -106,14 +106,14 @@ fn a_cursor_whose_connection_broke_keeps_it_until_it_is_closed() {
     assert_eq!(take_events(&mut world), ["cleared 1"]);
     assert!(!cursor.is_open() && cursor.more().is_none());
     let resources = cursor.end().expect_err("the server is out of reach");
-    leave(&mut world, resources);
+    release_resources(&mut world, resources);
     assert_eq!(take_events(&mut world), ["in 1", "closed 1: Error"]);
     assert!(world.closed.contains(&facts.socket));
     assert_eq!(world.client.counts().in_use, 0);
 }
 
 #[test]
-fn a_cursor_that_met_an_error_of_the_server_is_still_ended() {
+fn a_cursor_that_failed_with_a_server_error_still_sends_kill_cursors() {
     // After an error that is not a network error, the close of the cursor still sends `killCursors`
     // (LB-37).
     let mut world = world();
@@ -130,7 +130,7 @@ fn a_cursor_that_met_an_error_of_the_server_is_still_ended() {
 }
 
 #[test]
-fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
+fn kill_cursors_waits_for_the_late_reply_to_an_abandoned_get_more() {
     // The caller abandons the exchange of a batch and then closes the cursor.
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
@@ -162,7 +162,7 @@ fn a_reply_that_is_outstanding_is_gone_before_the_cursor_is_ended() {
 }
 
 #[test]
-fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
+fn kill_cursors_is_not_sent_if_the_late_reply_does_not_arrive() {
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
     let mut exchange = more(&mut world, &mut cursor);
@@ -185,7 +185,7 @@ fn a_reply_that_does_not_come_costs_the_connection_and_the_kill_is_not_sent() {
 }
 
 #[test]
-fn who_waits_for_an_outstanding_reply_waits_no_longer_than_its_limit() {
+fn a_command_that_waits_for_a_late_reply_fails_at_its_time_limit() {
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
     let mut exchange = more(&mut world, &mut cursor);
@@ -208,7 +208,7 @@ fn who_waits_for_an_outstanding_reply_waits_no_longer_than_its_limit() {
 }
 
 #[test]
-fn a_client_that_closes_closes_what_cursors_keep() {
+fn closing_the_client_closes_the_connections_pinned_by_cursors() {
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
     world.client.close(world.now);
@@ -227,7 +227,7 @@ fn a_client_that_closes_closes_what_cursors_keep() {
 }
 
 #[test]
-fn a_command_that_is_never_run_gives_back_what_it_was_to_use() {
+fn discarding_a_command_releases_its_pin() {
     let mut world = world();
     let (mut cursor, _) = open_cursor(&mut world);
     take_events(&mut world);
@@ -237,7 +237,7 @@ fn a_command_that_is_never_run_gives_back_what_it_was_to_use() {
 }
 
 #[test]
-fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
+fn abandoning_a_program_before_its_start_releases_its_session_and_its_pin() {
     struct Unread;
 
     impl Decode for Unread {
@@ -256,14 +256,14 @@ fn a_program_that_is_given_up_before_its_start_gives_back_what_it_was_to_use() {
     let Abandoned::Release(resources) = runner.abandon() else {
         panic!("it holds a session and a connection");
     };
-    leave(&mut world, resources);
+    release_resources(&mut world, resources);
     assert_eq!(take_events(&mut world), ["in 1"]);
     assert_eq!(world.client.snapshot().idle_sessions, 1);
     assert!(matches!(runner.abandon(), Abandoned::Nothing));
 }
 
 #[test]
-fn where_there_is_no_load_balancer_nothing_is_pinned() {
+fn a_cursor_pins_no_connection_without_a_load_balancer() {
     // Connections are pinned only behind a load balancer. The tests of `core/src/hello` show that
     // `hello` has `loadBalanced` only behind one (LB-26).
     let mut world = World::with_subscriptions("mongodb://a", mongos(), Subscriptions::all());
@@ -279,7 +279,7 @@ fn where_there_is_no_load_balancer_nothing_is_pinned() {
 }
 
 #[test]
-fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
+fn every_command_that_opens_a_cursor_pins_its_connection() {
     // Every command that creates a cursor pins its connection (LB-32).
     for name in ["find", "aggregate", "listCollections", "listIndexes"] {
         let mut world = world();
@@ -297,7 +297,7 @@ fn whatever_opens_a_cursor_keeps_its_connection_with_it() {
 }
 
 #[test]
-fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
+fn a_forked_child_cannot_use_the_cursors_of_its_parent() {
     // The child sends neither `getMore` nor `killCursors` on a connection of the parent (CMAP-103).
     let mut world = world();
     let (mut resting, facts) = open_cursor(&mut world);
@@ -327,7 +327,7 @@ fn a_child_that_was_forked_leaves_the_cursors_to_its_parent() {
 }
 
 #[test]
-fn a_full_pool_tells_what_keeps_its_connections() {
+fn a_check_out_timeout_counts_connections_pinned_by_cursors_and_transactions() {
     // The error of a full pool counts the connections by their use (LB-43 to LB-46).
     let text = format!("{URI}&maxPoolSize=2&waitQueueTimeoutMS=50");
     let mut world = World::with_subscriptions(&text, service(1), Subscriptions::all());

@@ -3,8 +3,8 @@
 
 mod adaptive;
 mod cursors;
-mod endings;
 mod pins;
+mod pins_at_close;
 mod random_inputs;
 mod services;
 mod transactions;
@@ -111,7 +111,7 @@ fn fetch(world: &mut World, cursor: &mut Cursor, reply: &RawDocument) -> Result<
     }
 }
 
-fn leave(world: &mut World, resources: CursorResources) {
+fn release_resources(world: &mut World, resources: CursorResources) {
     let now = world.now;
     world.client.release_cursor(now, resources);
     world.run();

@@ -7,7 +7,9 @@ use crate::operation::OperationId;
 /// Abandons a command of a transaction and starts the next one, which waits for the late reply.
 /// Returns the pin of the transaction, the id of the waiting operation, the socket, and the late
 /// reply.
-fn transaction_that_drains(world: &mut World) -> (Pin, OperationId, SocketId, Vec<u8>) {
+fn transaction_with_draining_connection(
+    world: &mut World,
+) -> (Pin, OperationId, SocketId, Vec<u8>) {
     let (mut exchange, pin) = pinned_transaction(world);
     let (socket, request) = (exchange.socket(), exchange.context.request_id);
     exchange.sent(exchange.output().len());
@@ -34,9 +36,9 @@ fn fail(world: &mut World, id: OperationId) -> Error {
 }
 
 #[test]
-fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
+fn releasing_a_pin_fails_the_command_that_waits_for_its_connection() {
     let mut world = world();
-    let (pin, id, socket, late) = transaction_that_drains(&mut world);
+    let (pin, id, socket, late) = transaction_with_draining_connection(&mut world);
     world.client.release(world.now, pin);
     world.run();
     fail(&mut world, id);
@@ -48,9 +50,9 @@ fn who_waits_for_a_connection_that_is_let_go_of_hears_of_it() {
 }
 
 #[test]
-fn one_command_waits_for_a_reply_on_a_connection_that_is_kept_and_no_second_one() {
+fn only_one_command_may_wait_for_a_late_reply_on_a_pinned_connection() {
     let mut world = world();
-    let (pin, id, socket, late) = transaction_that_drains(&mut world);
+    let (pin, id, socket, late) = transaction_with_draining_connection(&mut world);
     let mut hasty = ping();
     hasty.set_pin(&pin);
     let start = world.client.start(world.now, hasty);
@@ -61,9 +63,9 @@ fn one_command_waits_for_a_reply_on_a_connection_that_is_kept_and_no_second_one(
 }
 
 #[test]
-fn a_command_that_is_left_before_it_takes_a_connection_that_was_let_go_of_gives_it_back() {
+fn cancelling_a_granted_command_checks_in_its_connection_if_the_pin_was_released() {
     let mut world = world();
-    let (pin, id, socket, late) = transaction_that_drains(&mut world);
+    let (pin, id, socket, late) = transaction_with_draining_connection(&mut world);
     world.client.handle_received(world.now, socket, &late);
     world.client.release(world.now, pin);
     assert!(take_events(&mut world).is_empty(), "it is the command's");
@@ -73,10 +75,10 @@ fn a_command_that_is_left_before_it_takes_a_connection_that_was_let_go_of_gives_
 }
 
 #[test]
-fn a_child_that_was_forked_does_not_use_a_kept_connection_that_was_just_granted() {
+fn a_forked_child_does_not_use_a_granted_pinned_connection() {
     // A child process closes the connections of its parent (CMAP-103).
     let mut world = world();
-    let (_pin, id, socket, late) = transaction_that_drains(&mut world);
+    let (_pin, id, socket, late) = transaction_with_draining_connection(&mut world);
     world.client.handle_received(world.now, socket, &late);
     world.client.handle_forked(world.now, &Seed::new([6; 32]));
     world.run();
@@ -86,7 +88,7 @@ fn a_child_that_was_forked_does_not_use_a_kept_connection_that_was_just_granted(
 }
 
 #[test]
-fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
+fn a_command_on_a_pinned_connection_is_not_retried_on_another() {
     // All commands of a transaction use its connection (LB-39). So, unlike other retryable writes,
     // its first command is not retried on another connection.
     let mut world = world();
@@ -100,7 +102,7 @@ fn a_command_whose_connection_is_kept_is_not_tried_on_another() {
 }
 
 #[test]
-fn a_pin_of_another_client_means_nothing_here() {
+fn a_pin_of_another_client_is_refused() {
     // The client refuses a pin of another client (CMAP-19, CMAP-87), although a pinned connection
     // of its own has the same ids.
     let text = "mongodb://lb/?loadBalanced=true";
@@ -124,7 +126,7 @@ fn a_pin_of_another_client_means_nothing_here() {
 }
 
 #[test]
-fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
+fn a_command_with_a_released_pin_fails_although_its_connection_is_pinned_again() {
     // The pin of the first transaction was released, so its next command fails. Another transaction
     // has pinned the connection, and two transactions never use the same connection at once
     // (LB-41).
@@ -145,7 +147,7 @@ fn a_pin_that_went_back_does_not_lead_to_who_keeps_the_connection_now() {
 }
 
 #[test]
-fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
+fn a_fork_interrupts_exchanges_behind_a_load_balancer() {
     // A child process interrupts the exchanges on connections of its parent (CMAP-103).
     let mut world = world();
     let exchange = world.begin_exchange(find());
@@ -165,7 +167,7 @@ fn a_child_that_was_forked_breaks_what_runs_on_connections_of_its_parent() {
 }
 
 #[test]
-fn what_waits_for_a_connection_when_the_process_is_forked_begins_again() {
+fn behind_a_load_balancer_waiting_operations_start_again_after_a_fork() {
     let text = "mongodb://lb/?loadBalanced=true&maxPoolSize=1";
     let mut world = World::with_subscriptions(text, service(1), Subscriptions::all());
     let other = world.begin_exchange(ping());
@@ -178,7 +180,7 @@ fn what_waits_for_a_connection_when_the_process_is_forked_begins_again() {
 }
 
 #[test]
-fn a_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
+fn a_pin_that_is_released_during_its_first_exchange_pins_nothing() {
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
     take_events(&mut world);
@@ -191,7 +193,7 @@ fn a_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
 }
 
 #[test]
-fn a_second_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
+fn releasing_the_pin_of_a_cursor_leaves_the_connection_pinned_by_its_transaction() {
     // A transaction opens a cursor. The caller drops the cursor before its exchange ends.
     let mut world = world();
     let (mut exchange, transaction) = pinned_transaction(&mut world);
@@ -215,7 +217,7 @@ fn a_second_pin_that_is_released_before_its_exchange_ends_keeps_nothing() {
 }
 
 #[test]
-fn a_connection_that_is_refused_stays_with_whoever_keeps_it_already() {
+fn a_pinned_connection_stays_pinned_after_a_failed_probe() {
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);
     take_events(&mut world);
@@ -228,7 +230,7 @@ fn a_connection_that_is_refused_stays_with_whoever_keeps_it_already() {
 }
 
 #[test]
-fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
+fn a_preliminary_ping_cannot_pin_its_connection() {
     // A preliminary ping (SEL-72) is not a command of the application, so it pins nothing.
     let options = uri::parse_for(URI, crate::options::Monitoring::Scanning).expect("a URI");
     let mut world = World::with_options(options.options, service(1), Subscriptions::all());
@@ -246,7 +248,7 @@ fn a_ping_of_the_clients_own_is_no_command_that_could_keep_its_connection() {
 }
 
 #[test]
-fn a_forked_child_keeps_no_connection_of_an_inherited_exchange() {
+fn a_forked_child_cannot_pin_the_connection_of_an_inherited_exchange() {
     // A child process closes the connections of its parent (CMAP-103), also that of an inherited
     // exchange.
     let mut world = world();
@@ -281,7 +283,7 @@ fn is_interrupted(error: &Error) -> bool {
 }
 
 #[test]
-fn a_kept_connection_that_is_interrupted_between_two_commands_is_not_written_to() {
+fn a_pinned_connection_interrupted_between_two_commands_is_not_written_to() {
     // The next command of the cursor fails with the error of the interruption (CMAP-97).
     let mut world = world();
     let (mut cursor, facts) = open_cursor(&mut world);
@@ -300,7 +302,7 @@ fn a_kept_connection_that_is_interrupted_between_two_commands_is_not_written_to(
 }
 
 #[test]
-fn an_interruption_that_meets_the_end_of_an_exchange_is_remembered_by_the_pin() {
+fn the_next_command_fails_after_an_interrupt_at_the_end_of_an_exchange() {
     // The next command of the transaction fails with the error of the interruption (CMAP-97).
     let mut world = world();
     let (mut exchange, pin) = pinned_transaction(&mut world);
@@ -323,10 +325,10 @@ fn an_interruption_that_meets_the_end_of_an_exchange_is_remembered_by_the_pin() 
 }
 
 #[test]
-fn a_command_that_waits_for_a_late_reply_hears_that_its_connection_was_interrupted() {
+fn an_interrupt_fails_the_command_that_waits_for_a_late_reply() {
     // The waiting command fails with the error of the interruption (CMAP-97).
     let mut world = world();
-    let (pin, id, socket, _) = transaction_that_drains(&mut world);
+    let (pin, id, socket, _) = transaction_with_draining_connection(&mut world);
     interrupt(&mut world);
     assert!(is_interrupted(&fail(&mut world, id)));
     world.client.release(world.now, pin);
@@ -336,11 +338,11 @@ fn a_command_that_waits_for_a_late_reply_hears_that_its_connection_was_interrupt
 }
 
 #[test]
-fn a_granted_kept_connection_that_is_interrupted_is_not_written_to() {
+fn a_granted_pinned_connection_that_is_interrupted_is_not_written_to() {
     // The command fails with the error of the interruption (CMAP-97), although its connection was
     // granted before.
     let mut world = world();
-    let (pin, id, socket, late) = transaction_that_drains(&mut world);
+    let (pin, id, socket, late) = transaction_with_draining_connection(&mut world);
     let socket_use = world.client.handle_received(world.now, socket, &late);
     assert_eq!(
         socket_use,

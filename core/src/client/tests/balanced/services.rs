@@ -4,13 +4,13 @@
 use super::*;
 
 #[test]
-fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
+fn a_load_balancer_is_not_monitored_and_gets_hello_with_load_balanced_true() {
     // The client opens no connection for monitoring (LB-14). The handshake of its first connection
     // is `hello` by OP_MSG (LB-27), with `loadBalanced: true` (LB-25).
     let options = uri::parse(URI).expect("a connection string").options;
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let client = Client::new(config.with_subscriptions(Subscriptions::all()));
-    let (mut peer, now) = (mute::Mute::new(client), Instant::ZERO);
+    let (mut peer, now) = (silent_peer::SilentPeer::new(client), Instant::ZERO);
     peer.client.open(now);
     assert!(harness::next(&mut peer).is_none());
     assert_eq!(peer.client.deadline(), None);
@@ -38,7 +38,7 @@ fn nothing_is_monitored_and_the_first_connection_is_an_operations() {
 }
 
 #[test]
-fn a_server_that_is_no_service_is_refused_and_nothing_else_happens() {
+fn a_hello_reply_without_service_id_fails_the_check_out_and_clears_no_pool() {
     // A hello reply without `serviceId` is an error (LB-28). SDAM does not handle it (LB-47).
     let mut world = World::with_subscriptions(URI, mongos(), Subscriptions::all());
     take_events(&mut world);
@@ -67,7 +67,7 @@ fn a_server_that_is_no_service_is_refused_and_nothing_else_happens() {
 }
 
 #[test]
-fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
+fn an_error_in_hello_clears_no_pool_and_a_later_error_clears_the_service() {
     // An error in hello clears nothing (LB-48), not even a shutdown error (LB trap 11). A later
     // error of establishment clears the service (LB-50).
     let mut world = World::with_subscriptions(URI, shutting_down(), Subscriptions::all());
@@ -101,7 +101,7 @@ fn errors_in_hello_are_nobodys_and_later_ones_the_services() {
 }
 
 #[test]
-fn an_error_of_one_service_leaves_the_others_alone() {
+fn an_error_of_one_service_clears_only_the_connections_of_that_service() {
     // An error clears only the service of its connection (LB-51 to LB-54), not the whole pool
     // (scenario 24).
     let mut world = world();
@@ -134,7 +134,7 @@ fn an_error_of_one_service_leaves_the_others_alone() {
 }
 
 #[test]
-fn a_read_preference_is_sent_as_to_a_router() {
+fn behind_a_load_balancer_the_read_preference_is_sent_as_to_a_mongos() {
     // The single server suits every read preference (LB-23). The command sends the read preference
     // as to a mongos (LB-24).
     let mut world = world();
@@ -155,7 +155,7 @@ fn a_read_preference_is_sent_as_to_a_router() {
 }
 
 #[test]
-fn sessions_are_always_there_and_never_too_old() {
+fn behind_a_load_balancer_sessions_are_supported_and_do_not_expire() {
     // Sessions are always supported (LB-21) and do not expire (LB-22).
     let hello = rawdoc! {
         "ok": 1, "isWritablePrimary": true, "msg": "isdbgrid", "maxWireVersion": 21,

@@ -47,7 +47,7 @@ fn a_transaction_and_its_cursor_share_a_connection() {
 }
 
 #[test]
-fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
+fn a_failed_commit_checks_in_its_connection_before_the_retry_checks_out_another() {
     // A commit that fails with `UnknownTransactionCommitResult` makes the owner of the transaction
     // release the pin (LB-40). The old connection is checked in and closed before the retry checks
     // out another one (LB trap 9).
@@ -91,7 +91,7 @@ fn a_commit_that_broke_gives_its_connection_up_before_it_is_tried_on_another() {
 }
 
 #[test]
-fn a_pin_that_is_released_during_a_command_ends_with_it() {
+fn releasing_a_pin_during_a_command_checks_in_its_connection_after_the_command() {
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);
     let mut exchange = exchange;
@@ -110,12 +110,12 @@ fn a_pin_that_is_released_during_a_command_ends_with_it() {
 
 /// The result of a command.
 #[derive(Clone, Copy, Debug)]
-enum Answered {
-    Well,
+enum CommandResult {
+    Success,
     /// The server replies with an error that has this code and, if one is given, this label.
-    Badly(i32, Option<&'static str>),
+    ServerError(i32, Option<&'static str>),
     /// A network error occurs, and the owner of the transaction adds this label.
-    Lost(&'static str),
+    NetworkError(&'static str),
 }
 
 /// A session with a transaction. The test acts as its owner.
@@ -131,7 +131,7 @@ impl Session {
             world: world(),
             pin: TransactionPin::default(),
         };
-        session.perform(TransactionStep::Operation, Answered::Well);
+        session.perform(TransactionStep::Operation, CommandResult::Success);
         assert_eq!(
             take_events(&mut session.world),
             ["started", "created 1", "ready 1", "out 1"]
@@ -140,18 +140,18 @@ impl Session {
     }
 
     /// Runs a command of the transaction, and releases the pin if the result requires that.
-    fn perform(&mut self, step: TransactionStep, answered: Answered) {
+    fn perform(&mut self, step: TransactionStep, command_result: CommandResult) {
         let mut command = insert();
         self.pin.apply(&mut command);
         let mut exchange = self.world.begin_exchange(command);
         self.pin.keep(&mut exchange);
-        let outcome = match answered {
-            Answered::Lost(_) => reset(),
-            Answered::Well => {
+        let outcome = match command_result {
+            CommandResult::NetworkError(_) => reset(),
+            CommandResult::Success => {
                 World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
                 Outcome::Completed
             }
-            Answered::Badly(code, label) => {
+            CommandResult::ServerError(code, label) => {
                 let labels: Vec<&str> = label.into_iter().collect();
                 let reply = bson::doc! {
                     "ok": 0, "code": code, "errmsg": "no", "errorLabels": labels,
@@ -165,8 +165,10 @@ impl Session {
             AfterExchange::Done(result) => result,
             AfterExchange::Again(_) => panic!("the owner tries again, not the client"),
         };
-        let result = match (result, answered) {
-            (Err(error), Answered::Lost(label)) => Err(error.with_label(Label::from_name(label))),
+        let result = match (result, command_result) {
+            (Err(error), CommandResult::NetworkError(label)) => {
+                Err(error.with_label(Label::from_name(label)))
+            }
             (result, _) => result,
         };
         self.after(step, result.as_ref().copied());
@@ -181,37 +183,49 @@ impl Session {
 }
 
 #[test]
-fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_server() {
+fn a_transaction_unpins_its_connection_when_a_sharded_one_unpins_its_mongos() {
     // A transaction unpins its connection in the cases in which a sharded transaction unpins its
     // mongos (LB-40).
-    use Answered::{Badly, Lost, Well};
+    use CommandResult::{NetworkError, ServerError, Success};
     use TransactionStep as Step;
     let transient = Some("TransientTransactionError");
     let unknown = Some("UnknownTransactionCommitResult");
     let back: &[&str] = &["in 1"];
     let broken: &[&str] = &["cleared 1", "in 1", "closed 1: Error"];
     let cases = [
-        (Step::Operation, Well, &[][..]),
-        (Step::Operation, Badly(51, None), &[]),
-        (Step::Operation, Badly(24, transient), back),
-        (Step::Operation, Lost("TransientTransactionError"), broken),
-        (Step::Commit, Well, &[]),
-        (Step::Commit, Badly(51, None), &[]),
-        (Step::Commit, Badly(24, transient), back),
-        (Step::Commit, Badly(50, unknown), back),
-        (Step::Commit, Lost("UnknownTransactionCommitResult"), broken),
-        (Step::Abort, Well, back),
-        (Step::Abort, Badly(51, None), back),
-        (Step::Abort, Badly(24, transient), back),
-        (Step::Abort, Lost("TransientTransactionError"), broken),
+        (Step::Operation, Success, &[][..]),
+        (Step::Operation, ServerError(51, None), &[]),
+        (Step::Operation, ServerError(24, transient), back),
+        (
+            Step::Operation,
+            NetworkError("TransientTransactionError"),
+            broken,
+        ),
+        (Step::Commit, Success, &[]),
+        (Step::Commit, ServerError(51, None), &[]),
+        (Step::Commit, ServerError(24, transient), back),
+        (Step::Commit, ServerError(50, unknown), back),
+        (
+            Step::Commit,
+            NetworkError("UnknownTransactionCommitResult"),
+            broken,
+        ),
+        (Step::Abort, Success, back),
+        (Step::Abort, ServerError(51, None), back),
+        (Step::Abort, ServerError(24, transient), back),
+        (
+            Step::Abort,
+            NetworkError("TransientTransactionError"),
+            broken,
+        ),
     ];
-    for (step, answered, expected) in cases {
+    for (step, command_result, expected) in cases {
         let mut session = Session::begin();
-        session.perform(step, answered);
+        session.perform(step, command_result);
         assert_eq!(
             take_events(&mut session.world),
             expected,
-            "{step:?}, {answered:?}"
+            "{step:?}, {command_result:?}"
         );
         let in_use = usize::from(expected.is_empty());
         assert_eq!(session.world.client.counts().in_use, in_use);
@@ -219,8 +233,8 @@ fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_se
     for step in [Step::Abort, Step::Start, Step::Outside, Step::End] {
         let mut session = Session::begin();
         // A commit that succeeded may be repeated on the same connection.
-        session.perform(Step::Commit, Well);
-        session.perform(Step::Commit, Well);
+        session.perform(Step::Commit, Success);
+        session.perform(Step::Commit, Success);
         assert!(take_events(&mut session.world).is_empty());
         session.after(step, Ok(()));
         assert_eq!(take_events(&mut session.world), ["in 1"], "{step:?}");
@@ -233,13 +247,16 @@ fn a_transaction_lets_go_of_its_connection_where_a_sharded_one_lets_go_of_its_se
 }
 
 #[test]
-fn a_first_command_that_fails_has_kept_its_connection_all_the_same() {
+fn a_transaction_stays_pinned_if_its_first_command_fails() {
     // A transaction has one check out and one check in (LB-31), even if its first command fails.
     let mut session = Session {
         world: world(),
         pin: TransactionPin::default(),
     };
-    session.perform(TransactionStep::Operation, Answered::Badly(51, None));
+    session.perform(
+        TransactionStep::Operation,
+        CommandResult::ServerError(51, None),
+    );
     assert_eq!(
         take_events(&mut session.world),
         ["started", "created 1", "ready 1", "out 1"]

@@ -1,12 +1,12 @@
 //! Tests with random inputs in any order. The client leaks nothing, closes nothing twice, and lets
 //! no operation wait forever.
 
-mod play;
+mod driver;
 mod server;
 
 use super::{adaptive::overloaded, *};
 use crate::options::{Monitoring, ReadMode, ServerSelector};
-use play::Play;
+use driver::RandomHarness;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn input() -> impl Strategy<Value = Input> {
     ]
 }
 
-impl Play {
+impl RandomHarness {
     fn apply(&mut self, input: Input) {
         match input {
             Input::Start { kind, timeout } => {
@@ -183,7 +183,7 @@ enum Extra {
     Selector,
 }
 
-fn begin(monitoring: Monitoring, extra: Extra, seed: u8) -> Play {
+fn begin(monitoring: Monitoring, extra: Extra, seed: u8) -> RandomHarness {
     let user = if extra == Extra::Authentication {
         "user:pencil@"
     } else {
@@ -206,7 +206,7 @@ fn begin(monitoring: Monitoring, extra: Extra, seed: u8) -> Play {
         }));
     }
     let config = ClientConfig::new(options, Seed::new([seed; 32])).expect("options");
-    let mut play = Play::new(Client::new(config), extra);
+    let mut play = RandomHarness::new(Client::new(config), extra);
     if monitoring == Monitoring::Scanning {
         play.apply(Input::Start {
             kind: 0,
@@ -232,7 +232,7 @@ fn play(monitoring: Monitoring, extra: Extra, seed: u8, inputs: Vec<Input>) {
 
 proptest! {
     #[test]
-    fn whatever_happens_nothing_is_left_behind(
+    fn random_inputs_leave_no_state_in_a_closed_client(
         extra in extra(),
         seed in any::<u8>(),
         inputs in prop::collection::vec(input(), 0..300),
@@ -241,7 +241,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happens_to_a_client_that_scans_nothing_is_left_behind(
+    fn random_inputs_leave_no_state_in_a_closed_single_threaded_client(
         extra in extra(),
         seed in any::<u8>(),
         inputs in prop::collection::vec(input(), 0..300),
@@ -251,7 +251,7 @@ proptest! {
 }
 
 #[test]
-fn the_servers_of_the_random_test_know_the_password() {
+fn the_servers_of_the_random_tests_authenticate_clients() {
     // If the servers did not know the password, the random tests would run no operation of an
     // authenticated client.
     let mut play = begin(Monitoring::Background, Extra::Authentication, 0);

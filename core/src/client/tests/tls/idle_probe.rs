@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_close_notify_at_rest_costs_its_connection_alone() {
+fn a_close_notify_on_an_idle_connection_closes_only_that_connection() {
     // A connection that its server has closed cannot be used again (CMAP-27).
     let uri = format!("{URI}&retryReads=false&retryWrites=false");
     for version in [&TLS12, &TLS13] {
@@ -45,7 +45,7 @@ fn probe(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
 }
 
 #[test]
-fn a_close_notify_behind_other_messages_at_rest_is_found() {
+fn a_probe_finds_a_close_notify_behind_other_tls_messages() {
     // The first read of a probe has 64 bytes, which end before the `close_notify`.
     let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
     let peer = scene.peer(&exchange);
@@ -62,7 +62,7 @@ fn a_close_notify_behind_other_messages_at_rest_is_found() {
 }
 
 #[test]
-fn half_a_record_at_rest_costs_its_connection() {
+fn an_incomplete_record_on_an_idle_connection_closes_only_that_connection() {
     for count in [1, 4, 5, 20] {
         let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
         let peer = scene.peer(&exchange);
@@ -80,7 +80,7 @@ fn half_a_record_at_rest_costs_its_connection() {
 }
 
 #[test]
-fn plaintext_at_rest_costs_its_connection() {
+fn unexpected_data_on_an_idle_connection_fails_its_probe() {
     let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
     let peer = scene.peer(&exchange);
     peer.tls.writer().write_all(&[0; 3]).expect("room");
@@ -89,7 +89,7 @@ fn plaintext_at_rest_costs_its_connection() {
 }
 
 #[test]
-fn a_request_for_new_keys_at_rest_is_answered_with_the_next_request() {
+fn a_key_update_on_an_idle_connection_is_answered_with_the_next_request() {
     let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
     let peer = scene.peer(&exchange);
     let mut bytes = Vec::new();
@@ -110,7 +110,7 @@ fn a_request_for_new_keys_at_rest_is_answered_with_the_next_request() {
 }
 
 #[test]
-fn a_server_that_does_not_stop_talking_at_rest_is_left() {
+fn a_probe_that_reads_too_many_bytes_fails() {
     for (before, is_left) in [(MAX_PROBED_BYTES, true), (0, false)] {
         let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
         exchange.probed_bytes = before;

@@ -75,7 +75,7 @@ impl Peer {
     }
 
     /// Gives the server an invalid record. Its TLS connection fails and sends an alert.
-    fn break_off(&mut self) {
+    fn fail_with_alert(&mut self) {
         let garbage = [
             0x17, 3, 3, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
@@ -289,7 +289,7 @@ fn feed(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<bool, Error> {
 }
 
 #[test]
-fn a_close_notify_with_the_reply_costs_its_connection_alone() {
+fn a_close_notify_after_the_reply_closes_only_its_connection() {
     let mut scene = Scene::new(URI, &TLS13);
     let mut exchange = scene.start(ping());
     scene = scene.clear_counts();
@@ -310,7 +310,7 @@ fn a_close_notify_with_the_reply_costs_its_connection_alone() {
 }
 
 #[test]
-fn a_close_notify_in_the_midst_of_a_reply_is_an_error_at_once() {
+fn a_close_notify_before_the_end_of_a_reply_is_a_network_error() {
     for is_reply_begun in [false, true] {
         let mut scene = Scene::new(URI, &TLS13);
         let mut exchange = scene.start(find());
@@ -340,7 +340,7 @@ fn a_fatal_alert_during_an_operation_is_a_network_error() {
             scene = scene.clear_counts();
             scene.send(&mut exchange);
             let peer = scene.peer(&exchange);
-            peer.break_off();
+            peer.fail_with_alert();
             let bytes = peer.output();
             let error = feed(&mut exchange, &bytes).expect_err("an alert");
             assert!(
@@ -366,7 +366,7 @@ fn a_fatal_alert_during_an_operation_is_a_network_error() {
 }
 
 #[test]
-fn a_record_that_is_none_is_answered_with_an_alert() {
+fn an_invalid_record_is_answered_with_an_alert() {
     let mut scene = Scene::new(URI, &TLS13);
     let mut exchange = scene.start(find());
     scene.send(&mut exchange);
@@ -384,7 +384,7 @@ fn a_record_that_is_none_is_answered_with_an_alert() {
 }
 
 #[test]
-fn a_server_hears_why_its_certificate_was_refused() {
+fn a_refused_certificate_is_answered_with_an_alert() {
     let stranger = crate::options::TlsOptions {
         enabled: true,
         ..Default::default()
@@ -398,7 +398,7 @@ fn a_server_hears_why_its_certificate_was_refused() {
 }
 
 #[test]
-fn a_monitors_connection_ends_with_close_notify() {
+fn a_close_notify_closes_the_connection_of_a_monitor() {
     let mut scene = Scene::new(URI, &TLS13);
     let socket = *scene.peers.keys().next().expect("the monitor's");
     let peer = scene.peers.get_mut(&socket).expect("a socket");
@@ -409,7 +409,7 @@ fn a_monitors_connection_ends_with_close_notify() {
 }
 
 #[test]
-fn a_reply_that_came_whole_before_an_alert_counts() {
+fn a_complete_reply_before_an_alert_is_accepted() {
     let mut scene = Scene::new(URI, &TLS13);
     let mut exchange = scene.start(insert());
     scene = scene.clear_counts();
@@ -417,7 +417,7 @@ fn a_reply_that_came_whole_before_an_alert_counts() {
     let request = scene.send(&mut exchange);
     let peer = scene.peer(&exchange);
     peer.reply(request, &rawdoc! { "ok": 1, "n": 1 });
-    peer.break_off();
+    peer.fail_with_alert();
     let bytes = peer.output();
     assert!(feed(&mut exchange, &bytes).expect("the reply is whole"));
     let after = scene.check_in(exchange, Outcome::Completed);
@@ -427,7 +427,7 @@ fn a_reply_that_came_whole_before_an_alert_counts() {
 }
 
 #[test]
-fn a_connection_that_drains_ends_with_close_notify() {
+fn a_close_notify_closes_a_draining_connection() {
     for replied in [false, true] {
         let mut scene = Scene::new(URI, &TLS13);
         let mut exchange = scene.start(find());
@@ -449,7 +449,7 @@ fn a_connection_that_drains_ends_with_close_notify() {
 }
 
 #[test]
-fn requests_for_new_keys_without_end_are_refused_and_cost_no_memory() {
+fn too_many_key_updates_are_refused_with_bounded_memory() {
     let mut scene = Scene::new(URI, &TLS13);
     let mut exchange = scene.start(find());
     scene.send(&mut exchange);
@@ -471,7 +471,7 @@ fn requests_for_new_keys_without_end_are_refused_and_cost_no_memory() {
 }
 
 #[test]
-fn a_server_hears_why_a_connection_that_drains_is_left() {
+fn an_invalid_record_on_a_draining_connection_is_answered_with_an_alert() {
     let mut scene = Scene::new(URI, &TLS13);
     let mut exchange = scene.start(find());
     let socket = exchange.socket();

@@ -16,15 +16,15 @@ fn cut_off(with_batch: bool) -> (Scene, Cursor, Vec<u8>) {
     peer.reply(request, &batch);
     let mut bytes = peer.output();
     peer.tls.send_close_notify();
-    let mut farewell = peer.output();
+    let mut server_close_notify = peer.output();
     if with_batch {
-        bytes.append(&mut farewell);
+        bytes.append(&mut server_close_notify);
     }
     assert!(feed(&mut exchange, &bytes).expect("a reply"));
     let cursor = Cursor::from_exchange(&mut exchange, "db".into()).expect("a cursor");
     let after = scene.check_in(exchange, Outcome::Completed);
     assert!(matches!(after, AfterExchange::Done(Ok(()))));
-    (scene, cursor, farewell)
+    (scene, cursor, server_close_notify)
 }
 
 fn is_closed(error: &Error) -> bool {
@@ -33,7 +33,7 @@ fn is_closed(error: &Error) -> bool {
 }
 
 #[test]
-fn a_close_notify_with_a_batch_is_told_to_the_next_command_of_its_cursor() {
+fn a_close_notify_after_a_batch_fails_the_next_command_of_the_cursor() {
     // The connection stays pinned after the network error, and is closed with the cursor (LB-36).
     let (mut scene, mut cursor, _) = cut_off(true);
     let command = cursor.more().expect("it is open");
@@ -50,15 +50,15 @@ fn a_close_notify_with_a_batch_is_told_to_the_next_command_of_its_cursor() {
 }
 
 #[test]
-fn a_close_notify_to_a_pinned_connection_at_rest_ends_its_cursor() {
-    let (mut scene, mut cursor, farewell) = cut_off(false);
+fn a_close_notify_on_an_idle_pinned_connection_fails_the_next_get_more() {
+    let (mut scene, mut cursor, server_close_notify) = cut_off(false);
     scene.wait(PROBE_AFTER);
     let command = cursor.more().expect("it is open");
     let mut exchange = scene.start(command);
     // The cursor can use no other connection, so its connection is not probed.
     assert!(!exchange.wants_probe());
     scene.send(&mut exchange);
-    let error = feed(&mut exchange, &farewell).expect_err("it is closed");
+    let error = feed(&mut exchange, &server_close_notify).expect_err("it is closed");
     assert!(is_closed(&error), "{error:?}");
     let after = scene.check_in(exchange, Outcome::Failed(error));
     assert!(matches!(after, AfterExchange::Done(Err(_))), "{after:?}");

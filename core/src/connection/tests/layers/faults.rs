@@ -4,7 +4,7 @@ use super::*;
 use Kind::{Proxy, Tls, Xor as Changed};
 
 #[test]
-fn errors_of_a_proxy_are_its_own() {
+fn proxy_errors_are_reported_in_the_proxy_phase() {
     // The proxy refuses to connect, sends an answer without an end, closes the connection, or
     // sends nothing. All four errors have the phase `Proxy`. A refusal counts as a network error,
     // and is no sign of an overloaded server (SOCKS-19).
@@ -54,7 +54,7 @@ fn errors_of_a_proxy_are_its_own() {
 }
 
 #[test]
-fn a_proxy_that_cannot_be_reached_is_not_the_server() {
+fn an_unreachable_proxy_fails_in_the_proxy_phase() {
     for (kinds, phase) in [
         (&[][..], Phase::Hello),
         (&[Tls], Phase::Hello),
@@ -79,7 +79,7 @@ fn a_proxy_that_cannot_be_reached_is_not_the_server() {
 }
 
 #[test]
-fn errors_of_tls_above_a_proxy_are_those_of_the_server() {
+fn tls_errors_above_a_proxy_are_reported_in_the_hello_phase() {
     for kinds in [&[Tls][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
         let mut pair = Pair::new(kinds, ConnectionPurpose::Operations, usize::MAX);
         // The server sends bytes that are not TLS.
@@ -107,7 +107,7 @@ fn errors_of_tls_above_a_proxy_are_those_of_the_server() {
 }
 
 #[test]
-fn an_alert_of_tls_passes_the_layers_below() {
+fn a_tls_alert_is_sent_through_the_layers_below_tls() {
     let expired = WallTime::from_unix_millis(4_000_000_000_000);
     for kinds in [&[Tls][..], &[Proxy, Tls], &[Changed, Proxy, Tls]] {
         let mut pair = Pair::with(kinds, ConnectionPurpose::Operations, 7, b"OK\n", expired);

@@ -221,7 +221,7 @@ fn a_connection_is_established_and_used_through_any_stack() {
 }
 
 #[test]
-fn a_monitor_streams_through_any_stack() {
+fn a_monitor_check_succeeds_through_any_stack() {
     for kinds in STACKS {
         let mut pair = Pair::new(kinds, ConnectionPurpose::Monitor, usize::MAX);
         pair.run();
@@ -263,7 +263,7 @@ fn a_late_reply_is_dropped_as_it_arrives_through_any_stack() {
 }
 
 #[test]
-fn nothing_of_the_layers_above_passes_before_a_proxy_has_answered() {
+fn layers_above_a_proxy_send_no_bytes_before_it_has_answered() {
     for (kinds, above) in [(&[Proxy][..], "hello"), (&[Proxy, Tls], "TLS")] {
         let mut pair = Pair::new(kinds, ConnectionPurpose::Operations, usize::MAX);
         assert_eq!(pair.connection.dial_address().host(), "proxy");
@@ -279,7 +279,7 @@ fn nothing_of_the_layers_above_passes_before_a_proxy_has_answered() {
 }
 
 #[test]
-fn a_layer_that_only_opens_the_way_costs_nothing_afterwards() {
+fn a_proxy_layer_is_removed_from_the_stack_after_its_handshake() {
     let (mut client, mut server) = established(&[Proxy], usize::MAX);
     assert!(format!("{client:?}").contains("layers: []"), "{client:?}");
     let bytes = exchange(&mut client, &mut server, &rawdoc! { "ok": 1 });
@@ -297,7 +297,7 @@ fn a_layer_that_only_opens_the_way_costs_nothing_afterwards() {
 }
 
 #[test]
-fn a_layer_alone_is_told_bytes_and_gives_bytes() {
+fn a_layer_can_be_driven_without_a_transport() {
     let mut proxy = ProxyClient::new(&Address::tcp(HOST, 27017));
     let mut sent = Vec::new();
     assert!(proxy.poll_transmit(&mut sent));
@@ -324,7 +324,7 @@ fn a_layer_alone_is_told_bytes_and_gives_bytes() {
 }
 
 #[test]
-fn a_reply_before_the_end_of_a_layer_counts_wherever_the_layer_stands() {
+fn a_reply_before_close_notify_is_received_through_any_tls_stack() {
     for (version, below, above) in [
         (&TLS12, false, false),
         (&TLS13, true, false),

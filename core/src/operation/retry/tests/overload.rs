@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_command_is_tried_again_after_overload_as_far_as_the_client_wants_it() {
+fn overload_errors_are_retried_if_retry_reads_and_retry_writes_allow_it() {
     // Every command is retried after a retryable overload error (BP-2), if `retryReads` and
     // `retryWrites` allow the retry (BP-3).
     for kind in KINDS {
@@ -19,7 +19,7 @@ fn every_command_is_tried_again_after_overload_as_far_as_the_client_wants_it() {
                 CommandKind::WritingAggregate => writes,
                 CommandKind::Run => reads && writes,
             };
-            let (attempts, pauses, error) = exhaust(policy, kind, &[overload()]);
+            let (attempts, pauses, error) = run_all_attempts(policy, kind, &[overload()]);
             let expected = if expected { (3, 2) } else { (1, 0) };
             assert_eq!((attempts, pauses), expected, "{kind:?} {reads} {writes}");
             assert_eq!(error.code(), Some(462));
@@ -28,11 +28,11 @@ fn every_command_is_tried_again_after_overload_as_far_as_the_client_wants_it() {
 }
 
 #[test]
-fn both_labels_together_make_an_error_of_any_kind_retryable() {
+fn both_overload_labels_together_make_any_error_retryable() {
     // Only an error with both labels is a retryable overload error. Each label can come without the
     // other (BP-1).
     let labelled = |labels: &[Label]| {
-        let error = answered(&rawdoc! { "ok": 0, "code": 2 });
+        let error = error_of_reply(&rawdoc! { "ok": 0, "code": 2 });
         labels.iter().cloned().fold(error, Error::with_label)
     };
     let (overload, retryable) = (Label::SystemOverloadedError, Label::RetryableError);
@@ -43,7 +43,7 @@ fn both_labels_together_make_an_error_of_any_kind_retryable() {
             (vec![retryable.clone()], 1),
             (vec![overload.clone(), retryable.clone()], 3),
         ] {
-            let (attempts, ..) = exhaust(POLICY, kind, &[labelled(&labels)]);
+            let (attempts, ..) = run_all_attempts(POLICY, kind, &[labelled(&labels)]);
             assert_eq!(attempts, expected, "{kind:?} {labels:?}");
         }
     }
@@ -51,13 +51,13 @@ fn both_labels_together_make_an_error_of_any_kind_retryable() {
     // `SystemOverloadedError`, its retries have a backoff, and `maxAdaptiveRetries` is their limit.
     let both = failure(91).with_label(overload);
     for kind in [CommandKind::Read, CommandKind::RetryableWrite] {
-        let (attempts, pauses, _) = exhaust(POLICY, kind, std::slice::from_ref(&both));
+        let (attempts, pauses, _) = run_all_attempts(POLICY, kind, std::slice::from_ref(&both));
         assert_eq!((attempts, pauses), (3, 2), "{kind:?}");
     }
 }
 
 #[test]
-fn an_overload_error_sets_the_number_of_all_retries() {
+fn after_an_overload_error_max_adaptive_retries_limits_all_retries() {
     // After an overload error, `maxAdaptiveRetries` limits all retries of the operation (BP-4,
     // BP-8), those before the overload error included (BP trap 2). The prose tests are RR-P4,
     // RW-P6.4, BP-P3 and BP-P4.
@@ -78,14 +78,14 @@ fn an_overload_error_sets_the_number_of_all_retries() {
                 max_adaptive,
                 ..POLICY
             };
-            let (attempts, ..) = exhaust(policy, kind, &errors);
+            let (attempts, ..) = run_all_attempts(policy, kind, &errors);
             assert_eq!(attempts, expected, "{kind:?} {max_adaptive} {errors:?}");
         }
     }
 }
 
 #[test]
-fn a_time_limit_changes_nothing_about_the_number_of_retries_after_overload() {
+fn a_time_limit_does_not_change_the_number_of_overload_retries() {
     // `maxAdaptiveRetries` limits the retries with and without a time limit of the operation
     // (BP-8).
     let mut operation = limited(CommandKind::Read, Some(Duration::from_secs(60)));
@@ -117,13 +117,13 @@ fn a_time_limit_changes_nothing_about_the_number_of_retries_after_overload() {
 }
 
 #[test]
-fn only_overload_is_followed_by_a_backoff() {
+fn only_overload_errors_are_followed_by_a_backoff() {
     // Only an attempt that ended with an overload error is followed by a backoff (BP-7, prose tests
     // RR-P5 and RW-P6.5).
     for kind in [CommandKind::Read, CommandKind::RetryableWrite] {
-        let (attempts, pauses, _) = exhaust(POLICY, kind, &[overload(), failure(91)]);
+        let (attempts, pauses, _) = run_all_attempts(POLICY, kind, &[overload(), failure(91)]);
         assert_eq!((attempts, pauses), (3, 1), "{kind:?}");
-        let (attempts, pauses, _) = exhaust(POLICY, kind, &[failure(91)]);
+        let (attempts, pauses, _) = run_all_attempts(POLICY, kind, &[failure(91)]);
         assert_eq!((attempts, pauses), (2, 0), "{kind:?}");
     }
 }
@@ -148,11 +148,11 @@ fn pauses(attempts: u32, error: &Error) -> Vec<Duration> {
 }
 
 #[test]
-fn the_backoff_is_drawn_between_nothing_and_its_longest() {
+fn the_backoff_is_uniformly_random_between_zero_and_its_maximum() {
     // The jitter is uniform in [0, 1) (BP-5). A positive `baseBackoffMS` in the reply replaces the
     // base (BP-6, prose test BP-P5).
-    let asked = |base: i64| {
-        answered(&rawdoc! {
+    let overload_with_base = |base: i64| {
+        error_of_reply(&rawdoc! {
             "ok": 0, "code": 462, "baseBackoffMS": base,
             "errorLabels": ["SystemOverloadedError", "RetryableError"],
         })
@@ -160,11 +160,11 @@ fn the_backoff_is_drawn_between_nothing_and_its_longest() {
     for (error, attempts, longest) in [
         (overload(), 1, 200),
         (overload(), 2, 400),
-        (asked(50), 1, 100),
-        (asked(50), 2, 200),
-        (asked(0), 1, 200),
-        (asked(-7), 2, 400),
-        (asked(i64::MAX), 1, 10_000),
+        (overload_with_base(50), 1, 100),
+        (overload_with_base(50), 2, 200),
+        (overload_with_base(0), 1, 200),
+        (overload_with_base(-7), 2, 400),
+        (overload_with_base(i64::MAX), 1, 10_000),
     ] {
         let drawn = pauses(attempts, &error);
         let longest = Duration::from_millis(longest);

@@ -1,11 +1,11 @@
 //! Tests with random inputs in any order behind a load balancer, with cursors, transactions,
 //! several services and forks. The client leaks nothing.
 
-mod play;
+mod driver;
 
 use super::{super::adaptive::overloaded, *};
 use crate::{operation::TransactionStep, options::Monitoring};
-use play::{Play, Purpose, nth};
+use driver::{Purpose, RandomHarness, nth};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ fn input() -> impl Strategy<Value = Input> {
     ]
 }
 
-impl Play {
+impl RandomHarness {
     fn apply(&mut self, input: Input) {
         match input {
             Input::Start { kind, timeout } => match kind {
@@ -160,7 +160,7 @@ impl Play {
             _ => {
                 self.next_key += 1;
                 self.transactions
-                    .insert(self.next_key, play::Transaction::default());
+                    .insert(self.next_key, driver::Transaction::default());
                 self.next_key
             }
         };
@@ -204,7 +204,7 @@ impl Play {
     }
 
     fn fork(&mut self) {
-        self.of_parent = self.open.clone();
+        self.parent_sockets = self.open.clone();
         self.unanswered.clear();
         self.interrupted.clear();
         self.client.handle_forked(self.now, &Seed::new([9; 32]));
@@ -214,7 +214,7 @@ impl Play {
         let mut exchanges = self.exchanges.iter().map(|(exchange, _)| exchange.socket());
         assert!(exchanges.all(|socket| self.interrupted.contains(&socket)));
         let in_use = self.exchanges.len();
-        assert_eq!(self.open.intersection(&self.of_parent).count(), in_use);
+        assert_eq!(self.open.intersection(&self.parent_sockets).count(), in_use);
     }
 
     /// Reports bytes on a draining connection: the end of the stream, a wrong message or the late
@@ -238,7 +238,7 @@ impl Play {
 
     /// Cancels all operations, and ends all exchanges, cursors and transactions. Does not close the
     /// client.
-    fn leave(&mut self) {
+    fn end_all(&mut self) {
         while let Some((&id, _)) = self.waiting.first_key_value() {
             self.waiting.remove(&id);
             self.client.cancel(self.now, id);
@@ -301,10 +301,10 @@ impl Play {
     }
 
     fn end(mut self) {
-        self.leave();
+        self.end_all();
         if !self.client.life.is_closed() {
             self.fill();
-            self.leave();
+            self.end_all();
         }
         self.client.close(self.now);
         self.drain();
@@ -392,7 +392,7 @@ fn hello_reply(id: i32, hello: u8) -> Vec<u8> {
 }
 
 fn run(monitoring: Monitoring, seed: u8, inputs: Vec<Input>) {
-    let mut play = Play::new(monitoring, seed);
+    let mut play = RandomHarness::new(monitoring, seed);
     for input in inputs {
         play.apply(input);
     }
@@ -401,7 +401,7 @@ fn run(monitoring: Monitoring, seed: u8, inputs: Vec<Input>) {
 
 proptest! {
     #[test]
-    fn whatever_happens_behind_a_load_balancer_nothing_is_left_behind(
+    fn random_inputs_behind_a_load_balancer_leave_no_state_in_a_closed_client(
         seed in any::<u8>(),
         inputs in prop::collection::vec(input(), 0..200),
     ) {
@@ -409,7 +409,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happens_to_a_client_that_scans_no_connection_is_kept_for_ever(
+    fn random_inputs_behind_a_load_balancer_leave_no_state_in_a_single_threaded_client(
         seed in any::<u8>(),
         inputs in prop::collection::vec(input(), 0..200),
     ) {

@@ -20,7 +20,7 @@ fn limited() -> (World, ConnId) {
         command.insert(format!("{PREFIX}{parameter}"), value);
     }
     command.insert(format!("{PREFIX}Enabled"), true);
-    let reply = world.ask(operator, &command).expect("a reply");
+    let reply = world.send_command(operator, &command).expect("a reply");
     assert_eq!(reply.get_bool("was").ok(), Some(false), "{reply}");
     (world, operator)
 }
@@ -30,41 +30,41 @@ fn ping() -> Document {
 }
 
 #[test]
-fn a_burst_is_let_in_one_waits_and_the_rest_is_closed() {
+fn connections_beyond_the_burst_and_the_queue_are_closed() {
     let (mut world, _) = limited();
     let connections: Vec<ConnId> = (0..4).map(|_| world.connect(0)).collect();
     assert_eq!(world.closed, connections[3..]);
     let before = world.now;
-    assert!(world.ask(connections[0], &ping()).is_some());
-    assert!(world.ask(connections[1], &ping()).is_some());
+    assert!(world.send_command(connections[0], &ping()).is_some());
+    assert!(world.send_command(connections[1], &ping()).is_some());
     assert_eq!(world.now, before, "the burst does not wait");
-    assert!(world.ask(connections[2], &ping()).is_some());
+    assert!(world.send_command(connections[2], &ping()).is_some());
     assert_eq!(world.now, before + Duration::from_millis(500));
 }
 
 #[test]
-fn without_the_limit_nobody_waits_any_more() {
+fn disabling_the_rate_limit_accepts_queued_and_new_connections() {
     let (mut world, operator) = limited();
     let connections: Vec<ConnId> = (0..3).map(|_| world.connect(0)).collect();
     let mut command = doc! { "setParameter": 1, "$db": "admin" };
     command.insert(format!("{PREFIX}Enabled"), false);
-    let reply = world.ask(operator, &command).expect("a reply");
+    let reply = world.send_command(operator, &command).expect("a reply");
     assert_eq!(reply.get_bool("was").ok(), Some(true), "{reply}");
-    assert!(world.ask(connections[2], &ping()).is_some());
+    assert!(world.send_command(connections[2], &ping()).is_some());
     for _ in 0..100 {
         let connection = world.connect(0);
-        assert!(world.ask(connection, &ping()).is_some());
+        assert!(world.send_command(connection, &ping()).is_some());
     }
 }
 
 #[test]
-fn who_leaves_the_queue_makes_room() {
+fn a_disconnect_frees_a_place_in_the_connection_queue() {
     let (mut world, _) = limited();
     let connections: Vec<ConnId> = (0..3).map(|_| world.connect(0)).collect();
     let now = world.now;
     world.deployment.handle_disconnected(now, connections[2]);
     let next = world.connect(0);
     assert!(world.closed.is_empty());
-    assert!(world.ask(next, &ping()).is_some());
+    assert!(world.send_command(next, &ping()).is_some());
     assert_eq!(world.now, now + Duration::from_millis(500));
 }

@@ -2,11 +2,11 @@
 //! other operations are not affected.
 
 use super::{
-    Host, SLACK, Stepper, at_rest, builder, client, end, find,
+    Host, SLACK, Stepper, builder, client, end, find,
     identity::{scripted_secure_server, secure_server},
     pause,
     server::{Gate, Request, Server, Step, TlsMessage, answer},
-    things, until, within,
+    things, until, wait_until_idle, within,
 };
 use crate::peers::Scratch;
 use bson::{Document, doc};
@@ -65,7 +65,7 @@ fn connections(server: &Server) -> BTreeSet<u64> {
 }
 
 /// Runs a find and asserts that it times out.
-async fn miss<H: Host>(client: &Client<H::R>) {
+async fn find_that_times_out<H: Host>(client: &Client<H::R>) {
     let things = things(client);
     let call = things.find_one(doc! { "n": -1 }).timeout(LIMIT);
     let result: Result<Option<Document>, Error> =
@@ -75,13 +75,13 @@ async fn miss<H: Host>(client: &Client<H::R>) {
 
 /// Operations that time out one after the other close no connection. The late reply is dropped, and
 /// the next operation gets its own reply on the same connection.
-pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
+pub async fn operations_that_time_out_close_no_connection<H: Host>() {
     let gates = Gates::default();
     let server = Server::scripted::<H>(gates.script());
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     find(&client, 7).await.expect("a reply");
     for n in 0..5 {
-        miss::<H>(&client).await;
+        find_that_times_out::<H>(&client).await;
         assert_eq!(client.counts().in_use, 0);
         // The server can read the request after its operation has timed out.
         until::<H>("the request", || gates.count() > n).await;
@@ -91,13 +91,13 @@ pub async fn timeouts_against_a_slow_server_churn_no_connections<H: Host>() {
     }
     assert_eq!(gates.count(), 5);
     assert_eq!(connections(&server).len(), 1, "one connection for all");
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 
 /// Operations that their callers drop close no connection, even if the late reply is long and comes
 /// in many pieces.
-pub async fn callers_that_leave_churn_no_connections<H: Host>() {
+pub async fn dropped_operations_close_no_connection<H: Host>() {
     let gates = Gates::default();
     let late = gates.script();
     let server = Server::scripted::<H>(move |request| {
@@ -122,20 +122,20 @@ pub async fn callers_that_leave_churn_no_connections<H: Host>() {
         find(&client, 7).await.expect("the reply to this question");
     }
     assert_eq!(connections(&server).len(), 1, "one connection for all");
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 
 /// If the late reply does not arrive within `DRAIN_LIMIT`, the waiting operation gets another
 /// connection, and the pool is not cleared.
-pub async fn a_reply_that_never_comes_costs_its_connection_alone<H: Host>() {
+pub async fn a_missing_late_reply_does_not_clear_the_pool<H: Host>() {
     let gates = Gates::default();
     let server = Server::scripted::<H>(gates.script());
     let clears = Arc::new(AtomicUsize::new(0));
     let builder = builder::<H>(&server.uri("maxPoolSize=1")).event_listener(counter(&clears));
     let client = builder.build().expect("a client");
     find(&client, 0).await.expect("a reply");
-    miss::<H>(&client).await;
+    find_that_times_out::<H>(&client).await;
     until::<H>("the request", || gates.count() == 1).await;
     let runtime = H::runtime();
     let began = runtime.now();
@@ -162,7 +162,7 @@ pub(super) fn counter(clears: &Arc<AtomicUsize>) -> Arc<dyn Fn(&Event) + Send + 
 /// Before sending an operation on an idle connection, the client notices that the server closed,
 /// half-closed or reset the connection, or wrote to it. The operation succeeds on another
 /// connection, although retries are switched off.
-pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() {
+pub async fn losing_an_idle_connection_fails_no_operation<H: Host>() {
     for ending in ways_to_end() {
         let gate = Gate::new();
         let server = Server::scripted::<H>(answer_then(&gate, &ending));
@@ -173,7 +173,7 @@ pub async fn what_happens_to_a_connection_at_rest_costs_no_operation<H: Host>() 
 /// The client notices that the server ended an idle connection with TLS or wrote to it, before
 /// sending an operation there. The server closes, half-closes or resets the socket, or sends bytes,
 /// an alert or an invalid record.
-pub async fn what_happens_at_rest_behind_tls_costs_no_operation<H: Host>() {
+pub async fn losing_an_idle_tls_connection_fails_no_operation<H: Host>() {
     if !H::R::RUNS_IN_BACKGROUND {
         // A single-threaded client tests idle connections only by a ping, and only after five
         // seconds.
@@ -243,7 +243,7 @@ async fn assert_idle_loss_is_harmless<H: Host>(
 }
 
 /// A connection that was idle for `PROBE_AFTER` is used again if it still works.
-pub async fn a_connection_that_rested_is_used_again<H: Host>() {
+pub async fn an_idle_connection_is_reused<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     for n in 0..3 {
@@ -257,7 +257,7 @@ pub async fn a_connection_that_rested_is_used_again<H: Host>() {
 
 /// With TLS, a late reply reaches no other operation. A client with monitors in the background uses
 /// one connection for all operations.
-pub async fn what_is_left_behind_tls_reaches_nobody<H: Host>() {
+pub async fn a_late_reply_over_tls_reaches_no_other_operation<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, ca) = secure_server("127.0.0.1", &scratch);
     let options = format!("maxPoolSize=1&tls=true&tlsCAFile={}", ca.display());
@@ -275,6 +275,6 @@ pub async fn what_is_left_behind_tls_reaches_nobody<H: Host>() {
     if H::R::RUNS_IN_BACKGROUND {
         assert_eq!(connections(&server).len(), 1, "one connection for all");
     }
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }

@@ -10,17 +10,17 @@ use bson::RawDocumentBuf;
 
 /// The way in which a server answers an awaited check.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Manner {
+enum ServerBehaviour {
     /// The reply comes at once, without `moreToCome`.
     AtOnce,
     /// The reply comes at once, and further replies are streamed at once.
-    Pushes,
-    /// `AtOnce` and `Pushes` in turn.
+    StreamsAtOnce,
+    /// `AtOnce` and `StreamsAtOnce` in turn.
     Alternates,
     /// The connection breaks.
-    Breaks,
+    BreaksConnection,
     /// The reply comes at once, without `topologyVersion`, so that the monitor polls.
-    Forgets,
+    OmitsTopologyVersion,
 }
 
 /// The work of a client for one server.
@@ -37,7 +37,12 @@ struct Work {
 
 /// Runs a client for `millis` milliseconds against a server that answers each millisecond.
 /// `version` gives the counter of the `topologyVersion` in each reply.
-fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: bool) -> Work {
+fn run_against_server(
+    millis: u32,
+    server_behaviour: ServerBehaviour,
+    version: impl Fn(u32) -> i64,
+    waiting: bool,
+) -> Work {
     let mut bench = streamed();
     bench.sdam.set_waiting(bench.now, waiting);
     let mut work = Work::default();
@@ -73,16 +78,20 @@ fn storm(millis: u32, manner: Manner, version: impl Fn(u32) -> i64, waiting: boo
                     .handle_connected(bench.now, connection, &reply, PING);
                 continue;
             }
-            let pushes = match manner {
-                Manner::Pushes => checks,
-                Manner::Alternates => checks && turn % 2 == 0,
-                Manner::AtOnce | Manner::Breaks | Manner::Forgets => false,
+            let pushes = match server_behaviour {
+                ServerBehaviour::StreamsAtOnce => checks,
+                ServerBehaviour::Alternates => checks && turn % 2 == 0,
+                ServerBehaviour::AtOnce
+                | ServerBehaviour::BreaksConnection
+                | ServerBehaviour::OmitsTopologyVersion => false,
             };
-            match manner {
-                Manner::Breaks if checks => {
+            match server_behaviour {
+                ServerBehaviour::BreaksConnection if checks => {
                     bench.sdam.handle_failed(bench.now, connection, reset())
                 }
-                Manner::Forgets if checks => answer(&mut bench, connection, &standalone(), false),
+                ServerBehaviour::OmitsTopologyVersion if checks => {
+                    answer(&mut bench, connection, &standalone(), false)
+                }
                 _ => answer(&mut bench, connection, &reply, pushes),
             }
             if pushes {
@@ -106,7 +115,7 @@ fn answer(
 }
 
 #[test]
-fn no_manner_of_answering_sets_the_pace() {
+fn the_work_of_a_monitor_is_bounded_for_every_server_behaviour() {
     // No behaviour of the server makes the work of 20 seconds exceed the bound (MON-31; E.6,
     // property 2).
     type Versions = fn(u32) -> i64;
@@ -116,21 +125,22 @@ fn no_manner_of_answering_sets_the_pace() {
         ("falling", |turn| -i64::from(turn)),
         ("alternating", |turn| i64::from(turn % 2)),
     ];
-    for manner in [
-        Manner::AtOnce,
-        Manner::Pushes,
-        Manner::Alternates,
-        Manner::Breaks,
-        Manner::Forgets,
+    for server_behaviour in [
+        ServerBehaviour::AtOnce,
+        ServerBehaviour::StreamsAtOnce,
+        ServerBehaviour::Alternates,
+        ServerBehaviour::BreaksConnection,
+        ServerBehaviour::OmitsTopologyVersion,
     ] {
         for (name, version) in versions {
             for waiting in [false, true] {
-                let work = storm(20_000, manner, version, waiting);
+                let work = run_against_server(20_000, server_behaviour, version, waiting);
                 // There are 40 intervals of 500 ms. Each allows a check and its retry (MON-66),
                 // both on a new connection with another one that measures. The token bucket allows
                 // `MAX_EARLY_REPLIES` further checks.
                 let bound = 4 * (40 + MAX_EARLY_REPLIES);
-                let case = format!("{manner:?}, {name} versions, waiting: {waiting}: {work:?}");
+                let case =
+                    format!("{server_behaviour:?}, {name} versions, waiting: {waiting}: {work:?}");
                 assert!(work.processed <= bound, "{case}");
                 assert!(work.sent <= bound, "{case}");
                 assert!(work.opened <= bound, "{case}");
@@ -141,7 +151,7 @@ fn no_manner_of_answering_sets_the_pace() {
 }
 
 #[test]
-fn early_replies_are_followed_at_once_until_the_allowance_is_used() {
+fn early_replies_start_the_next_check_at_once_while_there_are_tokens() {
     // After an early reply the next awaited check begins at once (MON-40, MON-56), until the token
     // bucket is empty.
     let mut bench = streamed();
@@ -175,7 +185,7 @@ fn early_replies_are_followed_at_once_until_the_allowance_is_used() {
 }
 
 #[test]
-fn replies_that_come_at_the_pace_of_the_heartbeat_use_no_allowance() {
+fn replies_at_the_heartbeat_frequency_do_not_use_up_the_tokens() {
     // The server replies after `maxAwaitTimeMS`, which is `heartbeatFrequencyMS` (MON-35), here the
     // smallest value of 500 ms.
     for more_to_come in [false, true] {
@@ -231,7 +241,7 @@ fn a_stream_of_too_many_early_replies_is_closed_and_the_server_stays_known() {
 }
 
 #[test]
-fn a_process_that_stood_still_for_an_hour_loses_one_connection_and_no_server() {
+fn replies_streamed_during_a_freeze_close_only_one_connection() {
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
     bench.connected(2, &standalone());
@@ -251,7 +261,7 @@ fn a_process_that_stood_still_for_an_hour_loses_one_connection_and_no_server() {
 }
 
 #[test]
-fn a_request_during_the_wait_asks_for_a_reply_at_once() {
+fn a_check_requested_without_tokens_is_not_awaited() {
     // A requested check (MON-17) is a plain `hello`, since the server can hold back the reply to an
     // awaited one for `maxAwaitTimeMS`.
     let mut bench = streamed();
@@ -273,7 +283,7 @@ fn a_request_during_the_wait_asks_for_a_reply_at_once() {
 }
 
 #[test]
-fn a_network_error_during_the_wait_costs_the_connection() {
+fn a_network_error_without_tokens_closes_the_connection() {
     // The connection is closed (MON-59), and the next check begins 500 ms after the end of the last
     // one (MON-31).
     let mut bench = streamed();
@@ -296,7 +306,7 @@ fn a_network_error_during_the_wait_costs_the_connection() {
 /// Each of four addresses replies that it is a newer primary, and that the next address is the only
 /// other member. So each check after the first removes one server and adds another.
 #[test]
-fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
+fn members_removed_and_added_in_turn_are_checked_at_a_bounded_rate() {
     // A new server is checked at once (MON-12), but not more often than the token bucket allows
     // (MON-31).
     let mut bench = Bench::seeds(&["m0:1"], |options| {
@@ -342,7 +352,7 @@ fn members_that_are_removed_and_added_in_turn_do_not_set_the_pace() {
 }
 
 #[test]
-fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() {
+fn members_that_change_with_each_reply_are_dialled_at_a_bounded_rate() {
     // Each streamed reply of a primary names 255 new members, which would all be checked at once
     // without the token bucket (MON-12).
     let mut bench = streamed_set();
@@ -389,7 +399,7 @@ fn names_that_change_with_each_reply_are_dialled_at_the_pace_of_the_heartbeat() 
 }
 
 #[test]
-fn a_server_beyond_the_allowance_is_checked_soon_when_an_operation_waits_for_it() {
+fn a_new_server_without_a_token_is_checked_after_500_ms_if_an_operation_waits() {
     // New servers without a token are checked 500 ms after they were added, if an operation waits
     // (MON-17, SDAM-119).
     let mut bench = streamed_set();

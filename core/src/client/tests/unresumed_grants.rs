@@ -28,7 +28,7 @@ fn granted(text: &str, command: Command) -> (World, OperationId, SocketId) {
 }
 
 /// Lets the next check of the server time out.
-fn hang(world: &mut World) {
+fn time_out_next_check(world: &mut World) {
     world.is_silent = true;
     world.wait(Duration::from_secs(10));
     world.wait(Duration::from_millis(500));
@@ -47,7 +47,7 @@ fn a_granted_connection_that_is_interrupted_is_not_used() {
     // nothing, so it begins another attempt.
     for command in [ping(), find(), insert()] {
         let (mut world, id, socket) = granted(URI, command);
-        hang(&mut world);
+        time_out_next_check(&mut world);
         assert!(world.closed.contains(&socket), "the dead connection closes");
         let next = world.client.resume(world.now, id);
         assert!(
@@ -67,7 +67,7 @@ fn a_granted_connection_that_is_interrupted_is_not_used() {
 }
 
 #[test]
-fn a_grant_that_is_not_taken_in_time_goes_back() {
+fn an_operation_not_resumed_before_its_deadline_loses_its_granted_connection() {
     let mut command = ping();
     command.set_timeout(Some(Duration::from_secs(1)));
     let (mut world, id, socket) = granted(URI, command);
@@ -94,7 +94,7 @@ fn an_exchange_is_interrupted_once_and_never_after_its_check_in() {
     let mut world = World::new(URI, primary());
     let mut exchange = world.begin_exchange(ping());
     let socket = exchange.socket();
-    hang(&mut world);
+    time_out_next_check(&mut world);
     let interrupted: Vec<SocketId> = world.interrupted.drain(..).map(|(s, _)| s).collect();
     assert_eq!(interrupted, [socket]);
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
@@ -105,7 +105,7 @@ fn an_exchange_is_interrupted_once_and_never_after_its_check_in() {
 }
 
 #[test]
-fn a_grant_that_nobody_takes_goes_to_the_next_who_waits() {
+fn a_grant_that_is_not_resumed_goes_to_the_next_waiting_operation() {
     // A task may hold the future of an operation without polling the future, while the task waits
     // for another operation.
     let (mut world, first, socket) = granted(URI, find());

@@ -90,7 +90,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn a_remembered_ranking_equals_a_new_one(
+    fn a_refreshed_ranking_has_the_same_servers_as_a_new_computation(
         start in topology_type(),
         criteria in criteria(),
         steps in prop::collection::vec((step(), any::<bool>()), 1..60),

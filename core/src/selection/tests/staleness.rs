@@ -43,7 +43,7 @@ fn found(description: &TopologyDescription, criteria: &Criteria) -> Vec<Address>
 use ServerType::{RsOther as Other, RsPrimary as Primary, RsSecondary as Secondary};
 
 #[test]
-fn the_moment_of_each_check_counts_and_the_limit_itself_is_fresh() {
+fn staleness_includes_the_times_of_checks_and_the_limit_is_inclusive() {
     // The staleness is relative to the primary and includes the time of each check and the
     // heartbeat (STALE-8). A staleness equal to the limit is allowed (STALE-10).
     let day = 86_400;
@@ -70,7 +70,7 @@ fn the_moment_of_each_check_counts_and_the_limit_itself_is_fresh() {
 }
 
 #[test]
-fn without_a_primary_the_freshest_secondary_of_all_is_the_measure() {
+fn without_a_primary_staleness_is_relative_to_the_freshest_secondary() {
     // The reference is the most recent write of any secondary (STALE-9, STALE trap 4). The times of
     // the checks do not count, nor do members that are not secondaries.
     let members = [
@@ -100,7 +100,7 @@ fn without_a_primary_the_freshest_secondary_of_all_is_the_measure() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_told_is_an_error_without_any_server_and_zero_is_one() {
+fn a_max_staleness_below_the_minimum_is_an_error_even_without_servers() {
     // A limit that is too small is an error even without available servers (STALE-6, STALE trap 2),
     // and 0 is such a limit (STALE trap 1).
     let none = set(&[(ServerType::Unknown, 0, None)]);
@@ -134,7 +134,7 @@ fn a_limit_that_cannot_be_told_is_an_error_without_any_server_and_zero_is_one() 
 }
 
 #[test]
-fn a_server_that_has_not_answered_says_nothing_against_a_limit_of_staleness() {
+fn an_unknown_server_does_not_prevent_selection_by_max_staleness() {
     // A server that has not answered has wire version 0, which does not exclude a maximum staleness
     // (STALE-13).
     let mut description = set(&[(Primary, 10, Some(10)), (Secondary, 10, Some(9))]);
@@ -148,7 +148,7 @@ fn a_server_that_has_not_answered_says_nothing_against_a_limit_of_staleness() {
 }
 
 #[test]
-fn a_topology_that_turns_into_a_set_makes_a_remembered_choice_an_error() {
+fn max_staleness_is_checked_again_for_each_topology_version() {
     // The check of the limit happens again for each version of the topology description (STALE-6).
     let (mut description, mut version) = (mongos(1), 0);
     let (mut selector, criteria) = (selector(), fresh(ReadMode::Nearest, Duration::from_secs(1)));
@@ -167,7 +167,7 @@ fn a_topology_that_turns_into_a_set_makes_a_remembered_choice_an_error() {
 }
 
 #[test]
-fn dates_at_the_ends_of_their_range_are_estimated_without_overflow() {
+fn staleness_of_extreme_write_dates_is_estimated_without_overflow() {
     // No date, the earliest dates, and the latest one.
     let dates = [None, Some(0), Some(1), Some(u64::MAX / 1000)];
     let limits = [LIMIT, Duration::from_secs(u64::MAX), Duration::MAX];
@@ -189,7 +189,7 @@ fn dates_at_the_ends_of_their_range_are_estimated_without_overflow() {
 }
 
 #[test]
-fn the_window_is_not_computed_beyond_the_longest_time() {
+fn the_latency_window_does_not_overflow() {
     // The end of the latency window does not overflow (SEL-57).
     let mut description = mongos(3);
     for (number, trip) in [

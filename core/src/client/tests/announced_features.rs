@@ -9,7 +9,7 @@ use crate::{
 use bson::RawArray;
 
 /// Returns options with every setting that could show in a hello.
-fn talkative(text: &str, api: bool) -> ClientOptions {
+fn options_with_every_setting(text: &str, api: bool) -> ClientOptions {
     let mut options = uri::parse(text).expect("a connection string").options;
     options
         .set_app_name("promises")
@@ -28,16 +28,16 @@ fn talkative(text: &str, api: bool) -> ClientOptions {
 
 /// A server with the same reply to every message, except an awaitable hello, which it does not
 /// answer.
-struct Alike {
-    mute: mute::Mute,
+struct SameReplyServer {
+    peer: silent_peer::SilentPeer,
     reply: RawDocumentBuf,
     /// The field names of each kind of hello.
     kinds: BTreeSet<Vec<String>>,
 }
 
-impl Peer for Alike {
+impl Peer for SameReplyServer {
     fn parts(&mut self) -> Parts<'_> {
-        self.mute.parts()
+        self.peer.parts()
     }
 
     fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
@@ -58,8 +58,8 @@ impl Peer for Alike {
 /// Returns the field names of each kind of hello that a client with a waiting operation sends.
 fn hellos(options: ClientOptions, reply: RawDocumentBuf) -> BTreeSet<Vec<String>> {
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
-    let mut peer = Alike {
-        mute: mute::Mute::new(Client::new(config)),
+    let mut peer = SameReplyServer {
+        peer: silent_peer::SilentPeer::new(Client::new(config)),
         reply,
         kinds: BTreeSet::new(),
     };
@@ -69,7 +69,7 @@ fn hellos(options: ClientOptions, reply: RawDocumentBuf) -> BTreeSet<Vec<String>
     assert!(matches!(started, Progress::Waiting(_)));
     for _ in 0..2 {
         harness::drain(&mut peer);
-        peer.mute.now = peer.mute.now + std::time::Duration::from_secs(10);
+        peer.peer.now = peer.peer.now + std::time::Duration::from_secs(10);
         harness::time_out(&mut peer);
     }
     peer.kinds
@@ -81,14 +81,14 @@ fn listed(kinds: &[&str]) -> BTreeSet<Vec<String>> {
 }
 
 #[test]
-fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
+fn each_hello_has_exactly_the_expected_fields() {
     // A hello has exactly these fields (HELLO-6, HELLO-10 to HELLO-12, HELLO-36). They announce
     // only what the driver supports, which includes no compressor (COMP-2).
     let mut streamed = primary();
     let version = rawdoc! { "processId": ObjectId::from_bytes([1; 12]), "counter": 1_i64 };
     streamed.append(bson::cstr!("topologyVersion"), version);
     let user = "mongodb://user:pencil@a/?replicaSet=rs";
-    let found = hellos(talkative(user, false), streamed.clone());
+    let found = hellos(options_with_every_setting(user, false), streamed.clone());
     let expected = listed(&[
         "isMaster helloOk client compression backpressure $db",
         "isMaster helloOk client compression backpressure saslSupportedMechs \
@@ -98,7 +98,7 @@ fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
     assert_eq!(found, expected);
 
     let api = "apiVersion apiStrict apiDeprecationErrors $db";
-    let found = hellos(talkative(user, true), streamed);
+    let found = hellos(options_with_every_setting(user, true), streamed);
     let expected = listed(&[
         &format!("hello client compression backpressure {api}"),
         &format!(
@@ -111,7 +111,7 @@ fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
     let mut service = mongos();
     service.append(bson::cstr!("serviceId"), ObjectId::from_bytes([2; 12]));
     let balanced = "mongodb://user:pencil@a/?loadBalanced=true";
-    let found = hellos(talkative(balanced, false), service);
+    let found = hellos(options_with_every_setting(balanced, false), service);
     let expected = listed(&[
         "hello client compression backpressure loadBalanced saslSupportedMechs \
          speculativeAuthenticate $db",
@@ -120,7 +120,7 @@ fn a_hello_has_these_fields_and_no_others_whatever_is_chosen() {
 }
 
 #[test]
-fn the_source_of_a_credential_is_asked_about_its_user() {
+fn sasl_supported_mechs_has_the_source_and_the_user_of_the_credential() {
     // `saslSupportedMechs` (AUTH-24) names the source of the credential: `authSource`, else the
     // database of the connection string, else `admin` (AUTH-134).
     for (text, expected) in [
@@ -137,15 +137,15 @@ fn the_source_of_a_credential_is_asked_about_its_user() {
 }
 
 /// A mongos that replies until `look` finds something in a request.
-struct Watched<T, F> {
-    mute: mute::Mute,
+struct SearchingServer<T, F> {
+    peer: silent_peer::SilentPeer,
     look: F,
     found: Option<T>,
 }
 
-impl<T, F: Fn(&RawDocument) -> Option<T>> Peer for Watched<T, F> {
+impl<T, F: Fn(&RawDocument) -> Option<T>> Peer for SearchingServer<T, F> {
     fn parts(&mut self) -> Parts<'_> {
-        self.mute.parts()
+        self.peer.parts()
     }
 
     fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
@@ -162,9 +162,9 @@ impl<T, F: Fn(&RawDocument) -> Option<T>> Peer for Watched<T, F> {
 
 /// Returns what `look` finds first in the hellos of a client that has a waiting operation.
 fn first_of<T>(text: &str, look: impl Fn(&RawDocument) -> Option<T>) -> Option<T> {
-    let config = ClientConfig::new(talkative(text, false), Seed::new([5; 32]));
-    let mut peer = Watched {
-        mute: mute::Mute::new(Client::new(config.expect("options"))),
+    let config = ClientConfig::new(options_with_every_setting(text, false), Seed::new([5; 32]));
+    let mut peer = SearchingServer {
+        peer: silent_peer::SilentPeer::new(Client::new(config.expect("options"))),
         look,
         found: None,
     };
@@ -193,7 +193,7 @@ fn every_handshake_announces_backpressure_as_a_string() {
 }
 
 #[test]
-fn the_list_of_compressors_is_empty_because_there_are_none() {
+fn the_handshake_lists_no_compressors() {
     // The handshake announces no compressor that the driver does not support, even if it is
     // configured (COMP-8). The list is then empty (COMP-2).
     let list = first_of("mongodb://a/", |hello| {
@@ -203,7 +203,7 @@ fn the_list_of_compressors_is_empty_because_there_are_none() {
 }
 
 #[test]
-fn mechanisms_that_are_not_there_are_refused_when_the_client_is_made() {
+fn an_unsupported_mechanism_is_refused_when_the_client_is_created() {
     // `ClientConfig::new` refuses a credential (AUTH-1) whose mechanism is not implemented.
     // Otherwise only the first operation would fail.
     for mechanism in Mechanism::ALL {

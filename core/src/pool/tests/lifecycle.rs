@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_paused_or_closed_pool_refuses_and_says_so() {
+fn a_paused_or_closed_pool_fails_check_outs_and_emits_events() {
     // A check out emits its started event (CMAP-73) and fails if the pool is paused (CMAP-41,
     // CMAP-49, CMAP-80) or closed (CMAP-57, CMAP-79). A paused pool creates no connection for
     // `minPoolSize` either (CMAP-53). Only a ready pool serves check outs (CMAP-50).
@@ -31,7 +31,7 @@ fn a_paused_or_closed_pool_refuses_and_says_so() {
 }
 
 #[test]
-fn stale_generation_is_closed_on_check_in() {
+fn a_connection_of_an_earlier_generation_is_closed_at_check_in() {
     // A clear raises the generation of the pool (CMAP-90). A connection of an earlier generation
     // (CMAP-23) is stale (CMAP-40) and is closed at check in (CMAP-89).
     let mut pool = ready_pool(options(2, 0, 2));
@@ -53,7 +53,7 @@ fn stale_generation_is_closed_on_check_in() {
 }
 
 #[test]
-fn reasons_have_an_order() {
+fn pool_closed_precedes_error_and_stale_as_the_close_reason() {
     // If several reasons apply at check in, the connection is closed with the first of these: the
     // pool is closed, the connection is broken, the connection is stale (CMAP trap 8).
     for (close, broken, reason) in [
@@ -78,7 +78,7 @@ fn reasons_have_an_order() {
 }
 
 #[test]
-fn stale_and_idle_connections_met_on_check_out_are_closed() {
+fn a_check_out_closes_stale_and_idle_connections() {
     // A check out closes the perished connections that it meets (CMAP-75). Background runs do not
     // happen in this test.
     let mut pool = ready_pool(PoolOptions {
@@ -126,7 +126,7 @@ fn stale_and_idle_connections_met_on_check_out_are_closed() {
 }
 
 #[test]
-fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
+fn a_background_run_closes_idle_connections_and_stale_ones_while_paused() {
     // A background run closes idle connections (CMAP-107), and stale ones also while the pool is
     // paused (CMAP-111). A run is due as soon as there is work (CMAP-110), after a clear at once
     // (CMAP-108).
@@ -153,7 +153,7 @@ fn a_background_run_closes_the_stale_while_paused_and_the_idle() {
 }
 
 #[test]
-fn a_failed_establishment_ends_its_check_out_after_the_clear() {
+fn a_failed_establishment_fails_its_check_out_after_the_clear() {
     // The order is: pool cleared, which fails request 2 in the queue, then connection closed, then
     // check out of request 1 failed (CMAP-151, CMAP trap 1). Request 1 gets the error of
     // establishment (CMAP-62, CMAP-83), and the counts fall once (CMAP trap 2).
@@ -179,7 +179,7 @@ fn a_failed_establishment_ends_its_check_out_after_the_clear() {
 }
 
 #[test]
-fn a_connection_established_across_a_clear_is_not_handed_out() {
+fn a_connection_established_across_a_clear_is_closed_as_stale() {
     let mut pool = ready_pool(options(5, 0, 1));
     let _ = pool.check_out(at(0), CheckOutId(1), None);
     pool.handle_clear(at(1), &reset(), false);
@@ -197,7 +197,7 @@ fn a_connection_established_across_a_clear_is_not_handed_out() {
 }
 
 #[test]
-fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
+fn a_clear_interrupts_pending_and_in_use_connections_once() {
     // A clear with `interruptInUseConnections` interrupts pending connections and connections in
     // use, each of them once (CMAP-94 to CMAP-98, CMAP trap 9). `handle_clear` itself interrupts
     // them, without a background run (CMAP-95).
@@ -230,7 +230,7 @@ fn clear_with_interrupt_breaks_pending_and_used_connections_once() {
 }
 
 #[test]
-fn close_ends_everything_in_order() {
+fn closing_a_pool_closes_connections_before_it_fails_requests() {
     // The pool closes pending connection 3 before the closed event of the pool (CMAP-55), and
     // requests 4 and 6 fail. Connection 1 is in use and is closed at check in (CMAP-56).
     let mut pool = ready_pool(options(3, 0, 1));
@@ -262,7 +262,7 @@ fn close_ends_everything_in_order() {
 }
 
 #[test]
-fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready() {
+fn only_a_ready_pool_is_populated_and_one_connection_at_a_time() {
     // A ready pool creates connections for `minPoolSize` (CMAP-66 to CMAP-72, above all CMAP-68),
     // one after the other. A paused pool creates none (CMAP-53).
     let mut pool = new_pool(options(10, 3, 2));
@@ -292,7 +292,7 @@ fn the_pool_is_filled_up_one_by_one_within_max_connecting_and_only_while_ready()
 }
 
 #[test]
-fn population_pauses_after_a_failure_that_does_not_clear() {
+fn population_pauses_after_a_failed_establishment_without_a_clear() {
     // An overloaded server does not get connection attempts in a tight loop. Its errors do not
     // clear the pool (CMAP-44).
     let mut pool = ready_pool(options(10, 1, 2));
@@ -307,7 +307,7 @@ fn population_pauses_after_a_failure_that_does_not_clear() {
 }
 
 #[test]
-fn a_connection_that_breaks_while_idle_leaves() {
+fn an_idle_connection_that_breaks_is_closed_and_removed() {
     let mut pool = ready_pool(options(10, 0, 2));
     let (a, b) = (fresh(&mut pool, at(0), 1), fresh(&mut pool, at(0), 2));
     check_in(&mut pool, at(0), a);

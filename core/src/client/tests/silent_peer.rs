@@ -4,13 +4,13 @@ use super::*;
 
 /// A peer with the default methods: sockets connect, and nothing is answered.
 #[derive(Debug)]
-pub(super) struct Mute {
+pub(super) struct SilentPeer {
     pub(super) client: Client,
     pub(super) contract: Contract,
     pub(super) now: Instant,
 }
 
-impl Mute {
+impl SilentPeer {
     pub(super) fn new(client: Client) -> Self {
         Self {
             client,
@@ -20,7 +20,7 @@ impl Mute {
     }
 }
 
-impl Peer for Mute {
+impl Peer for SilentPeer {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
@@ -31,7 +31,7 @@ impl Peer for Mute {
 }
 
 #[test]
-fn each_breach_of_the_contract_is_found() {
+fn the_contract_of_the_harness_reports_each_breach() {
     let socket = SocketId::new(1, 0);
     let address = Address::tcp("a", 1);
     let dial = || Action::Dial {

@@ -21,7 +21,7 @@ fn insert(world: &mut World, member: usize, id: i32, retry: i64) -> bool {
         "insert": "c", "documents": [{ "_id": id }], "lsid": { "id": session }, "txnNumber": retry,
         "writeConcern": { "w": "majority", "wtimeout": 2000 }, "$db": "d",
     };
-    let reply = world.ask(conn, &command).unwrap_or_default();
+    let reply = world.send_command(conn, &command).unwrap_or_default();
     let complaint = reply.contains_key("writeConcernError") || reply.contains_key("writeErrors");
     reply.get_i32("n").ok() == Some(1) && !complaint
 }
@@ -49,7 +49,7 @@ fn stored(world: &mut World, member: usize) -> BTreeSet<i32> {
     let find = doc! {
         "find": "c", "batchSize": 100_000, "$readPreference": { "mode": "nearest" }, "$db": "d",
     };
-    let reply = world.ask(conn, &find).expect("an answer");
+    let reply = world.send_command(conn, &find).expect("an answer");
     let cursor = reply.get_document("cursor").expect("a cursor");
     let batch = cursor.get_array("firstBatch").expect("a batch");
     let documents = batch.iter().filter_map(|d| d.as_document());
@@ -58,7 +58,7 @@ fn stored(world: &mut World, member: usize) -> BTreeSet<i32> {
 
 /// Writes while members fail, and checks that each member ends with every acknowledged write.
 /// Returns the number of acknowledged writes.
-fn survives(seed: u8, members: usize) -> usize {
+fn write_during_faults(seed: u8, members: usize) -> usize {
     let mut options = set_of(members);
     options.network.loss_per_mille = if seed.is_multiple_of(2) { 0 } else { 30 };
     // With only 4 entries, members can fall behind the oplog and then copy all data.
@@ -107,16 +107,16 @@ fn survives(seed: u8, members: usize) -> usize {
 }
 
 #[test]
-fn majority_acknowledged_writes_survive_kills_and_partitions() {
+fn no_majority_acknowledged_write_is_lost_after_kills_and_partitions() {
     let mut acknowledged = 0;
     for seed in 0..24 {
-        acknowledged += survives(seed, 3) + survives(seed, 5);
+        acknowledged += write_during_faults(seed, 3) + write_during_faults(seed, 5);
     }
     assert!(acknowledged > 48 * 30, "not all was outage: {acknowledged}");
 }
 
 #[test]
-fn a_retried_write_is_done_once_also_after_a_failover() {
+fn a_retried_write_is_executed_once_even_after_a_failover() {
     let mut world = World::new(set_of(3), 1);
     world.run_for(Duration::from_secs(3));
     let session = Binary {
@@ -135,26 +135,26 @@ fn a_retried_write_is_done_once_also_after_a_failover() {
         reply
     };
     let conn = world.connect(0);
-    let first = world.ask(conn, &update).expect("done");
+    let first = world.send_command(conn, &update).expect("done");
     world.deployment.kill(world.now, 0);
     let (primary, _) = world
         .until_primary(Duration::from_secs(30))
         .expect("elected");
     let conn = world.connect(primary);
-    let again = world.ask(conn, &update).expect("answered");
+    let again = world.send_command(conn, &update).expect("answered");
     assert_eq!(without_times(first), without_times(again));
     let mut older = update.clone();
     older.insert("txnNumber", 4_i64);
-    let refused = world.ask(conn, &older).expect("answered");
+    let refused = world.send_command(conn, &older).expect("answered");
     assert_eq!(refused.get_i32("code").ok(), Some(225));
     let find = doc! { "find": "c", "$db": "d" };
-    let found = world.ask(conn, &find).expect("answered");
+    let found = world.send_command(conn, &find).expect("answered");
     let text = found.to_string();
     assert!(text.contains("\"n\": 1"), "incremented once: {text}");
 }
 
 #[test]
-fn what_no_majority_had_is_rolled_back() {
+fn a_write_without_a_majority_is_rolled_back() {
     let mut world = World::new(set_of(3), 2);
     world.run_for(Duration::from_secs(3));
     world.deployment.partition(world.now, &[0]);
@@ -162,7 +162,9 @@ fn what_no_majority_had_is_rolled_back() {
     let insert = doc! {
         "insert": "c", "documents": [{ "_id": 1 }], "writeConcern": { "w": 1 }, "$db": "d",
     };
-    world.ask(conn, &insert).expect("acknowledged by one");
+    world
+        .send_command(conn, &insert)
+        .expect("acknowledged by one");
     assert_eq!(stored(&mut world, 0).len(), 1);
     world.run_for(Duration::from_secs(30));
     world.deployment.heal(world.now);
@@ -171,7 +173,7 @@ fn what_no_majority_had_is_rolled_back() {
 }
 
 #[test]
-fn a_server_that_is_alone_can_be_written_to_as_soon_as_it_runs() {
+fn a_single_member_accepts_writes_immediately_after_a_restart() {
     let address = || Address::tcp("s", 1);
     for options in [
         DeploymentOptions::standalone(address()),
@@ -182,7 +184,7 @@ fn a_server_that_is_alone_can_be_written_to_as_soon_as_it_runs() {
         world.deployment.restart(world.now, 0);
         let conn = world.connect(0);
         let insert = doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "db" };
-        let reply = world.ask(conn, &insert).expect("a reply");
+        let reply = world.send_command(conn, &insert).expect("a reply");
         assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
         assert_eq!(world.now.as_nanos(), 0, "{reply}");
     }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// A client and the state of its shell: sockets, unanswered requests, operations and exchanges.
-pub(super) struct Play {
+pub(super) struct RandomHarness {
     pub(super) client: Client,
     contract: Contract,
     pub(super) now: Instant,
@@ -27,7 +27,7 @@ pub(super) struct Play {
     pub(super) waiting: Vec<OperationId>,
     pub(super) exchanges: Vec<Exchange>,
     /// After a fork, the sockets of the parent process.
-    of_parent: BTreeSet<SocketId>,
+    parent_sockets: BTreeSet<SocketId>,
     interrupted: BTreeSet<SocketId>,
     pub(super) servers: Servers,
     /// Questions of the client that are not answered.
@@ -38,12 +38,12 @@ pub(super) struct Play {
     pub(super) asking: BTreeMap<OperationId, SelectorQuestion>,
     /// Operations that were woken and have not resumed.
     pub(super) woken: BTreeSet<OperationId>,
-    /// The result of the next probes. The function `look` defines the numbers.
+    /// The result of the next probes. The function `probe_idle_connection` defines the numbers.
     pub(super) probe: u8,
     extra: Extra,
 }
 
-impl Peer for Play {
+impl Peer for RandomHarness {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
@@ -58,7 +58,7 @@ impl Peer for Play {
     }
 
     fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
-        assert!(!self.of_parent.contains(&socket), "it is the parent's");
+        assert!(!self.parent_sockets.contains(&socket), "it is the parent's");
         self.unanswered.push((socket, bytes));
     }
 
@@ -77,7 +77,7 @@ impl Peer for Play {
     }
 
     fn drained(&mut self, socket: SocketId) {
-        assert!(!self.of_parent.contains(&socket), "it is the parent's");
+        assert!(!self.parent_sockets.contains(&socket), "it is the parent's");
         let id = self.left.remove(&socket).expect("it was left in its midst");
         self.draining.insert(socket, id);
     }
@@ -98,7 +98,7 @@ impl Peer for Play {
     }
 }
 
-impl Play {
+impl RandomHarness {
     pub(super) fn new(client: Client, extra: Extra) -> Self {
         let mut play = Self {
             client,
@@ -111,7 +111,7 @@ impl Play {
             draining: BTreeMap::new(),
             waiting: Vec::new(),
             exchanges: Vec::new(),
-            of_parent: BTreeSet::new(),
+            parent_sockets: BTreeSet::new(),
             interrupted: BTreeSet::new(),
             servers: Servers::default(),
             questions: BTreeMap::new(),
@@ -140,13 +140,13 @@ impl Play {
         assert!(self.client.snapshot().questions.into_iter().eq(wanted));
         assert!(exchange_limits(&self.client).len() <= self.exchanges.len());
         invariants::assert_agree(&self.client);
-        self.watch_wakes();
-        self.watch_waits();
+        self.check_wakes();
+        self.check_waits();
     }
 
     /// Asserts that each operation whose task has to act was woken, or that its task has a server
     /// selector question.
-    fn watch_wakes(&mut self) {
+    fn check_wakes(&mut self) {
         let snapshot = self.client.snapshot();
         for waiting in &snapshot.operations {
             let is_reported = match waiting.state {
@@ -164,7 +164,7 @@ impl Play {
     /// Asserts that no operation waits for server selection while a known server is suitable
     /// (SEL-36, MON-18), or longer than its limit (SEL-35). While an operation waits, the servers
     /// are checked again (SDAM-119).
-    fn watch_waits(&self) {
+    fn check_waits(&self) {
         let client = &self.client;
         if client.settings.scanning.is_some() {
             // A client that checks servers on demand waits for scans, even while a suitable server
@@ -231,13 +231,13 @@ impl Play {
             }
             Progress::Exchange(mut exchange) => {
                 assert!(self.open.contains(&exchange.socket()));
-                assert!(!self.of_parent.contains(&exchange.socket()));
+                assert!(!self.parent_sockets.contains(&exchange.socket()));
                 assert!(
                     self.exchanges
                         .iter()
                         .all(|l| l.socket() != exchange.socket())
                 );
-                if let Err(error) = self.look(&mut exchange) {
+                if let Err(error) = self.probe_idle_connection(&mut exchange) {
                     let start = self.client.refuse(self.now, exchange, error);
                     return self.started(start);
                 }
@@ -261,12 +261,12 @@ impl Play {
     /// Reports a fork. Asserts that of the parent's connections, only those in use are open
     /// afterwards.
     pub(super) fn fork(&mut self) {
-        self.of_parent = self.open.clone();
+        self.parent_sockets = self.open.clone();
         self.client.handle_forked(self.now, &Seed::new([9; 32]));
         self.drain();
         let in_use = self.exchanges.iter().map(Exchange::socket);
         let in_use: BTreeSet<SocketId> = in_use.collect();
-        let left = self.open.intersection(&self.of_parent).copied();
+        let left = self.open.intersection(&self.parent_sockets).copied();
         assert!(left.eq(in_use));
     }
 
@@ -322,7 +322,7 @@ impl Play {
     }
 
     /// Probes a connection that was idle.
-    fn look(&self, exchange: &mut Exchange) -> Result<(), Error> {
+    fn probe_idle_connection(&self, exchange: &mut Exchange) -> Result<(), Error> {
         if !exchange.wants_probe() {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use super::{super::adaptive::overloaded, *};
 use crate::error::ErrorKind;
 
 #[test]
-fn an_operation_that_was_failed_by_a_close_is_not_failed_again_by_its_pin() {
+fn closing_the_client_fails_each_operation_on_a_pinned_connection_once() {
     // One operation has the last use of the pin and backs off. A later one waits for the late reply
     // on the same connection. The close of the client fails both, and the first one releases the
     // pin. The connection then has no pin holder, and its next operation has failed already.

@@ -1,9 +1,9 @@
 //! Tests with many concurrent operations on few connections.
 
 use super::{
-    Host, at_rest, client, end, find,
+    Host, client, end, find,
     server::{Gate, Server, Step, answer},
-    things, together, until,
+    things, together, until, wait_until_idle,
 };
 use bson::doc;
 use std::{
@@ -34,7 +34,7 @@ pub async fn thousands_of_tasks_share_few_connections<H: Host>() {
     let most = server.most_operating();
     assert!((1..=4).contains(&most), "{most} connections ran operations");
     assert!(server.accepted() <= 6, "{} connections", server.accepted());
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 
@@ -69,7 +69,7 @@ pub async fn ten_thousand_operations_share_a_hundred_connections<H: Host>() {
         "{} connections",
         server.accepted()
     );
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 
@@ -90,7 +90,7 @@ async fn both(first: impl Future<Output = ()>, second: impl Future<Output = ()>)
 
 /// Operations get their own replies while the server resets connections and callers drop
 /// operations.
-pub async fn a_crowd_survives_broken_connections_and_leavers<H: Host>() {
+pub async fn concurrent_operations_get_their_replies_despite_resets_and_drops<H: Host>() {
     let server = Server::scripted::<H>(|request| match request.n() {
         Some(n) if n % 50 == 49 && request.name == "find" => vec![Step::Reset],
         _ => answer(request),
@@ -118,8 +118,8 @@ pub async fn a_crowd_survives_broken_connections_and_leavers<H: Host>() {
         }
     }))
     .await;
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     find(&client, 1000).await.expect("all is well again");
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }

@@ -31,7 +31,7 @@ pub(super) enum Purpose {
 }
 
 /// An open cursor and the socket that it is pinned to.
-pub(super) struct KeptCursor {
+pub(super) struct PinnedCursor {
     pub(super) cursor: Cursor,
     pub(super) socket: SocketId,
     /// True while a `getMore` is under way.
@@ -49,7 +49,7 @@ pub(super) struct Transaction {
 
 /// The numbers of pool events so far.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct PoolEventTotals {
     pub(super) started: usize,
     pub(super) out: usize,
     pub(super) failed: usize,
@@ -59,7 +59,7 @@ pub(super) struct Ledger {
 }
 
 /// A client and the state of its shell: sockets, operations, exchanges, cursors and transactions.
-pub(super) struct Play {
+pub(super) struct RandomHarness {
     pub(super) client: Client,
     contract: Contract,
     pub(super) now: Instant,
@@ -70,13 +70,13 @@ pub(super) struct Play {
     pub(super) draining: BTreeMap<SocketId, i32>,
     pub(super) waiting: BTreeMap<OperationId, Purpose>,
     pub(super) exchanges: Vec<(Exchange, Purpose)>,
-    pub(super) cursors: BTreeMap<u32, KeptCursor>,
+    pub(super) cursors: BTreeMap<u32, PinnedCursor>,
     pub(super) transactions: BTreeMap<u32, Transaction>,
     pub(super) next_key: u32,
     /// After a fork, the sockets of the parent process.
-    pub(super) of_parent: BTreeSet<SocketId>,
+    pub(super) parent_sockets: BTreeSet<SocketId>,
     pub(super) interrupted: BTreeSet<SocketId>,
-    pub(super) ledger: Ledger,
+    pub(super) event_counts: PoolEventTotals,
     /// The result of the next probes. The function `exchange_of` defines the numbers.
     pub(super) probe: u8,
 }
@@ -85,7 +85,7 @@ pub(super) fn nth<K: Copy + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Optio
     map.keys().nth(which % map.len().max(1)).copied()
 }
 
-impl Peer for Play {
+impl Peer for RandomHarness {
     fn parts(&mut self) -> Parts<'_> {
         Parts {
             client: &mut self.client,
@@ -100,7 +100,7 @@ impl Peer for Play {
     }
 
     fn transmitted(&mut self, socket: SocketId, bytes: Vec<u8>) {
-        assert!(!self.of_parent.contains(&socket));
+        assert!(!self.parent_sockets.contains(&socket));
         let header = Header::decode(&bytes, 1 << 20).expect("a request");
         self.unanswered.push((socket, header.request_id));
     }
@@ -117,13 +117,13 @@ impl Peer for Play {
     }
 
     fn drained(&mut self, socket: SocketId) {
-        assert!(!self.of_parent.contains(&socket));
+        assert!(!self.parent_sockets.contains(&socket));
         let id = self.left.remove(&socket).expect("it was left in its midst");
         self.draining.insert(socket, id);
     }
 }
 
-impl Play {
+impl RandomHarness {
     pub(super) fn new(monitoring: Monitoring, seed: u8) -> Self {
         let parsed = uri::parse_for(TEXT, monitoring).expect("a connection string");
         let config = ClientConfig::new(parsed.options, Seed::new([seed; 32]))
@@ -143,9 +143,9 @@ impl Play {
             cursors: BTreeMap::new(),
             transactions: BTreeMap::new(),
             next_key: 0,
-            of_parent: BTreeSet::new(),
+            parent_sockets: BTreeSet::new(),
             interrupted: BTreeSet::new(),
-            ledger: Ledger::default(),
+            event_counts: PoolEventTotals::default(),
             probe: 0,
         };
         play.client.open(play.now);
@@ -156,23 +156,23 @@ impl Play {
     pub(super) fn drain(&mut self) {
         harness::drain(self);
         self.listen();
-        self.watch();
+        self.check_counts_and_pins();
         invariants::assert_agree(&self.client);
     }
 
     pub(super) fn listen(&mut self) {
         while let Some(event) = self.client.poll_event() {
-            let ledger = &mut self.ledger;
+            let event_counts = &mut self.event_counts;
             let EventKind::Pool(event) = event.kind else {
                 continue;
             };
             match event {
-                PoolEvent::CheckOutStarted { .. } => ledger.started += 1,
-                PoolEvent::CheckedOut { .. } => ledger.out += 1,
-                PoolEvent::CheckOutFailed { .. } => ledger.failed += 1,
-                PoolEvent::CheckedIn { .. } => ledger.back += 1,
-                PoolEvent::ConnectionCreated { .. } => ledger.created += 1,
-                PoolEvent::ConnectionClosed { .. } => ledger.closed += 1,
+                PoolEvent::CheckOutStarted { .. } => event_counts.started += 1,
+                PoolEvent::CheckedOut { .. } => event_counts.out += 1,
+                PoolEvent::CheckOutFailed { .. } => event_counts.failed += 1,
+                PoolEvent::CheckedIn { .. } => event_counts.back += 1,
+                PoolEvent::ConnectionCreated { .. } => event_counts.created += 1,
+                PoolEvent::ConnectionClosed { .. } => event_counts.closed += 1,
                 PoolEvent::Cleared { service, .. } => assert!(service.is_some(), "all of it"),
                 _ => {}
             }
@@ -180,7 +180,7 @@ impl Play {
     }
 
     /// Asserts the invariants between two inputs.
-    pub(super) fn watch(&self) {
+    pub(super) fn check_counts_and_pins(&self) {
         let client = &self.client;
         let due = client.exact_deadline();
         let armed = client.deadline();
@@ -200,14 +200,14 @@ impl Play {
         let asking = snapshot.operations.iter();
         let asking =
             asking.filter(|waiting| matches!(waiting.state, OperationState::ForConnection(_)));
-        let Ledger {
+        let PoolEventTotals {
             started,
             out,
             failed,
             back,
             created,
             closed,
-        } = self.ledger;
+        } = self.event_counts;
         assert_eq!(started, out + failed + asking.count());
         assert_eq!(client.counts().in_use, out - back);
         assert_eq!(created - closed, self.open.len());
@@ -225,11 +225,11 @@ impl Play {
             client.counts().in_use,
             granted + plain.count() + pinned.len()
         );
-        self.watch_pins(&snapshot);
+        self.check_pins(&snapshot);
     }
 
     /// Asserts that the pins agree with the exchanges and with the waiting operations.
-    pub(super) fn watch_pins(&self, snapshot: &Snapshot) {
+    pub(super) fn check_pins(&self, snapshot: &Snapshot) {
         for pinned in &snapshot.pins {
             let socket = pinned.socket;
             let in_use = self
@@ -277,7 +277,7 @@ impl Play {
     pub(super) fn exchange_of(&mut self, mut exchange: Exchange, purpose: Purpose) {
         let socket = exchange.socket();
         assert!(self.open.contains(&socket));
-        assert!(!self.of_parent.contains(&socket), "it is the parent's");
+        assert!(!self.parent_sockets.contains(&socket), "it is the parent's");
         assert!(self.exchanges.iter().all(|(l, _)| l.socket() != socket));
         let session = |exchange: &Exchange| exchange.operation.lsid;
         let own = session(&exchange);
@@ -399,7 +399,7 @@ impl Play {
             return self.client.release_cursor(self.now, resources);
         }
         self.next_key += 1;
-        let kept = KeptCursor {
+        let kept = PinnedCursor {
             cursor,
             socket,
             is_busy: false,

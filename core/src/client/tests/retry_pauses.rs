@@ -7,7 +7,7 @@ use super::{
 use std::time::Duration;
 
 #[test]
-fn a_server_that_fails_each_command_at_once_is_asked_at_growing_intervals() {
+fn an_operation_with_a_time_limit_is_retried_with_growing_pauses() {
     for command in [find, insert] {
         let mut world = World::new(URI, primary());
         let mut exchange = world.begin_exchange(timed(command(), LIMIT));

@@ -3,33 +3,33 @@
 use super::*;
 
 /// Counts the calls that look up the id of a server, which happen only when a ranking is computed.
-struct Reader {
+struct RankingCounter {
     description: TopologyDescription,
     selector: Selector,
-    asked: Cell<usize>,
+    id_lookups: Cell<usize>,
 }
 
-impl Reader {
+impl RankingCounter {
     fn new(description: TopologyDescription) -> Self {
         Self {
             description,
             selector: selector(),
-            asked: Cell::new(0),
+            id_lookups: Cell::new(0),
         }
     }
 
     /// Selects a server and returns true if the selection computed a ranking.
-    fn reads(&mut self, version: u64, criteria: &Criteria) -> bool {
-        let before = self.asked.get();
+    fn computes_ranking(&mut self, version: u64, criteria: &Criteria) -> bool {
+        let before = self.id_lookups.get();
         let look_up = |address: &Address| {
-            self.asked.set(self.asked.get() + 1);
+            self.id_lookups.set(self.id_lookups.get() + 1);
             id(address)
         };
         let found = self
             .selector
             .select(version, &self.description, look_up, criteria, &[]);
         assert!(matches!(found, Ok(Some(_))), "{found:?}");
-        self.asked.get() > before
+        self.id_lookups.get() > before
     }
 }
 
@@ -45,42 +45,49 @@ fn members() -> TopologyDescription {
 }
 
 #[test]
-fn equal_criteria_share_what_is_remembered_and_others_do_not() {
-    let mut reader = Reader::new(members());
+fn equal_criteria_share_a_cached_ranking_and_other_criteria_do_not() {
+    let mut ranking_counter = RankingCounter::new(members());
     let version = 1;
-    assert!(reader.reads(version, &secondary("0")));
+    assert!(ranking_counter.computes_ranking(version, &secondary("0")));
     assert!(
-        !reader.reads(version, &secondary("0")),
+        !ranking_counter.computes_ranking(version, &secondary("0")),
         "equal, if not the same"
     );
-    assert!(reader.reads(version, &secondary("1")));
+    assert!(ranking_counter.computes_ranking(version, &secondary("1")));
     for host in ["0", "1", "0"] {
-        let found = reader
-            .selector
-            .select(version, &reader.description, id, &secondary(host), &[]);
+        let found = ranking_counter.selector.select(
+            version,
+            &ranking_counter.description,
+            id,
+            &secondary(host),
+            &[],
+        );
         assert_eq!(found, Ok(host.parse().ok().map(ServerId)));
     }
     let Criteria::Readable(preference) = secondary("0") else {
         panic!("a read");
     };
     let writing = Criteria::WritingAggregate(preference);
-    assert!(reader.reads(version, &writing), "another kind of operation");
+    assert!(
+        ranking_counter.computes_ranking(version, &writing),
+        "another kind of operation"
+    );
 }
 
 #[test]
-fn each_version_is_read_once_for_each_criteria() {
-    let mut reader = Reader::new(members());
+fn a_ranking_is_computed_once_per_version_and_criteria() {
+    let mut ranking_counter = RankingCounter::new(members());
     for version in 1..4 {
         for host in ["0", "1"] {
-            assert!(reader.reads(version, &secondary(host)));
-            assert!(!reader.reads(version, &secondary(host)));
+            assert!(ranking_counter.computes_ranking(version, &secondary(host)));
+            assert!(!ranking_counter.computes_ranking(version, &secondary(host)));
         }
     }
 }
 
 #[test]
-fn the_oldest_criteria_are_forgotten_first_and_one_at_a_time() {
-    let mut reader = Reader::new(members());
+fn a_full_cache_drops_one_ranking_at_a_time_the_oldest_first() {
+    let mut ranking_counter = RankingCounter::new(members());
     let version = 1;
     let criteria: Vec<Criteria> = (0..MAX_CACHED_WINDOWS + 2)
         .map(|n| {
@@ -90,19 +97,25 @@ fn the_oldest_criteria_are_forgotten_first_and_one_at_a_time() {
         })
         .collect();
     for each in &criteria {
-        assert!(reader.reads(version, each), "it is new");
+        assert!(ranking_counter.computes_ranking(version, each), "it is new");
     }
     // There are two criteria more than can be kept, so the first two are gone.
     for each in &criteria[2..] {
-        assert!(!reader.reads(version, each), "it is remembered");
+        assert!(
+            !ranking_counter.computes_ranking(version, each),
+            "it is remembered"
+        );
     }
-    assert!(reader.reads(version, &criteria[0]));
-    assert!(reader.reads(version, &criteria[2]), "it gave way");
-    assert!(!reader.reads(version, &criteria[4]));
+    assert!(ranking_counter.computes_ranking(version, &criteria[0]));
+    assert!(
+        ranking_counter.computes_ranking(version, &criteria[2]),
+        "it gave way"
+    );
+    assert!(!ranking_counter.computes_ranking(version, &criteria[4]));
 }
 
 #[test]
-fn each_end_is_counted_for_one_operation() {
+fn each_finished_operation_reduces_the_operation_count_by_one() {
     let mut selector = selector();
     let server = ServerId(4);
     for _ in 0..3 {

@@ -1,9 +1,9 @@
 //! Tests of the end of a client, by `shutdown` and by dropping the last handle.
 
 use super::{
-    Host, SLACK, Stepper, at_rest, client, end, find, ping,
+    Host, SLACK, Stepper, client, end, find, ping,
     server::{Gate, Server, Step, answer, listener},
-    things, until, within,
+    things, until, wait_until_idle, within,
 };
 use bson::doc;
 use onionskin::Runtime;
@@ -32,7 +32,7 @@ pub async fn shutdown_closes_an_idle_pool<H: Host>() {
 }
 
 /// `shutdown` fails operations that wait for a server to become available.
-pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
+pub async fn shutdown_fails_operations_that_wait_for_a_server<H: Host>() {
     let listener = listener::<H>();
     let address = listener.address();
     let client = client::<H>(&format!("mongodb://{address}/"));
@@ -55,7 +55,7 @@ pub async fn shutdown_ends_those_who_wait_for_a_server<H: Host>() {
 
 /// `shutdown` fails operations that wait for a connection, while the pool's only connection is
 /// being established.
-pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
+pub async fn shutdown_fails_operations_that_wait_for_a_connection<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.connection {
@@ -89,7 +89,7 @@ pub async fn shutdown_ends_those_who_wait_for_a_connection<H: Host>() {
 }
 
 /// `shutdown` waits for operations that are using a connection.
-pub async fn shutdown_lets_exchanges_finish<H: Host>() {
+pub async fn shutdown_waits_for_running_exchanges<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
@@ -127,7 +127,7 @@ pub async fn shutdown_lets_exchanges_finish<H: Host>() {
 }
 
 /// `shutdown` works after 0 to 11 polls of the first operation of a client.
-pub async fn shutdown_works_at_any_moment<H: Host>() {
+pub async fn shutdown_works_while_the_client_connects<H: Host>() {
     let server = Server::plain::<H>();
     for polls in 0..12 {
         let client = client::<H>(&server.uri("minPoolSize=2"));
@@ -146,7 +146,7 @@ pub async fn shutdown_works_at_any_moment<H: Host>() {
 }
 
 /// If no server is available, `shutdown` does not wait for one to end sessions there.
-pub async fn shutdown_does_not_wait_for_a_lost_server<H: Host>() {
+pub async fn shutdown_does_not_wait_for_an_unavailable_server<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("heartbeatFrequencyMS=500"));
     find(&client, 1).await.expect("a reply");
@@ -164,7 +164,7 @@ pub async fn shutdown_does_not_wait_for_a_lost_server<H: Host>() {
 }
 
 /// Dropping the last handle of a client, here a collection, closes all sockets.
-pub async fn dropping_the_last_handle_closes_everything<H: Host>() {
+pub async fn dropping_the_last_handle_closes_all_sockets<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("minPoolSize=2"));
     find(&client, 1).await.expect("a reply");
@@ -180,7 +180,7 @@ pub async fn dropping_the_last_handle_closes_everything<H: Host>() {
 }
 
 /// A cursor keeps its client open after the last client handle was dropped.
-pub async fn a_cursor_keeps_its_client_alive<H: Host>() {
+pub async fn a_cursor_keeps_its_client_open<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri(""));
     let filter = doc! { "n": 7, "open": true };
@@ -196,7 +196,7 @@ pub async fn a_cursor_keeps_its_client_alive<H: Host>() {
 }
 
 /// An operation that was created but not polled keeps its client open.
-pub async fn an_operation_keeps_its_client_alive<H: Host>() {
+pub async fn an_operation_keeps_its_client_open<H: Host>() {
     let server = Server::plain::<H>();
     let operation = {
         let client = client::<H>(&server.uri(""));
@@ -208,7 +208,7 @@ pub async fn an_operation_keeps_its_client_alive<H: Host>() {
 
 /// Dropping an open cursor ends it on the server with `killCursors`. An exhausted cursor needs no
 /// `killCursors`.
-pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
+pub async fn dropping_an_open_cursor_sends_kill_cursors<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     let things = things(&client);
@@ -223,13 +223,13 @@ pub async fn an_open_cursor_is_ended_when_it_is_dropped<H: Host>() {
     let kill = server.seen("killCursors").remove(0).body;
     assert_eq!(kill.get_str("killCursors").ok(), Some("things"));
     assert_eq!(kill.get_array("cursors").ok(), Some(&vec![8_i64.into()]));
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 
 /// If the future of `Cursor::close` is dropped, the cursor is ended on the server. The future
 /// is dropped before its first poll, after one poll, or while it waits for a connection.
-pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
+pub async fn dropping_the_future_of_close_still_ends_the_cursor<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match request.n() {
@@ -268,12 +268,12 @@ pub async fn a_close_that_is_left_ends_its_cursor<H: Host>() {
     }
     let is_ended = || server.seen("killCursors").len() == 3;
     until::<H>("the cursor's end", is_ended).await;
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 
 /// If the future of `shutdown` is dropped while it waits, sessions are ended in the background.
-pub async fn a_shutdown_that_is_left_ends_its_sessions<H: Host>() {
+pub async fn dropping_the_future_of_shutdown_still_ends_sessions<H: Host>() {
     let gate = Gate::new();
     let server_gate = gate.clone();
     let server = Server::scripted::<H>(move |request| match &*request.name {
@@ -306,7 +306,7 @@ pub async fn a_shutdown_that_is_left_ends_its_sessions<H: Host>() {
     drop(cursor);
     let is_ended = || server.seen("endSessions").len() == 1;
     until::<H>("the end of sessions", is_ended).await;
-    at_rest::<H>(&client).await;
+    wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
 }
 
@@ -352,7 +352,7 @@ pub async fn any_thread_may_use_and_drop_a_client<H: Host>() {
 }
 
 /// A task that was given to the runtime runs to its end without being awaited.
-pub async fn spawned_tasks_run_on_their_own<H: Host>() {
+pub async fn a_spawned_task_runs_without_being_awaited<H: Host>() {
     let (sender, receiver) = std::sync::mpsc::channel();
     H::runtime().spawn(async move {
         let runtime = H::runtime();

@@ -1,6 +1,6 @@
 //! Tests of clients that request more than they read.
 
-use super::{addresses, ask, connect};
+use super::{addresses, connect, send_command};
 use crate::serve::{Embedded, ServeOptions};
 use bson::rawdoc;
 use onionskin_core::wire::{FrameDecoder, MessageWriter};
@@ -22,7 +22,7 @@ fn served() -> (Embedded, String) {
     let mut stream = connect(&address).expect("a connection");
     let document = rawdoc! { "text": "x".repeat(DOCUMENT_BYTES) };
     let insert = rawdoc! { "insert": "c", "documents": [document], "$db": "d" };
-    let reply = ask(&mut stream, &insert).expect("a reply");
+    let reply = send_command(&mut stream, &insert).expect("a reply");
     assert_eq!(reply.get_i32("n").ok(), Some(1));
     (deployment, address)
 }
@@ -37,13 +37,13 @@ fn send_finds(stream: &mut TcpStream) {
 }
 
 #[test]
-fn a_client_that_does_not_read_makes_one_reply_wait() {
+fn unsent_replies_to_a_client_that_does_not_read_are_bounded() {
     let (deployment, address) = served();
     let mut greedy = connect(&address).expect("a connection");
     send_finds(&mut greedy);
     let mut other = connect(&address).expect("a connection");
     for _ in 0..100 {
-        ask(&mut other, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");
+        send_command(&mut other, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");
     }
     let mut decoder = FrameDecoder::new();
     let mut answered = 0;
@@ -67,7 +67,7 @@ fn a_client_that_does_not_read_makes_one_reply_wait() {
 }
 
 #[test]
-fn a_client_that_leaves_without_reading_leaves_nothing_behind() {
+fn unsent_replies_are_dropped_when_the_client_disconnects() {
     let (deployment, address) = served();
     let mut greedy = connect(&address).expect("a connection");
     send_finds(&mut greedy);
@@ -77,5 +77,5 @@ fn a_client_that_leaves_without_reading_leaves_nothing_behind() {
     let is_clear = || deployment.status().is_some_and(|s| s.unsent_bytes == 0);
     super::until("its end", is_clear);
     let mut other = connect(&address).expect("a connection");
-    ask(&mut other, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");
+    send_command(&mut other, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");
 }
