@@ -1,5 +1,6 @@
-//! Tests of the client on real sockets: operations that are polled late or panic, and values that
-//! are dropped early.
+//! Tests of the client on real sockets: an operation that is polled late, a panic while a reply is
+//! decoded, a client that is dropped before its cursor and its operation, and a cursor that is
+//! dropped outside of the runtime.
 
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{

@@ -31,7 +31,8 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Returns a stream of the runtime, connected to a listener that accepts no connection.
+/// Returns a listener that accepts no connection, and a stream of the runtime that is connected to
+/// it: the operating system completes the connection without the listener.
 async fn connected<R: Runtime>(runtime: R) -> (TcpListener, R::Stream) {
     let (listener, address) = listener();
     let stream = runtime.connect(address).await.expect("a connection");

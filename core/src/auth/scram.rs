@@ -114,7 +114,8 @@ impl Scram {
         }
     }
 
-    /// Checks that SASLprep accepts the password, so that an error is raised early (AUTH-8).
+    /// With SCRAM-SHA-256, checks that SASLprep accepts the password, so that an error is raised
+    /// early (AUTH-8). SCRAM-SHA-1 accepts each password.
     pub(super) fn check_password(&self) -> Result<()> {
         match self.prepared_password() {
             Ok(_) => Ok(()),

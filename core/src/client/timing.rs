@@ -15,7 +15,8 @@ const MAX_TIMEOUT_ROUNDS: usize = 16;
 /// The reason of a timer of the client. The topology and the pools have timers of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The limit of the next step of a connection that is driven, such as a check.
+    /// The time limit of the current step of a pool's connection that is being established:
+    /// connecting, one command of the handshake, or one derivation of keys.
     Step(SocketId),
     /// The end of an operation's wait or pause, or the limit of its grant.
     Wait(OperationId),

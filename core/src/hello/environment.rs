@@ -1,4 +1,5 @@
-//! The environment of the program: the operating system, and function services and containers.
+//! The environment of the program: the operating system, the function service (FaaS) and the
+//! containers.
 
 use crate::bson::DocumentWriter;
 

@@ -286,7 +286,8 @@ fn is_true(ok: RawBsonRef<'_>) -> bool {
     integer(ok) == Some(1) || ok.as_bool() == Some(true)
 }
 
-/// Returns the server type by table A.2.2, in which the first matching row decides.
+/// Returns the server type of a reply with `ok: 1` by table A.2.2, in which the first matching row
+/// decides (SDAM-40).
 fn server_type(reply: &Fields<'_>) -> ServerType {
     let is = |key| flag(reply, key) == Some(true);
     // The legacy field counts only if `isWritablePrimary` is absent (SDAM-39).

@@ -21,8 +21,8 @@ pub fn read_preference_to_send(
     let chosen = preference.filter(|p| !p.is_primary());
     match (topology_type, server_type) {
         (_, ServerType::Standalone) => None,
-        // On a direct connection, a member that is not primary refuses reads with mode primary. So
-        // mode primaryPreferred is sent instead.
+        // On a direct connection, a member that is not primary refuses reads with mode primary or
+        // without a mode. So each member, also the primary, gets mode primaryPreferred instead.
         (
             TopologyType::Single,
             ServerType::RsPrimary

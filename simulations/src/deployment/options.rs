@@ -321,10 +321,10 @@ pub struct Limits {
     /// is exceeded, the cursor that expires first is closed. Default: 2,000,000.
     pub max_cursor_documents: usize,
     /// The largest number of sessions whose retryable writes a member records. If it is exceeded,
-    /// the record of the least recently used session is removed. Default: 10,000.
+    /// the record that changed longest ago is removed. Default: 10,000.
     pub max_sessions: usize,
     /// The largest size of the recorded effects of retryable writes, in bytes. If it is exceeded,
-    /// the record of the least recently used session is removed. Default: 64 MiB.
+    /// the record that changed longest ago is removed. Default: 64 MiB.
     pub max_session_bytes: usize,
     /// The time after which an idle cursor is closed. Default: 10 minutes.
     pub cursor_timeout: Duration,

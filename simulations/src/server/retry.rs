@@ -10,8 +10,8 @@ use crate::replica::{Effect, Retry, SessionKey};
 use bson::{Bson, Document};
 use std::collections::BTreeMap;
 
-/// The retryable part of a write command: its session, its transaction number, and the statements
-/// that were already executed.
+/// The retryable part of a write command: its session, its transaction number, the ids of its
+/// statements, and the effects of the statements with this number that were already executed.
 #[derive(Debug)]
 pub(super) struct RetryableWrite {
     session: SessionKey,

@@ -198,7 +198,8 @@ impl Conversation {
         Some((conversation, server_first.into_bytes()))
     }
 
-    /// Verifies the client's proof. Returns the server's signature if the proof is valid.
+    /// Verifies the client's proof. Returns the server's last message, which has the server's
+    /// signature, or `None` if the message is not valid or the proof is wrong.
     pub(super) fn prove(&mut self, users: &Credentials, payload: &[u8]) -> Option<Vec<u8>> {
         let text = text(payload)?;
         let (without_proof, proof) = text.rsplit_once(",p=")?;

@@ -1,5 +1,5 @@
-//! The deployment and the clients' options, which are the same for each [`Way`](super::Way) of a
-//! run.
+//! The deployment and the options of the clients. They do not depend on the [`Way`](super::Way) in
+//! which the clients are driven.
 
 use super::{
     options::WorldOptions,

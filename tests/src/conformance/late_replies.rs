@@ -202,8 +202,8 @@ fn ways_to_end() -> [Step; 4] {
     [Step::Close, Step::HalfClose, Step::Reset, speak]
 }
 
-/// Returns a script that answers the find with `n: 1`, waits for the gate, and then performs
-/// `ending` on its connection.
+/// Returns a script that answers all requests. After its answer to the find that asks for `n: 1`,
+/// the script waits for the gate and then performs `ending` on the connection.
 fn answer_then(
     gate: &Arc<Gate>,
     ending: &Step,

@@ -1,7 +1,7 @@
 //! Tests of a client behind a load balancer, where each connection leads to one of two services.
 //!
-//! The services are simulated, because the tests end them. Any load balancer can be in front of
-//! them.
+//! The services are simulated, because the tests close connections of a service, kill it and
+//! restart it. Any load balancer can be in front of them.
 
 use super::{Bench, in_turn, report, within};
 use bson::{Document, doc, oid::ObjectId};

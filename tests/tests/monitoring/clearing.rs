@@ -77,8 +77,8 @@ fn a_connection_is_closed_if_its_late_reply_exceeds_the_drain_limit() {
         hold(&scene, doc! { "times": 1 }, "later", 60_000).await;
         let things = watched.things();
         let find = things.find_one(doc! { "_id": 0 });
-        // The operation has no time limit: the limit would be sent as `maxTimeMS` (SEL-59), and the
-        // server would reply in time.
+        // The operation has no time limit, because a limit would be sent as `maxTimeMS` (SEL-59),
+        // and the server would then reply in time.
         let found = scene.drop_after(Duration::from_millis(50), find).await;
         assert_eq!(found, None, "it is held");
         let start = scene.now();

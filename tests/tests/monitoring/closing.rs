@@ -300,8 +300,8 @@ fn no_socket_is_closed_while_the_client_is_locked() {
             )
             .await;
         let things = stage.things();
-        // The operation has no time limit: the limit would be sent as `maxTimeMS` (SEL-59), and the
-        // server would reply in time.
+        // The operation has no time limit, because a limit would be sent as `maxTimeMS` (SEL-59),
+        // and the server would then reply in time.
         let find = scene.drop_after(Duration::from_millis(50), things.find_one(doc! {}));
         assert_eq!(find.await, None, "it is held");
         scene.pause(4_000).await;

@@ -165,7 +165,8 @@ fn each_waiting_operation_gets_the_error_of_the_connection_made_for_it() {
                 // Each operation gets the error of the connection that was made for it (CMAP-83).
                 assert!(error.has_label(&Label::SystemOverloadedError), "{error:?}");
             }
-            // Two connections are established at a time, each within `connectTimeoutMS`.
+            // The pool attempts two connections at a time, and each attempt ends within
+            // `connectTimeoutMS`.
             let took = scene.now().saturating_since(start);
             assert!(took <= Duration::from_millis(2_100), "{took:?}");
             watched.assert_count(20, "check out failed", check_out_failed);

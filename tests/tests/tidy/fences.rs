@@ -91,8 +91,8 @@ pub(crate) fn io_or_nondeterminism(path: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(code.lines()) {
         for (word, instead) in OUTSIDE {
-            // The word also counts as the start of a longer path or name, such as
-            // `std::net::TcpStream`.
+            // The word is also found at the start of a longer path or name, such as
+            // `std::net::TcpStream`, but not inside or at the end of a name.
             let starts = line
                 .match_indices(word)
                 .any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'));

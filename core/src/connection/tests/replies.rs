@@ -1,4 +1,5 @@
-//! Unexpected messages in each step of a connection.
+//! Tests of unexpected messages on a connection that waits for the reply to a hello or a check, or
+//! that is idle.
 
 use super::*;
 use crate::{

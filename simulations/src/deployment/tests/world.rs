@@ -1,4 +1,4 @@
-//! A deployment with a virtual clock and with clients, for tests.
+//! A deployment with a virtual clock and with connections of clients, for tests.
 
 use crate::deployment::{Action, ConnId, Deployment, DeploymentOptions, MemberEvent, MemberState};
 use bson::{Document, RawDocumentBuf};

@@ -13,7 +13,8 @@ pub(super) struct Direction {
     pub(super) is_dead: bool,
 }
 
-/// A client's connection to a member, the load balancer or a listener.
+/// A client's connection to a member, to the load balancer, or to a listener: a server that is not
+/// a member of the deployment. If nothing has the dialled address, the connection is refused.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) client: usize,

@@ -50,7 +50,8 @@ pub fn balancer_address() -> Address {
 }
 
 impl SimRuntime {
-    /// Makes a disaster happen now.
+    /// Makes a disaster happen now. [`Disaster::CloseClient`] has no effect: a test closes its
+    /// clients itself.
     pub fn strike(&self, disaster: &Disaster) {
         self.shared.lock().strike(disaster);
     }

@@ -96,7 +96,7 @@ fn body_ok(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
     })
 }
 
-/// Returns the reply of a primary to `hello`, with the fields of `fill`.
+/// Returns the reply of a primary to `hello`, with the fields that `fill` writes.
 fn hello(fill: impl FnOnce(&mut DocumentWriter<'_>)) -> Vec<u8> {
     body_ok(|w| {
         w.bool("isWritablePrimary", true).str("setName", "rs");

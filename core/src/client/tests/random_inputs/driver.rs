@@ -19,7 +19,8 @@ pub(super) struct RandomHarness {
     pub(super) unanswered: Vec<(SocketId, Vec<u8>)>,
     /// Sockets that were not closed.
     pub(super) open: BTreeSet<SocketId>,
-    /// The id of the last request on each socket whose exchange was checked in.
+    /// For each socket, the request id of the exchange that was checked in last. A drain removes
+    /// the entry.
     pub(super) left: BTreeMap<SocketId, i32>,
     /// Draining sockets, each with the id of the request whose reply is outstanding.
     pub(super) draining: BTreeMap<SocketId, i32>,
