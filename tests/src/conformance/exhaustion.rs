@@ -2,7 +2,9 @@
 //! process, with this test alone, so that no other test lacks descriptors.
 
 use super::{
-    Host, SLACK, Stepper, WAIT_LIMIT, builder, find, pause, server::Server, things, until, within,
+    Host, SLACK, Stepper, WAIT_LIMIT, builder, find, pause,
+    server::{Gate, Request, Server, Step, answer},
+    things, until, within,
 };
 use bson::doc;
 use onionskin::Client;
@@ -15,7 +17,8 @@ use std::{
     any::type_name,
     env,
     fs::File,
-    process::{Command, Output},
+    io::{self, BufRead, BufReader, Read},
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -34,11 +37,14 @@ const HOSTS: [&str; 2] = ["127.0.0.1", "localhost"];
 /// The limit of the number of open descriptors, which the other process sets for itself.
 const DESCRIPTORS: u64 = 200;
 
-/// The size in bytes of the text in an inserted document. It is so large that no socket takes the
-/// insert in one write. While the test does not poll the insert, its connection stays in use.
-const LARGE: usize = 15_000_000;
+/// The line that the other process prints when the server may reply to its next insert. Until then,
+/// the connection of the insert stays in use.
+const RELEASE: &str = "release the insert";
 
-/// The number of finds that run while the large insert uses the connection of the pool.
+/// The number of inserts of the other process.
+const INSERTS: usize = 2;
+
+/// The number of finds that run while an insert uses the connection of the pool.
 const FINDS: usize = 4;
 
 /// Without descriptors, operations that need new connections fail with an error that names the
@@ -55,32 +61,65 @@ pub async fn a_lack_of_file_descriptors_fails_only_operations_on_new_connections
 }
 
 async fn run_in_second_process<H: Host>(host: &str) {
-    let server = Server::plain::<H>();
+    let gates: Arc<[Arc<Gate>]> = (0..INSERTS).map(|_| Gate::new()).collect();
+    let server = Server::scripted::<H>(held_inserts(gates.clone()));
     let address = format!("{host}:{}", server.port());
     // The path of the module that contains the test, which libtest puts before the test's name.
     let host = type_name::<H>().split("::").skip(1);
     let module: Vec<&str> = host.take_while(|part| *part != "This").collect();
     let name = "a_lack_of_file_descriptors_fails_only_operations_on_new_connections";
     let name = format!("{}::{name}", module.join("::"));
-    let child = thread::spawn(move || -> std::io::Result<Output> {
-        let mut command = Command::new(env::current_exe()?);
-        command.args(["--exact", &name, "--nocapture"]);
-        command.env(SERVER, address).output()
-    });
+    let child = thread::spawn(move || run_child(&name, &address, &gates));
     let end = async {
         while !child.is_finished() {
             pause::<H>(Duration::from_millis(5)).await;
         }
     };
     within::<H, _>(WAIT_LIMIT * 3, "the other process", end).await;
-    let output = child.join().expect("no panic").expect("it was started");
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    assert!(
-        output.status.success() && text.contains("1 passed"),
-        "{text}"
-    );
+    let (is_success, text) = child.join().expect("no panic").expect("it was started");
+    assert!(is_success && text.contains("1 passed"), "{text}");
     until::<H>("the closing of all sockets", || server.open() == 0).await;
+}
+
+/// Returns a script that holds the reply to each insert until the next gate is open.
+fn held_inserts(gates: Arc<[Arc<Gate>]>) -> impl Fn(&Request) -> Vec<Step> + Send + Sync {
+    move |request| {
+        if request.name != "insert" {
+            return answer(request);
+        }
+        let gate = gates[request.earlier].clone();
+        [vec![Step::Hold(gate)], answer(request)].concat()
+    }
+}
+
+/// Runs a test of this binary in another process, and opens a gate for each line [`RELEASE`] of its
+/// output. Returns whether the process succeeded, and its output.
+fn run_child(name: &str, address: &str, gates: &[Arc<Gate>]) -> io::Result<(bool, String)> {
+    let mut command = Command::new(env::current_exe()?);
+    command.args(["--exact", name, "--nocapture"]);
+    command.env(SERVER, address);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn()?;
+    let mut errors = child.stderr.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    let errors = thread::spawn(move || {
+        let mut text = Vec::new();
+        errors.read_to_end(&mut text).map(|_| text)
+    });
+    let (mut gates, mut text) = (gates.iter(), String::new());
+    let output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        if line.ends_with(RELEASE)
+            && let Some(gate) = gates.next()
+        {
+            gate.open();
+        }
+        text += &line;
+        text.push('\n');
+    }
+    let errors = errors.join().expect("no panic")?;
+    text += &String::from_utf8_lossy(&errors);
+    Ok((child.wait()?.success(), text))
 }
 
 /// Opens files until no descriptor is left.
@@ -107,13 +146,13 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
     within::<H, _>(WAIT_LIMIT, "an end", end).await
 }
 
-/// Runs [`FINDS`] finds, one after the other, while a large insert uses the connection of the pool.
+/// Runs [`FINDS`] finds, one after the other, while an insert uses the connection of the pool.
 /// Returns how many of them fail.
 async fn count_failed_finds<H: Host>(client: &Client<H::R>) -> usize {
     let things = things(client);
-    let large = doc! { "text": "x".repeat(LARGE) };
-    let mut insert = Stepper::new(things.insert_one(&large));
-    assert!(insert.step().await.is_none(), "no socket takes so much");
+    let document = doc! { "n": 1 };
+    let mut insert = Stepper::new(things.insert_one(&document));
+    assert!(insert.step().await.is_none(), "the server holds its reply");
     let mut finds: Vec<_> = (0..FINDS)
         .map(|_| Stepper::new(things.find_one(doc! { "n": 7 })))
         .collect();
@@ -127,6 +166,7 @@ async fn count_failed_finds<H: Host>(client: &Client<H::R>) -> usize {
             }
         }
     }
+    println!("{RELEASE}");
     drive::<H, _>(&mut insert)
         .await
         .expect("nobody disturbed it");
