@@ -7,10 +7,10 @@ use crate::{
     time::Instant,
 };
 
-/// The id of a session in use, within the core. [`Sessions::lsid`] returns the id on the wire.
+/// The id of a session in use, within the core. `Sessions::lsid` returns the id on the wire.
 ///
 /// The holder of a session, for example an operation or a cursor, has only this id. The session
-/// itself stays in [`Sessions`], so that the session is not lost if a future is dropped.
+/// itself stays in `Sessions`, so that the session is not lost if a future is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId {
     number: u64,
