@@ -64,6 +64,8 @@ pub mod options;
 
 pub mod uri;
 
+pub mod dns;
+
 pub mod log;
 
 #[cfg(feature = "unstable-machines")]

@@ -69,6 +69,22 @@ pub enum NetworkFault {
     Other,
 }
 
+/// The way in which a DNS lookup failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DnsFailure {
+    /// The name does not exist.
+    NoSuchName,
+    /// The name exists, but has no record of the wanted type.
+    NoRecords,
+    /// The name servers refused the query or could not answer it, or no name server is known.
+    Refused,
+    /// The name servers could not be reached, or did not answer in time.
+    Unreachable,
+    /// The answer violates the DNS protocol or the rules for seed lists.
+    Malformed,
+}
+
 /// The way in which TLS failed. The loss of the connection below TLS is a [`NetworkFault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -159,6 +175,13 @@ pub enum ErrorKind {
         /// The way in which the network failed.
         fault: NetworkFault,
         /// The text of the error, for example that of the operating system.
+        message: String,
+    },
+    /// A DNS lookup failed.
+    Dns {
+        /// The way in which the lookup failed.
+        failure: DnsFailure,
+        /// The query, the name server, its answer, and what to do.
         message: String,
     },
     /// A deadline passed. Server selection and the wait queue of a pool have kinds of their own:
@@ -281,11 +304,16 @@ impl ErrorKind {
             | Self::InvalidOption { .. }
             | Self::InvalidArgument { .. }
             | Self::Bson { .. }
+            | Self::Dns {
+                failure: DnsFailure::NoSuchName | DnsFailure::NoRecords,
+                ..
+            }
             | Self::Authentication { .. }
             | Self::ClientClosed
             | Self::Runtime { .. }
             | Self::Abandoned => Responsible::Caller,
             Self::Network { .. }
+            | Self::Dns { .. }
             | Self::Tls {
                 fault: TlsFault::Broken,
                 ..
@@ -319,6 +347,7 @@ impl fmt::Display for ErrorKind {
             Self::InvalidArgument { message } => write!(f, "invalid argument: {message}"),
             Self::Bson { message } => write!(f, "BSON error: {message}"),
             Self::Network { message, .. } => write!(f, "network error: {message}"),
+            Self::Dns { message, .. } => write!(f, "DNS: {message}"),
             Self::Timeout { message, .. } => write!(f, "timed out: {message}"),
             Self::Tls { message, .. } => write!(f, "TLS: {message}"),
             Self::Protocol { message } => {

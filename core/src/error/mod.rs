@@ -13,7 +13,7 @@ pub use command::{
     CommandError, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_ERROR_REPLY_BYTES, MAX_WRITE_ERRORS,
     WriteConcernError, WriteError, WriteFailure,
 };
-pub use kind::{ErrorKind, NetworkFault, Responsible, TlsFault, UriPart, Wait};
+pub use kind::{DnsFailure, ErrorKind, NetworkFault, Responsible, TlsFault, UriPart, Wait};
 pub use label::{Label, Labels};
 pub use partial::PartialInsert;
 pub use text::{MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES};

@@ -163,7 +163,8 @@ fn is_caused_by_client(error: &Error) -> bool {
         | ErrorKind::Runtime { .. }
         | ErrorKind::Abandoned => true,
         ErrorKind::Timeout { wait, .. } => !wait.is_network(),
-        ErrorKind::Tls { .. }
+        ErrorKind::Dns { .. }
+        | ErrorKind::Tls { .. }
         | ErrorKind::Protocol { .. }
         | ErrorKind::Authentication { .. }
         | ErrorKind::Command(_)
