@@ -12,11 +12,8 @@ use onionskin_core::client::{Progress, Question, SocketId, SocketUse, closed_by_
 use onionskin_core::error::{Error, NetworkFault};
 use onionskin_core::operation::{Command, CommandKind, Exchange};
 use onionskin_core::{address::Address, random::Seed, time::Instant, time::WallTime, uri::parse};
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, mpsc};
-use std::time::SystemTime;
+use std::{collections::BTreeMap, io::Read, io::Write, net::Shutdown, net::TcpStream};
+use std::{sync::Arc, sync::mpsc, time::UNIX_EPOCH};
 
 /// The result of a thread: a function that the thread which owns the client calls.
 type Report = Box<dyn FnOnce(&mut Shell, Instant) + Send>;
@@ -88,14 +85,14 @@ impl Shell {
                 }
                 Action::Drain { socket } => self.go_on(socket, SocketUse::Open),
                 Action::Close { socket } | Action::Interrupt { socket, .. } => {
-                    let _ = self
-                        .sockets
-                        .remove(&socket)
-                        .map(|s| s.shutdown(Shutdown::Both));
+                    let socket = self.sockets.remove(&socket);
+                    let _ = socket.map(|s| s.shutdown(Shutdown::Both));
                 }
                 Action::Ask { id, question } => self.spawn(move || {
-                    let Question::DeriveKeys(keys) = question;
-                    let answer = Answer::Keys(keys.derive());
+                    let answer = match question {
+                        Question::DeriveKeys(keys) => Answer::Keys(keys.derive()),
+                        Question::LookUp { .. } => Answer::None, // For `mongodb+srv` only.
+                    };
                     Box::new(move |shell, now| shell.client.handle_answer(now, id, answer))
                 }),
                 // `run` resumes the only operation after each step, so `Wake` needs no code. A
@@ -190,8 +187,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sockets: BTreeMap::new(),
         ended: None,
     };
-    let wall = SystemTime::UNIX_EPOCH.elapsed()?.as_millis();
-    let wall = WallTime::from_unix_millis(wall.try_into()?);
+    let wall = WallTime::from_unix_millis(UNIX_EPOCH.elapsed()?.as_millis().try_into()?);
     shell.client.set_wall_time(wall);
     shell.client.open(shell.now());
     let mut ping = Command::new("ping", "admin", CommandKind::Run);

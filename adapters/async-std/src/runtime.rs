@@ -1,7 +1,10 @@
 //! The implementation of [`Runtime`] with async-std.
 
 use crate::AsyncStdStream;
-use onionskin::{Runtime, system::keep_alive};
+use onionskin::{
+    Runtime,
+    system::{datagram_socket, keep_alive},
+};
 use std::{
     future::Future,
     io,
@@ -35,6 +38,10 @@ impl Runtime for AsyncStdRuntime {
         stream.set_nodelay(true)?;
         keep_alive(&stream);
         Ok(AsyncStdStream::Tcp(stream))
+    }
+
+    async fn connect_datagram(&self, server: SocketAddr) -> io::Result<AsyncStdStream> {
+        async_io::Async::new(datagram_socket(server)?).map(AsyncStdStream::Udp)
     }
 
     #[cfg(unix)]

@@ -4,10 +4,10 @@ use futures_io::{AsyncRead, AsyncWrite};
 use std::{
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
-/// A connected TCP or Unix domain socket of async-std.
+/// A connected socket of async-std.
 #[derive(Debug)]
 pub enum AsyncStdStream {
     /// A TCP socket, for an address with a host and a port.
@@ -15,15 +15,19 @@ pub enum AsyncStdStream {
     /// A Unix domain socket, for an address that is a path.
     #[cfg(unix)]
     Unix(async_std::os::unix::net::UnixStream),
+    /// A UDP socket, for a name server. Each read and each write is one datagram.
+    Udp(async_io::Async<std::net::UdpSocket>),
 }
 
-/// Evaluates an expression with the socket of either variant.
+/// Evaluates the first expression with the socket of a stream, and the second one with a UDP
+/// socket.
 macro_rules! each {
-    ($this:expr, $socket:ident => $call:expr) => {
+    ($this:expr, $socket:ident => $call:expr, $datagram:pat => $other:expr) => {
         match $this.get_mut() {
             AsyncStdStream::Tcp($socket) => $call,
             #[cfg(unix)]
             AsyncStdStream::Unix($socket) => $call,
+            AsyncStdStream::Udp($datagram) => $other,
         }
     };
 }
@@ -34,7 +38,18 @@ impl AsyncRead for AsyncStdStream {
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        each!(self, socket => Pin::new(socket).poll_read(context, buffer))
+        each!(
+            self,
+            socket => Pin::new(socket).poll_read(context, buffer),
+            socket => loop {
+                match socket.get_ref().recv(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        ready!(socket.poll_readable(context))?;
+                    }
+                    result => return Poll::Ready(result),
+                }
+            }
+        )
     }
 }
 
@@ -44,14 +59,18 @@ impl AsyncWrite for AsyncStdStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        each!(self, socket => Pin::new(socket).poll_write(context, bytes))
+        each!(
+            self,
+            socket => Pin::new(socket).poll_write(context, bytes),
+            socket => Poll::Ready(socket.get_ref().send(bytes))
+        )
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, socket => Pin::new(socket).poll_flush(context))
+        each!(self, socket => Pin::new(socket).poll_flush(context), _ => Poll::Ready(Ok(())))
     }
 
     fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        each!(self, socket => Pin::new(socket).poll_close(context))
+        each!(self, socket => Pin::new(socket).poll_close(context), _ => Poll::Ready(Ok(())))
     }
 }

@@ -11,7 +11,7 @@ use rustix::{
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
-    net::TcpStream,
+    net::{TcpStream, UdpSocket},
     os::unix::net::UnixStream,
     sync::{Arc, Mutex},
     task::Waker,
@@ -26,6 +26,7 @@ const WAIT_WITHOUT_PIPE: Duration = Duration::from_millis(10);
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Udp(UdpSocket),
 }
 
 impl AsFd for Socket {
@@ -33,6 +34,7 @@ impl AsFd for Socket {
         match self {
             Self::Tcp(socket) => socket.as_fd(),
             Self::Unix(socket) => socket.as_fd(),
+            Self::Udp(socket) => socket.as_fd(),
         }
     }
 }

@@ -69,6 +69,10 @@ impl Runtime for BlockingRuntime {
         Ok(stream)
     }
 
+    async fn connect_datagram(&self, server: SocketAddr) -> io::Result<BlockingStream> {
+        BlockingStream::connect_datagram(self.executor.clone(), server)
+    }
+
     async fn connect_unix(&self, path: &Path) -> io::Result<BlockingStream> {
         BlockingStream::connect_unix(self.executor.clone(), path)
     }

@@ -5,7 +5,7 @@ use crate::{
     reactor::{Socket, Source},
 };
 use futures_io::{AsyncRead, AsyncWrite};
-use onionskin::system::keep_alive;
+use onionskin::system::{datagram_socket, keep_alive};
 use rustix::{
     io::{Errno, FdFlags, fcntl_setfd},
     net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket},
@@ -23,7 +23,8 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A connected TCP or Unix domain socket.
+/// A connected TCP, Unix domain or UDP socket. Each read and each write of a UDP socket is one
+/// datagram.
 ///
 /// The socket is read only after the system reported it as readable, because a read directly after
 /// a request was written would usually find nothing.
@@ -33,12 +34,14 @@ pub struct BlockingStream {
     executor: Arc<Executor>,
 }
 
-/// Evaluates an expression with the socket of either variant.
+/// Evaluates the first expression with the socket of a stream, and the second one with a UDP
+/// socket.
 macro_rules! each {
-    ($this:expr, $socket:ident => $call:expr) => {
+    ($this:expr, $socket:ident => $call:expr, $datagram:pat => $other:expr) => {
         match &$this.source.socket {
             Socket::Tcp($socket) => $call,
             Socket::Unix($socket) => $call,
+            Socket::Udp($datagram) => $other,
         }
     };
 }
@@ -72,6 +75,15 @@ impl BlockingStream {
         Ok(Self::new(executor, Socket::Unix(stream)))
     }
 
+    /// Opens a UDP socket that is connected to this address.
+    pub(crate) fn connect_datagram(
+        executor: Arc<Executor>,
+        server: SocketAddr,
+    ) -> io::Result<Self> {
+        let socket = datagram_socket(server)?;
+        Ok(Self::new(executor, Socket::Udp(socket)))
+    }
+
     fn new(executor: Arc<Executor>, socket: Socket) -> Self {
         let source = executor.reactor.add_source(socket);
         Self { source, executor }
@@ -85,7 +97,7 @@ impl BlockingStream {
             self.executor.reactor.notify();
             return Poll::Pending;
         }
-        let error = each!(self, socket => socket.take_error());
+        let error = each!(self, socket => socket.take_error(), socket => socket.take_error());
         Poll::Ready(error.and_then(|error| error.map_or(Ok(()), Err)))
     }
 
@@ -99,7 +111,8 @@ impl BlockingStream {
                 return Poll::Pending;
             }
             drop(interest);
-            let result = each!(self, socket => (&*socket).read(buffer));
+            let result =
+                each!(self, socket => (&*socket).read(buffer), socket => socket.recv(buffer));
             let is_drained = match &result {
                 // A closed connection stays readable. After a read that filled the buffer, more
                 // bytes can be available.
@@ -118,7 +131,7 @@ impl BlockingStream {
 
     fn poll_write(&self, context: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            match each!(self, socket => (&*socket).write(bytes)) {
+            match each!(self, socket => (&*socket).write(bytes), socket => socket.send(bytes)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     lock(&self.source.interest).writer = Some(context.waker().clone());
                     self.executor.reactor.notify();
@@ -174,6 +187,6 @@ impl AsyncWrite for BlockingStream {
     }
 
     fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(each!(self, socket => socket.shutdown(Shutdown::Write)))
+        Poll::Ready(each!(self, socket => socket.shutdown(Shutdown::Write), _ => Ok(())))
     }
 }

@@ -4,7 +4,7 @@ mod builder;
 
 pub use builder::ClientBuilder;
 
-use crate::{Database, Execution, Runtime, environment, shared::Shared};
+use crate::{Database, Execution, Runtime, environment, resolver::Resolvers, shared::Shared};
 use onionskin_core::{
     client::{Counts, DriverInfo},
     description::TopologyDescription,
@@ -85,6 +85,7 @@ impl<R: Runtime> Client<R> {
             seed: None,
             environment: None,
             infos: Vec::new(),
+            resolvers: Resolvers::default(),
         }
     }
 

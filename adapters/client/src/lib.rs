@@ -33,6 +33,7 @@ mod collection;
 mod cursor;
 mod database;
 pub mod decode;
+mod deferred;
 mod environment;
 mod events;
 mod exchange;
@@ -41,6 +42,8 @@ mod ids;
 #[cfg(feature = "__lock-times")]
 #[doc(hidden)]
 pub mod lock_times;
+mod lookup;
+mod resolver;
 mod runtime;
 mod shared;
 mod shutdown;
@@ -60,11 +63,13 @@ pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
 pub use events::{MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use execution::Execution;
+pub use resolver::{Resolver, ResolverFuture};
 pub use runtime::Runtime;
 
 pub use bson;
 pub use onionskin_core::{
     client::Counts,
+    dns,
     error::{Error, Result},
     log,
 };
@@ -87,9 +92,9 @@ pub mod options {
 /// Errors, and the facts that they carry: what failed, on which server, and who is responsible.
 pub mod error {
     pub use onionskin_core::error::{
-        CommandError, Error, ErrorKind, Label, Labels, NetworkFault, PartialInsert, Responsible,
-        Result, TlsFault, TopologyVersion, UriPart, Wait, WriteConcernError, WriteError,
-        WriteFailure,
+        CommandError, DnsFailure, Error, ErrorKind, Label, Labels, NetworkFault, PartialInsert,
+        Responsible, Result, TlsFault, TopologyVersion, UriPart, Wait, WriteConcernError,
+        WriteError, WriteFailure,
     };
 }
 

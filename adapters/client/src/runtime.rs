@@ -39,6 +39,17 @@ pub trait Runtime: Send + Sync + 'static {
     fn connect(&self, address: SocketAddr)
     -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
+    /// Opens a UDP socket on a random free port and connects it to a name server. A write to the
+    /// stream sends one datagram, and a read receives one. Datagrams from other addresses must not
+    /// arrive. Default: fails, so that the built-in resolver asks no name server.
+    fn connect_datagram(
+        &self,
+        server: SocketAddr,
+    ) -> impl Future<Output = io::Result<Self::Stream>> + Send {
+        let _ = server;
+        std::future::ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
     /// Connects to a Unix domain socket.
     fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 

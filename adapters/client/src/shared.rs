@@ -2,22 +2,20 @@
 
 use crate::{
     Runtime,
-    answers::answer,
-    events::{Delivery, MAX_EVENT_DELAY},
+    events::Delivery,
     exchange::{ActiveExchange, Started},
     ids::ObjectIds,
+    resolver::Resolvers,
     signal::Signal,
-    socket,
     user_code::catch_panic,
     waiters::Waiters,
 };
 use atomic_waker::AtomicWaker;
 use bson::oid::ObjectId;
 use onionskin_core::{
-    address::Address,
     client::{
-        Action, AfterExchange, Client as Core, Outcome, Progress, Question, QuestionId,
-        SelectorAnswer, SocketId, closed_by_peer,
+        AfterExchange, Client as Core, Outcome, Progress, QuestionId, SelectorAnswer, SocketId,
+        closed_by_peer,
     },
     error::Error,
     event::Event,
@@ -29,12 +27,13 @@ use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
+    time::Duration,
 };
 
 /// The state that all handles, tasks and operations of one client share.
 pub(crate) struct Shared<R: Runtime> {
     pub(crate) runtime: R,
-    start: std::time::Duration,
+    start: Duration,
     /// One lock for topology, pools and wait queues. Each input changes all of them in one step for
     /// all threads (CMAP-29, CMAP-36, CMAP-146).
     inner: Mutex<Inner<R::Stream>>,
@@ -42,16 +41,19 @@ pub(crate) struct Shared<R: Runtime> {
     /// client.
     pub(crate) timer: AtomicWaker,
     pub(crate) delivery: Arc<Delivery>,
+    pub(crate) resolvers: Resolvers,
     ids: ObjectIds,
 }
 
 /// The state that the lock protects.
 pub(crate) struct Inner<S> {
     pub(crate) core: Core,
-    sockets: BTreeMap<SocketId, Socket<S>>,
+    pub(crate) sockets: BTreeMap<SocketId, Socket<S>>,
+    /// The DNS lookups that are under way, with the signals of their tasks.
+    pub(crate) lookups: BTreeMap<QuestionId, Arc<Signal>>,
     /// Streams without an owner. They are closed after the lock is released.
-    abandoned_streams: Vec<S>,
-    wakers: BTreeMap<OperationId, Waker>,
+    pub(crate) abandoned_streams: Vec<S>,
+    pub(crate) wakers: BTreeMap<OperationId, Waker>,
     /// The deadline for which the timer task waits.
     pub(crate) timer_set: Option<Instant>,
     /// The number of spawned tasks that have not ended.
@@ -63,22 +65,11 @@ pub(crate) struct Inner<S> {
     process: Option<u32>,
 }
 
-struct Socket<S> {
+pub(crate) struct Socket<S> {
     /// The stream while it is parked. Otherwise a task or an exchange has the stream, or a task
     /// still dials.
-    stream: Option<S>,
-    signal: Arc<Signal>,
-}
-
-/// The actions that are carried out after the lock is released.
-struct Deferred<S> {
-    dials: Vec<(SocketId, Address, Arc<Signal>)>,
-    drains: Vec<(SocketId, S, Arc<Signal>)>,
-    questions: Vec<(QuestionId, Question)>,
-    signals: Vec<Arc<Signal>>,
-    wakers: Vec<Waker>,
-    streams: Vec<S>,
-    rearm: bool,
+    pub(crate) stream: Option<S>,
+    pub(crate) signal: Arc<Signal>,
 }
 
 impl<R: Runtime> Shared<R> {
@@ -86,6 +77,7 @@ impl<R: Runtime> Shared<R> {
         runtime: R,
         core: Core,
         delivery: Arc<Delivery>,
+        resolvers: Resolvers,
         ids: ObjectIds,
     ) -> Arc<Self> {
         let (start, process) = (runtime.now(), runtime.process_id());
@@ -95,6 +87,7 @@ impl<R: Runtime> Shared<R> {
             inner: Mutex::new(Inner {
                 core,
                 sockets: BTreeMap::new(),
+                lookups: BTreeMap::new(),
                 abandoned_streams: Vec::new(),
                 wakers: BTreeMap::new(),
                 timer_set: None,
@@ -104,6 +97,7 @@ impl<R: Runtime> Shared<R> {
             }),
             timer: AtomicWaker::new(),
             delivery,
+            resolvers,
             ids,
         })
     }
@@ -154,43 +148,6 @@ impl<R: Runtime> Shared<R> {
         }
         self.deliver();
         result
-    }
-
-    fn carry_out(self: &Arc<Self>, deferred: Deferred<R::Stream>) {
-        for (socket, address, signal) in deferred.dials {
-            let shared = self.clone();
-            let mark = self.delivery.mark();
-            self.spawn(async move {
-                let Self {
-                    delivery, runtime, ..
-                } = &*shared;
-                let limit = || runtime.sleep(MAX_EVENT_DELAY);
-                delivery.wait_for(mark, limit).await;
-                socket::run(shared, socket, address, signal).await;
-            });
-        }
-        for (socket, stream, signal) in deferred.drains {
-            let task = socket::pump(self.clone(), socket, stream, signal);
-            self.spawn(task);
-        }
-        for signal in deferred.signals {
-            signal.wake();
-        }
-        for waker in deferred.wakers {
-            catch_panic(|| waker.wake());
-        }
-        if deferred.rearm {
-            catch_panic(|| self.timer.wake());
-        }
-        for (id, question) in deferred.questions {
-            let shared = self.clone();
-            self.runtime.spawn_blocking(move || {
-                let answer = answer(question);
-                shared.with(|inner, now| inner.core.handle_answer(now, id, answer));
-            });
-        }
-        // Closing a socket does not wait for the peer, and happens outside of the lock (CMAP-64).
-        drop(deferred.streams);
     }
 
     /// Starts the delivery of queued events, unless it is running.
@@ -387,85 +344,8 @@ impl<S> Inner<S> {
         }
     }
 
-    /// Collects the actions of the core. Returns `None` if there is nothing to do.
-    fn collect_orders(&mut self) -> Option<Deferred<S>> {
-        let mut next = self.core.poll_action();
-        let rearm = self.must_rearm();
-        if next.is_none() && self.abandoned_streams.is_empty() && !rearm && !self.is_idle() {
-            return None;
-        }
-        let mut deferred = Deferred {
-            dials: Vec::new(),
-            drains: Vec::new(),
-            questions: Vec::new(),
-            signals: Vec::new(),
-            wakers: Vec::new(),
-            streams: Vec::new(),
-            rearm,
-        };
-        while let Some(action) = next {
-            match action {
-                Action::Dial { socket, address } => {
-                    let signal = Arc::new(Signal::default());
-                    deferred.dials.push((socket, address, signal.clone()));
-                    self.sockets.insert(
-                        socket,
-                        Socket {
-                            stream: None,
-                            signal,
-                        },
-                    );
-                }
-                Action::Drain { socket: id } => {
-                    if let Some(socket) = self.sockets.get_mut(&id)
-                        && let Some(stream) = socket.stream.take()
-                    {
-                        deferred.drains.push((id, stream, socket.signal.clone()));
-                    }
-                }
-                Action::Transmit { socket, bytes } => {
-                    if let Some(socket) = self.sockets.get(&socket) {
-                        socket
-                            .signal
-                            .write(|commands| commands.bytes.extend_from_slice(&bytes));
-                        deferred.signals.push(socket.signal.clone());
-                    }
-                }
-                Action::Close { socket } => {
-                    if let Some(socket) = self.sockets.remove(&socket) {
-                        socket.signal.write(|commands| commands.close = true);
-                        deferred.signals.push(socket.signal);
-                        deferred.streams.extend(socket.stream);
-                    }
-                }
-                Action::Interrupt { socket, error } => {
-                    if let Some(socket) = self.sockets.get(&socket) {
-                        socket
-                            .signal
-                            .write(|commands| commands.interrupt = Some(error));
-                        deferred.signals.push(socket.signal.clone());
-                    }
-                }
-                Action::Ask { id, question } => deferred.questions.push((id, question)),
-                // A computation on another thread cannot be stopped. The core ignores its answer.
-                Action::Withdraw { .. } => {}
-                Action::Wake { operation } => {
-                    deferred.wakers.extend(self.wakers.remove(&operation))
-                }
-            }
-            next = self.core.poll_action();
-        }
-        deferred.streams.append(&mut self.abandoned_streams);
-        if self.is_idle() {
-            // `TaskTicket` wakes the shutdowns when the last task ends. If the last socket is
-            // removed later, for example because the runtime has ended, this code wakes them.
-            deferred.wakers.extend(self.idle.reached(0));
-        }
-        Some(deferred)
-    }
-
     /// True if the timer task must wake earlier than it is set for, or must end.
-    fn must_rearm(&self) -> bool {
+    pub(crate) fn must_rearm(&self) -> bool {
         match (self.core.deadline(), self.timer_set) {
             (Some(deadline), Some(set)) if deadline < set => true,
             (Some(_), None) => true,

@@ -5,7 +5,12 @@ use rustix::{
     io::Errno,
     net::{AddressFamily, SocketType, socket, sockopt},
 };
-use std::{error::Error, io, time::Duration};
+use std::{
+    error::Error,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    time::Duration,
+};
 
 /// The time without traffic after which the system probes a TCP connection.
 pub const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(120);
@@ -32,6 +37,19 @@ pub fn keep_alive(socket: impl AsFd) {
     if sockopt::tcp_keepcnt(&socket).is_ok_and(|probes| probes > KEEP_ALIVE_PROBES) {
         let _ = sockopt::set_tcp_keepcnt(&socket, KEEP_ALIVE_PROBES);
     }
+}
+
+/// Returns a UDP socket in non-blocking mode, on a random free port of this machine, that is
+/// connected to `server`: it receives only datagrams of this address. None of this waits.
+pub fn datagram_socket(server: SocketAddr) -> io::Result<UdpSocket> {
+    let any: IpAddr = match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(server)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }
 
 /// Returns the error code of the system, also if a runtime has wrapped the error.

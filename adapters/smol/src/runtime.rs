@@ -1,7 +1,10 @@
 //! The implementation of [`Runtime`] with smol.
 
 use crate::SmolStream;
-use onionskin::{Runtime, system::keep_alive};
+use onionskin::{
+    Runtime,
+    system::{datagram_socket, keep_alive},
+};
 use std::{
     future::Future,
     io,
@@ -35,6 +38,10 @@ impl Runtime for SmolRuntime {
         stream.set_nodelay(true)?;
         keep_alive(&stream);
         Ok(SmolStream::Tcp(stream))
+    }
+
+    async fn connect_datagram(&self, server: SocketAddr) -> io::Result<SmolStream> {
+        smol::Async::new(datagram_socket(server)?).map(SmolStream::Udp)
     }
 
     #[cfg(unix)]

@@ -1,7 +1,10 @@
 //! The implementation of [`Runtime`] with tokio.
 
 use crate::TokioStream;
-use onionskin::{Error, Runtime, system::keep_alive};
+use onionskin::{
+    Error, Runtime,
+    system::{datagram_socket, keep_alive},
+};
 use std::{
     future::{Future, poll_fn},
     io,
@@ -10,7 +13,10 @@ use std::{
     pin::pin,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tokio::{net::lookup_host, runtime::Handle};
+use tokio::{
+    net::{UdpSocket, lookup_host},
+    runtime::Handle,
+};
 
 const NO_RUNTIME: &str = "there is no tokio runtime: make the client within one";
 
@@ -68,6 +74,13 @@ impl Runtime for TokioRuntime {
         stream.set_nodelay(true)?;
         keep_alive(&stream);
         Ok(TokioStream::Tcp(stream))
+    }
+
+    async fn connect_datagram(&self, server: SocketAddr) -> io::Result<TokioStream> {
+        let socket = datagram_socket(server)?;
+        let handle = self.handle();
+        let _entered = handle.enter();
+        UdpSocket::from_std(socket).map(TokioStream::Udp)
     }
 
     #[cfg(unix)]

@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::io::ReadBuf;
 
-/// A connected TCP or Unix domain socket of tokio.
+/// A connected socket of tokio.
 #[derive(Debug)]
 pub enum TokioStream {
     /// A TCP socket, for an address with a host and a port.
@@ -16,15 +16,19 @@ pub enum TokioStream {
     /// A Unix domain socket, for an address that is a path.
     #[cfg(unix)]
     Unix(tokio::net::UnixStream),
+    /// A UDP socket, for a name server. Each read and each write is one datagram.
+    Udp(tokio::net::UdpSocket),
 }
 
-/// Evaluates an expression with the socket of either variant.
+/// Evaluates the first expression with the socket of a stream, and the second one with a UDP
+/// socket.
 macro_rules! each {
-    ($this:expr, $socket:ident => $call:expr) => {
+    ($this:expr, $socket:ident => $call:expr, $datagram:pat => $other:expr) => {
         match $this.get_mut() {
             TokioStream::Tcp($socket) => $call,
             #[cfg(unix)]
             TokioStream::Unix($socket) => $call,
+            TokioStream::Udp($datagram) => $other,
         }
     };
 }
@@ -37,7 +41,11 @@ impl AsyncRead for TokioStream {
     ) -> Poll<io::Result<usize>> {
         use tokio::io::AsyncRead;
         let mut buffer = ReadBuf::new(buffer);
-        let result = each!(self, socket => Pin::new(socket).poll_read(context, &mut buffer));
+        let result = each!(
+            self,
+            socket => Pin::new(socket).poll_read(context, &mut buffer),
+            socket => socket.poll_recv(context, &mut buffer)
+        );
         ready!(result)?;
         Poll::Ready(Ok(buffer.filled().len()))
     }
@@ -50,16 +58,20 @@ impl AsyncWrite for TokioStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         use tokio::io::AsyncWrite;
-        each!(self, socket => Pin::new(socket).poll_write(context, bytes))
+        each!(
+            self,
+            socket => Pin::new(socket).poll_write(context, bytes),
+            socket => socket.poll_send(context, bytes)
+        )
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         use tokio::io::AsyncWrite;
-        each!(self, socket => Pin::new(socket).poll_flush(context))
+        each!(self, socket => Pin::new(socket).poll_flush(context), _ => Poll::Ready(Ok(())))
     }
 
     fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         use tokio::io::AsyncWrite;
-        each!(self, socket => Pin::new(socket).poll_shutdown(context))
+        each!(self, socket => Pin::new(socket).poll_shutdown(context), _ => Poll::Ready(Ok(())))
     }
 }

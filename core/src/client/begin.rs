@@ -181,6 +181,10 @@ impl Client {
     /// that has a pin takes its pinned connection instead, and one that has to pause waits.
     pub(super) fn attempt(&mut self, now: Instant, mut operation: Box<Operation>) -> Attempt {
         let selected = match self.path_of(now, &operation) {
+            None | Some(AttemptPath::Scan(_)) if self.seed_list.is_unresolved() => {
+                self.begin_selection(now, &mut operation);
+                Ok(Selected::NoServer)
+            }
             None => {
                 self.begin_selection(now, &mut operation);
                 self.select(&mut operation)
@@ -309,8 +313,10 @@ impl Client {
         operation.selector_answer = None;
         operation.attempts_without_wait = 0;
         let limit = match self.settings.scanning {
-            Some(scanning) => scanning.wait_limit(now, &operation),
-            None => {
+            Some(scanning) if !self.seed_list.is_unresolved() => {
+                scanning.wait_limit(now, &operation)
+            }
+            _ => {
                 let limit = self.selection_limit(&operation);
                 let topology = &self.topology;
                 self.choice
@@ -343,7 +349,7 @@ impl Client {
         let id = operation.id;
         self.arm(Timer::Wait(id), limit);
         self.operations.wait(id, Waiting::ForServer(operation));
-        self.topology.set_waiting(now, true);
+        self.want_servers(now);
         Attempt::Waiting
     }
 

@@ -88,9 +88,6 @@ fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
         let message = format!("{message} is not supported by this version");
         Err(ErrorKind::InvalidOption { option, message }.into())
     };
-    if options.srv_host().is_some() && options.hosts().is_empty() {
-        return refuse("mongodb+srv", "looking up a DNS seed list");
-    }
     if options.proxy().is_some() {
         return refuse("proxyHost", "connecting through a SOCKS5 proxy");
     }
@@ -139,6 +136,15 @@ pub(super) struct Settings {
 }
 
 impl Settings {
+    /// Sets the settings that the lookup of a seed list decides.
+    pub(super) fn set_seed_list(&mut self, options: &ClientOptions) {
+        let handshake = Arc::make_mut(&mut self.handshake);
+        handshake.credential = options.credential().cloned().map(Arc::new);
+        handshake.load_balanced = options.load_balanced();
+        handshake.legacy_hello &= !options.load_balanced();
+        self.scanning = ScanRules::new(options);
+    }
+
     pub(super) fn new(
         options: &ClientOptions,
         metadata: ClientMetadata,
@@ -202,6 +208,18 @@ pub(super) fn sdam_options(
         topology_id,
         subscribed: subscriptions.sdam,
         notices: subscriptions.notices,
+    }
+}
+
+/// Sets the options of the topology that the lookup of a seed list decides.
+pub(super) fn set_seed_list(sdam: &mut SdamOptions, options: &ClientOptions) {
+    sdam.seeds = options.hosts().to_vec();
+    sdam.replica_set = options.replica_set().map(str::to_owned);
+    sdam.load_balanced = options.load_balanced();
+    if options.load_balanced() {
+        sdam.scanning = None;
+        sdam.possible_primary = false;
+        sdam.legacy_hello = false;
     }
 }
 

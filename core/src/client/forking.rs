@@ -40,6 +40,8 @@ impl Client {
         self.carry(now);
         // The thread that works on an answer may exist in the parent only.
         self.questions.withdraw_all();
+        self.seed_list.forget_questions();
+        self.arm_rescan();
         self.take_grants_back(now);
         let message = cause.to_string();
         self.interrupt_exchanges(&Error::new(ErrorKind::Interrupted { message }));

@@ -39,7 +39,12 @@ impl Client {
         let waiting = self.questions.handle_answer(now, id);
         match answer {
             Answer::Keys(keys) => self.connections.handle_keys(now, &waiting, &keys),
-            Answer::None => self.connections.handle_no_answer(&waiting),
+            Answer::Records(result) => self.on_records(now, id, result),
+            Answer::None => {
+                self.connections.handle_no_answer(&waiting);
+                let error = Error::argument("the DNS lookup was given up");
+                self.on_records(now, id, Err(error));
+            }
         }
         self.settle(now);
     }

@@ -1,7 +1,7 @@
 //! The lifecycle of a client: open, closing, ended.
 
 use super::{
-    Action, Client,
+    Action, Client, Timer,
     connections::{Role, State},
 };
 use crate::{
@@ -56,7 +56,13 @@ impl Client {
     /// Starts the client. Monitors begin to check the servers; a client that scans checks them when
     /// an operation needs a server.
     pub fn open(&mut self, now: Instant) {
-        self.topology.start(now);
+        if self.seed_list.is_unresolved() {
+            self.open_unresolved(now);
+        } else {
+            self.topology.start(now);
+            self.seed_list.open(now);
+            self.arm_rescan();
+        }
         self.settle(now);
     }
 
@@ -117,6 +123,8 @@ impl Client {
         self.pools.close_all(now);
         self.topology.close(now);
         self.questions.withdraw_all();
+        self.seed_list.forget_questions();
+        self.arm(Timer::Rescan, None);
     }
 
     /// Interrupts the exchanges on connections of closed pools. A pool does not order these

@@ -43,6 +43,8 @@ mod questions;
 mod releases;
 mod routing;
 mod scanning;
+mod seed_list;
+mod seeds;
 #[cfg(any(test, feature = "unstable-machines"))]
 mod snapshot;
 #[cfg(test)]
@@ -64,6 +66,7 @@ pub use end::DRAIN_LIMIT;
 pub use idle_probe::{MAX_PROBED_BYTES, PROBE_AFTER};
 pub use pinging::SOCKET_CHECK_INTERVAL;
 pub use questions::{Answer, MAX_DERIVATIONS, QUESTION_LIMIT, Question, QuestionId};
+pub use seed_list::MIN_RESCAN_INTERVAL;
 pub use timing::Timer;
 pub use waits::GRANT_LIMIT;
 #[cfg(any(test, feature = "unstable-machines"))]
@@ -80,7 +83,7 @@ use crate::{
     event::{Event, Subscriptions},
     operation::ClusterTime,
     random::Random,
-    sdam::Sdam,
+    sdam::{Sdam, SdamOptions},
     selection::Selector,
     session::Sessions,
     time::{Instant, Timers, WallTime},
@@ -95,6 +98,7 @@ use outbox::Outbox;
 use pins::Pins;
 use pools::Pools;
 use questions::Questions;
+use seed_list::SeedList;
 use std::sync::Arc;
 
 /// The state machine of one client: server selection, connection pools, monitoring and retries.
@@ -131,6 +135,9 @@ pub struct Client {
     operations: Operations,
     sessions: Sessions,
     questions: Questions,
+    seed_list: SeedList,
+    /// The options of the topology while the seed list is not resolved; `None` otherwise.
+    unresolved: Option<Box<SdamOptions>>,
     timers: Timers<Timer>,
     choice: Choice,
     /// The source of random numbers for the jitter of the pauses between attempts.
@@ -169,14 +176,12 @@ impl Client {
         )
         .with_server_selector(options.server_selector().cloned())
         .with_plain_choice(settings.scanning.is_some());
+        let sdam = config::sdam_options(&options, topology_id, streaming, subscriptions, &seed);
+        let seed_list = SeedList::new(&options, seed.split("seed list").random());
         Self {
-            topology: Sdam::new(config::sdam_options(
-                &options,
-                topology_id,
-                streaming,
-                subscriptions,
-                &seed,
-            )),
+            unresolved: seed_list.is_unresolved().then(|| Box::new(sdam.clone())),
+            topology: Sdam::new(sdam),
+            seed_list,
             pools: Pools::new(config::pool_options(&options), subscriptions.pool),
             connections: Connections::new(seed.split("nonces").random()),
             pins: Pins::new(topology_id),

@@ -6,26 +6,32 @@
 //! [`Client::handle_answer`](super::Client::handle_answer). A question that is not answered within
 //! [`QUESTION_LIMIT`] is withdrawn. No connection waits for an answer that comes later.
 //!
-//! The only questions so far are derivations of keys from passwords. The server chooses how many
-//! iterations a derivation has. Connections that need the same keys share one derivation. The keys
-//! of one server are derived one after the other, and at most [`MAX_DERIVATIONS`] derivations run
-//! at once.
+//! There are two kinds of questions. A derivation of keys from a password takes long, because the
+//! server chooses how many iterations it has. Connections that need the same keys share one
+//! derivation. The keys of one server are derived one after the other, and at most
+//! [`MAX_DERIVATIONS`] derivations run at once. A DNS lookup is asked for by the seed list part.
 
 use super::Action;
 use crate::{
     auth::{DerivedKeys, KeyDerivation, KeyName},
     connection::SocketId,
     description::ServerId,
+    dns::{DnsAnswer, DnsQuery},
+    error::Error,
     time::Instant,
 };
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
 /// How long the answer to a question may take: 300 seconds. A derivation with the highest permitted
 /// iteration count takes a few seconds on a slow processor.
 pub const QUESTION_LIMIT: Duration = Duration::from_secs(300);
+
+/// The additional time for the answer to a lookup. The resolver ends at the limit of the lookup,
+/// and its error says which name server did not answer.
+const LOOKUP_GRACE: Duration = Duration::from_secs(1);
 
 /// The highest number of derivations of one client that run at once: 2. Each occupies a processor.
 pub const MAX_DERIVATIONS: usize = 2;
@@ -40,6 +46,14 @@ pub enum Question {
     /// Derive these keys ([`KeyDerivation::derive`]) and answer with [`Answer::Keys`]. This may
     /// take seconds, and must not delay anything else.
     DeriveKeys(KeyDerivation),
+    /// Look up these DNS records and answer with [`Answer::Records`].
+    /// [`dns::Lookup`](crate::dns::Lookup) is a resolver that does this.
+    LookUp {
+        /// The name and the type of the records.
+        query: DnsQuery,
+        /// The time limit of the lookup.
+        limit: Duration,
+    },
 }
 
 /// The answer to a [`Question`].
@@ -47,6 +61,8 @@ pub enum Question {
 pub enum Answer {
     /// The derived keys.
     Keys(DerivedKeys),
+    /// The records of a lookup, or the reason why there are none.
+    Records(Result<DnsAnswer, Error>),
     /// There will be no answer, because the work panicked or was given up.
     None,
 }
@@ -80,6 +96,8 @@ struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     running: BTreeMap<QuestionId, Running>,
+    /// The DNS lookups that were asked for.
+    lookups: BTreeSet<QuestionId>,
     /// The derivations that were not asked for yet, oldest first.
     queued: Vec<Queued>,
     last: u64,
@@ -116,6 +134,32 @@ impl Questions {
         }
     }
 
+    /// Asks for DNS records.
+    pub(super) fn look_up(&mut self, now: Instant, query: DnsQuery, limit: Duration) -> QuestionId {
+        let id = self.next_id();
+        self.lookups.insert(id);
+        let question = Question::LookUp { query, limit };
+        self.orders
+            .push_back(Order::Act(Action::Ask { id, question }));
+        let end = now.checked_add(limit + LOOKUP_GRACE);
+        self.orders.push_back(Order::Limit(id, end));
+        id
+    }
+
+    /// Ends the question for DNS records, because of its answer or because its limit has passed.
+    /// False if `id` is no such question, or if it was withdrawn or answered before.
+    pub(super) fn end_lookup(&mut self, id: QuestionId, is_answered: bool) -> bool {
+        if !self.lookups.remove(&id) {
+            return false;
+        }
+        let order = match is_answered {
+            true => Order::Limit(id, None),
+            false => Order::Act(Action::Withdraw { question: id }),
+        };
+        self.orders.push_back(order);
+        true
+    }
+
     /// Handles an answer. Returns the connections that wait for it; none if the question was
     /// withdrawn or answered before.
     pub(super) fn handle_answer(&mut self, now: Instant, id: QuestionId) -> Vec<SocketId> {
@@ -146,7 +190,8 @@ impl Questions {
     /// Withdraws all questions and forgets the connections that wait for answers.
     pub(super) fn withdraw_all(&mut self) {
         self.queued.clear();
-        for id in std::mem::take(&mut self.running).into_keys() {
+        let lookups = std::mem::take(&mut self.lookups);
+        for id in std::mem::take(&mut self.running).into_keys().chain(lookups) {
             let withdraw = Action::Withdraw { question: id };
             self.orders.push_back(Order::Act(withdraw));
             self.orders.push_back(Order::Limit(id, None));
@@ -190,8 +235,7 @@ impl Questions {
         waiting: Vec<SocketId>,
         derivation: KeyDerivation,
     ) {
-        self.last += 1;
-        let id = QuestionId(self.last);
+        let id = self.next_id();
         let running = Running {
             name: derivation.name(),
             server,
@@ -205,10 +249,15 @@ impl Questions {
         self.orders.push_back(Order::Limit(id, limit));
     }
 
+    fn next_id(&mut self) -> QuestionId {
+        self.last += 1;
+        QuestionId(self.last)
+    }
+
     /// Returns the questions that were asked and not answered.
     #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn asked(&self) -> impl Iterator<Item = QuestionId> {
-        self.running.keys().copied()
+        self.running.keys().chain(&self.lookups).copied()
     }
 
     /// Returns the number of connections that wait for an answer.
@@ -220,6 +269,6 @@ impl Questions {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.running.is_empty() && self.queued.is_empty()
+        self.running.is_empty() && self.queued.is_empty() && self.lookups.is_empty()
     }
 }

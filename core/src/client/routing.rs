@@ -29,7 +29,7 @@ impl Client {
                 self.begin_in_background(now, operation);
             } else if std::mem::take(&mut self.reselect) {
                 self.select_again(now);
-            } else if !self.end_if_unused(now) {
+            } else if !self.look_up_seeds_if_needed(now) && !self.end_if_unused(now) {
                 break;
             }
         }

@@ -26,6 +26,8 @@ pub enum Timer {
     Drain(SocketId),
     /// The end of the wait for the answer to this question.
     Question(QuestionId),
+    /// The next rescan of the SRV records.
+    Rescan,
 }
 
 impl Client {
@@ -73,7 +75,9 @@ impl Client {
             Timer::Question(question) => {
                 let waiting = self.questions.handle_limit(now, question);
                 self.connections.handle_no_answer(&waiting);
+                self.on_lookup_limit(now, question);
             }
+            Timer::Rescan => self.rescan(now),
         }
     }
 

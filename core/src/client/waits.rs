@@ -115,8 +115,7 @@ impl Client {
         for operation in waiting {
             self.begin_in_background(now, operation);
         }
-        let want_servers = self.operations.want_servers();
-        self.topology.set_waiting(now, want_servers);
+        self.want_servers(now);
     }
 
     /// Handles the end of an operation's wait or pause, or the limit of its grant
@@ -139,17 +138,14 @@ impl Client {
                 // cancelled if the operation waits again.
                 Some(Waiting::ForServer(operation)) => {
                     self.begin_in_background(now, operation);
-                    let want_servers = self.operations.want_servers();
-                    self.topology.set_waiting(now, want_servers);
+                    self.want_servers(now);
                 }
                 _ => {}
             },
             Some(WaitOver::Stop(error)) => self.end_waiting(now, id, End::Stopped(error)),
             Some(WaitOver::NoServer) => {
                 if let Some(operation) = self.withdraw(now, id) {
-                    let error = self
-                        .choice
-                        .no_suitable_server_error(&self.topology, &operation);
+                    let error = self.no_server_error(&operation);
                     let next = self.end_attempt(now, operation, End::Stopped(error));
                     self.store_progress(id, next);
                 }
@@ -181,7 +177,7 @@ impl Client {
                 WaitOver::NoServer
             }
             Waiting::Paused(_) => WaitOver::NextAttempt,
-            Waiting::ForServer(_) if self.settings.scanning.is_some() => WaitOver::NextAttempt,
+            Waiting::ForServer(_) if self.scans_for_operations() => WaitOver::NextAttempt,
             Waiting::ForServer(_) => WaitOver::NoServer,
             Waiting::Asking(_) | Waiting::ForConnection(..) | Waiting::Failed(_) => return None,
         })
@@ -204,8 +200,7 @@ impl Client {
         match waiting {
             Waiting::Asking(operation) | Waiting::Paused(operation) => Some(operation),
             Waiting::ForServer(operation) => {
-                let want_servers = self.operations.want_servers();
-                self.topology.set_waiting(now, want_servers);
+                self.want_servers(now);
                 Some(operation)
             }
             Waiting::ForConnection(operation, server) => {

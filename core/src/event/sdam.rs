@@ -154,6 +154,51 @@ events! {
         log "No servers left",
             "No server is left to be monitored in topology with ID {topologyId}: {reason}";
 
+        /// A lookup of the SRV records of the running client failed, or gave no host that can be
+        /// used. The servers stay as they are ([SRV-13], [SRV-15]).
+        ///
+        /// [SRV-13]: crate::requirements::srv_polling#SRV-13
+        /// [SRV-15]: crate::requirements::srv_polling#SRV-15
+        RescanFailed {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The reason why the lookup failed.
+            error: Error => "failure",
+        }
+        trace ("rescan failed: {error}")
+        log "SRV records not available",
+            "Looking up the SRV records of topology with ID {topologyId} failed: {failure}";
+
+        /// An SRV record names a host outside of the domain of the connection string. The host is
+        /// ignored ([SRV-9], [SRV-11]).
+        ///
+        /// [SRV-9]: crate::requirements::srv_polling#SRV-9
+        /// [SRV-11]: crate::requirements::srv_polling#SRV-11
+        HostIgnored {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The address of the ignored host.
+            address: Address => "server",
+        }
+        trace ("{address} ignored")
+        log "SRV record ignored",
+            "An SRV record of topology with ID {topologyId} names {server}, which is outside of \
+             the domain of the connection string";
+
+        /// A TXT record of the connection string's host has an option that was ignored ([DNS-34]).
+        ///
+        /// [DNS-34]: crate::requirements::seed_lists#DNS-34
+        TxtRecordIgnored {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The warning, which names the option.
+            warning: String => "reason",
+        }
+        trace ("TXT record: {warning}")
+        log "TXT record ignored",
+            "The TXT record of topology with ID {topologyId} has an option that is ignored: \
+             {reason}";
+
         /// A check of a server starts. If the check needs a new socket, this event precedes the
         /// socket ([EVT-18]).
         ///

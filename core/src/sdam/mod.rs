@@ -15,6 +15,7 @@ mod rtt;
 mod rtt_monitor;
 mod scan;
 mod scan_order;
+mod srv_hosts;
 mod stale_primary;
 mod step;
 mod stored_error;

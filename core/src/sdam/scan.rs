@@ -266,6 +266,13 @@ impl Sdam {
         Some(description)
     }
 
+    /// True while a scan checks a server.
+    #[must_use]
+    pub(crate) fn is_scanning(&self) -> bool {
+        let running = self.scan.as_ref().and_then(|scan| scan.running.as_ref());
+        running.is_some_and(|running| running.current.is_some())
+    }
+
     /// Returns the earliest start of the next scan: 500 ms after the last scan ended ([MON-26]) or,
     /// if [`mark_stale`](Self::mark_stale) dropped the last scan, 500 ms after its suspension.
     /// [`handle_forked`](Self::handle_forked) sets the time of its call instead. [`Instant::ZERO`]

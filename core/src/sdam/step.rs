@@ -235,7 +235,7 @@ impl Sdam {
     /// Starts the monitors of new servers (MON-12). `named` is true for servers that a reply named:
     /// the first check of such a server waits if `first_checks` has no token. So members that
     /// replies remove and add again and again are not checked at the pace of these replies.
-    fn start_monitors(&mut self, now: Instant, addresses: &[Address], named: bool) {
+    pub(super) fn start_monitors(&mut self, now: Instant, addresses: &[Address], named: bool) {
         for address in addresses {
             let Some(id) = self.ids.get(address) else {
                 continue;
@@ -251,7 +251,7 @@ impl Sdam {
     }
 
     /// Stops the monitors of removed servers and closes their pools (SDAM-78).
-    fn stop_removed(&mut self, now: Instant, removed: &[Address]) {
+    pub(super) fn stop_removed(&mut self, now: Instant, removed: &[Address]) {
         for address in removed {
             let Some(id) = self.ids.remove(address) else {
                 continue;
@@ -264,13 +264,13 @@ impl Sdam {
         }
     }
 
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         self.out.push(Action::Publish);
     }
 
     /// Returns the topology description for a later comparison. `None` without subscribers, because
     /// a snapshot makes the next change copy the description.
-    fn snapshot(&self) -> Option<Arc<TopologyDescription>> {
+    pub(super) fn snapshot(&self) -> Option<Arc<TopologyDescription>> {
         self.out
             .subscribed
             .then(|| Arc::clone(self.topology.description()))
@@ -300,7 +300,7 @@ impl Sdam {
         }
     }
 
-    fn emit_topology(&mut self, previous: Option<Arc<TopologyDescription>>) {
+    pub(super) fn emit_topology(&mut self, previous: Option<Arc<TopologyDescription>>) {
         if let Some(previous) = previous {
             let new = Arc::clone(self.topology.description());
             self.out
@@ -312,7 +312,7 @@ impl Sdam {
         }
     }
 
-    fn emit_opening(&mut self, addresses: &[Address]) {
+    pub(super) fn emit_opening(&mut self, addresses: &[Address]) {
         for address in addresses {
             self.out.emit(|topology| SdamEvent::ServerOpening {
                 topology,
@@ -321,7 +321,7 @@ impl Sdam {
         }
     }
 
-    fn emit_closed(&mut self, addresses: &[Address]) {
+    pub(super) fn emit_closed(&mut self, addresses: &[Address]) {
         for address in addresses {
             self.out.emit(|topology| SdamEvent::ServerClosed {
                 topology,
@@ -331,7 +331,7 @@ impl Sdam {
     }
 
     /// Checks in debug builds the invariants that hold after each step.
-    fn check_invariants(&self) {
+    pub(super) fn check_invariants(&self) {
         let description = self.topology.description();
         debug_assert_eq!(self.ids.len(), self.servers.len());
         debug_assert_eq!(self.ids.len(), description.servers.len());

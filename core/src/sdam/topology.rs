@@ -9,7 +9,7 @@ use crate::{
     description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
     error::TopologyVersion,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The smallest wire version that the driver supports, which is that of MongoDB 4.2.
 pub const MIN_WIRE_VERSION: i32 = 8;
@@ -81,6 +81,35 @@ impl Topology {
             description.logical_session_timeout_minutes = session_timeout(description);
         }
         Some(update)
+    }
+
+    /// Replaces the hosts by these: adds new ones as Unknown servers, and removes the others.
+    /// Returns the added and the removed addresses.
+    pub(super) fn replace_hosts(&mut self, hosts: &[Address]) -> (Vec<Address>, Vec<Address>) {
+        let wanted: BTreeSet<&Address> = hosts.iter().collect();
+        let known = &self.description.servers;
+        let is_new = |host: &&&Address| !known.contains_key(**host);
+        let added: Vec<Address> = wanted
+            .iter()
+            .filter(is_new)
+            .map(|&host| host.clone())
+            .collect();
+        let is_gone = |host: &&Address| !wanted.contains(*host);
+        let removed: Vec<Address> = known.keys().filter(is_gone).cloned().collect();
+        if added.is_empty() && removed.is_empty() {
+            return (added, removed);
+        }
+        let description = Arc::make_mut(&mut self.description);
+        for address in &removed {
+            description.servers.remove(address);
+        }
+        for address in &added {
+            let unknown = Arc::new(ServerDescription::unknown(address.clone()));
+            description.servers.insert(address.clone(), unknown);
+        }
+        description.compatibility_error = compatibility_error(description);
+        description.logical_session_timeout_minutes = session_timeout(description);
+        (added, removed)
     }
 
     /// Removes all servers and sets the type Unknown (SDAM-36).

@@ -33,6 +33,7 @@ mod warning;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use srv::check_srv_hosts;
 pub use srv::{is_below_srv_domain, resolve};
 pub use value::OptionValue;
 pub use warning::{Warning, ineffective_options};

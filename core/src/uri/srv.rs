@@ -48,13 +48,7 @@ pub fn resolve(
     txt: &[String],
 ) -> Result<(ClientOptions, Vec<Warning>)> {
     let mut resolved = options.clone();
-    let srv_host = options.srv_host().unwrap_or_default();
-    if !hosts.iter().all(|host| is_below_srv_domain(srv_host, host)) {
-        // One host outside of the domain makes all records unusable, and none of the hosts is
-        // contacted (DNS-21).
-        let message = "an SRV record names a host outside the domain of the connection string";
-        return Err(invalid(UriPart::Host, message));
-    }
+    check_srv_hosts(options, &hosts)?;
     if txt.len() > 1 {
         // More than one TXT record is an error (DNS-29).
         let message =
@@ -98,6 +92,32 @@ pub fn resolve(
     Ok((resolved, warnings))
 }
 
+/// Fails if one of these hosts of SRV records lies outside of the domain of the connection string.
+/// One such host makes all records unusable, and none of the hosts is contacted (DNS-21).
+pub(crate) fn check_srv_hosts(options: &ClientOptions, hosts: &[Address]) -> Result<()> {
+    let srv_host = options.srv_host().unwrap_or_default();
+    let outside = hosts
+        .iter()
+        .find(|host| !is_below_srv_domain(srv_host, host));
+    outside.map_or(Ok(()), |host| {
+        let message = format!(
+            "an SRV record of {srv_host} names {host}, a host outside of the domain {}; ask \
+             whoever runs its DNS",
+            srv_domain(srv_host)
+        );
+        Err(invalid(UriPart::Host, message))
+    })
+}
+
+/// Returns the domain under which the hosts of SRV records lie: the host of the connection string
+/// without its first label, or all of it if it has fewer than three labels (DNS-4, DNS-20).
+fn srv_domain(srv_host: &str) -> &str {
+    match srv_host.split_once('.') {
+        Some((_, domain)) if domain.contains('.') => domain,
+        _ => srv_host,
+    }
+}
+
 /// True if `host`, which an SRV record names, lies under the domain name of `srv_host`. A host for
 /// which this is false must not be contacted ([DNS-19]).
 ///
@@ -119,10 +139,7 @@ pub fn resolve(
 #[must_use]
 pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
     let srv_host = srv_host.trim_end_matches('.').to_ascii_lowercase();
-    let domain = match srv_host.split_once('.') {
-        Some((_, domain)) if domain.contains('.') => domain,
-        _ => &srv_host,
-    };
+    let domain = srv_domain(&srv_host);
     let name = host.host().trim_end_matches('.');
     matches!(host, Address::Tcp { .. })
         && name

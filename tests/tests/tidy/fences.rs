@@ -7,10 +7,10 @@ use crate::source::{above_tests, code_only, without_comments};
 use crate::words::contains_word;
 
 /// The largest number of lines of logic in an adapter to a runtime.
-pub(crate) const ADAPTER_LINES_MAX: usize = 150;
+pub(crate) const ADAPTER_LINES_MAX: usize = 175;
 
 /// The largest number of lines of logic in the blocking adapter, which is a runtime itself.
-pub(crate) const BLOCKING_LINES_MAX: usize = 850;
+pub(crate) const BLOCKING_LINES_MAX: usize = 870;
 
 /// Names with which the core would perform I/O or be non-deterministic, each with the alternative.
 const OUTSIDE: [(&str, &str); 14] = [
@@ -327,8 +327,8 @@ fn protocol_decisions_in_the_async_client_are_found() {
 fn only_lines_of_logic_count_towards_the_line_limit_of_an_adapter() {
     let text = "//! Doc.\n\nuse a::b;\n// why\nfn f() {\n}\n\n#[cfg(test)]\nmod tests {\n}\n";
     assert_eq!(logic_lines(text), 3);
-    assert!(oversized_adapter("tokio", 150, ADAPTER_LINES_MAX).is_empty());
-    assert_eq!(oversized_adapter("tokio", 151, ADAPTER_LINES_MAX).len(), 1);
+    assert!(oversized_adapter("tokio", 175, ADAPTER_LINES_MAX).is_empty());
+    assert_eq!(oversized_adapter("tokio", 176, ADAPTER_LINES_MAX).len(), 1);
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! The builder of a client.
 
 use super::{Client, Handle};
+#[cfg(feature = "dns")]
+use crate::resolver::stub::StubResolver;
 use crate::{
-    Runtime, environment, event::EventListener, events::Delivery, ids::ObjectIds, shared::Shared,
-    timer, trace,
+    Resolver, Runtime, environment, event::EventListener, events::Delivery, ids::ObjectIds,
+    resolver::Resolvers, shared::Shared, timer, trace,
 };
+#[cfg(feature = "dns")]
+use onionskin_core::dns::ResolverConfig;
 use onionskin_core::{
     client::{Client as Core, ClientConfig, DriverInfo, Environment},
     error::{Error, ErrorKind},
@@ -27,6 +31,7 @@ pub struct ClientBuilder<R: Runtime> {
     pub(super) seed: Option<Seed>,
     pub(super) environment: Option<Environment>,
     pub(super) infos: Vec<DriverInfo>,
+    pub(super) resolvers: Resolvers,
 }
 
 impl<R: Runtime> ClientBuilder<R> {
@@ -84,6 +89,21 @@ impl<R: Runtime> ClientBuilder<R> {
         self
     }
 
+    /// Sets the resolver of DNS queries, which a `mongodb+srv` connection string needs. Default:
+    /// the built-in resolver, with the name servers of `/etc/resolv.conf`.
+    pub fn resolver(mut self, resolver: impl Resolver) -> Self {
+        self.resolvers.application = Some(Arc::new(resolver));
+        self
+    }
+
+    /// Sets the name servers of the built-in resolver. Default: those of `/etc/resolv.conf`, which
+    /// is read at each lookup.
+    #[cfg(feature = "dns")]
+    pub fn resolver_config(mut self, config: ResolverConfig) -> Self {
+        self.resolvers.stub = Arc::new(StubResolver::new(Some(config)));
+        self
+    }
+
     /// Creates the client and starts it. Does not wait for a server: if no server can be reached,
     /// operations return the error ([SDAM-33]).
     ///
@@ -103,6 +123,7 @@ impl<R: Runtime> ClientBuilder<R> {
             seed,
             environment,
             infos,
+            resolvers,
         } = self;
         runtime.prepare()?;
         warnings.extend(uri::ineffective_options(&options));
@@ -134,7 +155,7 @@ impl<R: Runtime> ClientBuilder<R> {
         let config = ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
             .with_subscriptions(subscriptions);
         let delivery = Delivery::new(listeners, subscriptions);
-        let shared = Shared::new(runtime, Core::new(config), delivery, ids);
+        let shared = Shared::new(runtime, Core::new(config), delivery, resolvers, ids);
         let wall = shared.wall_time();
         shared.with(|inner, now| {
             inner.core.set_wall_time(wall);

@@ -83,7 +83,9 @@ impl Routers {
         let (at, id, question) = self.asked.remove(next.expect("a question"));
         let took = at - self.now;
         self.now = self.now.max(at);
-        let Question::DeriveKeys(derivation) = question;
+        let Question::DeriveKeys(derivation) = question else {
+            panic!("no seed list is looked up");
+        };
         let answer = if derivation.iterations() == MAX_ITERATIONS {
             Answer::None
         } else {
@@ -122,7 +124,9 @@ impl Peer for Routers {
     }
 
     fn asked(&mut self, id: QuestionId, question: Question) {
-        let Question::DeriveKeys(derivation) = &question;
+        let Question::DeriveKeys(derivation) = &question else {
+            panic!("no seed list is looked up");
+        };
         let is_costly = derivation.iterations() == MAX_ITERATIONS;
         let takes = if is_costly { COSTLY } else { CHEAP };
         self.asked.push((self.now + takes, id, question));

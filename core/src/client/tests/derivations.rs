@@ -134,7 +134,9 @@ impl Peer for ScramScene {
     }
 
     fn asked(&mut self, id: QuestionId, question: Question) {
-        let Question::DeriveKeys(derivation) = question;
+        let Question::DeriveKeys(derivation) = question else {
+            panic!("no seed list is looked up");
+        };
         self.derivations.push((id, derivation));
     }
 

@@ -34,6 +34,7 @@ mod replies;
 mod retries;
 mod retry_pauses;
 mod scanning;
+mod seed_list;
 mod selection;
 mod sessions;
 mod silent_peer;
@@ -46,6 +47,7 @@ use crate::{
     client::{AfterExchange, Outcome, Progress},
     connection::SocketId,
     description::ServerId,
+    dns::DnsQuery,
     error::{Error, NetworkFault},
     event::EventKind,
     operation::{Command, CommandKind, Exchange, OperationId},
@@ -160,6 +162,8 @@ pub(super) struct World {
     pub(super) silent: BTreeSet<Address>,
     /// The hello replies of single servers.
     pub(super) hellos: BTreeMap<Address, RawDocumentBuf>,
+    /// The DNS queries that the client asked and the test has not answered.
+    pub(super) lookups: Vec<(QuestionId, DnsQuery)>,
     /// Operations that were woken, in order.
     pub(super) woken: Vec<OperationId>,
 }
@@ -231,6 +235,7 @@ impl World {
             is_silent: false,
             silent: BTreeSet::new(),
             hellos: BTreeMap::new(),
+            lookups: Vec::new(),
             woken: Vec::new(),
         };
         world.client.open(world.now);
@@ -408,9 +413,17 @@ impl Peer for World {
     }
 
     fn asked(&mut self, id: QuestionId, question: Question) {
-        let Question::DeriveKeys(derivation) = question;
-        let answer = Answer::Keys(derivation.derive());
-        self.client.handle_answer(self.now, id, answer);
+        match question {
+            Question::DeriveKeys(derivation) => {
+                let answer = Answer::Keys(derivation.derive());
+                self.client.handle_answer(self.now, id, answer);
+            }
+            Question::LookUp { query, .. } => self.lookups.push((id, query)),
+        }
+    }
+
+    fn withdrawn(&mut self, question: QuestionId) {
+        self.lookups.retain(|(id, _)| *id != question);
     }
 
     fn woken(&mut self, operation: OperationId) {

@@ -255,6 +255,9 @@ fn describe_event(event: &SdamEvent) -> String {
             ..
         } => format!("{address} {} to {}", previous.server_type, new.server_type),
         SdamEvent::NoServers { cause, .. } => format!("no servers: {cause:?}"),
+        SdamEvent::RescanFailed { .. }
+        | SdamEvent::HostIgnored { .. }
+        | SdamEvent::TxtRecordIgnored { .. } => event.to_string(),
         SdamEvent::HeartbeatStarted {
             driver_connection_id: id,
             server_connection_id,

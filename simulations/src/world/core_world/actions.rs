@@ -103,8 +103,11 @@ impl CoreWorld {
                     now,
                     format_args!("client {client} asks {} {question:?}", id.0),
                 );
-                let Question::DeriveKeys(derivation) = question;
-                let answer = Answer::Keys(derivation.derive());
+                let answer = match question {
+                    Question::DeriveKeys(derivation) => Answer::Keys(derivation.derive()),
+                    // The world has no name server.
+                    Question::LookUp { .. } => Answer::None,
+                };
                 let at = now + Duration::from_millis(self.random.below(MAX_DERIVATION_MILLIS));
                 self.schedule(at, client, Wakeup::Answered { id, answer });
             }

@@ -84,7 +84,9 @@ impl Peer for RandomHarness {
     }
 
     fn asked(&mut self, id: QuestionId, question: Question) {
-        let Question::DeriveKeys(derivation) = question;
+        let Question::DeriveKeys(derivation) = question else {
+            panic!("no seed list is looked up");
+        };
         assert!(self.questions.insert(id, derivation).is_none());
     }
 

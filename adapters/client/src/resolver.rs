@@ -1,0 +1,68 @@
+//! The resolvers of DNS queries: the application's own, and the stub resolver of the core.
+
+use onionskin_core::{
+    dns::{DnsAnswer, DnsQuery},
+    error::Error,
+};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+/// A resolver of DNS queries, which an application can bring instead of the built-in one
+/// ([`ClientBuilder::resolver`](crate::ClientBuilder::resolver)).
+///
+/// ```
+/// use onionskin::{
+///     Resolver, ResolverFuture,
+///     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
+///     error::{DnsFailure, ErrorKind},
+/// };
+///
+/// /// Answers from a fixed table.
+/// struct Fixed;
+///
+/// impl Resolver for Fixed {
+///     fn look_up(&self, query: &DnsQuery) -> ResolverFuture<'_> {
+///         let is_srv = query.kind == RecordKind::Srv;
+///         Box::pin(async move {
+///             if !is_srv {
+///                 let message = "the table has no TXT records".to_owned();
+///                 return Err(ErrorKind::Dns { failure: DnsFailure::NoRecords, message }.into());
+///             }
+///             let host = DnsData::Service { host: "db1.example.net".to_owned(), port: 27017 };
+///             Ok(DnsAnswer { records: vec![host], ttl: None })
+///         })
+///     }
+/// }
+/// ```
+pub trait Resolver: Send + Sync + 'static {
+    /// Looks up DNS records. The client drops the future after `connectTimeoutMS`.
+    ///
+    /// Fails with [`ErrorKind::Dns`](crate::error::ErrorKind::Dns). The failures
+    /// [`NoSuchName`](crate::error::DnsFailure::NoSuchName) and
+    /// [`NoRecords`](crate::error::DnsFailure::NoRecords) of a TXT query mean that the host has no
+    /// TXT record, which is permitted.
+    fn look_up(&self, query: &DnsQuery) -> ResolverFuture<'_>;
+}
+
+/// The future of [`Resolver::look_up`].
+pub type ResolverFuture<'a> = Pin<Box<dyn Future<Output = Result<DnsAnswer, Error>> + Send + 'a>>;
+
+/// The resolvers of one client.
+#[derive(Clone, Default)]
+pub(crate) struct Resolvers {
+    /// The resolver of the application; `None` if the built-in one is used.
+    pub(crate) application: Option<Arc<dyn Resolver>>,
+    #[cfg(feature = "dns")]
+    pub(crate) stub: Arc<stub::StubResolver>,
+}
+
+impl fmt::Debug for Resolvers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let application = self.application.as_ref().map(|_| "..");
+        f.debug_struct("Resolvers")
+            .field("application", &application)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "dns")]
+pub(crate) mod stub;

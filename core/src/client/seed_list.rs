@@ -1,0 +1,371 @@
+//! The seed list part: the lookups of a `mongodb+srv` connection string.
+//!
+//! Such a client knows no server until its SRV and TXT records are looked up. The part asks for
+//! both at once, and gives the options of the resolved client. A failed lookup fails the operations
+//! that wait, and the next operation begins another lookup (DNS-12, DNS-18). Afterwards the part
+//! polls the SRV records (SRV-1): each rescan is due after the time to live of the records, and at
+//! least [`MIN_RESCAN_INTERVAL`] after the last one.
+
+use super::QuestionId;
+use crate::{
+    address::Address,
+    dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
+    error::{DnsFailure, Error, ErrorKind},
+    options::ClientOptions,
+    random::Random,
+    time::Instant,
+    uri::{self, Warning},
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// The shortest time between two lookups of the SRV records of a client: 60 seconds ([SRV-23]).
+///
+/// [SRV-23]: crate::requirements::srv_polling#SRV-23
+pub const MIN_RESCAN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The time limit of a lookup if `connectTimeoutMS` is 0: 30 seconds.
+const LOOKUP_LIMIT: Duration = Duration::from_secs(30);
+
+/// The lookups of a client, and the random choice of hosts.
+#[derive(Debug)]
+pub(super) struct SeedList {
+    /// The options of the connection string; `None` without `mongodb+srv`.
+    options: Option<Box<ClientOptions>>,
+    random: Random,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The servers are known, and SRV records are not polled.
+    Fixed,
+    /// No server is known, and no lookup is under way.
+    Unresolved,
+    /// The first lookup is under way.
+    Resolving { srv: Lookup, txt: Lookup },
+    /// The SRV records are looked up again at `due`. `asked` is the question of a lookup that is
+    /// under way.
+    Polling {
+        due: Instant,
+        asked: Option<QuestionId>,
+    },
+}
+
+#[derive(Debug)]
+enum Lookup {
+    Asked(QuestionId),
+    Answered(Result<DnsAnswer, Error>),
+}
+
+/// The consequence of an answer.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// The first lookup succeeded: the options of the resolved client, and warnings about its TXT
+    /// record.
+    Seeds(Box<ClientOptions>, Vec<Warning>),
+    /// The first lookup failed.
+    NoSeeds(Error),
+    /// A rescan succeeded: the hosts of the topology from now on, and hosts that were left out
+    /// because they lie outside of the domain of the connection string.
+    Hosts(Vec<Address>, Vec<Address>),
+    /// A rescan failed.
+    NoHosts(Error),
+}
+
+impl SeedList {
+    pub(super) fn new(options: &ClientOptions, random: Random) -> Self {
+        let source = options.srv_host().map(|_| Box::new(options.clone()));
+        let state = match source {
+            None => State::Fixed,
+            Some(_) if options.hosts().is_empty() => State::Unresolved,
+            Some(_) if options.load_balanced() => State::Fixed,
+            Some(_) => State::Polling {
+                due: Instant::ZERO,
+                asked: None,
+            },
+        };
+        Self {
+            options: source,
+            random,
+            state,
+        }
+    }
+
+    /// Begins the time until the first rescan of a client whose seeds are known already.
+    pub(super) fn open(&mut self, now: Instant) {
+        if let State::Polling { due, .. } = &mut self.state {
+            *due = now + MIN_RESCAN_INTERVAL;
+        }
+    }
+
+    /// True while no server is known.
+    #[inline]
+    pub(super) fn is_unresolved(&self) -> bool {
+        matches!(self.state, State::Unresolved | State::Resolving { .. })
+    }
+
+    /// True if a first lookup can begin.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.state, State::Unresolved)
+    }
+
+    /// Returns the host of the connection string; an empty text without `mongodb+srv`.
+    pub(super) fn host(&self) -> &str {
+        let options = self.options.as_ref();
+        options.and_then(|known| known.srv_host()).unwrap_or("")
+    }
+
+    /// Returns the time limit of a lookup: `connectTimeoutMS`.
+    pub(super) fn limit(&self) -> Duration {
+        let options = self.options.as_ref();
+        let limit = options.and_then(|known| known.connect_timeout());
+        limit.unwrap_or(LOOKUP_LIMIT)
+    }
+
+    /// Returns the queries for the SRV and the TXT records (DNS-15, DNS-26).
+    pub(super) fn queries(&self) -> (DnsQuery, DnsQuery) {
+        let host = self.host();
+        let options = self.options.as_ref();
+        let service = options.map_or("", |known| known.srv_service_name());
+        (
+            DnsQuery::new(&format!("_{service}._tcp.{host}"), RecordKind::Srv),
+            DnsQuery::new(host, RecordKind::Txt),
+        )
+    }
+
+    /// Notes the questions of the first lookup.
+    pub(super) fn asked(&mut self, srv: QuestionId, txt: QuestionId) {
+        self.state = State::Resolving {
+            srv: Lookup::Asked(srv),
+            txt: Lookup::Asked(txt),
+        };
+    }
+
+    /// Returns the time at which the next rescan is due; `None` if a rescan is under way, or if
+    /// there are no rescans.
+    pub(super) fn due(&self) -> Option<Instant> {
+        match self.state {
+            State::Polling { due, asked: None } => Some(due),
+            _ => None,
+        }
+    }
+
+    /// True while a rescan is under way.
+    pub(super) fn is_rescanning(&self) -> bool {
+        matches!(self.state, State::Polling { asked: Some(_), .. })
+    }
+
+    /// Notes the question of a rescan.
+    pub(super) fn rescans(&mut self, question: QuestionId) {
+        if let State::Polling { asked, .. } = &mut self.state {
+            *asked = Some(question);
+        }
+    }
+
+    /// Ends the rescans, because the topology has a type without rescans (SRV-4, SRV-5).
+    pub(super) fn end_rescans(&mut self) {
+        if let State::Polling { .. } = self.state {
+            self.state = State::Fixed;
+        }
+    }
+
+    /// Forgets the questions that are under way, because their answers will not come.
+    pub(super) fn forget_questions(&mut self) {
+        match &mut self.state {
+            State::Resolving { .. } => self.state = State::Unresolved,
+            State::Polling { asked, .. } => *asked = None,
+            State::Fixed | State::Unresolved => {}
+        }
+    }
+
+    /// Handles the answer to a question. Returns `None` for a question of another part, and while
+    /// the answer to the other question of the first lookup is missing.
+    pub(super) fn handle_answer(
+        &mut self,
+        now: Instant,
+        id: QuestionId,
+        result: Result<DnsAnswer, Error>,
+    ) -> Option<Found> {
+        match &mut self.state {
+            State::Resolving { srv, txt } => {
+                let is_asked =
+                    |lookup: &Lookup| matches!(lookup, Lookup::Asked(asked) if *asked == id);
+                let lookup = match is_asked(srv) {
+                    true => &mut *srv,
+                    false if is_asked(txt) => &mut *txt,
+                    false => return None,
+                };
+                *lookup = Lookup::Answered(result);
+                let (Lookup::Answered(srv), Lookup::Answered(txt)) = (srv, txt) else {
+                    return None;
+                };
+                let (srv, txt) = (srv.clone(), txt.clone());
+                self.state = State::Unresolved;
+                Some(self.on_first_lookup(now, srv, txt))
+            }
+            State::Polling { asked, .. } if *asked == Some(id) => {
+                *asked = None;
+                Some(self.on_rescan(now, result))
+            }
+            State::Fixed | State::Unresolved | State::Polling { .. } => None,
+        }
+    }
+
+    fn on_first_lookup(
+        &mut self,
+        now: Instant,
+        srv: Result<DnsAnswer, Error>,
+        txt: Result<DnsAnswer, Error>,
+    ) -> Found {
+        let ttl = srv.as_ref().ok().and_then(|answer| answer.ttl);
+        match self.resolve(srv, txt) {
+            Ok((options, warnings)) => {
+                // With a load balancer there are no rescans (SRV-6, DNS-41).
+                self.state = match options.load_balanced() {
+                    true => State::Fixed,
+                    false => State::Polling {
+                        due: now + rescan_interval(ttl),
+                        asked: None,
+                    },
+                };
+                Found::Seeds(Box::new(options), warnings)
+            }
+            Err(error) => Found::NoSeeds(error),
+        }
+    }
+
+    fn resolve(
+        &mut self,
+        srv: Result<DnsAnswer, Error>,
+        txt: Result<DnsAnswer, Error>,
+    ) -> Result<(ClientOptions, Vec<Warning>), Error> {
+        let hosts = hosts_of(&srv?);
+        // The absence of a TXT record is no error (DNS-27).
+        let texts = match txt {
+            Ok(answer) => texts_of(answer),
+            Err(error) if is_absence(&error) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let Some(options) = self.options.as_deref() else {
+            return Err(Error::argument("the connection string has no seed list"));
+        };
+        // The host of each record is checked, also of those that are not chosen (DNS-21).
+        uri::check_srv_hosts(options, &hosts)?;
+        let options = options.clone();
+        let most = options.srv_max_hosts() as usize;
+        let chosen = self.choose(hosts, &BTreeSet::new(), most);
+        uri::resolve(&options, chosen, &texts)
+    }
+
+    fn on_rescan(&mut self, now: Instant, result: Result<DnsAnswer, Error>) -> Found {
+        let Some(options) = self.options.as_deref() else {
+            return Found::NoHosts(Error::argument("the connection string has no seed list"));
+        };
+        let frequency = options.heartbeat_frequency();
+        let host = options.srv_host().unwrap_or_default();
+        let (verified, ignored, ttl): (Vec<_>, Vec<_>, _) = match &result {
+            Ok(answer) => {
+                let is_verified = |address: &Address| uri::is_below_srv_domain(host, address);
+                let (verified, ignored) = hosts_of(answer).into_iter().partition(is_verified);
+                (verified, ignored, answer.ttl)
+            }
+            Err(_) => (Vec::new(), Vec::new(), None),
+        };
+        let is_success = !verified.is_empty();
+        let interval = match is_success {
+            true => rescan_interval(ttl),
+            // After a failure the interval is `heartbeatFrequencyMS` (SRV-16).
+            false => frequency,
+        };
+        if let State::Polling { due, .. } = &mut self.state {
+            *due = now + interval;
+        }
+        match result {
+            Err(error) => Found::NoHosts(error),
+            Ok(_) if is_success => Found::Hosts(verified, ignored),
+            Ok(_) => {
+                let message = format!(
+                    "no SRV record of {host} names a host in its domain; the servers stay as they \
+                     are"
+                );
+                let failure = DnsFailure::Malformed;
+                Found::NoHosts(Error::new(ErrorKind::Dns { failure, message }))
+            }
+        }
+    }
+
+    /// Returns the hosts of the topology after a rescan: the hosts that the topology has already,
+    /// and new ones, as far as `srvMaxHosts` permits (SRV-19, SRV-20).
+    pub(super) fn choose_hosts(
+        &mut self,
+        hosts: Vec<Address>,
+        current: &BTreeSet<Address>,
+    ) -> Vec<Address> {
+        let most = self
+            .options
+            .as_ref()
+            .map_or(0, |known| known.srv_max_hosts());
+        self.choose(hosts, current, most as usize)
+    }
+
+    fn choose(
+        &mut self,
+        hosts: Vec<Address>,
+        current: &BTreeSet<Address>,
+        most: usize,
+    ) -> Vec<Address> {
+        if most == 0 || hosts.len() <= most {
+            return hosts;
+        }
+        let is_known = |host: &Address| current.contains(host);
+        let (mut kept, mut new): (Vec<_>, Vec<_>) = hosts.into_iter().partition(is_known);
+        // A Fisher-Yates shuffle, as far as hosts are needed (DNS-25, SRV-21).
+        let wanted = most.saturating_sub(kept.len()).min(new.len());
+        for place in 0..wanted {
+            let left = (new.len() - place) as u64;
+            let other = place + usize::try_from(self.random.below(left)).unwrap_or(0);
+            new.swap(place, other);
+        }
+        new.truncate(wanted);
+        kept.append(&mut new);
+        kept
+    }
+}
+
+/// Returns the time until the next rescan: the time to live of the records, but at least 60 seconds
+/// (SRV-23), and 60 seconds if the time to live is unknown (SRV-24).
+fn rescan_interval(ttl: Option<Duration>) -> Duration {
+    ttl.unwrap_or_default().max(MIN_RESCAN_INTERVAL)
+}
+
+/// True if a lookup failed because there are no such records.
+fn is_absence(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Dns {
+            failure: DnsFailure::NoSuchName | DnsFailure::NoRecords,
+            ..
+        }
+    )
+}
+
+/// Returns the hosts of SRV records without duplicates, in their order.
+fn hosts_of(answer: &DnsAnswer) -> Vec<Address> {
+    let mut seen = BTreeSet::new();
+    let services = answer.records.iter().filter_map(|record| match record {
+        DnsData::Service { host, port } => Some(Address::tcp(host, *port)),
+        DnsData::Address(_) | DnsData::Text(_) => None,
+    });
+    services.filter(|host| seen.insert(host.clone())).collect()
+}
+
+fn texts_of(answer: DnsAnswer) -> Vec<String> {
+    let texts = answer
+        .records
+        .into_iter()
+        .filter_map(|record| match record {
+            DnsData::Text(text) => Some(text),
+            DnsData::Address(_) | DnsData::Service { .. } => None,
+        });
+    texts.collect()
+}

@@ -1,0 +1,201 @@
+//! The lookups of a `mongodb+srv` client: when they begin, and what their answers change.
+
+use super::{
+    Client, Timer,
+    config::{self, set_seed_list},
+    end::End,
+    operations::Waiting,
+    pools::Pools,
+    questions::QuestionId,
+    seed_list::Found,
+};
+use crate::{
+    address::Address,
+    dns::DnsAnswer,
+    error::{Error, ErrorKind, Wait},
+    event::{EventKind, SdamEvent},
+    operation::Operation,
+    options::ClientOptions,
+    sdam::Sdam,
+    time::Instant,
+    uri::Warning,
+};
+use std::collections::BTreeSet;
+
+impl Client {
+    /// Opens a client that knows no server yet. With background monitoring the lookup begins at
+    /// once. A client that scans waits for its first operation.
+    pub(super) fn open_unresolved(&mut self, now: Instant) {
+        if self.settings.scanning.is_none() {
+            self.look_up_seeds(now);
+        }
+    }
+
+    /// Begins the first lookup if an operation waits for a server and no lookup is under way. True
+    /// if a lookup begins.
+    #[inline]
+    pub(super) fn look_up_seeds_if_needed(&mut self, now: Instant) -> bool {
+        if !self.seed_list.is_idle() || self.life.is_closed() || !self.operations.want_servers() {
+            return false;
+        }
+        self.look_up_seeds(now);
+        true
+    }
+
+    fn look_up_seeds(&mut self, now: Instant) {
+        let (srv, txt) = self.seed_list.queries();
+        let limit = self.seed_list.limit();
+        let srv = self.questions.look_up(now, srv, limit);
+        let txt = self.questions.look_up(now, txt, limit);
+        self.seed_list.asked(srv, txt);
+    }
+
+    /// Tells the topology whether operations wait for a server. In a client that scans, a rescan
+    /// that is due precedes the next scan (SRV-28).
+    pub(super) fn want_servers(&mut self, now: Instant) {
+        let wanted = self.operations.want_servers();
+        let waits_for_rescan = wanted && self.topology.scans() && self.rescan_before_scan(now);
+        self.topology.set_waiting(now, wanted && !waits_for_rescan);
+    }
+
+    /// Begins a rescan if one is due before a scan. True while the scan has to wait for a rescan.
+    fn rescan_before_scan(&mut self, now: Instant) -> bool {
+        if self.topology.is_scanning() {
+            return false;
+        }
+        if self.seed_list.due().is_some_and(|due| due <= now) {
+            self.rescan(now);
+        }
+        self.seed_list.is_rescanning()
+    }
+
+    /// Looks up the SRV records again, unless the topology has a type without rescans (SRV-4).
+    pub(super) fn rescan(&mut self, now: Instant) {
+        if self.life.is_closed() || self.seed_list.due().is_none() {
+            return;
+        }
+        if !self.topology.may_rescan() {
+            self.seed_list.end_rescans();
+            return;
+        }
+        let (srv, _) = self.seed_list.queries();
+        let question = self.questions.look_up(now, srv, self.seed_list.limit());
+        self.seed_list.rescans(question);
+    }
+
+    /// Arms the timer of the next rescan. A client that scans needs no timer, because a rescan
+    /// precedes its scans.
+    pub(super) fn arm_rescan(&mut self) {
+        let due = match self.settings.scanning {
+            Some(_) => None,
+            None => self.seed_list.due(),
+        };
+        self.arm(Timer::Rescan, due);
+    }
+
+    /// Handles the answer to a question for DNS records.
+    pub(super) fn on_records(
+        &mut self,
+        now: Instant,
+        id: QuestionId,
+        result: Result<DnsAnswer, Error>,
+    ) {
+        if self.questions.end_lookup(id, true) {
+            self.on_lookup_over(now, id, result);
+        }
+    }
+
+    /// Handles a question for DNS records that was not answered in time.
+    pub(super) fn on_lookup_limit(&mut self, now: Instant, id: QuestionId) {
+        if self.questions.end_lookup(id, false) {
+            let message = format!(
+                "the DNS lookup for {} was not answered in time",
+                self.seed_list.host()
+            );
+            self.on_lookup_over(now, id, Err(Error::timeout(Wait::Selection, message)));
+        }
+    }
+
+    fn on_lookup_over(&mut self, now: Instant, id: QuestionId, result: Result<DnsAnswer, Error>) {
+        match self.seed_list.handle_answer(now, id, result) {
+            None => return,
+            Some(Found::Seeds(options, warnings)) => self.on_seeds(now, &options, &warnings),
+            Some(Found::NoSeeds(error)) => self.fail_without_servers(now, &error),
+            Some(Found::Hosts(hosts, ignored)) => self.on_hosts(now, hosts, ignored),
+            Some(Found::NoHosts(error)) => {
+                let topology = self.topology().id;
+                self.notice(now, SdamEvent::RescanFailed { topology, error });
+            }
+        }
+        self.arm_rescan();
+        self.want_servers(now);
+    }
+
+    /// Starts the topology with the seeds that were looked up. The client has no connection and no
+    /// pool before.
+    fn on_seeds(&mut self, now: Instant, options: &ClientOptions, warnings: &[Warning]) {
+        let Some(mut sdam) = self.unresolved.take() else {
+            return;
+        };
+        let topology = self.topology().id;
+        for warning in warnings {
+            let warning = warning.to_string();
+            self.notice(now, SdamEvent::TxtRecordIgnored { topology, warning });
+        }
+        set_seed_list(&mut sdam, options);
+        self.topology = Sdam::new(*sdam);
+        self.pools = Pools::new(
+            config::pool_options(options),
+            self.settings.subscriptions.pool,
+        );
+        self.settings.set_seed_list(options);
+        self.topology.start(now);
+        self.reselect = true;
+    }
+
+    fn on_hosts(&mut self, now: Instant, hosts: Vec<Address>, ignored: Vec<Address>) {
+        let topology = self.topology().id;
+        for address in ignored {
+            self.notice(now, SdamEvent::HostIgnored { topology, address });
+        }
+        let current: BTreeSet<Address> = self.topology().servers.keys().cloned().collect();
+        let hosts = self.seed_list.choose_hosts(hosts, &current);
+        self.topology.handle_srv_hosts(now, &hosts);
+    }
+
+    /// Fails the operations that wait for a server, because the lookup of the seed list failed.
+    fn fail_without_servers(&mut self, now: Instant, error: &Error) {
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForServer(_));
+        for id in self.operations.ids_where(waits) {
+            self.end_waiting(now, id, End::Stopped(error.clone()));
+        }
+    }
+
+    /// True if operations without a server wait for a scan.
+    pub(super) fn scans_for_operations(&self) -> bool {
+        self.settings.scanning.is_some() && !self.seed_list.is_unresolved()
+    }
+
+    /// Returns the error of an operation for which no server was found in time.
+    pub(super) fn no_server_error(&self, operation: &Operation) -> Error {
+        if self.seed_list.is_unresolved() {
+            let message = format!(
+                "no server is known: the SRV and TXT records of {} were not found in time",
+                self.seed_list.host()
+            );
+            return Error::new(ErrorKind::ServerSelection {
+                message,
+                cause: None,
+            });
+        }
+        self.choice
+            .no_suitable_server_error(&self.topology, operation)
+    }
+
+    fn notice(&mut self, now: Instant, event: SdamEvent) {
+        let wanted = self.settings.subscriptions;
+        if wanted.sdam || wanted.notices {
+            self.out.emit(now, EventKind::Sdam(event));
+        }
+    }
+}

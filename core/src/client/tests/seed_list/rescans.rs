@@ -1,0 +1,179 @@
+//! Tests of the rescans of SRV records. The prose tests are those of the specification `Polling SRV
+//! Records for mongos Discovery`.
+
+use super::*;
+
+#[test]
+fn a_rescan_adds_new_hosts_and_removes_hosts_that_are_gone() {
+    // Prose tests 1 to 5 and 11 of SRV polling; SRV-17, SRV-18, SRV-19, SRV-31.
+    for (names, expected) in [
+        (&["a", "b", "c"][..], &["a", "b", "c"][..]),
+        (&["a"], &["a"]),
+        (&["a", "c"], &["a", "c"]),
+        (&["c"], &["c"]),
+        (&["c", "d"], &["c", "d"]),
+    ] {
+        let mut world = World::sharded(&["a", "b"]);
+        world.dialled.clear();
+        world.wait(SECOND * 59);
+        assert!(world.lookups.is_empty(), "too early");
+        world.wait(SECOND);
+        assert_eq!(
+            world.queries(),
+            ["SRV _mongodb._tcp.c.example.net"],
+            "SRV-32"
+        );
+        world.events();
+        world.dialled.clear();
+        world.answer_lookup(RecordKind::Srv, hosts(names, 60));
+        assert_eq!(world.known_hosts(), expected);
+        let dialled: BTreeSet<&str> = world.dialled.iter().map(|(_, a)| a.host()).collect();
+        let is_kept = |name: &&str| ["a", "b"].contains(name);
+        let new: Vec<&&str> = names.iter().filter(|name| !is_kept(name)).collect();
+        assert_eq!(
+            dialled.len(),
+            new.len(),
+            "hosts that stay keep their monitors"
+        );
+        let opened = world.events();
+        let opened = opened
+            .iter()
+            .filter(|e| matches!(e, SdamEvent::ServerOpening { .. }));
+        assert_eq!(opened.count(), new.len());
+    }
+}
+
+#[test]
+fn a_rescan_without_a_usable_host_changes_nothing_and_is_repeated_after_a_heartbeat() {
+    // Prose tests 6 to 8 of SRV polling; SRV-9 to SRV-16.
+    let mut outside = hosts(&["a"], 60).expect("hosts");
+    if let DnsData::Service { host, .. } = &mut outside.records[0] {
+        *host = "a.evil.org".to_owned();
+    }
+    let timeout = Err(failure(DnsFailure::Unreachable));
+    for answer in [timeout, Err(failure(DnsFailure::NoRecords)), Ok(outside)] {
+        let mut world = World::sharded(&["a", "b"]);
+        world.wait(SECOND * 60);
+        world.events();
+        world.answer_lookup(RecordKind::Srv, answer);
+        assert_eq!(world.known_hosts(), ["a", "b"]);
+        let is_failure = |event: &SdamEvent| matches!(event, SdamEvent::RescanFailed { .. });
+        assert!(world.events().iter().any(is_failure));
+        // The default of `heartbeatFrequencyMS` is 10 seconds.
+        world.wait(SECOND * 9);
+        assert!(world.lookups.is_empty());
+        world.wait(SECOND);
+        world.answer_lookup(RecordKind::Srv, hosts(&["b"], 60));
+        assert_eq!(world.known_hosts(), ["b"]);
+        world.wait(SECOND * 59);
+        assert!(world.lookups.is_empty(), "60 seconds after a success");
+    }
+}
+
+#[test]
+fn one_host_outside_of_the_domain_is_left_out_of_a_rescan() {
+    // SRV-9, SRV-11, SRV-12.
+    let mut world = World::sharded(&["a"]);
+    world.wait(SECOND * 60);
+    world.events();
+    let mut answer = hosts(&["a", "b"], 60).expect("hosts");
+    if let DnsData::Service { host, .. } = &mut answer.records[0] {
+        *host = "a.evil.org".to_owned();
+    }
+    world.answer_lookup(RecordKind::Srv, Ok(answer));
+    assert_eq!(world.known_hosts(), ["b"]);
+    let ignored = world.events().into_iter().filter_map(|event| match event {
+        SdamEvent::HostIgnored { address, .. } => Some(address.host().to_owned()),
+        _ => None,
+    });
+    assert_eq!(ignored.collect::<Vec<_>>(), ["a.evil.org"]);
+}
+
+#[test]
+fn the_interval_of_rescans_is_the_time_to_live_but_at_least_60_seconds() {
+    // SRV-23, SRV-24, SRV-25, SRV-26.
+    for (ttl, interval) in [(5, 60), (61, 61), (86_400, 86_400)] {
+        let mut world = World::srv_world(URI);
+        world.answer_seeds(hosts(&["a"], ttl), no_text());
+        world.wait(SECOND * (interval - 1));
+        assert!(world.lookups.is_empty(), "{ttl}");
+        world.wait(SECOND);
+        // The interval begins when the lookup ends.
+        world.wait(SECOND * 4);
+        world.answer_lookup(RecordKind::Srv, hosts(&["a"], 90));
+        world.wait(SECOND * 89);
+        assert!(world.lookups.is_empty());
+        world.wait(SECOND);
+        assert_eq!(world.lookups.len(), 1);
+    }
+}
+
+#[test]
+fn with_srv_max_hosts_a_rescan_keeps_known_hosts_and_fills_up_with_new_ones() {
+    // Prose tests 10 and 12 of SRV polling; SRV-20.
+    let options = |most: u32| format!("{URI}&srvMaxHosts={most}");
+    let mut world = World::srv_world(&options(2));
+    world.answer_seeds(hosts(&["a", "b"], 60), no_text());
+    world.wait(SECOND * 60);
+    world.answer_lookup(RecordKind::Srv, hosts(&["a", "c", "d"], 60));
+    let known = world.known_hosts();
+    assert!(known.len() == 2 && known[0] == "a", "{known:?}");
+    let mut world = World::srv_world(&options(0));
+    world.answer_seeds(hosts(&["a", "b"], 60), no_text());
+    world.wait(SECOND * 60);
+    world.answer_lookup(RecordKind::Srv, hosts(&["a", "c", "d"], 60));
+    assert_eq!(world.known_hosts(), ["a", "c", "d"]);
+}
+
+#[test]
+fn the_service_name_is_part_of_each_query() {
+    // Prose test 13 of SRV polling; SRV-7, DNS-7.
+    let mut world = World::srv_world(&format!("{URI}&srvServiceName=custom"));
+    assert_eq!(world.queries()[0], "SRV _custom._tcp.c.example.net");
+    world.answer_seeds(hosts(&["a"], 60), no_text());
+    world.wait(SECOND * 60);
+    assert_eq!(world.queries(), ["SRV _custom._tcp.c.example.net"]);
+}
+
+#[test]
+fn a_replica_set_is_not_looked_up_again_and_a_late_answer_is_dropped() {
+    // SRV-4, SRV-5, scenario 5.
+    let mut world = World::with_subscriptions(URI, primary(), Subscriptions::all());
+    world.is_dead = true;
+    world.answer_seeds(hosts(&["a"], 60), no_text());
+    world.wait(SECOND * 60);
+    assert_eq!(world.lookups.len(), 1, "the type is still Unknown");
+    world.is_dead = false;
+    world.wait(SECOND * 10);
+    assert_eq!(world.lookups.len(), 1, "the answer comes late");
+    let known = world.client.topology().clone();
+    assert!(known.set_name.is_some(), "{known:?}");
+    world.answer_lookup(RecordKind::Srv, hosts(&["b"], 60));
+    let addresses: Vec<&Address> = known.servers.keys().collect();
+    let now: Vec<Address> = world.client.topology().servers.keys().cloned().collect();
+    assert!(addresses.into_iter().eq(now.iter()), "{now:?}");
+    world.wait(SECOND * 3600);
+    assert!(world.lookups.is_empty(), "scenario 37");
+}
+
+#[test]
+fn a_client_that_scans_looks_up_srv_records_before_a_scan_only() {
+    // SRV-28.
+    let options = uri::parse_for(URI, Monitoring::Scanning)
+        .expect("a string")
+        .options;
+    let mut world = World::with_options(options, mongos(), Subscriptions::default());
+    world.ping().expect("it waits");
+    world.answer_seeds(hosts(&["a"], 60), no_text());
+    world.wait(SECOND * 600);
+    assert!(world.lookups.is_empty(), "no operation needs a scan");
+    world.dialled.clear();
+    let _ = world.client.start(world.now, ping());
+    world.run();
+    assert_eq!(world.lookups.len(), 1);
+    assert!(world.dialled.is_empty(), "the scan waits for the records");
+    world.answer_lookup(RecordKind::Srv, hosts(&["b"], 60));
+    assert_eq!(world.known_hosts(), ["b"]);
+    let dialled: Vec<&str> = world.dialled.iter().map(|(_, a)| a.host()).collect();
+    assert!(dialled.contains(&"b.example.net"), "{dialled:?}");
+}
