@@ -5,8 +5,9 @@
 //! the results. [`suites`] has the runner of one suite; the other runners are in `tests/tests`.
 //! [`peers`] starts and stops real servers and drivers, and [`crud`] runs operations on them.
 //! [`conformance`] tests the runtimes, and [`model`] compares discovery and pools with slow,
-//! obvious implementations. [`loads`] has the workloads of benchmarks, [`fuzzing`] the bodies of
-//! the fuzz targets, and [`requirements`] reads the rules of `docs/requirements`.
+//! obvious implementations. [`name_server`] is a DNS server. [`loads`] has the workloads of
+//! benchmarks, [`fuzzing`] the bodies of the fuzz targets, and [`requirements`] reads the rules of
+//! `docs/requirements`.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,8 @@ pub mod fuzzing;
 pub mod loads;
 
 pub mod model;
+
+pub mod name_server;
 
 pub mod peers;
 

@@ -63,7 +63,7 @@ pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
 pub use events::{MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use execution::Execution;
-pub use resolver::{Resolver, ResolverFuture};
+pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
 
 pub use bson;

@@ -4,7 +4,7 @@ use onionskin_core::{
     dns::{DnsAnswer, DnsQuery},
     error::Error,
 };
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 /// A resolver of DNS queries, which an application can bring instead of the built-in one
 /// ([`ClientBuilder::resolver`](crate::ClientBuilder::resolver)).
@@ -46,11 +46,29 @@ pub trait Resolver: Send + Sync + 'static {
 /// The future of [`Resolver::look_up`].
 pub type ResolverFuture<'a> = Pin<Box<dyn Future<Output = Result<DnsAnswer, Error>> + Send + 'a>>;
 
+/// The resolver of the host names of servers. The records of a `mongodb+srv` connection string are
+/// always looked up by the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostResolver {
+    /// The resolver of the operating system, which follows the whole configuration of the machine.
+    /// This is the default.
+    #[default]
+    System,
+    /// The resolver of the client: the application's [`Resolver`], or the built-in one, which uses
+    /// name servers and the hosts file only.
+    Client,
+}
+
 /// The resolvers of one client.
 #[derive(Clone, Default)]
 pub(crate) struct Resolvers {
     /// The resolver of the application; `None` if the built-in one is used.
     pub(crate) application: Option<Arc<dyn Resolver>>,
+    /// The resolver of the host names of servers.
+    pub(crate) hosts: HostResolver,
+    /// The time limit of the lookup of a host: `connectTimeoutMS`; `None` for no limit.
+    pub(crate) limit: Option<Duration>,
     #[cfg(feature = "dns")]
     pub(crate) stub: Arc<stub::StubResolver>,
 }

@@ -3,6 +3,7 @@
 
 use crate::{
     Runtime,
+    lookup::{self, LookupError},
     shared::Shared,
     signal::{Signal, SocketCommands},
     system,
@@ -106,10 +107,12 @@ async fn dial<R: Runtime>(
         }
         Address::Tcp { host, port } => (host, *port),
     };
-    let mut addresses = runtime
-        .resolve(host, port)
+    let mut addresses = lookup::addresses(shared, host, port)
         .await
-        .map_err(|error| lookup_error(&error, address))?
+        .map_err(|error| match error {
+            LookupError::System(error) => lookup_error(&error, address),
+            LookupError::Dns(error) => dns_error(&error, address),
+        })?
         .into_iter();
     let mut failure = None;
     while let Some(candidate) = addresses.next() {
@@ -169,6 +172,11 @@ fn lookup_error(error: &io::Error, address: &Address) -> Error {
     };
     let message = format!("cannot resolve the host name {}: {error}", address.host());
     Error::network(fault, message).with_server(address)
+}
+
+/// Converts an error of the client's resolver.
+fn dns_error(error: &Error, address: &Address) -> Error {
+    Error::network(NetworkFault::NotResolved, error.to_string()).with_server(address)
 }
 
 /// Converts an error of a socket to an error of the driver.

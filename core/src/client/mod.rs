@@ -1,8 +1,8 @@
 //! The client of the core: its parts, and the loop that carries orders between them.
 //!
-//! The client consists of six parts, which do not use each other. The client gives each input to
-//! the part that it concerns. All parts except operations answer with orders, and a loop in
-//! `routing.rs` carries the orders out until there are none.
+//! The client consists of seven parts, which do not use each other. The client gives each input to
+//! the part that it concerns. All parts except operations and the seed list answer with orders, and
+//! a loop in `routing.rs` carries the orders out until there are none.
 //!
 //! | part | type | file |
 //! |---|---|---|
@@ -12,6 +12,7 @@
 //! | pinned connections | `Pins` | `pins.rs` |
 //! | operations | `Operations` | `operations.rs` |
 //! | questions | `Questions` | `questions.rs` |
+//! | seed list | `SeedList` | `seed_list.rs` |
 //!
 //! Beside the parts, the client has tables of sessions (`session/`) and timers (`time/timers.rs`),
 //! which give no orders, and server selection (`choice.rs`, `scanning.rs`, `selection/`), which

@@ -20,6 +20,7 @@ pub mod late_replies;
 pub mod monitoring;
 pub mod removal;
 pub mod scanning;
+pub mod seed_lists;
 pub mod server;
 pub mod shutdown;
 pub mod simulated;

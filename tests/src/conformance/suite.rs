@@ -55,6 +55,7 @@ macro_rules! conformance_suite {
             deadlines::timers_fire_in_order_and_not_early,
             deadlines::dropped_timers_do_not_affect_other_timers,
             identity::a_wrong_password_is_reported_with_the_servers_message,
+            seed_lists::the_resolver_of_the_application_is_used,
             identity::a_server_with_a_wrong_nonce_fails_authentication,
             cancellation::a_find_may_be_dropped_at_any_point,
             cancellation::a_first_command_may_be_dropped_at_any_point,
@@ -123,6 +124,16 @@ macro_rules! conformance_suite {
     };
     (@on_a_system $host:ty) => {
         $crate::conformance_suite! { @each $host;
+            seed_lists::a_seed_list_is_looked_up_over_udp:
+                "the name server is on real sockets; the virtual network has no datagrams",
+            seed_lists::a_truncated_reply_is_read_over_tcp:
+                "the name server is on real sockets; the virtual network has no datagrams",
+            seed_lists::a_missing_seed_list_fails_only_operations_that_wait:
+                "the name server is on real sockets; the virtual network has no datagrams",
+            seed_lists::a_silent_name_server_is_passed_over:
+                "the name server is on real sockets; the virtual network has no datagrams",
+            seed_lists::a_lookup_without_an_answer_fails_after_the_connect_timeout:
+                "the name server is on real sockets; the virtual network has no datagrams",
             dialing::a_client_connects_over_a_unix_socket:
                 "the virtual network has addresses and ports, and no Unix domain sockets",
             traffic::the_largest_request_is_sent_completely_over_a_unix_socket:

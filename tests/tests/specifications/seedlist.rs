@@ -1,18 +1,26 @@
 //! The official tests of `initial-dns-seedlist-discovery`. The zone file that comes with them
-//! replaces DNS; without this file no test runs. The tests check seeds, options and errors. The
-//! fields `hosts` and `ping` are ignored, because they need servers.
+//! gives the records of a name server, which the stub resolver of the core asks. Without this file
+//! no test runs. The tests check seeds, options and errors. The fields `hosts` and `ping` are
+//! ignored, because they need servers.
 
 use onionskin_core::{
     address::Address,
+    client::{Action, Answer, Client, ClientConfig, Progress, Question},
+    dns::{DnsAnswer, DnsData, DnsQuery, Lookup, LookupAction, ResolverConfig},
+    error::Error,
+    operation::{Command, CommandKind},
     options::ClientOptions,
+    random::Seed,
+    time::Instant,
     uri::{self, OptionValue},
 };
 use onionskin_tests::{
+    name_server::Zone,
     report::Suite,
     specifications::{self, TestFile, files},
 };
 use serde_json::Value;
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::Arc};
 
 pub(crate) fn run_suite() {
     let folder = "initial-dns-seedlist-discovery/tests";
@@ -23,87 +31,131 @@ pub(crate) fn run_suite() {
         suite.not_attempted("all: there is no zone.txt with the records".to_owned());
         return suite.report();
     }
-    let zone = Zone::read(&zone);
+    let mut zone = read_zone(&zone);
     for TestFile { name, content } in files {
         match content {
-            Ok(case) => suite.case(&name, "", || run(&zone, &case)),
+            Ok(case) => suite.case(&name, "", || run(&mut zone, &case)),
             Err(reason) => suite.unreadable(&name, &reason),
         }
     }
     suite.finish();
 }
 
-/// The SRV and TXT records of the zone file, by name. Names have no final dot.
-struct Zone {
-    srv: Vec<(String, Address)>,
-    txt: Vec<(String, String)>,
+/// Reads the SRV and TXT records of the zone file.
+fn read_zone(path: &Path) -> Zone {
+    let text = fs::read_to_string(path).expect("the zone comes with the tests");
+    let mut zone = Zone::default();
+    for line in text.lines() {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        let [name, ttl, "IN", kind, rest @ ..] = fields.as_slice() else {
+            continue;
+        };
+        let ttl = ttl.parse().expect("the zone has times to live");
+        match (*kind, rest) {
+            ("SRV", [port, target]) => {
+                let port = port.parse().expect("the zone has ports");
+                zone.add_srv(name, ttl, target, port);
+            }
+            ("TXT", strings) => {
+                let strings: Vec<&str> = strings.iter().map(|s| s.trim_matches('"')).collect();
+                zone.add_txt(name, ttl, &strings);
+            }
+            _ => {}
+        }
+    }
+    // The zone file lacks a record that srv-service-name.json expects.
+    let name = "_customname._tcp.test22.test.build.10gen.cc";
+    zone.add_srv(name, 60, "localhost.test.build.10gen.cc", 27018);
+    zone
 }
 
-impl Zone {
-    fn read(path: &Path) -> Self {
-        let text = fs::read_to_string(path).expect("the zone comes with the tests");
-        let (mut srv, mut txt) = (Vec::new(), Vec::new());
-        for line in text.lines() {
-            let fields: Vec<_> = line.split_whitespace().collect();
-            let [name, _, "IN", kind, rest @ ..] = fields.as_slice() else {
-                continue;
-            };
-            let name = name.trim_end_matches('.').to_owned();
-            match (*kind, rest) {
-                ("SRV", [port, target]) => {
-                    let port = port.parse().expect("the zone has ports");
-                    srv.push((name, Address::tcp(target.trim_end_matches('.'), port)));
-                }
-                // The strings of one TXT record are joined with nothing in between (DNS-28).
-                ("TXT", strings) => {
-                    txt.push((name, strings.iter().map(|s| s.trim_matches('"')).collect()));
-                }
-                _ => {}
+/// Looks up records with the stub resolver, whose name server has this zone.
+fn look_up(zone: &mut Zone, query: DnsQuery) -> Result<DnsAnswer, Error> {
+    let config = Arc::new(ResolverConfig::parse(b"nameserver 10.0.0.1"));
+    let random = Seed::new([1; 32]).random();
+    let mut lookup = Lookup::new(Instant::ZERO, query, config, random, None);
+    while let Some(action) = lookup.poll_action() {
+        let LookupAction::SendDatagram {
+            socket,
+            server,
+            bytes,
+        } = action
+        else {
+            continue;
+        };
+        if let Some(reply) = zone.reply(&bytes, "udp") {
+            lookup.handle_datagram(Instant::ZERO, socket, server, &reply);
+        }
+    }
+    lookup.take_result().expect("the name server answers")
+}
+
+/// Opens a client with a connection string. Returns its seeds, the resolved options, and the parsed
+/// string.
+fn resolve(
+    zone: &mut Zone,
+    uri: &str,
+) -> Result<(Vec<Address>, ClientOptions, uri::ParsedUri), Error> {
+    let parsed = uri::parse(uri)?;
+    let config = ClientConfig::new(parsed.options.clone(), Seed::new([2; 32]))?;
+    let mut client = Client::new(config);
+    client.open(Instant::ZERO);
+    let mut ping = Command::new("ping", "admin", CommandKind::Run);
+    ping.body().i32("ping", 1);
+    let waiting = client.start(Instant::ZERO, ping);
+    let (mut hosts, mut texts) = (Vec::new(), Vec::new());
+    while let Some(action) = client.poll_action() {
+        let Action::Ask {
+            id,
+            question: Question::LookUp { query, .. },
+        } = action
+        else {
+            continue;
+        };
+        let result = look_up(zone, query);
+        for record in result.iter().flat_map(|answer| &answer.records) {
+            match record {
+                DnsData::Service { host, port } => hosts.push(Address::tcp(host, *port)),
+                DnsData::Text(text) => texts.push(text.clone()),
+                DnsData::Address(_) => {}
             }
         }
-        // The zone file lacks a record that srv-service-name.json expects.
-        let name = "_customname._tcp.test22.test.build.10gen.cc".to_owned();
-        srv.push((name, Address::tcp("localhost.test.build.10gen.cc", 27018)));
-        Self { srv, txt }
+        client.handle_answer(Instant::ZERO, id, Answer::Records(result));
     }
-
-    fn resolve(&self, uri: &str) -> Result<(ClientOptions, uri::ParsedUri), String> {
-        let parsed = uri::parse(uri).map_err(|e| e.to_string())?;
-        let host = parsed.options.srv_host().ok_or("no SRV host")?;
-        let query = format!("_{}._tcp.{host}", parsed.options.srv_service_name());
-        let srv = self.srv.iter().filter(|(name, _)| *name == query);
-        let mut hosts: Vec<_> = srv.map(|(_, address)| address.clone()).collect();
-        if let limit @ 1.. = parsed.options.srv_max_hosts() {
-            hosts.truncate(limit as usize);
-        }
-        let txt = self.txt.iter().filter(|(name, _)| name == host);
-        let txt: Vec<_> = txt.map(|(_, text)| text.clone()).collect();
-        let resolved = uri::resolve(&parsed.options, hosts, &txt).map_err(|e| e.to_string())?;
-        Ok((resolved.0, parsed))
+    let seeds: Vec<Address> = client.topology().servers.keys().cloned().collect();
+    if seeds.is_empty() {
+        let Progress::Waiting(id) = waiting else {
+            panic!("an operation waits for the seeds: {waiting:?}");
+        };
+        return match client.resume(Instant::ZERO, id) {
+            Progress::Failed(error) => Err(error),
+            other => panic!("a client without seeds fails its operations: {other:?}"),
+        };
     }
+    if let limit @ 1.. = parsed.options.srv_max_hosts() {
+        hosts.truncate(limit as usize);
+    }
+    let (options, _) = uri::resolve(&parsed.options, hosts, &texts)?;
+    Ok((seeds, options, parsed))
 }
 
-fn run(zone: &Zone, case: &Value) -> Result<(), String> {
+fn run(zone: &mut Zone, case: &Value) -> Result<(), String> {
     let text = case["uri"].as_str().ok_or("the case has no uri")?;
-    let (options, parsed) = match (zone.resolve(text), case["error"] == true) {
+    let (seeds, options, parsed) = match (resolve(zone, text), case["error"] == true) {
         (Err(_), true) => return Ok(()),
         (Ok(_), true) => return Err("accepted".to_owned()),
         (Err(error), false) => return Err(format!("refused: {error}")),
         (Ok(found), false) => found,
     };
-    if let Some(seeds) = case["seeds"].as_array() {
-        let mut found: Vec<_> = options.hosts().iter().map(ToString::to_string).collect();
-        let mut seeds: Vec<_> = seeds.iter().filter_map(Value::as_str).collect();
+    if let Some(expected) = case["seeds"].as_array() {
+        let mut found: Vec<_> = seeds.iter().map(ToString::to_string).collect();
+        let mut expected: Vec<_> = expected.iter().filter_map(Value::as_str).collect();
         found.sort();
-        seeds.sort_unstable();
-        same("seeds", seeds, found)?;
+        expected.sort_unstable();
+        same("seeds", expected, found)?;
     }
     if let Some(number) = case["numSeeds"].as_u64() {
-        same(
-            "number of seeds",
-            Some(number),
-            options.hosts().len().try_into().ok(),
-        )?;
+        same("number of seeds", Some(number), seeds.len().try_into().ok())?;
     }
     for (name, expected) in case["options"].as_object().into_iter().flatten() {
         let found = match name.as_str() {

@@ -40,7 +40,7 @@ const CORE_DEPENDENCIES: &str = "tests/tests/tidy/core-dependencies.txt";
 const CYCLES: [&[&str]; 0] = [];
 
 /// The names of the client, of its parts, and of types and modules that belong to them.
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 19] = [
     "Client",
     "Connections",
     "connections",
@@ -52,6 +52,8 @@ const NAMES: [&str; 17] = [
     "operations",
     "Questions",
     "questions",
+    "SeedList",
+    "seed_list",
     "Sdam",
     "sdam",
     "Choice",
@@ -61,7 +63,7 @@ const NAMES: [&str; 17] = [
 ];
 
 /// The parts of the client that own state, each with the only [`NAMES`] that it may use.
-const OWNERS: [(&str, &[&str]); 5] = [
+const OWNERS: [(&str, &[&str]); 6] = [
     (
         "client::connections",
         &["Connections", "connections", "sdam"],
@@ -70,6 +72,7 @@ const OWNERS: [(&str, &[&str]); 5] = [
     ("client::pins", &["Pins", "pins"]),
     ("client::operations", &["Operations", "operations"]),
     ("client::questions", &["Questions", "questions"]),
+    ("client::seed_list", &["SeedList", "seed_list"]),
 ];
 
 /// The names that must not occur in the parts `choice` and `scanning`.

@@ -4,8 +4,8 @@ use super::{Client, Handle};
 #[cfg(feature = "dns")]
 use crate::resolver::stub::StubResolver;
 use crate::{
-    Resolver, Runtime, environment, event::EventListener, events::Delivery, ids::ObjectIds,
-    resolver::Resolvers, shared::Shared, timer, trace,
+    HostResolver, Resolver, Runtime, environment, event::EventListener, events::Delivery,
+    ids::ObjectIds, resolver::Resolvers, shared::Shared, timer, trace,
 };
 #[cfg(feature = "dns")]
 use onionskin_core::dns::ResolverConfig;
@@ -104,6 +104,12 @@ impl<R: Runtime> ClientBuilder<R> {
         self
     }
 
+    /// Sets the resolver of the host names of servers. Default: [`HostResolver::System`].
+    pub fn host_resolver(mut self, resolver: HostResolver) -> Self {
+        self.resolvers.hosts = resolver;
+        self
+    }
+
     /// Creates the client and starts it. Does not wait for a server: if no server can be reached,
     /// operations return the error ([SDAM-33]).
     ///
@@ -123,8 +129,9 @@ impl<R: Runtime> ClientBuilder<R> {
             seed,
             environment,
             infos,
-            resolvers,
+            mut resolvers,
         } = self;
+        resolvers.limit = options.connect_timeout();
         runtime.prepare()?;
         warnings.extend(uri::ineffective_options(&options));
         for warning in &warnings {
