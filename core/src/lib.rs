@@ -66,6 +66,8 @@ pub mod uri;
 
 pub mod dns;
 
+pub mod dial;
+
 pub mod log;
 
 #[cfg(feature = "unstable-machines")]

@@ -12,17 +12,17 @@ use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     address::Address,
     client::{SocketId, SocketUse},
-    error::{Error, ErrorKind, NetworkFault, Wait},
+    dial::Dial,
+    error::{Error, NetworkFault},
+    time::Instant,
 };
 use std::{
     future::{Future, poll_fn},
     io,
-    net::SocketAddr,
     path::Path,
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 /// The size of the read buffer in bytes. Replies to monitors and handshakes are usually smaller.
@@ -39,7 +39,7 @@ pub(crate) async fn run<R: Runtime>(
     signal: Arc<Signal>,
 ) {
     let stream = {
-        let mut dial = pin!(dial(&shared, id, &address));
+        let mut dial = pin!(dial(&shared, &address));
         let mut commands = SocketCommands::default();
         let dialled = poll_fn(|context| {
             if collect(&signal, &mut commands, context) {
@@ -89,13 +89,8 @@ pub(crate) async fn pump<R: Runtime>(
     poll_fn(|context| pump.poll(context)).await;
 }
 
-/// Connects to a Unix domain socket, or resolves the host and tries its addresses one after the
-/// other.
-async fn dial<R: Runtime>(
-    shared: &Shared<R>,
-    id: SocketId,
-    address: &Address,
-) -> Result<R::Stream, Error> {
+/// Connects to a Unix domain socket, or resolves the host and tries its addresses as [`Dial`] says.
+async fn dial<R: Runtime>(shared: &Shared<R>, address: &Address) -> Result<R::Stream, Error> {
     let runtime = &shared.runtime;
     let (host, port) = match address {
         Address::Unix { path } => {
@@ -107,59 +102,80 @@ async fn dial<R: Runtime>(
         }
         Address::Tcp { host, port } => (host, *port),
     };
-    let mut addresses = lookup::addresses(shared, host, port)
+    let addresses = lookup::addresses(shared, host, port)
         .await
         .map_err(|error| match error {
             LookupError::System(error) => lookup_error(&error, address),
             LookupError::Dns(error) => dns_error(&error, address),
-        })?
-        .into_iter();
-    let mut failure = None;
-    while let Some(candidate) = addresses.next() {
-        // The last address has no limit of its own: the core limits the whole dial.
-        let limit = match addresses.len() {
-            0 => None,
-            rest => shared.lock().core.attempt_limit(shared.now(), id, rest + 1),
-        };
-        match connect(runtime, candidate, limit).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => {
-                let error = error.with_server(address);
-                // The error of another address tells more about the server than a shortage of
-                // sockets in this process.
-                if failure.is_none() || !is_out_of_sockets(&error) {
-                    failure = Some(error);
-                }
-            }
-        }
-    }
-    Err(failure.unwrap_or_else(|| {
-        let message = format!("{host} has no address");
-        Error::network(NetworkFault::NotResolved, message)
-    }))
+        })?;
+    let mut dialling = Dialling {
+        shared,
+        dial: Dial::new(addresses),
+        attempts: Vec::new(),
+        sleep: None,
+    };
+    let result = poll_fn(|context| dialling.poll(context)).await;
+    result.map_err(|error| error.with_server(address))
 }
 
-/// Connects to one address, within `limit`; `None` means no limit.
-async fn connect<R: Runtime>(
-    runtime: &R,
-    address: SocketAddr,
-    limit: Option<Duration>,
-) -> Result<R::Stream, Error> {
-    let mut connect = pin!(runtime.connect(address));
-    let mut end = pin!(limit.map(|limit| runtime.sleep(limit)));
-    poll_fn(|context| {
-        if let Poll::Ready(result) = connect.as_mut().poll(context) {
-            return Poll::Ready(result.map_err(|error| fault_of(&error)));
+/// The attempts to connect to the addresses of one host.
+struct Dialling<'a, R: Runtime> {
+    shared: &'a Shared<R>,
+    dial: Dial,
+    attempts: Vec<Attempt<'a, R::Stream>>,
+    /// The wait until the next address is tried.
+    sleep: Option<(Instant, Pin<Box<R::Sleep>>)>,
+}
+
+type Attempt<'a, S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send + 'a>>;
+
+impl<R: Runtime> Dialling<'_, R> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<R::Stream, Error>> {
+        let runtime = &self.shared.runtime;
+        loop {
+            while let Some(address) = self.dial.poll(self.shared.now()) {
+                self.attempts.push(Box::pin(runtime.connect(address)));
+            }
+            if let Some(error) = self.dial.failure() {
+                return Poll::Ready(Err(error));
+            }
+            let (mut result, before) = (None, self.attempts.len());
+            self.attempts
+                .retain_mut(|attempt| match attempt.as_mut().poll(context) {
+                    Poll::Ready(Ok(stream)) => {
+                        result = Some(stream);
+                        false
+                    }
+                    Poll::Ready(Err(error)) => {
+                        self.dial.handle_failed(fault_of(&error));
+                        false
+                    }
+                    Poll::Pending => true,
+                });
+            if let Some(stream) = result {
+                return Poll::Ready(Ok(stream));
+            }
+            if self.attempts.len() < before {
+                // After a failure, the next address is due, or the dial has failed.
+                continue;
+            }
+            let Some(deadline) = self.dial.deadline() else {
+                return Poll::Pending;
+            };
+            if self
+                .sleep
+                .as_ref()
+                .is_none_or(|(until, _)| *until != deadline)
+            {
+                let pause = deadline.saturating_since(self.shared.now());
+                self.sleep = Some((deadline, Box::pin(runtime.sleep(pause))));
+            }
+            if let Some((_, sleep)) = &mut self.sleep {
+                ready!(sleep.as_mut().poll(context));
+            }
+            self.sleep = None;
         }
-        let Some(end) = end.as_mut().as_pin_mut() else {
-            return Poll::Pending;
-        };
-        ready!(end.poll(context));
-        let limit = limit.unwrap_or_default().as_millis();
-        let message = format!("connecting to {address} took longer than its share of {limit} ms");
-        Poll::Ready(Err(Error::timeout(Wait::Connect, message)))
-    })
-    .await
+    }
 }
 
 /// Converts an error of name resolution to an error of the driver.
@@ -202,11 +218,6 @@ fn fault_of(error: &io::Error) -> Error {
 fn is_local(error: &io::Error) -> bool {
     let mut kinds = [io::ErrorKind::OutOfMemory, io::ErrorKind::AddrNotAvailable].into_iter();
     kinds.any(|kind| error.kind() == kind) || system::code_of(error).is_some_and(system::is_lack)
-}
-
-fn is_out_of_sockets(error: &Error) -> bool {
-    let fault = NetworkFault::OutOfSockets;
-    matches!(error.kind(), ErrorKind::Network { fault: f, .. } if *f == fault)
 }
 
 /// Takes new instructions from `signal`. Returns true if the socket must be closed.
@@ -335,6 +346,7 @@ impl<R: Runtime> Pump<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use onionskin_core::error::ErrorKind;
     use rustix::io::Errno;
 
     fn fault(error: &Error) -> Option<NetworkFault> {

@@ -395,20 +395,6 @@ impl Connections {
         }
     }
 
-    /// Returns how long an attempt to connect may take if `addresses` addresses are left to try;
-    /// `None` for no limit.
-    pub(super) fn attempt_limit(
-        &self,
-        now: Instant,
-        id: SocketId,
-        addresses: usize,
-    ) -> Option<Duration> {
-        match self.state(id)? {
-            State::Driven(connection) => connection.attempt_limit(now, addresses),
-            _ => None,
-        }
-    }
-
     /// Returns the connections with their purposes and owners, ordered by purpose.
     pub(super) fn iter(&self) -> impl Iterator<Item = (SocketId, Role, &State)> {
         self.by_role

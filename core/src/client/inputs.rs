@@ -2,7 +2,6 @@
 
 use super::{Answer, Client, QuestionId, SocketUse, connections::State};
 use crate::{address::Address, connection::SocketId, error::Error, time::Instant};
-use std::time::Duration;
 
 impl Client {
     /// Handles the success of an [`Action::Dial`](super::Action::Dial). Returns how the shell
@@ -54,14 +53,6 @@ impl Client {
     #[must_use]
     pub fn address_of(&self, id: SocketId) -> Option<&Address> {
         self.connections.address_of(id)
-    }
-
-    /// Returns how long an attempt to connect a socket may take. The attempt begins now, and
-    /// `addresses` addresses of the host are left to try, including the one of this attempt. `None`
-    /// means that the attempt may last until the socket is [closed](super::Action::Close).
-    #[must_use]
-    pub fn attempt_limit(&self, now: Instant, id: SocketId, addresses: usize) -> Option<Duration> {
-        self.connections.attempt_limit(now, id, addresses)
     }
 
     fn socket_use(&self, id: SocketId) -> SocketUse {

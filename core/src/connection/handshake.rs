@@ -60,8 +60,6 @@ pub struct Connection {
     /// The hello reply; `None` before it arrives, and for monitors.
     hello: Option<HelloReply>,
     deadline: Option<Instant>,
-    /// The time at which dialling began.
-    dialled: Instant,
     request_id: i32,
     /// The id of the request, or of the reply in a stream, that the next message must answer.
     awaited_id: i32,
@@ -86,7 +84,6 @@ impl Connection {
             conversation: None,
             hello: None,
             deadline: None,
-            dialled: now,
             request_id: FIRST_REQUEST_ID,
             awaited_id: 0,
             output: VecDeque::new(),

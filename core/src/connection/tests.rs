@@ -52,47 +52,6 @@ fn dialled(purpose: ConnectionPurpose, options: HandshakeOptions) -> Connection 
     Connection::new(Instant::ZERO, address, purpose, Arc::new(options))
 }
 
-#[test]
-fn each_address_of_a_host_has_a_fair_share_of_the_connect_timeout() {
-    let second = Duration::from_secs;
-    let at = |seconds| Instant::ZERO + second(seconds);
-    let limited = |limit| HandshakeOptions {
-        connect_timeout: limit,
-        ..options()
-    };
-    // The connection of a monitor has no deadline of its own, and shares `connectTimeoutMS` among
-    // the addresses as well.
-    for purpose in [ConnectionPurpose::Monitor, ConnectionPurpose::Operations] {
-        let connection = dialled(purpose, limited(Some(second(12))));
-        for (now, addresses, share) in [
-            (0, 3, Some(second(4))),
-            (4, 2, Some(second(4))),
-            (0, 2, Some(second(6))),
-            // The other addresses share the time that the first attempt did not need.
-            (2, 2, Some(second(5))),
-            // An attempt for the last address has no limit of its own.
-            (8, 1, None),
-            (0, 0, None),
-            // The share of an address is at least 250 ms, even if `connectTimeoutMS` has passed.
-            (0, 1000, Some(Duration::from_millis(250))),
-            (13, 2, Some(Duration::from_millis(250))),
-        ] {
-            let limit = connection.attempt_limit(at(now), addresses);
-            assert_eq!(limit, share, "{now} s, {addresses} addresses");
-        }
-    }
-    let hasty = dialled(
-        ConnectionPurpose::Operations,
-        limited(Some(Duration::from_millis(100))),
-    );
-    let share = Some(Duration::from_millis(50));
-    assert_eq!(hasty.attempt_limit(Instant::ZERO, 2), share);
-    for without in [None, Some(Duration::ZERO)] {
-        let patient = dialled(ConnectionPurpose::Operations, limited(without));
-        assert_eq!(patient.attempt_limit(Instant::ZERO, 2), None);
-    }
-}
-
 /// Returns the error of a connection whose peer closes it as soon as it is connected.
 fn error_of_early_close(tls: Option<TlsContext>) -> Error {
     let now = Instant::ZERO;

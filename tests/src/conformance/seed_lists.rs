@@ -55,6 +55,17 @@ pub async fn a_seed_list_is_looked_up_over_udp<H: Host>() {
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
 
+/// If one address of a host refuses connections, the next address is used.
+pub async fn a_host_is_reached_at_its_second_address<H: Host>() {
+    let server = Server::plain::<H>();
+    let names = name_server_of(&server);
+    let addresses = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::LOCALHOST];
+    names.set_addresses("a.db.test", &addresses);
+    let client = client_of::<H>(&[&names], "");
+    find(&client, 1).await.expect("a reply");
+    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+}
+
 /// A reply that is truncated over UDP is asked for again over TCP. The options of the TXT record
 /// apply.
 pub async fn a_truncated_reply_is_read_over_tcp<H: Host>() {

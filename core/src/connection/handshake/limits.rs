@@ -17,10 +17,6 @@ use crate::{
 };
 use std::time::Duration;
 
-/// The smallest time limit of an attempt to connect to one of several addresses, unless a quarter
-/// of `connectTimeoutMS` is shorter. A TCP handshake between continents takes about this time.
-const MIN_ATTEMPT: Duration = Duration::from_millis(250);
-
 impl HandshakeOptions {
     /// Returns the time limit of one step: of connecting for [`Wait::Connect`], of one command or
     /// key derivation for any other `wait`. The limits of connections for `minPoolSize` follow
@@ -75,23 +71,6 @@ impl Connection {
         let limit = self.options.limit(self.purpose, wait).unwrap_or_default();
         let message = format!("{doing} took longer than {} ms", limit.as_millis());
         self.fail(Error::timeout(wait, message));
-    }
-
-    /// Returns the time limit of an attempt to connect that begins now. `addresses` is the number
-    /// of addresses that are left, this one included. The limit is an equal share of what is left
-    /// of `connectTimeoutMS`, so that an address that does not answer leaves time for the others.
-    /// The limit is at least 250 ms, or a quarter of `connectTimeoutMS` if that is shorter. `None`
-    /// means that the attempt has no limit of its own.
-    #[must_use]
-    pub fn attempt_limit(&self, now: Instant, addresses: usize) -> Option<Duration> {
-        let whole = self.options.connect_timeout.filter(|l| !l.is_zero())?;
-        let addresses = u32::try_from(addresses).unwrap_or(u32::MAX);
-        if addresses < 2 || !matches!(self.state, State::Dialling) {
-            return None;
-        }
-        let left = whole.saturating_sub(now - self.dialled);
-        let least = MIN_ATTEMPT.min(whole / 4);
-        Some((left / addresses).max(least))
     }
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is due; `None` without a
