@@ -51,13 +51,15 @@ impl Dial {
     /// (RFC 8305 section 4).
     #[must_use]
     pub fn new(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
-        let addresses: Vec<SocketAddr> = addresses.into_iter().take(MAX_ADDRESSES).collect();
+        let addresses: Vec<SocketAddr> = addresses.into_iter().collect();
         let is_first_family = addresses.first().map(SocketAddr::is_ipv4);
         let (first, second): (VecDeque<_>, VecDeque<_>) = addresses
             .into_iter()
             .partition(|address| Some(address.is_ipv4()) == is_first_family);
+        let mut untried = alternate(first, second);
+        untried.truncate(MAX_ADDRESSES);
         Self {
-            untried: alternate(first, second),
+            untried,
             running: 0,
             next: None,
             failure: None,

@@ -25,6 +25,15 @@ impl Client {
         self.pauses = seed.split("pauses").random();
         self.choice.reseed(seed.split("selection").random());
         self.sessions.handle_forked(seed.split("sessions").random());
+        let random = seed.split("seed list").random();
+        self.seed_list.reseed(random);
+        if let Some(scanning) = self
+            .unresolved
+            .as_mut()
+            .and_then(|sdam| sdam.scanning.as_mut())
+        {
+            *scanning = seed.split("scan");
+        }
         self.pins.release_all();
         self.carry(now);
         if self.life.is_closed() && !self.life.is_ended() {

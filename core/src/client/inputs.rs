@@ -1,7 +1,12 @@
 //! Inputs about the sockets that the shell reads, and answers to questions.
 
 use super::{Answer, Client, QuestionId, SocketUse, connections::State};
-use crate::{address::Address, connection::SocketId, error::Error, time::Instant};
+use crate::{
+    address::Address,
+    connection::SocketId,
+    error::{DnsFailure, Error, ErrorKind},
+    time::Instant,
+};
 
 impl Client {
     /// Handles the success of an [`Action::Dial`](super::Action::Dial). Returns how the shell
@@ -41,8 +46,10 @@ impl Client {
             Answer::Records(result) => self.on_records(now, id, result),
             Answer::None => {
                 self.connections.handle_no_answer(&waiting);
-                let error = Error::argument("the DNS lookup was given up");
-                self.on_records(now, id, Err(error));
+                let (failure, message) =
+                    (DnsFailure::Refused, "the lookup was given up".to_owned());
+                let error = ErrorKind::Dns { failure, message };
+                self.on_records(now, id, Err(error.into()));
             }
         }
         self.settle(now);

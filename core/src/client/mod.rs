@@ -84,7 +84,7 @@ use crate::{
     event::{Event, Subscriptions},
     operation::ClusterTime,
     random::Random,
-    sdam::{Sdam, SdamOptions},
+    sdam::{self, Sdam, SdamOptions},
     selection::Selector,
     session::Sessions,
     time::{Instant, Timers, WallTime},
@@ -178,7 +178,8 @@ impl Client {
         .with_server_selector(options.server_selector().cloned())
         .with_plain_choice(settings.scanning.is_some());
         let sdam = config::sdam_options(&options, topology_id, streaming, subscriptions, &seed);
-        let seed_list = SeedList::new(&options, seed.split("seed list").random());
+        let random = seed.split("seed list").random();
+        let seed_list = SeedList::new(&options, random, sdam::MAX_SERVERS);
         Self {
             unresolved: seed_list.is_unresolved().then(|| Box::new(sdam.clone())),
             topology: Sdam::new(sdam),

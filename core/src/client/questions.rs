@@ -141,7 +141,7 @@ impl Questions {
         let question = Question::LookUp { query, limit };
         self.orders
             .push_back(Order::Act(Action::Ask { id, question }));
-        let end = now.checked_add(limit + LOOKUP_GRACE);
+        let end = now.checked_add(limit.saturating_add(LOOKUP_GRACE));
         self.orders.push_back(Order::Limit(id, end));
         id
     }
@@ -158,6 +158,15 @@ impl Questions {
         };
         self.orders.push_back(order);
         true
+    }
+
+    /// Withdraws all questions for DNS records.
+    pub(super) fn withdraw_lookups(&mut self) {
+        for id in std::mem::take(&mut self.lookups) {
+            let withdraw = Action::Withdraw { question: id };
+            self.orders.push_back(Order::Act(withdraw));
+            self.orders.push_back(Order::Limit(id, None));
+        }
     }
 
     /// Handles an answer. Returns the connections that wait for it; none if the question was

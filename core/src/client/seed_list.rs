@@ -23,6 +23,10 @@ use std::{collections::BTreeSet, time::Duration};
 /// [SRV-23]: crate::requirements::srv_polling#SRV-23
 pub const MIN_RESCAN_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The longest time between two lookups of the SRV records: one day, whatever their time to live,
+/// so that a wrong time to live does not end the rescans for good.
+const MAX_RESCAN_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The time limit of a lookup if `connectTimeoutMS` is 0: 30 seconds.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(30);
 
@@ -32,6 +36,8 @@ pub(super) struct SeedList {
     /// The options of the connection string; `None` without `mongodb+srv`.
     options: Option<Box<ClientOptions>>,
     random: Random,
+    /// The number of servers that a topology has at most.
+    most_servers: usize,
     state: State,
 }
 
@@ -73,7 +79,7 @@ pub(super) enum Found {
 }
 
 impl SeedList {
-    pub(super) fn new(options: &ClientOptions, random: Random) -> Self {
+    pub(super) fn new(options: &ClientOptions, random: Random, most_servers: usize) -> Self {
         let source = options.srv_host().map(|_| Box::new(options.clone()));
         let state = match source {
             None => State::Fixed,
@@ -87,8 +93,14 @@ impl SeedList {
         Self {
             options: source,
             random,
+            most_servers,
             state,
         }
+    }
+
+    /// Replaces the source of random choices, in a forked child process.
+    pub(super) fn reseed(&mut self, random: Random) {
+        self.random = random;
     }
 
     /// Begins the time until the first rescan of a client whose seeds are known already.
@@ -196,6 +208,12 @@ impl SeedList {
                     false => return None,
                 };
                 *lookup = Lookup::Answered(result);
+                // A failure of the SRV lookup decides, without the answer to the other question.
+                if let Lookup::Answered(Err(error)) = srv {
+                    let error = error.clone();
+                    self.state = State::Unresolved;
+                    return Some(Found::NoSeeds(error));
+                }
                 let (Lookup::Answered(srv), Lookup::Answered(txt)) = (srv, txt) else {
                     return None;
                 };
@@ -314,7 +332,11 @@ impl SeedList {
         current: &BTreeSet<Address>,
         most: usize,
     ) -> Vec<Address> {
-        if most == 0 || hosts.len() <= most {
+        let most = match most {
+            0 => self.most_servers,
+            most => most.min(self.most_servers),
+        };
+        if hosts.len() <= most {
             return hosts;
         }
         let is_known = |host: &Address| current.contains(host);
@@ -327,15 +349,17 @@ impl SeedList {
             new.swap(place, other);
         }
         new.truncate(wanted);
+        kept.truncate(most);
         kept.append(&mut new);
         kept
     }
 }
 
 /// Returns the time until the next rescan: the time to live of the records, but at least 60 seconds
-/// (SRV-23), and 60 seconds if the time to live is unknown (SRV-24).
+/// (SRV-23) and at most one day, and 60 seconds if the time to live is unknown (SRV-24).
 fn rescan_interval(ttl: Option<Duration>) -> Duration {
-    ttl.unwrap_or_default().max(MIN_RESCAN_INTERVAL)
+    let ttl = ttl.unwrap_or_default();
+    ttl.clamp(MIN_RESCAN_INTERVAL, MAX_RESCAN_INTERVAL)
 }
 
 /// True if a lookup failed because there are no such records.

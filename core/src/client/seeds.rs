@@ -74,13 +74,17 @@ impl Client {
         if self.life.is_closed() || self.seed_list.due().is_none() {
             return;
         }
-        if !self.topology.may_rescan() {
+        if !self.may_rescan() {
             self.seed_list.end_rescans();
             return;
         }
         let (srv, _) = self.seed_list.queries();
         let question = self.questions.look_up(now, srv, self.seed_list.limit());
         self.seed_list.rescans(question);
+    }
+
+    fn may_rescan(&self) -> bool {
+        !self.life.is_closed() && self.topology.may_rescan()
     }
 
     /// Arms the timer of the next rescan. A client that scans needs no timer, because a rescan
@@ -120,7 +124,15 @@ impl Client {
         match self.seed_list.handle_answer(now, id, result) {
             None => return,
             Some(Found::Seeds(options, warnings)) => self.on_seeds(now, &options, &warnings),
-            Some(Found::NoSeeds(error)) => self.fail_without_servers(now, &error),
+            Some(Found::NoSeeds(error)) => {
+                // The answer to the other question is not needed any more.
+                self.questions.withdraw_lookups();
+                self.fail_without_servers(now, &error);
+            }
+            // The topology is closed, or its type no longer permits rescans (scenario 5).
+            Some(Found::Hosts(..) | Found::NoHosts(_)) if !self.may_rescan() => {
+                self.seed_list.end_rescans();
+            }
             Some(Found::Hosts(hosts, ignored)) => self.on_hosts(now, hosts, ignored),
             Some(Found::NoHosts(error)) => {
                 let topology = self.topology().id;

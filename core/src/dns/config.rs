@@ -73,6 +73,15 @@ impl Default for ResolverConfig {
 }
 
 impl ResolverConfig {
+    /// Returns a configuration with these name servers, no search list and no hosts file.
+    #[must_use]
+    pub fn new(name_servers: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Self {
+            name_servers: name_servers.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
     /// Reads the text of a `resolv.conf`. Lines that are not understood are ignored, as the C
     /// library ignores them. Without a name server in the text, the name server is that of this
     /// machine, `127.0.0.1`.

@@ -12,6 +12,10 @@ use std::{collections::BTreeMap, time::Duration};
 /// into one packet of any network (RFC 9715 section 3).
 pub const MAX_DATAGRAM_BYTES: u16 = 1232;
 
+/// The maximum number of records of a reply. Names can be compressed, so many records can cost more
+/// than their bytes.
+const MAX_RECORDS: usize = 1024;
+
 /// A reply to a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reply {
@@ -85,6 +89,11 @@ pub(super) fn decode(bytes: &[u8], id: u16, name: &Name, kind: RecordKind) -> Re
     if metadata.truncation {
         return Reply::Truncated;
     }
+    let counts = header.counts;
+    let records = [counts.answers, counts.authorities, counts.additionals];
+    if records.into_iter().map(usize::from).sum::<usize>() > MAX_RECORDS {
+        return Reply::Malformed(format!("it has more than {MAX_RECORDS} records"));
+    }
     let message = match Message::from_vec(bytes) {
         Ok(message) => message,
         Err(_) if is_error => return refusal(metadata.response_code),
@@ -130,9 +139,11 @@ fn answer(message: &Message, name: &Name, kind: RecordKind) -> Reply {
         (current, ttl) = (target, ttl.min(limit));
     }
     let Some(records) = found.get(current) else {
-        return match current == name {
-            true => Reply::NoRecords(negative_ttl(message)),
-            false => Reply::Alias(current.clone()),
+        return match (current == name, ttl < u32::MAX) {
+            (true, true) => Reply::Malformed("its aliases form a loop".to_owned()),
+            (true, false) if is_referral(message) => Reply::Refused(ResponseCode::Refused),
+            (true, false) => Reply::NoRecords(negative_ttl(message)),
+            (false, _) => Reply::Alias(current.clone()),
         };
     };
     let mut data = Vec::with_capacity(records.len());
@@ -147,6 +158,18 @@ fn answer(message: &Message, name: &Name, kind: RecordKind) -> Reply {
         records: data,
         ttl: Some(seconds(ttl)),
     })
+}
+
+/// True if the reply names other name servers instead of an answer (RFC 2308 section 2.2). A name
+/// server that does no recursion replies so.
+fn is_referral(message: &Message) -> bool {
+    let has = |kind| {
+        message
+            .authorities
+            .iter()
+            .any(|record| record.record_type() == kind)
+    };
+    !message.metadata.authoritative && has(RecordType::NS) && !has(RecordType::SOA)
 }
 
 fn content(data: &RData) -> Result<DnsData, String> {

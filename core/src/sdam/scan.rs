@@ -266,11 +266,11 @@ impl Sdam {
         Some(description)
     }
 
-    /// True while a scan checks a server.
+    /// True while a scan is under way that is not suspended.
     #[must_use]
     pub(crate) fn is_scanning(&self) -> bool {
         let running = self.scan.as_ref().and_then(|scan| scan.running.as_ref());
-        running.is_some_and(|running| running.current.is_some())
+        running.is_some_and(|running| running.suspended.is_none())
     }
 
     /// Returns the earliest start of the next scan: 500 ms after the last scan ended ([MON-26]) or,

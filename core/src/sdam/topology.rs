@@ -99,6 +99,8 @@ impl Topology {
         if added.is_empty() && removed.is_empty() {
             return (added, removed);
         }
+        // A standalone becomes the only server of the topology only if it is the only host.
+        self.rules.single_seed &= hosts.len() == 1;
         let description = Arc::make_mut(&mut self.description);
         for address in &removed {
             description.servers.remove(address);

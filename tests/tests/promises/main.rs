@@ -58,12 +58,12 @@ const OPTIONS: &[(&str, &str, Effect)] = &[
     (
         "srvMaxHosts",
         "mongodb+srv://a.b.c/?srvMaxHosts=1",
-        Refused("mongodb+srv"),
+        Honoured("with_srv_max_hosts_a_random_choice_of_hosts_becomes_seeds"),
     ),
     (
         "srvServiceName",
         "mongodb+srv://a.b.c/?srvServiceName=other",
-        Refused("mongodb+srv"),
+        Honoured("the_service_name_is_part_of_each_query"),
     ),
     (
         "authMechanism",

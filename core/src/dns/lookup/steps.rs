@@ -75,7 +75,12 @@ impl Lookup {
     /// Asks for the next complete name, or ends the lookup.
     fn ask_for_candidate(&mut self, now: Instant) {
         while let Some(candidate) = self.candidates.pop_front() {
-            match Name::from_utf8(&candidate) {
+            // The rules of `from_utf8` for international names refuse underscores.
+            let name = match candidate.is_ascii() {
+                true => Name::from_ascii(&candidate),
+                false => Name::from_utf8(&candidate),
+            };
+            match name {
                 Ok(name) => {
                     self.ask_for(now, name);
                     return;
@@ -102,7 +107,11 @@ impl Lookup {
         let servers = u32::try_from(self.config.name_servers.len()).unwrap_or(u32::MAX);
         let all = servers.saturating_mul(self.config.attempts.max(1));
         if self.tries >= all {
-            self.fail();
+            // The reply to an earlier try can still come, until the time of the last try is over.
+            let is_waiting = !self.sockets.is_empty() && self.next_try.is_some_and(|at| now < at);
+            if !is_waiting {
+                self.fail();
+            }
             return;
         }
         let place = (self.first + self.tries as usize) % self.config.name_servers.len();

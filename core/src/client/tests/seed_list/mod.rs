@@ -343,3 +343,38 @@ fn a_forked_child_looks_up_the_seed_list_itself() {
     assert_eq!(world.known_hosts(), ["a"]);
     assert!(world.woken.contains(&waiting));
 }
+
+#[test]
+fn a_failed_srv_lookup_does_not_wait_for_the_txt_record() {
+    let mut world = World::srv_world(URI);
+    let waiting = world.ping().expect("it waits");
+    let error = failure(DnsFailure::NoSuchName);
+    world.answer_lookup(RecordKind::Srv, Err(error.clone()));
+    assert_eq!(world.error_of(waiting).kind(), error.kind());
+    assert!(world.lookups.is_empty(), "the other question is withdrawn");
+    assert!(due(&world.client).is_none());
+}
+
+#[test]
+fn a_connect_timeout_of_any_length_is_accepted() {
+    let mut options = uri::parse(URI).expect("a string").options;
+    options.set_connect_timeout(Duration::MAX);
+    let world = World::with_options(options, mongos(), Subscriptions::default());
+    assert_eq!(world.lookups.len(), 2);
+}
+
+#[test]
+fn forked_children_choose_hosts_independently() {
+    let mut seen = BTreeSet::new();
+    for child in 0..8 {
+        let mut world = World::srv_world(&format!("{URI}&srvMaxHosts=1"));
+        world
+            .client
+            .handle_forked(world.now, &Seed::new([child; 32]));
+        world.run();
+        world.ping().expect("it waits");
+        world.answer_seeds(hosts(&["a", "b", "c"], 60), no_text());
+        seen.insert(world.known_hosts());
+    }
+    assert!(seen.len() > 1, "{seen:?}");
+}

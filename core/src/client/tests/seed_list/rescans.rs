@@ -177,3 +177,52 @@ fn a_client_that_scans_looks_up_srv_records_before_a_scan_only() {
     let dialled: Vec<&str> = world.dialled.iter().map(|(_, a)| a.host()).collect();
     assert!(dialled.contains(&"b.example.net"), "{dialled:?}");
 }
+
+#[test]
+fn a_standalone_among_the_hosts_of_a_rescan_is_removed() {
+    // The seed list had one host, so a standalone would become the only server of the topology.
+    let standalone = rawdoc! { "ok": 1, "isWritablePrimary": true, "maxWireVersion": 21 };
+    let mut world = World::with_subscriptions(URI, standalone, Subscriptions::all());
+    world.is_dead = true;
+    world.answer_seeds(hosts(&["a"], 60), no_text());
+    world.wait(SECOND * 60);
+    world.is_dead = false;
+    world.silent.insert(Address::tcp("a.example.net", 27017));
+    world.answer_lookup(RecordKind::Srv, hosts(&["a", "b"], 60));
+    assert_eq!(world.known_hosts(), ["a"], "the standalone b is removed");
+}
+
+#[test]
+fn the_number_of_hosts_is_bounded() {
+    let names: Vec<String> = (0..1000).map(|number| format!("h{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::srv_world(URI);
+    world.answer_seeds(hosts(&names, 60), no_text());
+    let first = world.known_hosts();
+    assert_eq!(first.len(), sdam::MAX_SERVERS);
+    world.wait(SECOND * 60);
+    let turned: Vec<&str> = names.iter().rev().copied().collect();
+    world.answer_lookup(RecordKind::Srv, hosts(&turned, 60));
+    assert_eq!(world.known_hosts(), first, "hosts that stay are kept");
+}
+
+#[test]
+fn a_rescan_does_not_interrupt_a_scan_that_is_under_way() {
+    let options = uri::parse_for(URI, Monitoring::Scanning)
+        .expect("a string")
+        .options;
+    let mut world = World::with_options(options, mongos(), Subscriptions::default());
+    world.ping().expect("it waits");
+    world.answer_seeds(hosts(&["a", "b"], 60), no_text());
+    world.is_silent = true;
+    world.wait(SECOND * 59);
+    world.client.handle_forked(world.now, &Seed::new([8; 32]));
+    world.run();
+    let _ = world.client.start(world.now, ping());
+    world.run();
+    world.wait(SECOND * 2);
+    assert!(
+        world.lookups.is_empty(),
+        "the scan began before the rescan was due"
+    );
+}

@@ -82,3 +82,29 @@ fn a_failed_socket_leads_to_the_next_server_unless_another_try_runs() {
     bench.reply(&second, &reply);
     assert!(bench.result().is_ok());
 }
+
+#[test]
+fn a_refusal_does_not_end_the_lookup_while_another_try_is_under_way() {
+    let mut bench = srv_bench();
+    let slow = bench.last();
+    for _ in 0..2 {
+        bench.wait_for_deadline();
+        // The second server refuses at once, and the first one is asked again.
+        bench.answer(ResponseCode::ServFail, Vec::new());
+    }
+    assert_eq!(bench.sent.len(), 4);
+    let reply = slow.reply(ResponseCode::NoError, vec![srv("a.example.net.", 1, 9)]);
+    bench.reply(&slow, &reply);
+    assert!(bench.result().is_ok());
+}
+
+#[test]
+fn a_referral_is_no_answer_and_the_next_server_is_asked() {
+    let mut bench = srv_bench();
+    let sent = bench.last();
+    let mut referral = sent.reply(ResponseCode::NoError, Vec::new());
+    let ns = hickory_proto::rr::rdata::NS(name("ns.example.net."));
+    referral.add_authority(record("example.net.", 60, RData::NS(ns)));
+    bench.reply(&sent, &referral);
+    assert_eq!(bench.last().server.to_string(), "10.0.0.2:53");
+}
