@@ -209,11 +209,10 @@ fn serve_datagrams(socket: &UdpSocket, zone: &Mutex<Zone>, is_over: &AtomicBool)
 }
 
 fn serve_streams(listener: &TcpListener, zone: &Mutex<Zone>, is_over: &AtomicBool) {
-    while let Ok((stream, _)) = listener.accept() {
-        if is_over.load(Ordering::SeqCst) {
-            return;
+    while !is_over.load(Ordering::SeqCst) {
+        if let Ok((stream, _)) = listener.accept() {
+            let _ = serve_stream(stream, zone);
         }
-        let _ = serve_stream(stream, zone);
     }
 }
 

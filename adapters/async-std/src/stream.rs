@@ -46,6 +46,7 @@ impl AsyncRead for AsyncStdStream {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         ready!(socket.poll_readable(context))?;
                     }
+                    Err(error) if is_retried(&error) => {}
                     result => return Poll::Ready(result),
                 }
             }
@@ -62,7 +63,14 @@ impl AsyncWrite for AsyncStdStream {
         each!(
             self,
             socket => Pin::new(socket).poll_write(context, bytes),
-            socket => Poll::Ready(socket.get_ref().send(bytes))
+            socket => match socket.get_ref().send(bytes) {
+                // The buffer of a socket that sends one query is never full for long.
+                Err(error) if is_retried(&error) => {
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                result => Poll::Ready(result),
+            }
         )
     }
 
@@ -73,4 +81,11 @@ impl AsyncWrite for AsyncStdStream {
     fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         each!(self, socket => Pin::new(socket).poll_close(context), _ => Poll::Ready(Ok(())))
     }
+}
+
+fn is_retried(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
 }

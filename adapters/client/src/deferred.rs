@@ -72,7 +72,11 @@ impl<R: Runtime> Shared<R> {
             catch_panic(|| self.timer.wake());
         }
         for (id, query, limit, signal) in deferred.lookups {
-            let task = lookup::run(self.clone(), id, query, limit, signal);
+            let asked = lookup::Asked {
+                shared: self.clone(),
+                id,
+            };
+            let task = lookup::run(asked, query, limit, signal);
             self.spawn(task);
         }
         for (id, derivation) in deferred.derivations {

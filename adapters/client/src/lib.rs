@@ -69,7 +69,6 @@ pub use runtime::Runtime;
 pub use bson;
 pub use onionskin_core::{
     client::Counts,
-    dns,
     error::{Error, Result},
     log,
 };
@@ -87,6 +86,13 @@ pub mod options {
         random::Seed,
         uri::{OptionValue, ParsedUri, Warning, parse},
     };
+}
+
+/// DNS queries and answers, and the configuration of the built-in resolver.
+pub mod dns {
+    pub use onionskin_core::dns::{DnsAnswer, DnsData, DnsQuery, RecordKind};
+    #[cfg(feature = "dns")]
+    pub use onionskin_core::dns::{HostsFile, ResolverConfig};
 }
 
 /// Errors, and the facts that they carry: what failed, on which server, and who is responsible.

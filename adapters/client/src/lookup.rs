@@ -1,6 +1,9 @@
-//! DNS lookups: carries out the actions of the core's resolver, or asks the application's resolver.
+//! DNS lookups: asks the resolver of the application, or the built-in one.
 
-use crate::{HostResolver, Runtime, resolver::Resolvers, shared::Shared, signal::Signal};
+use crate::{
+    HostResolver, ResolverFuture, Runtime, resolver::Resolvers, shared::Shared, signal::Signal,
+    user_code::catch_panic,
+};
 use onionskin_core::{
     client::{Answer, QuestionId},
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
@@ -9,26 +12,54 @@ use onionskin_core::{
 use std::{
     future::{Future, poll_fn},
     io,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     sync::Arc,
-    task::Poll,
+    task::{Context, Poll},
     time::Duration,
 };
 
 /// The time limit of the lookup of a host if the client has none: `connectTimeoutMS` is 0.
 const HOST_LIMIT: Duration = Duration::from_secs(30);
 
+/// The time for which the addresses of one family wait for those of the other one (RFC 8305
+/// section 3, Resolution Delay).
+const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
+
+/// A question for DNS records. If the question is dropped without an answer, for example because
+/// its task panicked or the runtime has ended, it answers that there are no records.
+pub(crate) struct Asked<R: Runtime> {
+    pub(crate) shared: Arc<Shared<R>>,
+    pub(crate) id: QuestionId,
+}
+
+impl<R: Runtime> Asked<R> {
+    /// Gives an answer to the core, unless the question was answered or withdrawn.
+    fn answer(&self, answer: Answer) {
+        self.shared.with(|inner, now| {
+            if inner.lookups.remove(&self.id).is_some() {
+                inner.core.handle_answer(now, self.id, answer);
+            }
+        });
+    }
+}
+
+impl<R: Runtime> Drop for Asked<R> {
+    fn drop(&mut self) {
+        self.answer(Answer::None);
+    }
+}
+
 /// Answers a question for DNS records, unless the core withdraws the question.
 pub(crate) async fn run<R: Runtime>(
-    shared: Arc<Shared<R>>,
-    id: QuestionId,
+    asked: Asked<R>,
     query: DnsQuery,
     limit: Duration,
     signal: Arc<Signal>,
 ) {
     let result = {
-        let mut lookup = pin!(look_up(&shared, query, limit));
+        let mut lookup = pin!(look_up(&asked.shared, query, limit));
         poll_fn(|context| {
             signal.register(context.waker());
             if signal.take().is_some_and(|commands| commands.close) {
@@ -39,10 +70,7 @@ pub(crate) async fn run<R: Runtime>(
         .await
     };
     if let Some(result) = result {
-        shared.with(|inner, now| {
-            inner.lookups.remove(&id);
-            inner.core.handle_answer(now, id, Answer::Records(result));
-        });
+        asked.answer(Answer::Records(result));
     }
 }
 
@@ -56,11 +84,22 @@ pub(crate) async fn addresses<R: Runtime>(
         let addresses = shared.runtime.resolve(host, port).await;
         return addresses.map_err(LookupError::System);
     }
-    let limit = shared.resolvers.limit.unwrap_or(HOST_LIMIT);
+    let known = known_addresses(host);
+    if !known.is_empty() {
+        let addresses = known.into_iter().map(|ip| SocketAddr::new(ip, port));
+        return Ok(addresses.collect());
+    }
+    // The lookup ends before the limit of the dial, which is `connectTimeoutMS` as well, so that
+    // its error is the one that is reported.
+    let limit = shared
+        .resolvers
+        .limit
+        .map_or(HOST_LIMIT, |limit| limit * 3 / 4);
     let mut lookups = [RecordKind::Aaaa, RecordKind::A].map(|kind| {
         let query = DnsQuery::new(host, kind);
         (Box::pin(look_up(shared, query, limit)), None)
     });
+    let mut delay = pin!(None);
     poll_fn(|context| {
         for (lookup, result) in &mut lookups {
             if result.is_none()
@@ -69,9 +108,21 @@ pub(crate) async fn addresses<R: Runtime>(
                 *result = Some(found);
             }
         }
-        match lookups.iter().all(|(_, result)| result.is_some()) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if lookups.iter().all(|(_, result)| result.is_some()) {
+            return Poll::Ready(());
+        }
+        if !lookups
+            .iter()
+            .any(|(_, result)| matches!(result, Some(Ok(_))))
+        {
+            return Poll::Pending;
+        }
+        if delay.is_none() {
+            delay.set(Some(shared.runtime.sleep(RESOLUTION_DELAY)));
+        }
+        match delay.as_mut().as_pin_mut() {
+            Some(delay) => delay.poll(context),
+            None => Poll::Pending,
         }
     })
     .await;
@@ -88,6 +139,18 @@ pub(crate) async fn addresses<R: Runtime>(
     match failure {
         Some(error) if addresses.is_empty() => Err(LookupError::Dns(error)),
         _ => Ok(addresses),
+    }
+}
+
+/// Returns the addresses of a host that needs no resolver: an IP address, or `localhost` (RFC 6761
+/// section 6.3).
+fn known_addresses(host: &str) -> Vec<IpAddr> {
+    match host.parse() {
+        Ok(address) => vec![address],
+        Err(_) if host == "localhost" => {
+            vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]
+        }
+        Err(_) => Vec::new(),
     }
 }
 
@@ -110,11 +173,16 @@ async fn look_up<R: Runtime>(
         ..
     } = &shared.resolvers;
     if let Some(resolver) = application {
-        let mut lookup = resolver.look_up(&query);
+        let mut call = ResolverCall::new(|| resolver.look_up(&query));
         let mut end = pin!(shared.runtime.sleep(limit));
         return poll_fn(|context| {
-            if let Poll::Ready(result) = lookup.as_mut().poll(context) {
-                return Poll::Ready(result);
+            if let Poll::Ready(result) = call.poll(context) {
+                return Poll::Ready(result.unwrap_or_else(|| {
+                    let message = format!(
+                        "the lookup of {query} failed: the resolver of the application panicked"
+                    );
+                    Err(failure(DnsFailure::Refused, message))
+                }));
             }
             end.as_mut().poll(context).map(|()| {
                 let message = format!(
@@ -143,4 +211,36 @@ async fn look_up<R: Runtime>(
 
 fn failure(failure: DnsFailure, message: String) -> Error {
     Error::from(ErrorKind::Dns { failure, message })
+}
+
+/// A call of the application's resolver, whose panics end here.
+struct ResolverCall<'a>(Option<ResolverFuture<'a>>);
+
+impl<'a> ResolverCall<'a> {
+    fn new(call: impl FnOnce() -> ResolverFuture<'a>) -> Self {
+        let mut future = None;
+        catch_panic(|| future = Some(call()));
+        Self(future)
+    }
+
+    /// Returns the result of the call, or `None` if it panicked.
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<DnsAnswer, Error>>> {
+        let Some(future) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(poll) => poll.map(Some),
+            Err(payload) => {
+                catch_panic(|| drop(payload));
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+impl Drop for ResolverCall<'_> {
+    fn drop(&mut self) {
+        let future = self.0.take();
+        catch_panic(|| drop(future));
+    }
 }

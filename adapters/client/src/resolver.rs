@@ -2,12 +2,16 @@
 
 use onionskin_core::{
     dns::{DnsAnswer, DnsQuery},
-    error::Error,
+    error::{Error, ErrorKind},
+    options::ClientOptions,
 };
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 /// A resolver of DNS queries, which an application can bring instead of the built-in one
 /// ([`ClientBuilder::resolver`](crate::ClientBuilder::resolver)).
+///
+/// The futures run in tasks of the client, so they must not block. Answers are not cached by the
+/// client. Host names in answers have no dot at their end.
 ///
 /// ```
 /// use onionskin::{
@@ -55,8 +59,8 @@ pub enum HostResolver {
     /// This is the default.
     #[default]
     System,
-    /// The resolver of the client: the application's [`Resolver`], or the built-in one, which uses
-    /// name servers and the hosts file only.
+    /// The resolver of the client: the application's [`Resolver`], or the built-in one with its
+    /// name servers and hosts file. IP addresses and `localhost` need no resolver.
     Client,
 }
 
@@ -71,6 +75,22 @@ pub(crate) struct Resolvers {
     pub(crate) limit: Option<Duration>,
     #[cfg(feature = "dns")]
     pub(crate) stub: Arc<stub::StubResolver>,
+}
+
+impl Resolvers {
+    /// Fails if the client needs a resolver and has none, because it was built without the feature
+    /// `dns`.
+    pub(crate) fn check(&self, options: &ClientOptions) -> Result<(), Error> {
+        let is_needed = options.srv_host().is_some() || self.hosts == HostResolver::Client;
+        if cfg!(feature = "dns") || self.application.is_some() || !is_needed {
+            return Ok(());
+        }
+        let message = "there is no resolver: enable the feature `dns` of onionskin, or set a \
+                       resolver of the application"
+            .to_owned();
+        let option = "mongodb+srv";
+        Err(ErrorKind::InvalidOption { option, message }.into())
+    }
 }
 
 impl fmt::Debug for Resolvers {

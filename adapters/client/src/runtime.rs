@@ -39,9 +39,10 @@ pub trait Runtime: Send + Sync + 'static {
     fn connect(&self, address: SocketAddr)
     -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    /// Opens a UDP socket on a random free port and connects it to a name server. A write to the
-    /// stream sends one datagram, and a read receives one. Datagrams from other addresses must not
-    /// arrive. Default: fails, so that the built-in resolver asks no name server.
+    /// Opens a UDP socket on a random free port and connects it to a name server, so that datagrams
+    /// from other addresses do not arrive ([`datagram_socket`](crate::system::datagram_socket)). A
+    /// write to the stream sends one datagram, and a read receives one. Default: fails, so that the
+    /// built-in resolver cannot ask a name server.
     fn connect_datagram(
         &self,
         server: SocketAddr,

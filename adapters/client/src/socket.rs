@@ -19,6 +19,7 @@ use onionskin_core::{
 use std::{
     future::{Future, poll_fn},
     io,
+    net::SocketAddr,
     path::Path,
     pin::{Pin, pin},
     sync::Arc,
@@ -106,7 +107,7 @@ async fn dial<R: Runtime>(shared: &Shared<R>, address: &Address) -> Result<R::St
         .await
         .map_err(|error| match error {
             LookupError::System(error) => lookup_error(&error, address),
-            LookupError::Dns(error) => dns_error(&error, address),
+            LookupError::Dns(error) => dns_error(error, address),
         })?;
     let mut dialling = Dialling {
         shared,
@@ -122,7 +123,7 @@ async fn dial<R: Runtime>(shared: &Shared<R>, address: &Address) -> Result<R::St
 struct Dialling<'a, R: Runtime> {
     shared: &'a Shared<R>,
     dial: Dial,
-    attempts: Vec<Attempt<'a, R::Stream>>,
+    attempts: Vec<(SocketAddr, Attempt<'a, R::Stream>)>,
     /// The wait until the next address is tried.
     sleep: Option<(Instant, Pin<Box<R::Sleep>>)>,
 }
@@ -134,24 +135,26 @@ impl<R: Runtime> Dialling<'_, R> {
         let runtime = &self.shared.runtime;
         loop {
             while let Some(address) = self.dial.poll(self.shared.now()) {
-                self.attempts.push(Box::pin(runtime.connect(address)));
+                let attempt = Box::pin(runtime.connect(address));
+                self.attempts.push((address, attempt));
             }
             if let Some(error) = self.dial.failure() {
                 return Poll::Ready(Err(error));
             }
             let (mut result, before) = (None, self.attempts.len());
-            self.attempts
-                .retain_mut(|attempt| match attempt.as_mut().poll(context) {
-                    Poll::Ready(Ok(stream)) => {
-                        result = Some(stream);
-                        false
-                    }
+            self.attempts.retain_mut(|(address, attempt)| {
+                if result.is_some() {
+                    return true;
+                }
+                match attempt.as_mut().poll(context) {
+                    Poll::Ready(Ok(stream)) => result = Some(stream),
                     Poll::Ready(Err(error)) => {
-                        self.dial.handle_failed(fault_of(&error));
-                        false
+                        self.dial.handle_failed(attempt_error(&error, *address));
                     }
-                    Poll::Pending => true,
-                });
+                    Poll::Pending => return true,
+                }
+                false
+            });
             if let Some(stream) = result {
                 return Poll::Ready(Ok(stream));
             }
@@ -190,9 +193,18 @@ fn lookup_error(error: &io::Error, address: &Address) -> Error {
     Error::network(fault, message).with_server(address)
 }
 
-/// Converts an error of the client's resolver.
-fn dns_error(error: &Error, address: &Address) -> Error {
-    Error::network(NetworkFault::NotResolved, error.to_string()).with_server(address)
+/// Converts an error of an attempt to connect to one address of a host.
+fn attempt_error(error: &io::Error, address: SocketAddr) -> Error {
+    Error::network(fault_kind(error), format!("{address}: {error}"))
+}
+
+/// Converts an error of the client's resolver. A shortage in this process is unrelated to the
+/// server (CMAP-46).
+fn dns_error(error: Error, address: &Address) -> Error {
+    match error.is_network() {
+        true => error.with_server(address),
+        false => Error::network(NetworkFault::NotResolved, error.to_string()).with_server(address),
+    }
 }
 
 /// Converts an error of a socket to an error of the driver.
@@ -201,21 +213,24 @@ pub(crate) fn network_error(error: &io::Error, address: &Address) -> Error {
 }
 
 fn fault_of(error: &io::Error) -> Error {
+    Error::network(fault_kind(error), error.to_string())
+}
+
+fn fault_kind(error: &io::Error) -> NetworkFault {
     use io::ErrorKind as Kind;
-    let fault = match error.kind() {
+    match error.kind() {
         _ if is_local(error) => NetworkFault::OutOfSockets,
         Kind::ConnectionRefused | Kind::NotFound => NetworkFault::Refused,
         Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => NetworkFault::Reset,
         Kind::UnexpectedEof => NetworkFault::Closed,
         Kind::HostUnreachable | Kind::NetworkUnreachable => NetworkFault::Unreachable,
         _ => NetworkFault::Other,
-    };
-    Error::network(fault, error.to_string())
+    }
 }
 
 /// True if this system lacks something for a socket: descriptors, memory, or a local port or
 /// address. Such an error is unrelated to the load of the server (CMAP-46).
-fn is_local(error: &io::Error) -> bool {
+pub(crate) fn is_local(error: &io::Error) -> bool {
     let mut kinds = [io::ErrorKind::OutOfMemory, io::ErrorKind::AddrNotAvailable].into_iter();
     kinds.any(|kind| error.kind() == kind) || system::code_of(error).is_some_and(system::is_lack)
 }

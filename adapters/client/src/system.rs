@@ -40,7 +40,8 @@ pub fn keep_alive(socket: impl AsFd) {
 }
 
 /// Returns a UDP socket in non-blocking mode, on a random free port of this machine, that is
-/// connected to `server`: it receives only datagrams of this address. None of this waits.
+/// connected to `server`: from then on it receives only datagrams of this address. None of this
+/// waits.
 pub fn datagram_socket(server: SocketAddr) -> io::Result<UdpSocket> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

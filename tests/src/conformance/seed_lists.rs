@@ -12,14 +12,19 @@ use onionskin::{
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind, ResolverConfig},
     error::{DnsFailure, ErrorKind},
 };
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    future::Future,
+    net::Ipv4Addr,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 const SRV_NAME: &str = "_mongodb._tcp.c.db.test";
 
 /// Returns a client that asks these name servers only.
 fn client_of<H: Host>(servers: &[&NameServer], options: &str) -> Client<H::R> {
-    let mut config = ResolverConfig::default();
-    config.name_servers = servers.iter().map(|server| server.address()).collect();
+    let config = ResolverConfig::new(servers.iter().map(|server| server.address()));
     H::builder(&format!("mongodb+srv://c.db.test/?tls=false{options}"))
         .expect("a connection string")
         .resolver_config(config)
@@ -181,6 +186,83 @@ pub async fn the_resolver_of_the_application_is_used<H: Host>() {
     let client = H::builder("mongodb+srv://c.db.test/?tls=false")
         .expect("a connection string")
         .resolver(OneHost(server.port()))
+        .host_resolver(HostResolver::Client)
+        .build()
+        .expect("a client");
+    find(&client, 1).await.expect("a reply");
+    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+}
+
+/// A resolver that panics or never answers.
+#[derive(Clone, Copy)]
+enum BadResolver {
+    PanicsAtOnce,
+    PanicsLater,
+    PanicsWhenDropped,
+    NeverAnswers,
+}
+
+/// A future that panics when it is dropped, and never completes.
+struct PanicOnDrop;
+
+impl Future for PanicOnDrop {
+    type Output = Result<DnsAnswer, onionskin::Error>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Pending
+    }
+}
+
+impl Drop for PanicOnDrop {
+    fn drop(&mut self) {
+        panic!("the drop of a lookup panics");
+    }
+}
+
+impl Resolver for BadResolver {
+    fn look_up(&self, _: &DnsQuery) -> ResolverFuture<'_> {
+        match self {
+            Self::PanicsAtOnce => panic!("the call of the resolver panics"),
+            Self::PanicsLater => Box::pin(async { panic!("the lookup panics") }),
+            Self::PanicsWhenDropped => Box::pin(PanicOnDrop),
+            Self::NeverAnswers => Box::pin(std::future::pending()),
+        }
+    }
+}
+
+/// A resolver of the application that panics or never answers fails the operations that wait, and a
+/// shutdown does not wait for it.
+pub async fn a_bad_resolver_of_the_application_fails_only_its_lookups<H: Host>() {
+    for (resolver, expected) in [
+        (BadResolver::PanicsAtOnce, "panicked"),
+        (BadResolver::PanicsLater, "panicked"),
+        (
+            BadResolver::PanicsWhenDropped,
+            "gave no answer within 200 ms",
+        ),
+        (BadResolver::NeverAnswers, "gave no answer within 200 ms"),
+    ] {
+        let client = H::builder("mongodb+srv://c.db.test/?tls=false&connectTimeoutMS=200")
+            .expect("a connection string")
+            .resolver(resolver)
+            .build()
+            .expect("a client");
+        for _ in 0..2 {
+            let limit = Duration::from_millis(200) + SLACK;
+            let result = within::<H, _>(limit, "the lookup", find(&client, 1)).await;
+            let text = result.expect_err("no answer").to_string();
+            assert!(text.contains(expected), "{text}");
+        }
+        within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    }
+}
+
+/// With the resolver of the client, IP addresses in a connection string are not looked up.
+pub async fn ip_addresses_are_not_looked_up<H: Host>() {
+    let server = Server::plain::<H>();
+    let client = H::builder(&server.uri(""))
+        .expect("a connection string")
+        .resolver(BadResolver::PanicsAtOnce)
         .host_resolver(HostResolver::Client)
         .build()
         .expect("a client");

@@ -56,6 +56,8 @@ macro_rules! conformance_suite {
             deadlines::dropped_timers_do_not_affect_other_timers,
             identity::a_wrong_password_is_reported_with_the_servers_message,
             seed_lists::the_resolver_of_the_application_is_used,
+            seed_lists::a_bad_resolver_of_the_application_fails_only_its_lookups,
+            seed_lists::ip_addresses_are_not_looked_up,
             identity::a_server_with_a_wrong_nonce_fails_authentication,
             cancellation::a_find_may_be_dropped_at_any_point,
             cancellation::a_first_command_may_be_dropped_at_any_point,

@@ -90,14 +90,26 @@ impl<R: Runtime> ClientBuilder<R> {
     }
 
     /// Sets the resolver of DNS queries, which a `mongodb+srv` connection string needs. Default:
-    /// the built-in resolver, with the name servers of `/etc/resolv.conf`.
+    /// the built-in resolver, with the name servers of `/etc/resolv.conf`. With a resolver of the
+    /// application, [`resolver_config`](Self::resolver_config) has no effect.
     pub fn resolver(mut self, resolver: impl Resolver) -> Self {
         self.resolvers.application = Some(Arc::new(resolver));
         self
     }
 
-    /// Sets the name servers of the built-in resolver. Default: those of `/etc/resolv.conf`, which
-    /// is read at each lookup.
+    /// Sets the name servers and the hosts file of the built-in resolver. Default: those of
+    /// `/etc/resolv.conf` and `/etc/hosts`, which are read at each lookup that the cache does not
+    /// answer. Systems without these files need this setting.
+    ///
+    /// ```
+    /// # fn example<R: onionskin::Runtime>(builder: onionskin::ClientBuilder<R>) {
+    /// use onionskin::dns::ResolverConfig;
+    ///
+    /// let servers = ["10.0.0.2:53".parse().unwrap()];
+    /// let builder = builder.resolver_config(ResolverConfig::new(servers));
+    /// # let _ = builder;
+    /// # }
+    /// ```
     #[cfg(feature = "dns")]
     pub fn resolver_config(mut self, config: ResolverConfig) -> Self {
         self.resolvers.stub = Arc::new(StubResolver::new(Some(config)));
@@ -132,6 +144,7 @@ impl<R: Runtime> ClientBuilder<R> {
             mut resolvers,
         } = self;
         resolvers.limit = options.connect_timeout();
+        resolvers.check(&options)?;
         runtime.prepare()?;
         warnings.extend(uri::ineffective_options(&options));
         for warning in &warnings {

@@ -1,13 +1,13 @@
 //! The built-in resolver: carries out the actions of [`Lookup`].
 
-use crate::Runtime;
+use crate::{Runtime, socket::is_local};
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     dns::{
-        DnsAnswer, DnsCache, DnsQuery, HostsFile, Lookup, LookupAction, LookupSocket,
+        DnsAnswer, DnsCache, DnsQuery, HostsFile, Lookup, LookupAction, LookupSocket, RecordKind,
         ResolverConfig,
     },
-    error::Error,
+    error::{Error, NetworkFault},
     random::Seed,
     time::Instant,
 };
@@ -66,7 +66,7 @@ impl StubResolver {
         })?;
         let config = match &self.config {
             Some(config) => config.clone(),
-            None => Arc::new(system_config()),
+            None => Arc::new(system_config(query.kind)?),
         };
         let random = Seed::new(seed).random();
         let lookup = Lookup::new(now(), query.clone(), config, random, Some(limit));
@@ -76,8 +76,12 @@ impl StubResolver {
             lookup,
             sockets: Vec::new(),
             sleep: None,
+            lack: None,
         };
         let result = poll_fn(|context| driver.poll(context)).await;
+        if let (Err(_), Some(error)) = (&result, driver.lack.take()) {
+            return Err(local_error(&error, "a name server cannot be asked"));
+        }
         let ttl = match &result {
             Ok(answer) => answer.ttl.unwrap_or_default(),
             Err(_) => driver.lookup.negative_ttl(),
@@ -91,12 +95,33 @@ impl StubResolver {
     }
 }
 
-/// Reads the configuration of the system. A file that cannot be read counts as empty.
-fn system_config() -> ResolverConfig {
-    let text = fs::read(RESOLV_CONF).unwrap_or_default();
-    let hosts = fs::read(HOSTS).unwrap_or_default();
-    let hosts = HostsFile::parse(&String::from_utf8_lossy(&hosts));
-    ResolverConfig::parse(&text).with_hosts(hosts)
+/// Reads the configuration of the system for a query of this type. The hosts file is read for
+/// addresses only. A missing file counts as empty.
+fn system_config(kind: RecordKind) -> Result<ResolverConfig, Error> {
+    let config = ResolverConfig::parse(&read(RESOLV_CONF)?);
+    match kind {
+        RecordKind::A | RecordKind::Aaaa => {
+            let hosts = read(HOSTS)?;
+            Ok(config.with_hosts(HostsFile::parse(&String::from_utf8_lossy(&hosts))))
+        }
+        _ => Ok(config),
+    }
+}
+
+fn read(path: &str) -> Result<Vec<u8>, Error> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        result => result.map_err(|error| local_error(&error, &format!("{path} cannot be read"))),
+    }
+}
+
+/// Returns the error for a lookup that this machine cannot carry out.
+fn local_error(error: &io::Error, what: &str) -> Error {
+    let fault = match is_local(error) {
+        true => NetworkFault::OutOfSockets,
+        false => NetworkFault::Other,
+    };
+    Error::network(fault, format!("{what}: {error}"))
 }
 
 /// One lookup with its sockets.
@@ -107,6 +132,8 @@ struct Driver<'a, R: Runtime, N> {
     sockets: Vec<Socket<'a, R>>,
     /// The wait for the deadline of the lookup.
     sleep: Option<(Instant, Pin<Box<R::Sleep>>)>,
+    /// The last error of a socket that shows a shortage in this process.
+    lack: Option<io::Error>,
 }
 
 /// A socket of a lookup.
@@ -191,6 +218,9 @@ impl<R: Runtime, N: Fn() -> Instant> Driver<'_, R, N> {
                 Poll::Ready(Err(error)) => {
                     self.lookup
                         .handle_failed(now, socket.id, &error.to_string());
+                    if is_local(&error) {
+                        self.lack = Some(error);
+                    }
                 }
             }
             return true;
