@@ -162,4 +162,6 @@ pub mod operation;
 
 pub mod client;
 
+pub mod probe;
+
 pub mod requirements;

@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 #[derive(Debug)]
 pub struct ClientConfig {
     pub(super) options: ClientOptions,
-    pub(super) seed: Seed,
+    pub(crate) seed: Seed,
     pub(super) metadata: ClientMetadata,
     pub(super) subscriptions: Subscriptions,
     pub(super) tls: Option<TlsContext>,
@@ -78,6 +78,11 @@ impl ClientConfig {
     pub fn with_subscriptions(mut self, subscriptions: Subscriptions) -> Self {
         self.subscriptions = subscriptions;
         self
+    }
+
+    /// Returns the options of a connection's handshake.
+    pub(crate) fn into_handshake_options(self) -> HandshakeOptions {
+        handshake_options(&self.options, self.metadata.document().to_owned(), self.tls)
     }
 }
 

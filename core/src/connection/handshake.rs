@@ -33,6 +33,7 @@ use crate::{
     hello::HelloReply,
     random::Random,
     time::Instant,
+    tls::TlsFacts,
     wire::MessageWriter,
 };
 use bson::RawDocumentBuf;
@@ -213,6 +214,17 @@ impl Connection {
     pub fn dial_address(&self) -> &Address {
         let own = self.options.layers.dial_address();
         own.unwrap_or(&self.address)
+    }
+
+    /// True once the socket is connected and the opening conversations of all layers are over.
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self.state, State::Dialling | State::OpeningLayers)
+            && self.transport.opening().is_none()
+    }
+
+    /// Returns the facts of TLS once its handshake is over; `None` without TLS.
+    pub(crate) fn tls_facts(&self) -> Option<TlsFacts> {
+        self.transport.tls_facts()
     }
 
     /// Returns the purpose of the connection.

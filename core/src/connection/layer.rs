@@ -14,7 +14,7 @@
 mod tls;
 
 use super::Phase;
-use crate::{address::Address, error::Error, time::WallTime};
+use crate::{address::Address, error::Error, time::WallTime, tls::TlsFacts};
 use std::{fmt, sync::Arc};
 
 /// The progress of a layer's opening conversation, such as the TLS handshake.
@@ -70,6 +70,11 @@ pub trait Layer: fmt::Debug + Send + Sync {
     /// rest was not.
     fn is_mid_record(&self) -> bool {
         false
+    }
+
+    /// Returns the facts of TLS once its handshake is over; `None` for another layer.
+    fn tls_facts(&self) -> Option<TlsFacts> {
+        None
     }
 
     /// Returns the phase of errors in the opening conversation.

@@ -1,7 +1,7 @@
 //! The layers of one connection, and how bytes pass through them.
 
 use super::{Layer, LayerProgress, closed_by_peer};
-use crate::{error::Error, wire::FrameDecoder};
+use crate::{error::Error, tls::TlsFacts, wire::FrameDecoder};
 
 /// The size of the buffer for one read from the socket, in bytes. A full TLS record with its header
 /// fits.
@@ -137,6 +137,11 @@ impl Stack {
     /// True if a layer has received part of a unit, such as a TLS record, and not the rest.
     pub(super) fn is_mid_record(&self) -> bool {
         self.layers.iter().any(|layer| layer.is_mid_record())
+    }
+
+    /// Returns the facts of the lowest layer of TLS whose handshake is over.
+    pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
+        self.layers.iter().find_map(|layer| layer.tls_facts())
     }
 
     /// Returns the names of the layers, the lowest first.

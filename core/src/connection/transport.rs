@@ -3,6 +3,7 @@
 use super::{Arrival, Awaited, Layer, Place, messages, stack::Stack};
 use crate::{
     error::Error,
+    tls::TlsFacts,
     wire::{FrameDecoder, WireError},
 };
 use bson::RawDocument;
@@ -188,6 +189,11 @@ impl Transport {
     #[must_use]
     pub fn opening(&self) -> Option<&dyn Layer> {
         self.stack.as_ref()?.opening()
+    }
+
+    /// Returns the facts of TLS once its handshake is over; `None` without TLS.
+    pub(super) fn tls_facts(&self) -> Option<TlsFacts> {
+        self.stack.as_ref()?.tls_facts()
     }
 
     /// Returns the bytes to write to the socket.

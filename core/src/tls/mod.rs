@@ -13,7 +13,7 @@ mod verifier;
 
 pub use context::TlsContext;
 pub use limits::{MAX_CERTIFICATES, MAX_CHAIN_BYTES, MAX_OF_ONE_SUBJECT, MAX_SHARED_SUBJECTS};
-pub use session::TlsSession;
+pub use session::{TlsFacts, TlsSession};
 
 use crate::error::{Error, ErrorKind, TlsFault};
 use rustls::CertificateError;

@@ -2,7 +2,7 @@
 
 use super::{TlsContext, broken, fault, from_library, records::Records};
 use crate::error::{Error, NetworkFault, Result, TlsFault};
-use rustls::{ClientConnection, pki_types::ServerName};
+use rustls::{ClientConnection, ProtocolVersion, pki_types::ServerName};
 use std::{
     fmt,
     io::{self, Read, Write},
@@ -18,6 +18,20 @@ pub(super) const MAX_BYTES_WITHOUT_DATA: usize = 64 * 1024;
 
 /// The maximum number of bytes that a peer may send during the handshake, certificates included.
 pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
+
+/// What the handshake of a TLS connection has agreed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TlsFacts {
+    /// The version of the protocol, for example `TLS 1.3`.
+    pub version: String,
+    /// The name of the cipher suite in the registry of IANA, for example
+    /// `TLS13_AES_256_GCM_SHA384`, in which `TLS13` marks the suites of version 1.3.
+    pub cipher_suite: String,
+    /// The certificates of the server in DER form: its own first, then those of issuers that it
+    /// sent.
+    pub certificates: Vec<Vec<u8>>,
+}
 
 /// The client side of one TLS connection: a machine between the socket and the protocol above.
 ///
@@ -161,6 +175,25 @@ impl TlsSession {
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
+    }
+
+    /// Returns what the handshake has agreed on; `None` before its end.
+    pub(crate) fn facts(&self) -> Option<TlsFacts> {
+        if self.is_handshaking() {
+            return None;
+        }
+        let version = match self.connection.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => "TLS 1.2".to_owned(),
+            ProtocolVersion::TLSv1_3 => "TLS 1.3".to_owned(),
+            other => format!("{other:?}"),
+        };
+        let cipher = self.connection.negotiated_cipher_suite()?.suite();
+        let certificates = self.connection.peer_certificates().unwrap_or_default();
+        Some(TlsFacts {
+            version,
+            cipher_suite: cipher.as_str().unwrap_or("unknown").to_owned(),
+            certificates: certificates.iter().map(|der| der.to_vec()).collect(),
+        })
     }
 
     /// True if the peer sent `close_notify`, after which it sends no more bytes.

@@ -5,7 +5,7 @@ use crate::{
     address::Address,
     error::Error,
     time::WallTime,
-    tls::{TlsContext, TlsSession},
+    tls::{TlsContext, TlsFacts, TlsSession},
 };
 
 impl LayerPlan for TlsContext {
@@ -57,6 +57,10 @@ impl Layer for TlsSession {
 
     fn is_mid_record(&self) -> bool {
         Self::is_mid_record(self)
+    }
+
+    fn tls_facts(&self) -> Option<TlsFacts> {
+        Self::facts(self)
     }
 
     fn loss_hint(&self) -> Option<&'static str> {
