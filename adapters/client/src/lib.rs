@@ -90,6 +90,8 @@ pub mod options {
 
 /// DNS queries and answers, and the configuration of the built-in resolver.
 pub mod dns {
+    #[cfg(feature = "dns")]
+    pub use crate::resolver::built_in::BuiltInResolver;
     pub use onionskin_core::dns::{DnsAnswer, DnsData, DnsQuery, RecordKind};
     #[cfg(feature = "dns")]
     pub use onionskin_core::dns::{HostsFile, ResolverConfig};

@@ -103,4 +103,6 @@ impl fmt::Debug for Resolvers {
 }
 
 #[cfg(feature = "dns")]
+pub(crate) mod built_in;
+#[cfg(feature = "dns")]
 pub(crate) mod stub;

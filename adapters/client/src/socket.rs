@@ -184,7 +184,7 @@ impl<R: Runtime> Dialling<'_, R> {
 /// Converts an error of name resolution to an error of the driver.
 fn lookup_error(error: &io::Error, address: &Address) -> Error {
     // Without a free file descriptor, the C library can report that the name is unknown.
-    let fault = if is_local(error) || !system::has_descriptor() {
+    let fault = if system::is_local(error) || !system::has_descriptor() {
         NetworkFault::OutOfSockets
     } else {
         NetworkFault::NotResolved
@@ -195,7 +195,7 @@ fn lookup_error(error: &io::Error, address: &Address) -> Error {
 
 /// Converts an error of an attempt to connect to one address of a host.
 fn attempt_error(error: &io::Error, address: SocketAddr) -> Error {
-    Error::network(fault_kind(error), format!("{address}: {error}"))
+    Error::network(system::fault_of(error), format!("{address}: {error}"))
 }
 
 /// Converts an error of the client's resolver. A shortage in this process is unrelated to the
@@ -209,30 +209,7 @@ fn dns_error(error: Error, address: &Address) -> Error {
 
 /// Converts an error of a socket to an error of the driver.
 pub(crate) fn network_error(error: &io::Error, address: &Address) -> Error {
-    fault_of(error).with_server(address)
-}
-
-fn fault_of(error: &io::Error) -> Error {
-    Error::network(fault_kind(error), error.to_string())
-}
-
-fn fault_kind(error: &io::Error) -> NetworkFault {
-    use io::ErrorKind as Kind;
-    match error.kind() {
-        _ if is_local(error) => NetworkFault::OutOfSockets,
-        Kind::ConnectionRefused | Kind::NotFound => NetworkFault::Refused,
-        Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => NetworkFault::Reset,
-        Kind::UnexpectedEof => NetworkFault::Closed,
-        Kind::HostUnreachable | Kind::NetworkUnreachable => NetworkFault::Unreachable,
-        _ => NetworkFault::Other,
-    }
-}
-
-/// True if this system lacks something for a socket: descriptors, memory, or a local port or
-/// address. Such an error is unrelated to the load of the server (CMAP-46).
-pub(crate) fn is_local(error: &io::Error) -> bool {
-    let mut kinds = [io::ErrorKind::OutOfMemory, io::ErrorKind::AddrNotAvailable].into_iter();
-    kinds.any(|kind| error.kind() == kind) || system::code_of(error).is_some_and(system::is_lack)
+    system::socket_error(error).with_server(address)
 }
 
 /// Takes new instructions from `signal`. Returns true if the socket must be closed.

@@ -1,12 +1,13 @@
-//! Functions for sockets of all runtimes: socket options and error codes of the system.
+//! Functions for sockets of all runtimes: socket options and errors of the system.
 
+use onionskin_core::error::{Error, NetworkFault};
 use rustix::{
     fd::AsFd,
     io::Errno,
     net::{AddressFamily, SocketType, socket, sockopt},
 };
 use std::{
-    error::Error,
+    error::Error as StdError,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
     time::Duration,
@@ -53,14 +54,41 @@ pub fn datagram_socket(server: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
+/// Converts an error of a socket, for example of [`Runtime::connect`](crate::Runtime::connect), to
+/// an error of the driver.
+#[must_use]
+pub fn socket_error(error: &io::Error) -> Error {
+    Error::network(fault_of(error), error.to_string())
+}
+
+/// Returns the way in which the network failed.
+pub(crate) fn fault_of(error: &io::Error) -> NetworkFault {
+    use io::ErrorKind as Kind;
+    match error.kind() {
+        _ if is_local(error) => NetworkFault::OutOfSockets,
+        Kind::ConnectionRefused | Kind::NotFound => NetworkFault::Refused,
+        Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => NetworkFault::Reset,
+        Kind::UnexpectedEof => NetworkFault::Closed,
+        Kind::HostUnreachable | Kind::NetworkUnreachable => NetworkFault::Unreachable,
+        _ => NetworkFault::Other,
+    }
+}
+
+/// True if this system lacks something for a socket: descriptors, memory, or a local port or
+/// address. Such an error is unrelated to the load of the server (CMAP-46).
+pub(crate) fn is_local(error: &io::Error) -> bool {
+    let mut kinds = [io::ErrorKind::OutOfMemory, io::ErrorKind::AddrNotAvailable].into_iter();
+    kinds.any(|kind| error.kind() == kind) || code_of(error).is_some_and(is_lack)
+}
+
 /// Returns the error code of the system, also if a runtime has wrapped the error.
-pub(crate) fn code_of(error: &io::Error) -> Option<i32> {
+fn code_of(error: &io::Error) -> Option<i32> {
     let own = error.raw_os_error();
     let inner = || error.get_ref().and_then(|inner| code_in(inner));
     own.or_else(inner)
 }
 
-fn code_in(error: &(dyn Error + 'static)) -> Option<i32> {
+fn code_in(error: &(dyn StdError + 'static)) -> Option<i32> {
     match error.downcast_ref::<io::Error>() {
         Some(error) => code_of(error),
         None => error.source().and_then(code_in),
@@ -69,7 +97,7 @@ fn code_in(error: &(dyn Error + 'static)) -> Option<i32> {
 
 /// True for error codes that mean a shortage in this process or system: of file descriptors, or of
 /// memory for sockets.
-pub(crate) fn is_lack(code: i32) -> bool {
+fn is_lack(code: i32) -> bool {
     [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
         .into_iter()
         .any(|errno| errno.raw_os_error() == code)

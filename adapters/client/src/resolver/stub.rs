@@ -1,6 +1,6 @@
 //! The built-in resolver: carries out the actions of [`Lookup`].
 
-use crate::{Runtime, socket::is_local};
+use crate::{Runtime, system::is_local};
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     dns::{
@@ -97,7 +97,7 @@ impl StubResolver {
 
 /// Reads the configuration of the system for a query of this type. The hosts file is read for
 /// addresses only. A missing file counts as empty.
-fn system_config(kind: RecordKind) -> Result<ResolverConfig, Error> {
+pub(super) fn system_config(kind: RecordKind) -> Result<ResolverConfig, Error> {
     let config = ResolverConfig::parse(&read(RESOLV_CONF)?);
     match kind {
         RecordKind::A | RecordKind::Aaaa => {

@@ -1,0 +1,83 @@
+//! The built-in resolver as a value of its own.
+
+use super::stub::{StubResolver, system_config};
+use crate::{Resolver, ResolverFuture, Runtime};
+use onionskin_core::{
+    dns::{DnsQuery, RecordKind, ResolverConfig},
+    error::Error,
+    time::Instant,
+};
+use std::time::Duration;
+
+/// The time limit of a lookup: 30 seconds. A client drops the lookup earlier, after
+/// `connectTimeoutMS`.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The built-in resolver of clients, for an application that looks up DNS records itself, or that
+/// wraps the resolver in one of its own.
+///
+/// ```
+/// use onionskin::{
+///     Resolver, ResolverFuture, Runtime,
+///     dns::{BuiltInResolver, DnsQuery},
+/// };
+///
+/// /// Prints each query.
+/// struct Talkative<R: Runtime>(BuiltInResolver<R>);
+///
+/// impl<R: Runtime> Resolver for Talkative<R> {
+///     fn look_up(&self, query: &DnsQuery) -> ResolverFuture<'_> {
+///         println!("asking for {query}");
+///         self.0.look_up(query)
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct BuiltInResolver<R: Runtime> {
+    runtime: R,
+    config: Option<ResolverConfig>,
+    stub: StubResolver,
+}
+
+impl<R: Runtime> BuiltInResolver<R> {
+    /// Creates a resolver with the name servers of `/etc/resolv.conf` and the names of
+    /// `/etc/hosts`. The files are read at each lookup that the cache does not answer.
+    #[must_use]
+    pub fn new(runtime: R) -> Self {
+        Self {
+            runtime,
+            config: None,
+            stub: StubResolver::new(None),
+        }
+    }
+
+    /// Creates a resolver with these name servers.
+    #[must_use]
+    pub fn with_config(runtime: R, config: ResolverConfig) -> Self {
+        Self {
+            runtime,
+            config: Some(config.clone()),
+            stub: StubResolver::new(Some(config)),
+        }
+    }
+
+    /// Returns the configuration of a lookup of records of this type. Fails if a file of the system
+    /// cannot be read.
+    pub fn config(&self, kind: RecordKind) -> Result<ResolverConfig, Error> {
+        match &self.config {
+            Some(config) => Ok(config.clone()),
+            None => system_config(kind),
+        }
+    }
+}
+
+impl<R: Runtime> Resolver for BuiltInResolver<R> {
+    fn look_up(&self, query: &DnsQuery) -> ResolverFuture<'_> {
+        let (runtime, query) = (&self.runtime, query.clone());
+        let now = || {
+            let nanos = u64::try_from(runtime.now().as_nanos());
+            Instant::from_nanos(nanos.unwrap_or(u64::MAX))
+        };
+        Box::pin(self.stub.look_up(runtime, now, query, LIMIT))
+    }
+}
