@@ -79,7 +79,8 @@ fn address(text: &str) -> Result<Address, String> {
     Ok(address)
 }
 
-/// Parses the host of a `mongodb+srv` string: exactly one, without a port (DNS-2, DNS-3).
+/// Parses the host of a `mongodb+srv` string: exactly one, without a port (DNS-2, DNS-3). Returns
+/// it in lower case (DNS-40).
 pub(super) fn srv_host(text: &str) -> Result<String> {
     let reason = if text.is_empty() {
         "name a host"
@@ -90,7 +91,7 @@ pub(super) fn srv_host(text: &str) -> Result<String> {
     } else {
         match decode(text) {
             Some(host) if !host.contains(|c: char| c.is_whitespace() || "[]/:,@".contains(c)) => {
-                return Ok(host);
+                return Ok(host.to_ascii_lowercase());
             }
             _ => "mongodb+srv takes a host name",
         }

@@ -1,9 +1,8 @@
 //! Parses connection strings (`mongodb://` and `mongodb+srv://`) into client options.
 //!
-//! Parsing splits the string into its parts and decodes credentials, hosts and database. A table
-//! (`table.rs`) then maps each option to the kind of its value and to a setter. Parsing performs no
-//! DNS query. A caller that looks up the records of a `mongodb+srv` host passes them to
-//! [`resolve`].
+//! Parsing splits the string into the decoded parts of a [`ConnectionString`]. A table (`table.rs`)
+//! then maps each option to the kind of its value and to a setter. Parsing performs no DNS query. A
+//! caller that looks up the records of a `mongodb+srv` host passes them to [`resolve`].
 //!
 //! Rules of connection strings that the documentation of the options does not state:
 //!
@@ -22,8 +21,11 @@
 //!   The connection string overrides a TXT record, and both override the defaults (CS-38, DNS-32).
 
 mod authority;
+mod connection_string;
 mod draft;
 mod options;
+mod pairs;
+mod print;
 mod split;
 mod srv;
 mod table;
@@ -33,6 +35,7 @@ mod warning;
 #[cfg(test)]
 mod tests;
 
+pub use connection_string::{ConnectionString, Scheme};
 pub(crate) use srv::check_srv_hosts;
 pub use srv::{is_below_srv_domain, resolve};
 pub use value::OptionValue;
@@ -112,29 +115,7 @@ pub fn parse(text: &str) -> Result<ParsedUri> {
 ///
 /// [SEL-6]: crate::requirements::server_selection#SEL-6
 pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<ParsedUri> {
-    let parts = split::split(text)?;
-    let userinfo = parts.userinfo.map(authority::userinfo).transpose()?;
-    let mut base = ClientOptions::default();
-    base.set_monitoring(monitoring);
-    if parts.srv {
-        let host = authority::srv_host(parts.hosts)?;
-        base.set_srv_host(&host).map_err(draft::in_uri)?;
-    } else {
-        base.set_hosts(authority::hosts(parts.hosts)?);
-    }
-    let database = authority::database(parts.database)?;
-    let mut parser = options::OptionsParser::default();
-    parser.draft.options = base;
-    parser.parse(parts.options, parts.srv)?;
-    if userinfo.is_none() {
-        parser.warn_of_unused_credential();
-    }
-    let options = parser.draft.finish(parts.srv, userinfo, database)?;
-    Ok(ParsedUri {
-        options,
-        warnings: parser.warnings,
-        values: parser.values,
-    })
+    ConnectionString::read(text)?.parse_options(monitoring)
 }
 
 fn invalid(part: UriPart, message: impl Into<String>) -> Error {

@@ -4,8 +4,8 @@ use super::{
     Result,
     draft::Draft,
     invalid,
-    split::{decode, pairs},
-    table::{self, Kind, OptionSpec, Repeat, Set},
+    pairs::Pair,
+    table::{Kind, OptionSpec, Repeat, Set},
     value::{OptionValue, Refusal, boolean, integer, key_values},
     warning::Warning,
 };
@@ -15,7 +15,6 @@ use crate::{
     options::{Compressor, Monitoring, Secret, TLS_CONFLICTS},
 };
 use std::{collections::BTreeMap, time::Duration};
-use zeroize::Zeroizing;
 
 /// The state of a parser of options, and its results.
 #[derive(Default)]
@@ -28,20 +27,23 @@ pub(super) struct OptionsParser {
 }
 
 /// An option with its decoded values, in the order of the string.
-pub(super) struct GivenOption {
+pub(super) struct GivenOption<'a> {
     pub(super) spec: &'static OptionSpec,
-    values: Vec<Zeroizing<String>>,
+    values: Vec<&'a str>,
     /// How often the option occurs, values that cannot be decoded included.
     occurrences: usize,
 }
 
-/// Finds each key in the option table, decodes the values, and joins the occurrences of an option.
-/// Unknown options are left out with a warning.
-pub(super) fn collect_options(text: &str, warnings: &mut Vec<Warning>) -> Result<Vec<GivenOption>> {
-    let mut given: Vec<GivenOption> = Vec::new();
-    for (key, value) in pairs(text)? {
-        let key = decode(key).unwrap_or_else(|| key.to_owned());
-        let Some(spec) = table::find(&key) else {
+/// Finds each key in the option table, and joins the occurrences of an option. Unknown options are
+/// left out with a warning.
+pub(super) fn collect_options<'a>(
+    pairs: &'a [Pair],
+    warnings: &mut Vec<Warning>,
+) -> Result<Vec<GivenOption<'a>>> {
+    let mut given: Vec<GivenOption<'a>> = Vec::new();
+    for pair in pairs {
+        let Some(spec) = pair.spec() else {
+            let key = pair.key.clone();
             warnings.push(Warning::Unknown { key });
             continue;
         };
@@ -57,12 +59,13 @@ pub(super) fn collect_options(text: &str, warnings: &mut Vec<Warning>) -> Result
             }
         };
         given[index].occurrences += 1;
-        match decode(value) {
-            Some(value) => given[index].values.push(Zeroizing::new(value)),
-            None => warnings.push(Warning::Ignored {
+        if pair.is_malformed {
+            warnings.push(Warning::Ignored {
                 option: spec.name,
                 reason: "a % must be followed by two hexadecimal digits of UTF-8 text".to_owned(),
-            }),
+            });
+        } else {
+            given[index].values.push(pair.value.expose());
         }
     }
     for option in given.iter().filter(|option| option.occurrences > 1) {
@@ -81,8 +84,8 @@ pub(super) fn collect_options(text: &str, warnings: &mut Vec<Warning>) -> Result
 
 impl OptionsParser {
     /// Parses the options of a connection string. `srv` is true for `mongodb+srv`.
-    pub(super) fn parse(&mut self, text: &str, srv: bool) -> Result<()> {
-        let mut given = collect_options(text, &mut self.warnings)?;
+    pub(super) fn parse(&mut self, pairs: &[Pair], srv: bool) -> Result<()> {
+        let mut given = collect_options(pairs, &mut self.warnings)?;
         self.drop_scanning_options(&mut given);
         let present = |name: &str| given.iter().any(|g| g.spec.name == name);
         for (a, b) in TLS_CONFLICTS {
@@ -128,7 +131,7 @@ impl OptionsParser {
 
     /// Unless the client scans, drops the options that only a client that scans has. A warning
     /// calls these options unknown (SEL-6).
-    fn drop_scanning_options(&mut self, given: &mut Vec<GivenOption>) {
+    fn drop_scanning_options(&mut self, given: &mut Vec<GivenOption<'_>>) {
         if self.draft.options.monitoring() == Monitoring::Scanning {
             return;
         }
@@ -144,7 +147,7 @@ impl OptionsParser {
     /// Parses an option and stores its value in the draft: all values if the option may be repeated
     /// (`Repeat::Each`), otherwise the last one. A value that is not valid gives a warning or an
     /// error.
-    pub(super) fn apply(&mut self, given: &GivenOption) -> Result<()> {
+    pub(super) fn apply(&mut self, given: &GivenOption<'_>) -> Result<()> {
         let option = given.spec.name;
         let values = match given.spec.repeat {
             Repeat::Each => given.values.as_slice(),
@@ -234,7 +237,7 @@ impl OptionsParser {
     /// Parses the lists of compressors. Each unknown name is dropped with a warning.
     fn compressors(
         &mut self,
-        values: &[Zeroizing<String>],
+        values: &[&str],
         set: Set<Vec<Compressor>>,
     ) -> Result<OptionValue, Refusal> {
         let mut list = Vec::new();
@@ -254,11 +257,7 @@ impl OptionsParser {
 
     /// Parses the tag sets, one in each value. A malformed tag set is dropped with a warning. An
     /// empty tag set matches every server.
-    fn tag_sets(
-        &mut self,
-        values: &[Zeroizing<String>],
-        set: Set<Vec<Tags>>,
-    ) -> Result<OptionValue, Refusal> {
+    fn tag_sets(&mut self, values: &[&str], set: Set<Vec<Tags>>) -> Result<OptionValue, Refusal> {
         let mut sets = Vec::new();
         for value in values {
             match key_values(value) {

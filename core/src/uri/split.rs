@@ -50,31 +50,6 @@ pub(super) fn split(text: &str) -> Result<Parts<'_>> {
     })
 }
 
-/// Returns the pairs of key and value between ampersands, still encoded (CS-19, CS-20). An empty
-/// piece is skipped; another piece without an equals sign or without a key is an error. The message
-/// gives only the position of the piece, because the piece may be the end of a password.
-pub(super) fn pairs(options: &str) -> Result<Vec<(&str, &str)>> {
-    let mut pairs = Vec::new();
-    for (index, piece) in options.split('&').enumerate() {
-        if piece.is_empty() {
-            continue;
-        }
-        match piece.split_once('=') {
-            Some((key, value)) if !key.is_empty() => pairs.push((key, value)),
-            _ => {
-                // A key without `=` is an error (CS-21), and so is an empty key.
-                let message = format!(
-                    "option {} is not of the form key=value; if it belongs to the value before \
-                     it, write & as %26",
-                    index + 1
-                );
-                return Err(invalid(UriPart::Options, message));
-            }
-        }
-    }
-    Ok(pairs)
-}
-
 /// Decodes percent-encoded text. `None` if a `%` is not followed by two hexadecimal digits, or if
 /// the bytes are not UTF-8. A plus sign is not decoded to a space (CS-39).
 pub(super) fn decode(text: &str) -> Option<String> {

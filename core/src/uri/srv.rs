@@ -3,6 +3,7 @@
 use super::{
     Result, Warning, invalid,
     options::{GivenOption, OptionsParser, collect_options},
+    pairs::{Pair, pairs},
 };
 use crate::{
     address::Address,
@@ -59,7 +60,8 @@ pub fn resolve(
     let mut warnings = Vec::new();
     if let Some(txt) = txt.first() {
         let mut parser = OptionsParser::default();
-        for given in &allowed(txt, &mut parser.warnings)? {
+        let pairs = pairs(txt)?;
+        for given in &allowed(&pairs, &mut parser.warnings)? {
             parser.apply(given)?;
         }
         if options.auth_source_is_default()
@@ -150,8 +152,8 @@ pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
 
 /// Returns the options of a TXT record. Fails if the record is malformed (DNS-33) or contains an
 /// option that is not allowed there, such as `ssl` (DNS-30, DNS-31).
-fn allowed(txt: &str, warnings: &mut Vec<Warning>) -> Result<Vec<GivenOption>> {
-    let given = collect_options(txt, warnings)?;
+fn allowed<'a>(pairs: &'a [Pair], warnings: &mut Vec<Warning>) -> Result<Vec<GivenOption<'a>>> {
+    let given = collect_options(pairs, warnings)?;
     let unknown = warnings
         .iter()
         .any(|w| matches!(w, Warning::Unknown { .. }));

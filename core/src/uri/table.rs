@@ -90,6 +90,11 @@ impl OptionSpec {
         self.renamed = Some(instead);
         self
     }
+
+    /// True if a value of the option may be a secret.
+    pub(super) const fn is_secret(&self) -> bool {
+        matches!(self.kind, Kind::Secret(_) | Kind::Properties(_))
+    }
 }
 
 /// Returns the definition of an option. Letter case of ASCII does not count in `key` (CS-22).

@@ -1,5 +1,7 @@
 //! Tests of whole connection strings. The official tests run in the crate `onionskin-tests`.
 
+mod connection_string;
+
 use super::*;
 use crate::{
     address::Address,
