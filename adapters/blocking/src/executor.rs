@@ -218,11 +218,14 @@ impl Executor {
         turn.busy.iter().any(|thread| thread.id() == here)
     }
 
-    /// Polls each ready task once. Returns true if there was a ready task.
+    /// Polls each ready task once. Returns true if there was a ready task. If a task panics, the
+    /// others stay in the queue, and the next thread that drives polls them.
     fn poll_tasks(&self) -> bool {
-        let ready = std::mem::take(&mut *lock(&self.ready));
-        let was_ready = !ready.is_empty();
-        for task in ready {
+        let count = lock(&self.ready).len();
+        for _ in 0..count {
+            let Some(task) = lock(&self.ready).pop_front() else {
+                break;
+            };
             task.is_ready.take();
             // The future is taken out before the poll, so that it is dropped if it panics.
             let future = lock(&task.future).take();
@@ -237,7 +240,7 @@ impl Executor {
                 }
             }
         }
-        was_ready
+        count > 0
     }
 
     fn last_turns(&self) {
@@ -257,4 +260,30 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Returns the time until `until`; zero if it has passed.
 pub(crate) fn remaining(until: std::time::Instant) -> Duration {
     until.saturating_duration_since(std::time::Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn a_task_that_panics_does_not_stop_the_other_tasks() {
+        let executor = Arc::new(Executor::default());
+        let done: Arc<Mutex<Vec<u32>>> = Arc::default();
+        for number in 0..6 {
+            let done = done.clone();
+            executor.spawn(async move {
+                assert!(number % 3 != 1, "the task panics");
+                lock(&done).push(number);
+            });
+        }
+        for _ in 0..2 {
+            let run = catch_unwind(AssertUnwindSafe(|| executor.run_ready()));
+            assert!(run.is_err(), "tasks 1 and 4 panic");
+        }
+        executor.block_on(std::future::ready(()));
+        assert_eq!(*lock(&done), [0, 2, 3, 5]);
+        assert!(!executor.is_busy_here());
+    }
 }
