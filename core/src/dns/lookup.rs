@@ -102,6 +102,8 @@ pub struct Lookup {
     name: Name,
     /// The number of aliases that were followed.
     aliases: usize,
+    /// The smallest time to live of the aliases that lead from the candidate to `name`.
+    alias_ttl: Duration,
     /// The position in the list of name servers of the first server to ask.
     first: usize,
     /// The number of tries for `name`.
@@ -112,9 +114,11 @@ pub struct Lookup {
     next_try: Option<Instant>,
     /// The end of the whole lookup, with its length.
     limit: Option<(Instant, Duration)>,
-    /// The failure to report if no name server gives a better answer.
+    /// The failure to report if no name server answers the query for the present candidate.
     failure: Option<(DnsFailure, String)>,
-    negative_ttl: Duration,
+    /// The failure to report if no candidate has the records: the reply about an earlier candidate.
+    denial: Option<(DnsFailure, String)>,
+    negative_ttl: Option<Duration>,
     actions: VecDeque<LookupAction>,
     result: Option<Result<DnsAnswer, Error>>,
     is_over: bool,
@@ -158,6 +162,7 @@ impl Lookup {
             candidates: VecDeque::new(),
             name: Name::root(),
             aliases: 0,
+            alias_ttl: Duration::MAX,
             first,
             tries: 0,
             sockets: BTreeMap::new(),
@@ -165,7 +170,8 @@ impl Lookup {
             next_try: None,
             limit: limit.map(|limit| (now + limit, limit)),
             failure: None,
-            negative_ttl: Duration::ZERO,
+            denial: None,
+            negative_ttl: None,
             actions: VecDeque::new(),
             result: None,
             is_over: false,
@@ -201,11 +207,11 @@ impl Lookup {
         self.result.take()
     }
 
-    /// Returns how long a failed result may be remembered: the time that the name server gave for
-    /// the absence of the records. Zero for other failures.
+    /// Returns how long a failed result may be remembered: the shortest time that a name server
+    /// gave for the absence of the records. Zero for other failures.
     #[must_use]
-    pub const fn negative_ttl(&self) -> Duration {
-        self.negative_ttl
+    pub fn negative_ttl(&self) -> Duration {
+        self.negative_ttl.unwrap_or_default()
     }
 
     /// Handles a datagram that arrived from `source`. A datagram from another address than that of

@@ -25,8 +25,9 @@ pub(super) enum Reply {
     Truncated,
     /// The wanted records.
     Records(DnsAnswer),
-    /// The name is an alias of another name, and the reply has no record of that name.
-    Alias(Name),
+    /// The name is an alias of another name, and the reply has no record of that name. The duration
+    /// is the smallest time to live of the aliases.
+    Alias(Name, Duration),
     /// The name does not exist. The duration is the time for which this may be remembered.
     NoSuchName(Duration),
     /// The name exists and has no record of the wanted type. The duration is the time for which
@@ -143,7 +144,7 @@ fn answer(message: &Message, name: &Name, kind: RecordKind) -> Reply {
             (true, true) => Reply::Malformed("its aliases form a loop".to_owned()),
             (true, false) if is_referral(message) => Reply::Refused(ResponseCode::Refused),
             (true, false) => Reply::NoRecords(negative_ttl(message)),
-            (false, _) => Reply::Alias(current.clone()),
+            (false, _) => Reply::Alias(current.clone(), seconds(ttl)),
         };
     };
     let mut data = Vec::with_capacity(records.len());
@@ -177,7 +178,7 @@ fn content(data: &RData) -> Result<DnsData, String> {
         RData::A(address) => Ok(DnsData::Address(address.0.into())),
         RData::AAAA(address) => Ok(DnsData::Address(address.0.into())),
         RData::SRV(service) => Ok(DnsData::Service {
-            host: host_name(&service.target)?,
+            host: host_name(&service.target),
             port: service.port,
         }),
         RData::TXT(text) => {
@@ -188,18 +189,15 @@ fn content(data: &RData) -> Result<DnsData, String> {
     }
 }
 
-/// Returns the text of a name that is the name of a host: letters, digits, hyphens and underscores,
-/// separated by dots.
-fn host_name(name: &Name) -> Result<String, String> {
-    let text = name.to_ascii().to_ascii_lowercase();
-    let host = text.trim_end_matches('.');
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    if host.is_empty() || !host.bytes().all(is_part) {
-        return Err(format!(
-            "an SRV record names {text:?}, which is no host name"
-        ));
+/// Returns the text of a name without the dot of the root at its end; `.` for the root itself,
+/// which means that there is no such service (RFC 2782). Bytes that no host name has are escaped
+/// with backslashes.
+fn host_name(name: &Name) -> String {
+    let mut text = name.to_ascii().to_ascii_lowercase();
+    if text.len() > 1 && text.ends_with('.') {
+        text.pop();
     }
-    Ok(host.to_owned())
+    text
 }
 
 /// Returns how long the absence of a record may be remembered: the time in the SOA record of the

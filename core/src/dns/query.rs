@@ -70,7 +70,9 @@ pub enum DnsData {
     ///
     /// [DNS-16]: crate::requirements::seed_lists#DNS-16
     Service {
-        /// The host name in lower case, without the dot of the root at its end.
+        /// The host name in lower case, without the dot of the root at its end. The built-in
+        /// resolver passes on any DNS name: other bytes than those of host names are escaped with
+        /// backslashes, and the root is `.`. Such hosts are never contacted.
         host: String,
         /// The port.
         port: u16,

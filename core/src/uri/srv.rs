@@ -125,7 +125,8 @@ fn srv_domain(srv_host: &str) -> &str {
 ///
 /// The domain name is `srv_host` without its first label, or all of it if it has fewer than three
 /// labels ([DNS-4], [DNS-20]). The comparison is at the boundary of a label and ignores letter
-/// case.
+/// case. The labels before the domain name consist of letters, digits, hyphens and underscores. So
+/// a DNS name with other bytes in its labels is not taken for a host, nor is the root.
 ///
 /// ```
 /// use onionskin_core::{address::Address, uri};
@@ -147,7 +148,12 @@ pub fn is_below_srv_domain(srv_host: &str, host: &Address) -> bool {
         && name
             .strip_suffix(domain)
             .and_then(|rest| rest.strip_suffix('.'))
-            .is_some_and(|labels| !labels.is_empty())
+            .is_some_and(|labels| labels.split('.').all(is_label))
+}
+
+fn is_label(label: &str) -> bool {
+    let is_part = |part: char| part.is_alphanumeric() || part == '-' || part == '_';
+    !label.is_empty() && label.chars().all(is_part)
 }
 
 /// Returns the options of a TXT record. Fails if the record is malformed (DNS-33) or contains an
@@ -289,6 +295,12 @@ mod tests {
             ("Blogs.MongoDB.com", "x.y.mongodb.com.", true),
             ("blogs.mongodb.com", "blogs.evil.com", false),
             ("blogs.mongodb.com", ".mongodb.com", false),
+            ("blogs.mongodb.com", "a..mongodb.com", false),
+            ("blogs.mongodb.com", "my_db-1.mongodb.com", true),
+            ("blogs.mongodb.com", "evil\\.mongodb.com", false),
+            ("blogs.mongodb.com", "a b.mongodb.com", false),
+            ("blogs.mongodb.com", ".", false),
+            ("localhost", "", false),
         ] {
             let host = Address::tcp(host, 1);
             assert_eq!(

@@ -74,6 +74,7 @@ impl Lookup {
 
     /// Asks for the next complete name, or ends the lookup.
     fn ask_for_candidate(&mut self, now: Instant) {
+        self.alias_ttl = Duration::MAX;
         while let Some(candidate) = self.candidates.pop_front() {
             // The rules of `from_utf8` for international names refuse underscores.
             let name = match candidate.is_ascii() {
@@ -87,10 +88,11 @@ impl Lookup {
                 }
                 Err(error) => {
                     let message = format!("{candidate:?} is no DNS name: {error}");
-                    self.note(DnsFailure::NoSuchName, message);
+                    self.deny(DnsFailure::NoSuchName, message, Duration::MAX);
                 }
             }
         }
+        self.failure = self.denial.take();
         self.fail();
     }
 
@@ -102,7 +104,9 @@ impl Lookup {
         self.try_next(now);
     }
 
-    /// Asks the next name server, or ends the lookup if all were asked often enough.
+    /// Asks the next name server, or ends the lookup if all were asked often enough. The next
+    /// candidate is not asked for then, because its host can be another one than the host that the
+    /// unanswered candidate has.
     pub(super) fn try_next(&mut self, now: Instant) {
         let servers = u32::try_from(self.config.name_servers.len()).unwrap_or(u32::MAX);
         let all = servers.saturating_mul(self.config.attempts.max(1));
@@ -164,27 +168,29 @@ impl Lookup {
             Reply::Foreign => {}
             Reply::Truncated => self.send(server, has_edns, true),
             Reply::NotUnderstood(_) if has_edns => self.send(server, false, is_stream),
-            Reply::Records(answer) => self.finish(Ok(answer)),
-            Reply::Alias(target) if self.aliases < MAX_ALIASES => {
+            Reply::Records(mut answer) => {
+                answer.ttl = answer.ttl.map(|ttl| ttl.min(self.alias_ttl));
+                self.finish(Ok(answer));
+            }
+            Reply::Alias(target, ttl) if self.aliases < MAX_ALIASES => {
                 self.aliases += 1;
+                self.alias_ttl = self.alias_ttl.min(ttl);
                 self.ask_for(now, target);
             }
-            Reply::Alias(_) => {
+            Reply::Alias(..) => {
                 let message = format!("{server} has a chain of more than {MAX_ALIASES} aliases");
                 self.note(DnsFailure::Malformed, message);
                 self.fail();
             }
             Reply::NoSuchName(ttl) => {
-                self.negative_ttl = ttl;
                 let message = format!("{server} says that the name does not exist (NXDOMAIN)");
-                self.note(DnsFailure::NoSuchName, message);
+                self.deny(DnsFailure::NoSuchName, message, ttl);
                 self.ask_for_candidate(now);
             }
             Reply::NoRecords(ttl) => {
-                self.negative_ttl = ttl;
                 let kind = self.query.kind;
                 let message = format!("{server} says that the name has no {kind} record");
-                self.note(DnsFailure::NoRecords, message);
+                self.deny(DnsFailure::NoRecords, message, ttl);
                 self.ask_for_candidate(now);
             }
             Reply::NotUnderstood(code) | Reply::Refused(code) => {
@@ -216,18 +222,26 @@ impl Lookup {
         }
     }
 
-    /// Notes a failure. An answer of a name server about the name is kept, because it says more
-    /// than a failure of another one. Of several such answers, the existence of the name counts.
+    /// Notes the failure of a try. A reply that cannot be used says more than the absence of one.
     pub(super) fn note(&mut self, failure: DnsFailure, message: String) {
-        let rank = |failure: &DnsFailure| match failure {
-            DnsFailure::NoRecords => 3,
-            DnsFailure::NoSuchName => 2,
-            DnsFailure::Refused | DnsFailure::Malformed => 1,
-            _ => 0,
-        };
-        let old = self.failure.as_ref().map(|(failure, _)| rank(failure));
-        if old.is_none_or(|old| rank(&failure) >= old) {
+        let is_reply = |failure: &DnsFailure| *failure != DnsFailure::Unreachable;
+        let old = self.failure.as_ref();
+        if is_reply(&failure) || old.is_none_or(|(old, _)| !is_reply(old)) {
             self.failure = Some((failure, message));
+        }
+    }
+
+    /// Notes that a candidate does not have the records, which may be remembered for `ttl`. Of
+    /// several candidates, one that exists is reported. The result of the lookup may be remembered
+    /// as long as the result of each candidate.
+    fn deny(&mut self, failure: DnsFailure, message: String, ttl: Duration) {
+        self.failure = None;
+        let ttl = ttl.min(self.alias_ttl);
+        self.negative_ttl = Some(self.negative_ttl.map_or(ttl, |old| old.min(ttl)));
+        let exists = |failure: &DnsFailure| *failure == DnsFailure::NoRecords;
+        let old = self.denial.as_ref();
+        if exists(&failure) || old.is_none_or(|(old, _)| !exists(old)) {
+            self.denial = Some((failure, message));
         }
     }
 
@@ -249,7 +263,7 @@ impl Lookup {
         });
         let is_negative = matches!(failure, DnsFailure::NoSuchName | DnsFailure::NoRecords);
         if !is_negative {
-            self.negative_ttl = Duration::ZERO;
+            self.negative_ttl = None;
         }
         let hint = match failure {
             DnsFailure::NoSuchName | DnsFailure::NoRecords => "check the host name",

@@ -15,7 +15,7 @@ use hickory_proto::{
     op::{Message, MessageType, OpCode, ResponseCode},
     rr::{
         RData, Record,
-        rdata::{A, CNAME, SRV},
+        rdata::{A, CNAME, SOA, SRV},
     },
 };
 
@@ -135,6 +135,14 @@ impl Bench {
         self.reply(&sent, &reply);
     }
 
+    /// Replies that there are no records, which may be remembered for `ttl` seconds.
+    fn deny(&mut self, code: ResponseCode, ttl: u32) {
+        let sent = self.last();
+        let mut reply = sent.reply(code, Vec::new());
+        reply.add_authority(soa(ttl));
+        self.reply(&sent, &reply);
+    }
+
     fn wait(&mut self, duration: Duration) {
         self.now = self.now + duration;
         self.lookup.handle_timeout(self.now);
@@ -193,6 +201,12 @@ fn address(owner: &str) -> Record {
 
 fn alias(owner: &str, target: &str) -> Record {
     record(owner, 60, RData::CNAME(CNAME(name(target))))
+}
+
+/// Returns the record that gives the time for which the absence of records may be remembered.
+fn soa(minimum: u32) -> Record {
+    let soa = SOA::new(name("ns."), name("admin."), 1, 2, 3, 4, minimum);
+    record("example.net.", 3600, RData::SOA(soa))
 }
 
 fn service(host: &str, port: u16) -> DnsData {

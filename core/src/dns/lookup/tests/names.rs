@@ -1,7 +1,7 @@
 //! Tests of aliases, of the search list, and of names that need no name server.
 
 use super::*;
-use hickory_proto::rr::rdata::SOA;
+use crate::{address::Address, uri};
 
 #[test]
 fn aliases_are_followed_within_the_reply_and_by_new_queries() {
@@ -22,6 +22,61 @@ fn aliases_are_followed_within_the_reply_and_by_new_queries() {
     assert_eq!(bench.last().name(), "far.example.org.");
     bench.answer(ResponseCode::NoError, vec![address("far.example.org.")]);
     assert_eq!(bench.result().expect("an answer").records.len(), 1);
+}
+
+#[test]
+fn the_time_to_live_of_aliases_counts_also_if_their_chain_goes_across_queries() {
+    let bench = || {
+        let mut bench = host_bench("a.example.net", ONE_SERVER);
+        for (from, to, ttl) in [("a", "b", 90), ("b", "c", 20), ("c", "d", 70)] {
+            let (from, to) = (format!("{from}.example.net."), format!("{to}.example.net."));
+            let alias = record(&from, ttl, RData::CNAME(CNAME(name(&to))));
+            bench.answer(ResponseCode::NoError, vec![alias]);
+        }
+        bench
+    };
+    let mut found = bench();
+    found.answer(ResponseCode::NoError, vec![address("d.example.net.")]);
+    let answer = found.result().expect("an answer");
+    assert_eq!(answer.ttl, Some(Duration::from_secs(20)));
+    let mut missing = bench();
+    missing.deny(ResponseCode::NXDomain, 90);
+    assert_eq!(missing.lookup.negative_ttl(), Duration::from_secs(20));
+}
+
+#[test]
+fn the_denial_of_one_candidate_does_not_hide_the_failure_of_the_next() {
+    let conf = "nameserver 10.0.0.1\nsearch example.net example.org\n";
+    for code in [Some(ResponseCode::ServFail), None] {
+        let mut bench = host_bench("db", conf);
+        bench.deny(ResponseCode::NXDomain, 90);
+        assert_eq!(bench.last().name(), "db.example.org.");
+        let expected = match code {
+            Some(code) => {
+                bench.answer(code, Vec::new());
+                bench.answer(code, Vec::new());
+                DnsFailure::Refused
+            }
+            None => {
+                bench.wait(LIMIT);
+                DnsFailure::Unreachable
+            }
+        };
+        let (failure, text) = bench.failure();
+        assert_eq!(failure, expected, "{text}");
+        assert_eq!(bench.lookup.negative_ttl(), Duration::ZERO);
+        let asked: Vec<String> = bench.sent.iter().map(Sent::name).collect();
+        assert!(!asked.contains(&"db.".to_owned()), "{asked:?}");
+    }
+}
+
+#[test]
+fn the_absence_of_all_candidates_is_remembered_as_long_as_that_of_each() {
+    let mut bench = host_bench("db", "nameserver 10.0.0.1\nsearch example.net\n");
+    bench.deny(ResponseCode::NXDomain, 30);
+    bench.deny(ResponseCode::NXDomain, 90);
+    assert_eq!(bench.failure().0, DnsFailure::NoSuchName);
+    assert_eq!(bench.lookup.negative_ttl(), Duration::from_secs(30));
 }
 
 #[test]
@@ -75,8 +130,7 @@ fn a_name_without_the_wanted_record_is_told_from_a_name_that_does_not_exist() {
     let mut bench = host_bench("db", "nameserver 10.0.0.1\nsearch example.net\n");
     let sent = bench.last();
     let mut empty = sent.reply(ResponseCode::NoError, Vec::new());
-    let soa = SOA::new(name("ns."), name("admin."), 1, 2, 3, 4, 90);
-    empty.add_authority(record("example.net.", 3600, RData::SOA(soa)));
+    empty.add_authority(soa(90));
     bench.reply(&sent, &empty);
     bench.answer(ResponseCode::NXDomain, Vec::new());
     let (failure, text) = bench.failure();
@@ -137,20 +191,33 @@ fn a_lookup_that_cannot_begin_fails_at_once() {
 }
 
 #[test]
-fn a_srv_record_whose_target_is_no_host_makes_the_reply_malformed() {
-    for label in [&b"a b"[..], b"a\0", b"a.b", b"a@b", b"\xff", b""] {
+fn a_srv_record_whose_target_is_no_host_leaves_the_other_records_usable() {
+    for (label, expected) in [
+        (&b"a b"[..], "a\\040b.example.net"),
+        (b"a\0", "a\\000.example.net"),
+        (b"a.b", "a\\.b.example.net"),
+        (b"\xff", "\\377.example.net"),
+        (b"", "."),
+    ] {
         let mut bench = srv_bench();
-        let labels = [label, b"example", b"net"]
-            .into_iter()
-            .filter(|_| !label.is_empty());
+        let labels = [label, b"example", b"net"];
+        let labels = labels.into_iter().filter(|_| !label.is_empty());
         let target = Name::from_labels(labels).expect("a name");
         let owner = format!("{SRV_NAME}.");
         let bad = record(&owner, 9, RData::SRV(SRV::new(0, 0, 1, target)));
         let answers = vec![srv("good.example.net.", 1, 9), bad];
-        for _ in 0..4 {
-            bench.answer(ResponseCode::NoError, answers.clone());
-        }
-        assert_eq!(bench.failure().0, DnsFailure::Malformed, "{label:?}");
+        bench.answer(ResponseCode::NoError, answers);
+        let found = bench.result().expect("an answer").records;
+        assert_eq!(found[0], service("good.example.net", 1));
+        let DnsData::Service { host, .. } = &found[1] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(host, expected);
+        let address = Address::tcp(host, 1);
+        assert!(
+            !uri::is_below_srv_domain("c.example.net", &address),
+            "{address}"
+        );
     }
 }
 
