@@ -158,6 +158,13 @@ impl Operations {
         !self.without_server.is_empty()
     }
 
+    /// Returns the earliest deadline of the operations that wait for a server.
+    pub(super) fn deadline_without_server(&self) -> Option<Instant> {
+        let ids = self.without_server.iter();
+        let deadlines = ids.filter_map(|id| self.waiting.get(id)?.operation()?.deadline);
+        deadlines.min()
+    }
+
     /// Fails if the limit of operations that wait for a server or pause is reached (SEL-37).
     pub(super) fn check_room(&self) -> Result<(), Error> {
         let limit = self.max_without_server;

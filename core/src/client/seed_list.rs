@@ -27,6 +27,10 @@ pub const MIN_RESCAN_INTERVAL: Duration = Duration::from_secs(60);
 /// so that a wrong time to live does not end the rescans for good.
 const MAX_RESCAN_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The time for which a scan waits for the rescan that precedes it: 500 ms. The lookup of a rescan
+/// that takes longer continues during the scan.
+pub(super) const RESCAN_PATIENCE: Duration = Duration::from_millis(500);
+
 /// The time limit of a lookup if `connectTimeoutMS` is 0: 30 seconds.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(30);
 
@@ -50,10 +54,10 @@ enum State {
     /// The first lookup is under way.
     Resolving { srv: Lookup, txt: Lookup },
     /// The SRV records are looked up again at `due`. `asked` is the question of a lookup that is
-    /// under way.
+    /// under way, with the time until which a scan waits for its answer.
     Polling {
         due: Instant,
-        asked: Option<QuestionId>,
+        asked: Option<(QuestionId, Instant)>,
     },
 }
 
@@ -162,15 +166,18 @@ impl SeedList {
         }
     }
 
-    /// True while a rescan is under way.
-    pub(super) fn is_rescanning(&self) -> bool {
-        matches!(self.state, State::Polling { asked: Some(_), .. })
+    /// Returns the time until which a scan waits for the rescan that is under way.
+    pub(super) fn scan_waits_until(&self) -> Option<Instant> {
+        match self.state {
+            State::Polling { asked, .. } => asked.map(|(_, until)| until),
+            _ => None,
+        }
     }
 
-    /// Notes the question of a rescan.
-    pub(super) fn rescans(&mut self, question: QuestionId) {
+    /// Notes the question of a rescan, and the time until which a scan waits for its answer.
+    pub(super) fn rescans(&mut self, question: QuestionId, scan_waits_until: Instant) {
         if let State::Polling { asked, .. } = &mut self.state {
-            *asked = Some(question);
+            *asked = Some((question, scan_waits_until));
         }
     }
 
@@ -221,7 +228,7 @@ impl SeedList {
                 self.state = State::Unresolved;
                 Some(self.on_first_lookup(now, srv, txt))
             }
-            State::Polling { asked, .. } if *asked == Some(id) => {
+            State::Polling { asked, .. } if asked.is_some_and(|(asked, _)| asked == id) => {
                 *asked = None;
                 Some(self.on_rescan(now, result))
             }

@@ -7,7 +7,7 @@ use super::{
     operations::Waiting,
     pools::Pools,
     questions::QuestionId,
-    seed_list::Found,
+    seed_list::{Found, RESCAN_PATIENCE},
 };
 use crate::{
     address::Address,
@@ -51,14 +51,15 @@ impl Client {
     }
 
     /// Tells the topology whether operations wait for a server. In a client that scans, a rescan
-    /// that is due precedes the next scan (SRV-28).
+    /// that is due precedes the next scan (SRV-28). The scan waits for the rescan for
+    /// [`RESCAN_PATIENCE`], so that name servers that do not answer do not delay operations longer.
     pub(super) fn want_servers(&mut self, now: Instant) {
         let wanted = self.operations.want_servers();
         let waits_for_rescan = wanted && self.topology.scans() && self.rescan_before_scan(now);
         self.topology.set_waiting(now, wanted && !waits_for_rescan);
     }
 
-    /// Begins a rescan if one is due before a scan. True while the scan has to wait for a rescan.
+    /// Begins a rescan if one is due before a scan. True while the scan waits for a rescan.
     fn rescan_before_scan(&mut self, now: Instant) -> bool {
         if self.topology.is_scanning() {
             return false;
@@ -66,11 +67,30 @@ impl Client {
         if self.seed_list.due().is_some_and(|due| due <= now) {
             self.rescan(now);
         }
-        self.seed_list.is_rescanning()
+        let until = self.seed_list.scan_waits_until();
+        until.is_some_and(|until| now < until)
+    }
+
+    /// Returns the time until which a scan waits for a rescan that begins now. An operation with a
+    /// time limit keeps half of its time for the scan and its attempts.
+    fn end_of_patience(&self, now: Instant) -> Instant {
+        let end = now + RESCAN_PATIENCE;
+        let half = |deadline: Instant| now + deadline.saturating_since(now) / 2;
+        let deadline = self.operations.deadline_without_server();
+        deadline.map_or(end, |deadline| end.min(half(deadline)))
+    }
+
+    /// Handles the timer of the next rescan or, in a client that scans, the end of the wait for a
+    /// rescan.
+    pub(super) fn on_rescan_timer(&mut self, now: Instant) {
+        match self.settings.scanning {
+            Some(_) => self.want_servers(now),
+            None => self.rescan(now),
+        }
     }
 
     /// Looks up the SRV records again, unless the topology has a type without rescans (SRV-4).
-    pub(super) fn rescan(&mut self, now: Instant) {
+    fn rescan(&mut self, now: Instant) {
         if self.life.is_closed() || self.seed_list.due().is_none() {
             return;
         }
@@ -80,18 +100,19 @@ impl Client {
         }
         let (srv, _) = self.seed_list.queries();
         let question = self.questions.look_up(now, srv, self.seed_list.limit());
-        self.seed_list.rescans(question);
+        self.seed_list.rescans(question, self.end_of_patience(now));
+        self.arm_rescan();
     }
 
     fn may_rescan(&self) -> bool {
         !self.life.is_closed() && self.topology.may_rescan()
     }
 
-    /// Arms the timer of the next rescan. A client that scans needs no timer, because a rescan
-    /// precedes its scans.
+    /// Arms the timer of the next rescan. In a client that scans, a rescan precedes a scan, and the
+    /// timer ends the wait of the scan.
     pub(super) fn arm_rescan(&mut self) {
         let due = match self.settings.scanning {
-            Some(_) => None,
+            Some(_) => self.seed_list.scan_waits_until(),
             None => self.seed_list.due(),
         };
         self.arm(Timer::Rescan, due);

@@ -26,7 +26,8 @@ pub enum Timer {
     Drain(SocketId),
     /// The end of the wait for the answer to this question.
     Question(QuestionId),
-    /// The next rescan of the SRV records.
+    /// The next rescan of the SRV records. In a client that scans, the end of the wait of a scan
+    /// for the rescan that precedes it.
     Rescan,
 }
 
@@ -77,7 +78,7 @@ impl Client {
                 self.connections.handle_no_answer(&waiting);
                 self.on_lookup_limit(now, question);
             }
-            Timer::Rescan => self.rescan(now),
+            Timer::Rescan => self.on_rescan_timer(now),
         }
     }
 

@@ -226,3 +226,58 @@ fn a_rescan_does_not_interrupt_a_scan_that_is_under_way() {
         "the scan began before the rescan was due"
     );
 }
+
+#[test]
+fn a_scan_waits_for_a_silent_rescan_no_longer_than_half_a_second() {
+    // The lookup itself lasts for up to `connectTimeoutMS`, 10 seconds (SRV-28).
+    let half_second = Duration::from_millis(500);
+    for (time_limit, patience) in [
+        (None, half_second),
+        (Some(SECOND * 60), half_second),
+        (Some(half_second), half_second / 2),
+    ] {
+        let options = uri::parse_for(URI, Monitoring::Scanning).expect("a string");
+        let mut world = World::with_options(options.options, mongos(), Subscriptions::default());
+        world.ping().expect("it waits");
+        world.answer_seeds(hosts(&["a"], 60), no_text());
+        world.wait(SECOND * 600);
+        world.dialled.clear();
+        world.is_dead = true;
+        let mut command = ping();
+        command.set_timeout(time_limit);
+        let _ = world.client.start(world.now, command);
+        world.run();
+        assert_eq!(world.lookups.len(), 1);
+        world.wait(patience - Duration::from_millis(1));
+        assert!(world.dialled.is_empty(), "{time_limit:?}");
+        world.wait(Duration::from_millis(1));
+        assert!(!world.dialled.is_empty(), "{time_limit:?}");
+        // A late answer still changes the hosts, and the next scan finds no rescan due.
+        world.is_dead = false;
+        world.answer_lookup(RecordKind::Srv, hosts(&["b"], 60));
+        assert_eq!(world.known_hosts(), ["b"]);
+        world.wait(SECOND);
+        let _ = world.client.start(world.now, ping());
+        world.run();
+        assert!(world.lookups.is_empty(), "{time_limit:?}");
+    }
+}
+
+#[test]
+fn a_target_that_is_no_host_is_left_out_of_a_rescan_and_named_by_the_first_lookup() {
+    // SRV-9, SRV-11, DNS-21.
+    for target in [".", "a\\.b.example.net", "a b.example.net"] {
+        let mut answer = hosts(&["b"], 60).expect("hosts");
+        let (host, port) = (target.to_owned(), 27017);
+        answer.records.push(DnsData::Service { host, port });
+        let mut world = World::sharded(&["a"]);
+        world.wait(SECOND * 60);
+        world.answer_lookup(RecordKind::Srv, Ok(answer.clone()));
+        assert_eq!(world.known_hosts(), ["b"]);
+        let mut world = World::srv_world(URI);
+        let waiting = world.ping().expect("it waits");
+        world.answer_seeds(Ok(answer), no_text());
+        let text = world.error_of(waiting).to_string();
+        assert!(text.contains(&format!("names {target}:27017")), "{text}");
+    }
+}
