@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod certificates;
 mod client;
 mod collection;
 mod cursor;
@@ -81,7 +82,7 @@ pub mod options {
         options::{
             Acknowledgment, ClientOptions, Compressor, Credential, Mechanism, Monitoring,
             MonitoringMode, ProxyOptions, ReadConcern, ReadMode, ReadPreference, Secret, ServerApi,
-            ServerApiVersion, ServerSelector, TlsOptions, WriteConcern,
+            ServerApiVersion, ServerSelector, SystemRoots, TlsOptions, WriteConcern,
         },
         random::Seed,
         uri::{OptionValue, ParsedUri, Warning, parse},

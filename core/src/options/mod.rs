@@ -26,4 +26,4 @@ pub use read_preference::{ReadMode, ReadPreference};
 pub use secret::Secret;
 pub use server_selector::ServerSelector;
 pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
-pub use tls::TlsOptions;
+pub use tls::{SystemRoots, TlsOptions};

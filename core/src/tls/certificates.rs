@@ -1,13 +1,18 @@
 //! Parsers for certificates and keys in PEM text.
 
 use super::configuration;
-use crate::{error::Result, options::TlsOptions};
+use crate::{
+    error::Result,
+    options::{SystemRoots, TlsOptions},
+};
 use rustls::{
     RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
+use std::collections::BTreeSet;
 
-/// Returns the authorities to trust: those of `tlsCAFile`, or else the Mozilla list.
+/// Returns the authorities to trust: those of `tlsCAFile`, or else the Mozilla list and those of the
+/// operating system.
 pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
     let Some(pem) = &options.ca_pem else {
         if options.ca_file.is_some() {
@@ -15,9 +20,7 @@ pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
                 "the content of tlsCAFile was not loaded; set TlsOptions::ca_pem",
             ));
         }
-        return Ok(RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        });
+        return Ok(public_roots(&options.system_roots));
     };
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem, "tlsCAFile")? {
@@ -30,6 +33,27 @@ pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
         ));
     }
     Ok(roots)
+}
+
+/// Returns the Mozilla list, and the authorities of the operating system that are not in it.
+fn public_roots(system: &SystemRoots) -> RootCertStore {
+    let mut roots = webpki_roots::TLS_SERVER_ROOTS.to_vec();
+    let built_in: BTreeSet<_> = webpki_roots::TLS_SERVER_ROOTS
+        .iter()
+        .map(|anchor| (&*anchor.subject, &*anchor.subject_public_key_info))
+        .collect();
+    for der in system.certificates() {
+        let der = CertificateDer::from(der.as_slice());
+        // One certificate that cannot be used does not make the others unusable.
+        let Ok(anchor) = webpki::anchor_from_trusted_cert(&der) else {
+            continue;
+        };
+        let name = (&*anchor.subject, &*anchor.subject_public_key_info);
+        if !built_in.contains(&name) {
+            roots.push(anchor.to_owned());
+        }
+    }
+    RootCertStore { roots }
 }
 
 /// Returns the client's certificate chain and key, if `tlsCertificateKeyFile` was given.

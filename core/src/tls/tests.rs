@@ -9,7 +9,7 @@ use super::{
     *,
 };
 use crate::{
-    options::{Secret, TlsOptions},
+    options::{Secret, SystemRoots, TlsOptions},
     time::WallTime,
 };
 use rcgen::{
@@ -301,6 +301,27 @@ fn an_untrusted_certificate_is_refused_unless_allowed() {
         options.insecure = true;
         connect(&options, "evil.example.net", &mut server()).expect("nothing is checked");
     }
+}
+
+#[test]
+fn system_roots_are_trusted_unless_a_ca_file_is_given() {
+    let authority = Authority::new();
+    let broken = vec![0x30, 0x01];
+    let roots = || SystemRoots::new([broken.clone(), authority.der.to_vec()]);
+    let options = TlsOptions {
+        system_roots: roots(),
+        ..TlsOptions::default()
+    };
+    let server = || authority.server(&TLS13, false);
+    connect(&options, "db.example.net", &mut server()).expect("the system trusts the issuer");
+    let refused = connect(&options, "evil.example.net", &mut server());
+    assert_eq!(kind(refused), TlsFault::HostName);
+    let options = TlsOptions {
+        system_roots: roots(),
+        ..Authority::new().options()
+    };
+    let refused = connect(&options, "db.example.net", &mut server());
+    assert_eq!(kind(refused), TlsFault::Certificate);
 }
 
 #[test]

@@ -4,17 +4,17 @@ use super::{Client, Handle};
 #[cfg(feature = "dns")]
 use crate::resolver::stub::StubResolver;
 use crate::{
-    HostResolver, Resolver, Runtime, environment, event::EventListener, events::Delivery,
-    ids::ObjectIds, resolver::Resolvers, shared::Shared, timer, trace,
+    HostResolver, Resolver, Runtime, certificates, environment, event::EventListener,
+    events::Delivery, ids::ObjectIds, resolver::Resolvers, shared::Shared, timer, trace,
 };
 #[cfg(feature = "dns")]
 use onionskin_core::dns::ResolverConfig;
 use onionskin_core::{
     client::{Client as Core, ClientConfig, DriverInfo, Environment},
-    error::{Error, ErrorKind},
+    error::Error,
     event::Subscriptions,
     log::{self, LogOptions},
-    options::{ClientOptions, Secret},
+    options::ClientOptions,
     random::Seed,
     uri::{self, Warning},
 };
@@ -150,7 +150,10 @@ impl<R: Runtime> ClientBuilder<R> {
         for warning in &warnings {
             trace::emit_if_wanted(&log, &log::warning(warning));
         }
-        read_certificates(&mut options)?;
+        if let Some(warning) = certificates::read(&mut options)? {
+            trace::emit_if_wanted(&log, &log::warning(&warning));
+            warnings.push(warning);
+        }
         let seed = match seed {
             Some(seed) => seed,
             None => {
@@ -192,33 +195,4 @@ impl<R: Runtime> ClientBuilder<R> {
             }),
         })
     }
-}
-
-/// Reads the certificate files that the TLS options name, if TLS is enabled, and stores the
-/// contents in the options.
-fn read_certificates(options: &mut ClientOptions) -> Result<(), Error> {
-    let mut tls = options.tls().clone();
-    if !tls.enabled {
-        return Ok(());
-    }
-    let read = |option: &'static str, path: &str| {
-        std::fs::read(path).map_err(|error| {
-            let message = format!("{path} cannot be read: {error}");
-            Error::new(ErrorKind::InvalidOption { option, message })
-        })
-    };
-    if let (Some(path), None) = (&tls.ca_file, &tls.ca_pem) {
-        tls.ca_pem = Some(read("tlsCAFile", path)?);
-    }
-    if let (Some(path), None) = (&tls.certificate_key_file, &tls.certificate_key_pem) {
-        let option = "tlsCertificateKeyFile";
-        let bytes = read(option, path)?;
-        let text = String::from_utf8(bytes).map_err(|_| {
-            let message = format!("{path} is not a PEM file");
-            Error::new(ErrorKind::InvalidOption { option, message })
-        })?;
-        tls.certificate_key_pem = Some(Secret::new(text));
-    }
-    options.set_tls(tls);
-    Ok(())
 }
