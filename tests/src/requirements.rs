@@ -93,7 +93,7 @@ pub fn citations(line: &str, prefixes: &BTreeSet<String>) -> Vec<String> {
     for (at, _) in line.match_indices('-') {
         let before = &line[..at];
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let start = before.rfind(|c| !is_part(c)).map_or(0, |last| last + 1);
+        let start = before.trim_end_matches(is_part).len();
         let prefix = &before[start..];
         let number = number(&line[at + 1..]);
         if prefixes.contains(prefix) && !number.is_empty() && !before[..start].ends_with('-') {
@@ -223,6 +223,11 @@ mod tests {
     fn citations_of_rules_are_found_in_a_line() {
         let prefixes = BTreeSet::from(["CMAP".to_owned(), "RW".to_owned()]);
         let cited = |line| citations(line, &prefixes);
+        assert_eq!(
+            cited("é-1 or éCMAP-1"),
+            ["CMAP-1"],
+            "other letters are no part of a prefix"
+        );
         assert_eq!(
             cited("// A pool is kept (CMAP-1, RW-P6.1)."),
             ["CMAP-1", "RW-P6.1"]
