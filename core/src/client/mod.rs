@@ -45,6 +45,7 @@ mod releases;
 mod routing;
 mod scanning;
 mod seed_list;
+mod seed_lookup;
 mod seeds;
 #[cfg(any(test, feature = "unstable-machines"))]
 mod snapshot;
@@ -68,6 +69,7 @@ pub use idle_probe::{MAX_PROBED_BYTES, PROBE_AFTER};
 pub use pinging::SOCKET_CHECK_INTERVAL;
 pub use questions::{Answer, MAX_DERIVATIONS, QUESTION_LIMIT, Question, QuestionId};
 pub use seed_list::MIN_RESCAN_INTERVAL;
+pub use seed_lookup::SeedLookup;
 pub use timing::Timer;
 pub use waits::GRANT_LIMIT;
 #[cfg(any(test, feature = "unstable-machines"))]
@@ -88,6 +90,7 @@ use crate::{
     selection::Selector,
     session::Sessions,
     time::{Instant, Timers, WallTime},
+    uri::Warning,
 };
 use bson::oid::ObjectId;
 use choice::Choice;
@@ -137,6 +140,8 @@ pub struct Client {
     sessions: Sessions,
     questions: Questions,
     seed_list: SeedList,
+    /// The warnings about the TXT record that this client has looked up.
+    txt_warnings: Vec<Warning>,
     /// The options of the topology while the seed list is not resolved; `None` otherwise.
     unresolved: Option<Box<SdamOptions>>,
     timers: Timers<Timer>,
@@ -184,6 +189,7 @@ impl Client {
             unresolved: seed_list.is_unresolved().then(|| Box::new(sdam.clone())),
             topology: Sdam::new(sdam),
             seed_list,
+            txt_warnings: Vec::new(),
             pools: Pools::new(config::pool_options(&options), subscriptions.pool),
             connections: Connections::new(seed.split("nonces").random()),
             pins: Pins::new(topology_id),
@@ -250,6 +256,14 @@ impl Client {
     #[must_use]
     pub fn topology(&self) -> &Arc<TopologyDescription> {
         self.topology.description()
+    }
+
+    /// Returns the warnings about the TXT record of a `mongodb+srv` client; none until the client
+    /// has looked the record up. Those about a record that a [`SeedLookup`] found are in
+    /// [`ClientOptions::warnings`](crate::options::ClientOptions::warnings).
+    #[must_use]
+    pub fn txt_warnings(&self) -> &[Warning] {
+        &self.txt_warnings
     }
 
     /// True once the client is closed and has no connection left.

@@ -109,8 +109,9 @@ impl SeedList {
 
     /// Begins the time until the first rescan of a client whose seeds are known already.
     pub(super) fn open(&mut self, now: Instant) {
+        let ttl = self.options.as_ref().and_then(|known| known.srv_ttl());
         if let State::Polling { due, .. } = &mut self.state {
-            *due = now + MIN_RESCAN_INTERVAL;
+            *due = now + rescan_interval(ttl);
         }
     }
 
@@ -244,7 +245,8 @@ impl SeedList {
     ) -> Found {
         let ttl = srv.as_ref().ok().and_then(|answer| answer.ttl);
         match self.resolve(srv, txt) {
-            Ok((options, warnings)) => {
+            Ok((mut options, warnings)) => {
+                options.set_srv_ttl(ttl);
                 // With a load balancer there are no rescans (SRV-6, DNS-41).
                 self.state = match options.load_balanced() {
                     true => State::Fixed,

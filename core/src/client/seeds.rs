@@ -144,7 +144,7 @@ impl Client {
     fn on_lookup_over(&mut self, now: Instant, id: QuestionId, result: Result<DnsAnswer, Error>) {
         match self.seed_list.handle_answer(now, id, result) {
             None => return,
-            Some(Found::Seeds(options, warnings)) => self.on_seeds(now, &options, &warnings),
+            Some(Found::Seeds(options, warnings)) => self.on_seeds(now, &options, warnings),
             Some(Found::NoSeeds(error)) => {
                 // The answer to the other question is not needed any more.
                 self.questions.withdraw_lookups();
@@ -166,15 +166,16 @@ impl Client {
 
     /// Starts the topology with the seeds that were looked up. The client has no connection and no
     /// pool before.
-    fn on_seeds(&mut self, now: Instant, options: &ClientOptions, warnings: &[Warning]) {
+    fn on_seeds(&mut self, now: Instant, options: &ClientOptions, warnings: Vec<Warning>) {
         let Some(mut sdam) = self.unresolved.take() else {
             return;
         };
         let topology = self.topology().id;
-        for warning in warnings {
+        for warning in &warnings {
             let warning = warning.to_string();
             self.notice(now, SdamEvent::TxtRecordIgnored { topology, warning });
         }
+        self.txt_warnings = warnings;
         set_seed_list(&mut sdam, options);
         self.topology = Sdam::new(*sdam);
         self.pools = Pools::new(

@@ -9,6 +9,7 @@ mod read_preference;
 mod secret;
 mod server_selector;
 mod tls;
+mod warning;
 
 pub use choices::{
     Compressor, Monitoring, MonitoringMode, ProxyOptions, ServerApi, ServerApiVersion,
@@ -27,3 +28,4 @@ pub use secret::Secret;
 pub use server_selector::ServerSelector;
 pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
 pub use tls::{SystemRoots, TlsOptions};
+pub use warning::Warning;

@@ -21,8 +21,10 @@
 //!   The connection string overrides a TXT record, and both override the defaults (CS-38, DNS-32).
 
 mod authority;
+mod client_options;
 mod connection_string;
 mod draft;
+mod ineffective;
 mod options;
 mod pairs;
 mod print;
@@ -30,16 +32,16 @@ mod split;
 mod srv;
 mod table;
 mod value;
-mod warning;
 
 #[cfg(test)]
 mod tests;
 
+pub use crate::options::Warning;
 pub use connection_string::{ConnectionString, Scheme};
+pub use ineffective::ineffective_options;
 pub(crate) use srv::check_srv_hosts;
 pub use srv::{is_below_srv_domain, resolve};
 pub use value::OptionValue;
-pub use warning::{Warning, ineffective_options};
 
 use crate::{
     error::{Error, ErrorKind, UriPart},

@@ -7,12 +7,11 @@ use super::{
     pairs::Pair,
     table::{Kind, OptionSpec, Repeat, Set},
     value::{OptionValue, Refusal, boolean, integer, key_values},
-    warning::Warning,
 };
 use crate::{
     description::Tags,
     error::UriPart,
-    options::{Compressor, Monitoring, Secret, TLS_CONFLICTS},
+    options::{Compressor, Monitoring, Secret, TLS_CONFLICTS, Warning},
 };
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,7 +1,9 @@
 //! Values of options, and the parsers for each kind of value.
 
-use super::warning::Warning;
-use crate::{description::Tags, options::Secret};
+use crate::{
+    description::Tags,
+    options::{Secret, Warning},
+};
 use std::collections::BTreeMap;
 
 /// The value of one option of a connection string.

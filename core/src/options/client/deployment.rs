@@ -4,6 +4,7 @@ use super::{
     Address, ClientOptions, Credential, DEFAULT_SRV_SERVICE_NAME, Error, MAX_APP_NAME_BYTES,
     MAX_SRV_SERVICE_NAME_BYTES, ServerApi, TlsOptions, invalid,
 };
+use std::time::Duration;
 
 impl ClientOptions {
     /// Sets [`hosts`](Self::hosts), the seed list ([SDAM-19]). A few members of a replica set are
@@ -100,6 +101,17 @@ impl ClientOptions {
     /// Returns `loadBalanced`, or `None` if it was not set.
     pub(crate) const fn load_balanced_choice(&self) -> Option<bool> {
         self.load_balanced
+    }
+
+    /// Sets the time to live of the SRV records that gave the hosts; `None` if it is unknown.
+    pub(crate) fn set_srv_ttl(&mut self, ttl: Option<Duration>) {
+        self.srv_ttl = ttl;
+    }
+
+    /// Returns the time to live of the SRV records that gave the hosts, by which the first rescan
+    /// is due.
+    pub(crate) const fn srv_ttl(&self) -> Option<Duration> {
+        self.srv_ttl
     }
 
     /// Sets [`default_database`](Self::default_database). Fails if the name is empty or has a

@@ -12,7 +12,7 @@ mod tests;
 
 use super::{
     Compressor, Credential, Monitoring, MonitoringMode, ProxyOptions, ReadConcern, ReadPreference,
-    ServerApi, ServerSelector, TlsOptions, WriteConcern,
+    ServerApi, ServerSelector, TlsOptions, Warning, WriteConcern,
 };
 use crate::{
     address::{Address, DEFAULT_PORT},
@@ -70,7 +70,7 @@ pub const MAX_SRV_SERVICE_NAME_BYTES: usize = 62;
 /// authentication.
 ///
 /// A setter checks its value at once. [`validate`](Self::validate) checks the rules that involve
-/// several options, and runs when a client is created. [`crate::uri::parse`] reads options from a
+/// several options, and runs when a client is created. [`parse`](Self::parse) reads options from a
 /// connection string; a setter that is called afterwards overrides the string ([CS-38]).
 ///
 /// ```
@@ -97,6 +97,8 @@ pub struct ClientOptions {
     srv_host: Option<String>,
     srv_service_name: String,
     srv_max_hosts: u32,
+    /// The time to live of the SRV records that gave the hosts, if the hosts were looked up.
+    srv_ttl: Option<Duration>,
     app_name: Option<String>,
     credential: Option<Credential>,
     /// True if the source of `credential` is a default, which a TXT record may replace.
@@ -132,6 +134,7 @@ pub struct ClientOptions {
     server_api: Option<ServerApi>,
     max_adaptive_retries: u32,
     enable_overload_retargeting: bool,
+    warnings: Vec<Warning>,
 }
 
 impl Default for ClientOptions {
@@ -141,6 +144,7 @@ impl Default for ClientOptions {
             srv_host: None,
             srv_service_name: DEFAULT_SRV_SERVICE_NAME.to_owned(),
             srv_max_hosts: 0,
+            srv_ttl: None,
             app_name: None,
             credential: None,
             auth_source_is_default: false,
@@ -175,7 +179,22 @@ impl Default for ClientOptions {
             server_api: None,
             max_adaptive_retries: DEFAULT_MAX_ADAPTIVE_RETRIES,
             enable_overload_retargeting: false,
+            warnings: Vec::new(),
         }
+    }
+}
+
+impl ClientOptions {
+    /// Returns the warnings about the connection string from which [`parse`](Self::parse) read the
+    /// options, and about the TXT record if it was looked up. Default: none.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Adds warnings to those that the options keep.
+    pub(crate) fn add_warnings(&mut self, warnings: impl IntoIterator<Item = Warning>) {
+        self.warnings.extend(warnings);
     }
 }
 

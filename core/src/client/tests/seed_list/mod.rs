@@ -1,6 +1,7 @@
 //! Tests of `mongodb+srv` clients: the lookup of their seeds. The servers are `mongos` unless a
 //! test says otherwise.
 
+mod lookup;
 mod rescans;
 
 use super::*;

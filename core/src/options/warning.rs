@@ -1,0 +1,99 @@
+//! Warnings about options that were ignored, are deprecated or have no effect.
+
+use std::fmt;
+
+/// A warning about an option in a connection string or in the options of a client, which was
+/// ignored or should be changed. The text of a warning never shows the value of an option, except
+/// that of a boolean.
+///
+/// ```
+/// let parsed = onionskin_core::uri::parse("mongodb://localhost/?maxPoolSize=lots")?;
+/// assert_eq!(
+///     parsed.warnings[0].to_string(),
+///     "option maxPoolSize is ignored: it takes a whole number"
+/// );
+/// # Ok::<(), onionskin_core::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// The option is unknown and was ignored ([CS-23]).
+    ///
+    /// [CS-23]: crate::requirements::connection_strings#CS-23
+    Unknown {
+        /// The key, as the string gives it.
+        key: String,
+    },
+    /// The value is unusable, and all or a part of it was ignored ([CS-32]).
+    ///
+    /// [CS-32]: crate::requirements::connection_strings#CS-32
+    Ignored {
+        /// The name of the option.
+        option: &'static str,
+        /// The reason, which states what the option accepts.
+        reason: String,
+    },
+    /// The option occurs several times. The last value with a valid percent-encoding counts, unless
+    /// another warning says that the option was ignored ([CS-33]).
+    ///
+    /// [CS-33]: crate::requirements::connection_strings#CS-33
+    Repeated {
+        /// The name of the option.
+        option: &'static str,
+    },
+    /// The option has a newer name ([CS-34]). If the newer name occurs too, the older one was
+    /// ignored ([CS-35]).
+    ///
+    /// [CS-34]: crate::requirements::connection_strings#CS-34
+    /// [CS-35]: crate::requirements::connection_strings#CS-35
+    Renamed {
+        /// The old name.
+        option: &'static str,
+        /// The new name.
+        instead: &'static str,
+    },
+    /// The boolean was written in an older spelling, such as `yes` ([CS-28]).
+    ///
+    /// [CS-28]: crate::requirements::connection_strings#CS-28
+    LegacyBoolean {
+        /// The name of the option.
+        option: &'static str,
+        /// The value, to be written as `true` or `false`.
+        value: bool,
+    },
+    /// The option is known, but has no effect in this version or with the other options.
+    WithoutEffect {
+        /// The name of the option in connection strings.
+        option: &'static str,
+        /// The reason, or what the client does instead.
+        consequence: &'static str,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { key } => write!(f, "option {key:?} is not known and was ignored"),
+            Self::Ignored { option, reason } => write!(f, "option {option} is ignored: {reason}"),
+            Self::Repeated { option } => {
+                write!(
+                    f,
+                    "option {option} is given several times; the last one counts"
+                )
+            }
+            Self::Renamed { option, instead } => {
+                write!(f, "option {option} is now called {instead}; use that alone")
+            }
+            Self::LegacyBoolean { option, value } => {
+                write!(
+                    f,
+                    "option {option} is deprecated in this spelling; write {option}={value}"
+                )
+            }
+            Self::WithoutEffect {
+                option,
+                consequence,
+            } => write!(f, "option {option} has no effect: {consequence}"),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Conversions of connection strings to the options of a client.
+
+use super::{ConnectionString, Result, parse};
+use crate::{
+    error::Error,
+    options::{ClientOptions, Monitoring},
+};
+use std::str::FromStr;
+
+impl ClientOptions {
+    /// Parses a connection string, for a client that checks servers in the background. The options
+    /// keep the warnings about the string ([`warnings`](Self::warnings)), and a client that is
+    /// created with them logs the warnings.
+    ///
+    /// DNS is not queried: the options of a `mongodb+srv` string have no hosts, and the client
+    /// looks them up. Fails as [`uri::parse`](super::parse) does.
+    ///
+    /// ```
+    /// use onionskin_core::options::ClientOptions;
+    ///
+    /// let mut options = ClientOptions::parse("mongodb://localhost/?maxPoolSize=5&tsl=true")?;
+    /// options.set_max_pool_size(7); // A setter overrides the string.
+    /// assert_eq!(options.max_pool_size(), 7);
+    /// let warning = options.warnings()[0].to_string();
+    /// assert_eq!(warning, "option \"tsl\" is not known and was ignored");
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
+    pub fn parse(text: &str) -> Result<Self> {
+        parse(text).map(super::ParsedUri::into_options)
+    }
+}
+
+impl super::ParsedUri {
+    /// Returns the options, which keep the warnings ([`ClientOptions::warnings`]).
+    #[must_use]
+    pub fn into_options(self) -> ClientOptions {
+        let mut options = self.options;
+        options.add_warnings(self.warnings);
+        options
+    }
+}
+
+impl FromStr for ClientOptions {
+    type Err = Error;
+
+    /// Parses a connection string; see [`ClientOptions::parse`].
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&str> for ClientOptions {
+    type Error = Error;
+
+    /// Parses a connection string; see [`ClientOptions::parse`].
+    fn try_from(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<&ConnectionString> for ClientOptions {
+    type Error = Error;
+
+    /// Interprets a connection string; see [`ClientOptions::parse`].
+    fn try_from(string: &ConnectionString) -> Result<Self> {
+        let parsed = string.parse_options(Monitoring::Background)?;
+        Ok(parsed.into_options())
+    }
+}
