@@ -6,6 +6,7 @@
 pub mod demo;
 pub mod deployment;
 pub mod legacy;
+pub mod names;
 mod replica;
 pub mod serve;
 mod server;

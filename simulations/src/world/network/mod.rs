@@ -359,7 +359,7 @@ impl Network {
         }
     }
 
-    fn draw_latency(&mut self) -> Duration {
+    pub(super) fn draw_latency(&mut self) -> Duration {
         let (least, most) = self.latency;
         let spread = u64::try_from((most - least).as_nanos()).unwrap_or(0);
         least + Duration::from_nanos(self.random.below(spread + 1))

@@ -1,6 +1,6 @@
 //! The executor, which polls tasks in a random order, and advances time when no task is ready.
 
-use super::{SimRuntime, listener::Listeners, operator::Routes};
+use super::{SimRuntime, datagram::Datagrams, listener::Listeners, operator::Routes};
 use crate::deployment::{Deployment, DeploymentOptions};
 use crate::world::{
     check::EventCheckers,
@@ -68,6 +68,7 @@ pub(super) struct State {
     pub(super) network: Network,
     pub(super) pipes: BTreeMap<LinkId, Pipe>,
     pub(super) listeners: Listeners,
+    pub(super) datagrams: Datagrams,
     pub(super) timers: BTreeMap<(Instant, u64), Waker>,
     /// Additional host names, each with the index of its member.
     pub(super) names: BTreeMap<String, usize>,
@@ -125,7 +126,7 @@ impl State {
         let timer = self.timers.first_key_value().map(|(&(at, _), _)| at);
         let own = if has_ready { Some(self.now) } else { timer };
         next = earliest(next, own.map(|at| at.max(self.frozen_until)));
-        next
+        earliest(next, self.datagrams.deadline())
     }
 
     /// Handles one event that is due.
@@ -154,6 +155,11 @@ impl State {
             while let Some((link, event)) = self.network.poll_listener_event() {
                 self.listeners.handle(link, event);
             }
+            return;
+        }
+        if self.datagrams.deadline().is_some_and(|at| at <= now) {
+            let latency = self.network.draw_latency();
+            self.datagrams.advance(now, latency, &mut self.trace);
             return;
         }
         if self.frozen_until <= now {
@@ -280,6 +286,7 @@ impl Executor {
             network,
             pipes: BTreeMap::new(),
             listeners: Listeners::default(),
+            datagrams: Datagrams::default(),
             timers: BTreeMap::new(),
             names: BTreeMap::new(),
             routes: Routes::default(),

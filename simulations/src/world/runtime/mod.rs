@@ -6,14 +6,18 @@
 //! listeners.
 
 mod callers;
+mod datagram;
 mod executor;
 mod listener;
+mod name_server;
 mod operator;
 mod stream;
 
 pub use callers::run_world;
+pub use datagram::{DatagramId, SimDatagrams};
 pub use executor::Executor;
 pub use listener::{SimHold, SimListener, SimSocket, WINDOW_BYTES};
+pub use name_server::SimNameServer;
 pub use operator::{balancer_address, member_addresses};
 pub use stream::SimStream;
 
@@ -65,14 +69,14 @@ impl SimRuntime {
         }
     }
 
-    fn dial(&self, address: &Address) -> SimStream {
+    fn dial(&self, address: &Address) -> (SimStream, LinkId) {
         let mut state = self.shared.lock();
         let state = &mut *state;
         let link = state
             .network
             .dial(state.now, self.client, address, &mut state.trace);
         state.pipes.insert(link, Pipe::default());
-        SimStream::new(self.shared.clone(), link)
+        (SimStream::new(self.shared.clone(), link), link)
     }
 
     fn poll_connected(&self, link: LinkId, context: &Context<'_>) -> Poll<io::Result<()>> {
@@ -114,10 +118,14 @@ impl Runtime for SimRuntime {
                 },
                 other => other.to_string(),
             };
-            let stream = runtime.dial(&Address::tcp(&host, address.port()));
-            poll_fn(|context| runtime.poll_connected(stream.link(), context)).await?;
+            let (stream, link) = runtime.dial(&Address::tcp(&host, address.port()));
+            poll_fn(|context| runtime.poll_connected(link, context)).await?;
             Ok(stream)
         }
+    }
+
+    async fn connect_datagram(&self, server: SocketAddr) -> io::Result<SimStream> {
+        Ok(self.open_datagram(server))
     }
 
     async fn connect_unix(&self, _: &Path) -> io::Result<SimStream> {

@@ -1,6 +1,6 @@
 //! Streams through the world's network.
 
-use super::{executor::Shared, listener::WINDOW_BYTES};
+use super::{datagram::DatagramId, executor::Shared, listener::WINDOW_BYTES};
 use crate::world::{
     network::{Incoming, LinkId},
     options::index,
@@ -17,21 +17,29 @@ use std::{
 /// The limit below which the pause of a writer after a partial write is drawn, in microseconds.
 const MAX_BLOCKED_MICROS: u64 = 20_000;
 
-/// A connection to a member, to the load balancer or to a listener. Dropping the stream closes the
-/// connection.
+/// A connection to a member, to the load balancer or to a listener, or a datagram socket. Dropping
+/// the stream closes it.
 #[derive(Debug)]
 pub struct SimStream {
     shared: Arc<Shared>,
-    link: LinkId,
+    end: End,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Link(LinkId),
+    Datagram(DatagramId),
 }
 
 impl SimStream {
     pub(super) const fn new(shared: Arc<Shared>, link: LinkId) -> Self {
-        Self { shared, link }
+        let end = End::Link(link);
+        Self { shared, end }
     }
 
-    pub(super) const fn link(&self) -> LinkId {
-        self.link
+    pub(super) const fn datagram(shared: Arc<Shared>, id: DatagramId) -> Self {
+        let end = End::Datagram(id);
+        Self { shared, end }
     }
 }
 
@@ -39,8 +47,13 @@ impl Drop for SimStream {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         let state = &mut *state;
-        state.pipes.remove(&self.link);
-        state.network.close(state.now, self.link, &mut state.trace);
+        match self.end {
+            End::Link(link) => {
+                state.pipes.remove(&link);
+                state.network.close(state.now, link, &mut state.trace);
+            }
+            End::Datagram(id) => state.datagrams.close(id),
+        }
     }
 }
 
@@ -52,7 +65,11 @@ impl AsyncRead for SimStream {
     ) -> Poll<io::Result<usize>> {
         let mut state = self.shared.lock();
         let state = &mut *state;
-        let Some(pipe) = state.pipes.get_mut(&self.link) else {
+        let link = match self.end {
+            End::Link(link) => link,
+            End::Datagram(id) => return state.datagrams.poll_read(id, context, buffer),
+        };
+        let Some(pipe) = state.pipes.get_mut(&link) else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
         match pipe.inbox.front_mut() {
@@ -67,7 +84,7 @@ impl AsyncRead for SimStream {
                 if bytes.is_empty() {
                     pipe.inbox.pop_front();
                 }
-                state.listeners.was_read(self.link, count);
+                state.listeners.was_read(link, count);
                 Poll::Ready(Ok(count))
             }
             // The end stays in the inbox, so that every further read returns it.
@@ -86,8 +103,18 @@ impl AsyncWrite for SimStream {
         let mut state = self.shared.lock();
         let state = &mut *state;
         let now = state.now;
+        let link = match self.end {
+            End::Link(link) => link,
+            End::Datagram(id) => {
+                let latency = state.network.draw_latency();
+                let sent = state
+                    .datagrams
+                    .send(now, latency, id, buffer, &mut state.trace);
+                return Poll::Ready(sent.map(|()| buffer.len()));
+            }
+        };
         let number = state.next_number();
-        let Some(pipe) = state.pipes.get_mut(&self.link) else {
+        let Some(pipe) = state.pipes.get_mut(&link) else {
             return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
         if let Some(old) = pipe.blocked.take() {
@@ -103,7 +130,7 @@ impl AsyncWrite for SimStream {
             return Poll::Pending;
         }
         let mut length = buffer.len();
-        if state.network.is_to_listener(self.link) {
+        if state.network.is_to_listener(link) {
             length = length.min(WINDOW_BYTES - pipe.unread);
             if length == 0 && !buffer.is_empty() {
                 pipe.writer = Some(context.waker().clone());
@@ -115,11 +142,11 @@ impl AsyncWrite for SimStream {
             let pause = state.random.below(MAX_BLOCKED_MICROS);
             pipe.writable_at = now + Duration::from_micros(pause);
         }
-        if state.network.is_to_listener(self.link) {
+        if state.network.is_to_listener(link) {
             pipe.unread += length;
         }
         let bytes = &buffer[..length];
-        state.network.send(now, self.link, bytes, &mut state.trace);
+        state.network.send(now, link, bytes, &mut state.trace);
         Poll::Ready(Ok(length))
     }
 

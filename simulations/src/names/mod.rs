@@ -1,0 +1,12 @@
+//! Name servers for tests: the records of a zone, and replies with faults.
+//!
+//! The code does no I/O. [`SimRuntime::start_name_server`] runs a name server in the virtual
+//! network.
+//!
+//! [`SimRuntime::start_name_server`]: crate::world::SimRuntime::start_name_server
+
+mod faults;
+mod zone;
+
+pub use faults::{FORGED_ADDRESS, FORGED_HOST, NameFaults, Sent};
+pub use zone::{Transport, Zone};
