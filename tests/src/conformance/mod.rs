@@ -28,6 +28,7 @@ mod suite;
 pub mod traffic;
 pub mod uris;
 
+use crate::name_server::NameServer;
 use bson::{Document, doc};
 use onionskin::{Client, ClientBuilder, Collection, Runtime};
 use onionskin_core::error::Error;
@@ -65,6 +66,12 @@ pub trait Host: 'static {
     /// The default implementation opens a real socket.
     fn listener(address: SocketAddr) -> Box<dyn Listener> {
         server::system_listener(address)
+    }
+
+    /// Starts a name server that clients of this host can ask. The default implementation opens
+    /// real sockets.
+    fn name_server() -> NameServer {
+        NameServer::start()
     }
 }
 

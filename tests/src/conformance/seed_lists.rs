@@ -34,10 +34,14 @@ fn client_of<H: Host>(servers: &[&NameServer], options: &str) -> Client<H::R> {
 }
 
 /// Returns a name server with one host, which is this server.
-fn name_server_of(server: &Server) -> NameServer {
-    let names = NameServer::start();
-    names.set_srv(SRV_NAME, 60, &[("a.db.test", server.port())]);
-    names.set_addresses("a.db.test", &[Ipv4Addr::LOCALHOST]);
+fn name_server_of<H: Host>(server: &Server) -> NameServer {
+    let names = H::name_server();
+    names
+        .records()
+        .set_srv(SRV_NAME, 60, &[("a.db.test", server.port())]);
+    names
+        .records()
+        .set_addresses("a.db.test", &[Ipv4Addr::LOCALHOST]);
     names
 }
 
@@ -45,7 +49,7 @@ fn name_server_of(server: &Server) -> NameServer {
 /// they name.
 pub async fn a_seed_list_is_looked_up_over_udp<H: Host>() {
     let server = Server::plain::<H>();
-    let names = name_server_of(&server);
+    let names = name_server_of::<H>(&server);
     let client = client_of::<H>(&[&names], "");
     find(&client, 1).await.expect("a reply");
     let queries = names.queries();
@@ -63,9 +67,9 @@ pub async fn a_seed_list_is_looked_up_over_udp<H: Host>() {
 /// If one address of a host refuses connections, the next address is used.
 pub async fn a_host_is_reached_at_its_second_address<H: Host>() {
     let server = Server::plain::<H>();
-    let names = name_server_of(&server);
+    let names = name_server_of::<H>(&server);
     let addresses = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::LOCALHOST];
-    names.set_addresses("a.db.test", &addresses);
+    names.records().set_addresses("a.db.test", &addresses);
     let client = client_of::<H>(&[&names], "");
     find(&client, 1).await.expect("a reply");
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
@@ -82,9 +86,11 @@ pub async fn a_truncated_reply_is_read_over_tcp<H: Host>() {
         reply.extend(doc! { "setName": "another set", "hosts": ["a.db.test"] });
         request.reply(&reply)
     });
-    let names = name_server_of(&server);
-    names.set_txt("c.db.test", &[&["replica", "Set=rs0"]]);
-    names.set_truncating(true);
+    let names = name_server_of::<H>(&server);
+    names
+        .records()
+        .set_txt("c.db.test", &[&["replica", "Set=rs0"]]);
+    names.records().set_truncating(true);
     let client = client_of::<H>(&[&names], "&serverSelectionTimeoutMS=300");
     let error = find(&client, 1).await.expect_err("a wrong set name");
     assert!(error.to_string().contains("rs0"), "{error}");
@@ -100,7 +106,7 @@ pub async fn a_truncated_reply_is_read_over_tcp<H: Host>() {
 /// server. After the records are there, the next operation succeeds.
 pub async fn a_missing_seed_list_fails_only_operations_that_wait<H: Host>() {
     let server = Server::plain::<H>();
-    let names = NameServer::start();
+    let names = H::name_server();
     let client = client_of::<H>(&[&names], "");
     let error = find(&client, 1).await.expect_err("no records");
     let is_expected = matches!(
@@ -114,8 +120,12 @@ pub async fn a_missing_seed_list_fails_only_operations_that_wait<H: Host>() {
     let text = error.to_string();
     assert!(text.contains(SRV_NAME), "{text}");
     assert!(text.contains(&names.address().to_string()), "{text}");
-    names.set_srv(SRV_NAME, 60, &[("a.db.test", server.port())]);
-    names.set_addresses("a.db.test", &[Ipv4Addr::LOCALHOST]);
+    names
+        .records()
+        .set_srv(SRV_NAME, 60, &[("a.db.test", server.port())]);
+    names
+        .records()
+        .set_addresses("a.db.test", &[Ipv4Addr::LOCALHOST]);
     find(&client, 1).await.expect("a reply");
     within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
 }
@@ -123,8 +133,8 @@ pub async fn a_missing_seed_list_fails_only_operations_that_wait<H: Host>() {
 /// If the first name server does not answer, the second one is asked.
 pub async fn a_silent_name_server_is_passed_over<H: Host>() {
     let server = Server::plain::<H>();
-    let (silent, names) = (NameServer::start(), name_server_of(&server));
-    silent.set_silent(true);
+    let (silent, names) = (H::name_server(), name_server_of::<H>(&server));
+    silent.records().set_silent(true);
     let options = "&connectTimeoutMS=1000";
     let client = client_of::<H>(&[&silent, &names], options);
     within::<H, _>(WAIT_LIMIT, "a reply", find(&client, 1))
@@ -137,8 +147,8 @@ pub async fn a_silent_name_server_is_passed_over<H: Host>() {
 /// If no name server answers, operations fail after `connectTimeoutMS`. A shutdown does not wait
 /// for a lookup.
 pub async fn a_lookup_without_an_answer_fails_after_the_connect_timeout<H: Host>() {
-    let silent = NameServer::start();
-    silent.set_silent(true);
+    let silent = H::name_server();
+    silent.records().set_silent(true);
     let client = client_of::<H>(&[&silent], "&connectTimeoutMS=300");
     let limit = Duration::from_millis(300) + SLACK;
     let error = within::<H, _>(limit, "the limit", find(&client, 1)).await;

@@ -4,6 +4,7 @@ use super::{
     Host,
     server::{Listener, simulated_listener},
 };
+use crate::name_server::NameServer;
 use onionskin::{Client, ClientBuilder, Error};
 use onionskin_core::{options::Monitoring, time::Instant, uri};
 use onionskin_simulations::world::{SimRuntime, runtime::Executor};
@@ -58,6 +59,10 @@ impl Host for SimHost {
     fn listener(address: SocketAddr) -> Box<dyn Listener> {
         simulated_listener(Self::runtime(), address)
     }
+
+    fn name_server() -> NameServer {
+        NameServer::simulated(&Self::runtime())
+    }
 }
 
 /// The host of the simulated runtime with clients that check servers on demand.
@@ -82,5 +87,9 @@ impl Host for ScanningSimHost {
 
     fn listener(address: SocketAddr) -> Box<dyn Listener> {
         SimHost::listener(address)
+    }
+
+    fn name_server() -> NameServer {
+        SimHost::name_server()
     }
 }

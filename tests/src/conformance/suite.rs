@@ -55,6 +55,12 @@ macro_rules! conformance_suite {
             deadlines::timers_fire_in_order_and_not_early,
             deadlines::dropped_timers_do_not_affect_other_timers,
             identity::a_wrong_password_is_reported_with_the_servers_message,
+            seed_lists::a_seed_list_is_looked_up_over_udp,
+            seed_lists::a_host_is_reached_at_its_second_address,
+            seed_lists::a_truncated_reply_is_read_over_tcp,
+            seed_lists::a_missing_seed_list_fails_only_operations_that_wait,
+            seed_lists::a_silent_name_server_is_passed_over,
+            seed_lists::a_lookup_without_an_answer_fails_after_the_connect_timeout,
             seed_lists::the_resolver_of_the_application_is_used,
             seed_lists::a_bad_resolver_of_the_application_fails_only_its_lookups,
             seed_lists::ip_addresses_are_not_looked_up,
@@ -126,18 +132,6 @@ macro_rules! conformance_suite {
     };
     (@on_a_system $host:ty) => {
         $crate::conformance_suite! { @each $host;
-            seed_lists::a_seed_list_is_looked_up_over_udp:
-                "the name server is on real sockets; the virtual network has no datagrams",
-            seed_lists::a_host_is_reached_at_its_second_address:
-                "the name server is on real sockets; the virtual network has no datagrams",
-            seed_lists::a_truncated_reply_is_read_over_tcp:
-                "the name server is on real sockets; the virtual network has no datagrams",
-            seed_lists::a_missing_seed_list_fails_only_operations_that_wait:
-                "the name server is on real sockets; the virtual network has no datagrams",
-            seed_lists::a_silent_name_server_is_passed_over:
-                "the name server is on real sockets; the virtual network has no datagrams",
-            seed_lists::a_lookup_without_an_answer_fails_after_the_connect_timeout:
-                "the name server is on real sockets; the virtual network has no datagrams",
             dialing::a_client_connects_over_a_unix_socket:
                 "the virtual network has addresses and ports, and no Unix domain sockets",
             traffic::the_largest_request_is_sent_completely_over_a_unix_socket:

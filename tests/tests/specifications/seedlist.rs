@@ -14,8 +14,8 @@ use onionskin_core::{
     time::Instant,
     uri::{self, OptionValue},
 };
+use onionskin_simulations::names::{Transport, Zone};
 use onionskin_tests::{
-    name_server::Zone,
     report::Suite,
     specifications::{self, TestFile, files},
 };
@@ -83,7 +83,7 @@ fn look_up(zone: &mut Zone, query: DnsQuery) -> Result<DnsAnswer, Error> {
         else {
             continue;
         };
-        if let Some(reply) = zone.reply(&bytes, "udp") {
+        if let Some(reply) = zone.reply(&bytes, Transport::Udp) {
             lookup.handle_datagram(Instant::ZERO, socket, server, &reply);
         }
     }
