@@ -25,6 +25,7 @@ mod leaks;
 mod ledger;
 mod lifecycle;
 mod limits;
+mod name_servers;
 mod official;
 mod operations;
 mod pools;

@@ -70,7 +70,12 @@ pub(crate) fn replica_set_of(members: usize) -> DeploymentOptions {
 
 /// Returns the options of a sharded cluster with two routers.
 pub(crate) fn sharded() -> DeploymentOptions {
-    DeploymentOptions::sharded(member_addresses(2))
+    sharded_of(2)
+}
+
+/// Returns the options of a sharded cluster with this number of routers.
+pub(crate) fn sharded_of(routers: usize) -> DeploymentOptions {
+    DeploymentOptions::sharded(member_addresses(routers))
 }
 
 /// Returns the options of two services behind a load balancer.
