@@ -2,7 +2,7 @@
 //! The operations run on other executors, without a tokio runtime, or after the runtime has ended.
 
 use bson::{Document, doc};
-use onionskin::Runtime;
+use onionskin::{Resolver, ResolverFuture, Runtime, dns::DnsQuery};
 use onionskin_core::{
     client::Counts,
     error::{Error, ErrorKind},
@@ -277,4 +277,48 @@ fn creating_a_client_outside_of_a_tokio_runtime_fails() {
     let found = smol::block_on(things(&client).find_one(doc! { "n": 1 }).into_future());
     assert_eq!(found, Ok(Some(doc! { "n": 1 })));
     smol::block_on(client.shutdown());
+}
+
+#[test]
+fn a_dns_failure_is_the_error_of_creating_a_client() {
+    // `invalid` has no names (RFC 6761 section 6.4).
+    let uri = "mongodb+srv://c.onionskin.invalid/?connectTimeoutMS=300";
+    let made = multi_thread().block_on(Client::with_uri_str(uri));
+    let error = made.expect_err("there are no records");
+    assert!(error.to_string().contains("c.onionskin.invalid"), "{error}");
+    let made = onionskin_blocking::Client::with_uri_str(uri);
+    let error = made.expect_err("there are no records");
+    assert!(error.to_string().contains("c.onionskin.invalid"), "{error}");
+}
+
+/// A resolver that never answers, and tells that it was asked.
+struct Unanswered(mpsc::SyncSender<()>);
+
+impl Resolver for Unanswered {
+    fn look_up(&self, _: &DnsQuery) -> ResolverFuture<'_> {
+        let _ = self.0.try_send(());
+        Box::pin(std::future::pending())
+    }
+}
+
+#[test]
+fn a_resolution_fails_when_its_tokio_runtime_ends() {
+    let runtime = multi_thread();
+    let (asked, is_asked) = mpsc::sync_channel(1);
+    let builder = {
+        let _entered = runtime.enter();
+        let value = TokioRuntime::default();
+        Client::builder_from_uri(value, "mongodb+srv://c.db.test").expect("a string")
+    };
+    let builder = builder.resolver(Unanswered(asked));
+    let end = std::thread::spawn(move || {
+        is_asked.recv_timeout(SOON).expect("a query");
+        drop(runtime);
+    });
+    let error = smol::block_on(builder.resolve()).err().expect("it ended");
+    assert!(
+        matches!(error.kind(), ErrorKind::Runtime { .. }),
+        "{error:?}"
+    );
+    end.join().expect("the runtime ends");
 }

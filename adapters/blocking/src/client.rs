@@ -63,10 +63,13 @@ impl From<onionskin::Client<BlockingRuntime>> for Client {
 impl Client {
     /// Creates a client for a connection string such as `mongodb://localhost:27017`. Nothing is
     /// sent to a server.
+    ///
+    /// Looks up the hosts of a `mongodb+srv` string first, so that a failure of DNS is the error of
+    /// this call ([`ClientBuilder::resolve`]).
     pub fn with_uri_str(text: impl AsRef<str>) -> Result<Self> {
         let runtime = BlockingRuntime::default();
-        let builder = onionskin::Client::builder_from_uri(runtime, text.as_ref())?;
-        builder.build().map(Self)
+        let builder = onionskin::Client::builder_from_uri(runtime.clone(), text.as_ref())?;
+        runtime.block_on(builder.resolve())?.build().map(Self)
     }
 
     /// Creates a client with these options. Nothing is sent to a server.

@@ -1,6 +1,7 @@
 //! The client, generic over its runtime.
 
 mod builder;
+mod resolve;
 
 pub use builder::ClientBuilder;
 
@@ -10,8 +11,8 @@ use onionskin_core::{
     description::TopologyDescription,
     error::Error,
     operation::{Command, CursorResources, Decode, Exchange, Program, Single},
-    options::{ClientOptions, Monitoring, ReadPreference},
-    uri::{self, Warning},
+    options::{ClientOptions, Monitoring, ReadPreference, Warning},
+    uri,
 };
 use std::{
     future::Future,
@@ -78,8 +79,8 @@ impl<R: Runtime> Client<R> {
         }
         ClientBuilder {
             runtime,
+            start: None,
             options,
-            warnings: Vec::new(),
             listeners: Vec::new(),
             log: environment::log_options(),
             seed: None,
@@ -97,25 +98,24 @@ impl<R: Runtime> Client<R> {
             Monitoring::Scanning
         };
         let parsed = uri::parse_for(text, monitoring)?;
-        let mut builder = Self::builder(runtime, parsed.options);
-        builder.warnings = parsed.warnings;
-        Ok(builder)
+        Ok(Self::builder(runtime, parsed.into_options()))
     }
 
     /// Creates a client for a connection string such as `mongodb://localhost:27017`, with the
     /// default runtime of type `R`.
-    #[expect(
-        clippy::unused_async,
-        reason = "names of mongodb+srv strings will be looked up here"
-    )]
+    ///
+    /// Looks up the hosts of a `mongodb+srv` string first, so that a failure of DNS is the error of
+    /// this call ([`ClientBuilder::resolve`]). Does not wait for a server.
     pub async fn with_uri_str(text: impl AsRef<str>) -> Result<Self, Error>
     where
         R: Default,
     {
-        Self::builder_from_uri(R::default(), text.as_ref())?.build()
+        let builder = Self::builder_from_uri(R::default(), text.as_ref())?;
+        builder.resolve().await?.build()
     }
 
-    /// Creates a client with these options, with the default runtime of type `R`.
+    /// Creates a client with these options, with the default runtime of type `R`. The hosts of a
+    /// `mongodb+srv` string are looked up afterwards, as [`ClientBuilder::build`] describes.
     pub fn with_options(options: ClientOptions) -> Result<Self, Error>
     where
         R: Default,
@@ -172,15 +172,19 @@ impl<R: Runtime> Client<R> {
             .map(|name| self.database(name))
     }
 
-    /// Returns the warnings about the options: parts of the connection string that were ignored or
-    /// are deprecated, and options that have no effect in this version. They are also logged when
-    /// the client is built.
+    /// Returns the warnings about the options: parts of the connection string and of its TXT record
+    /// that were ignored or are deprecated, and options that have no effect in this version. They
+    /// are also logged when the client is built. If the client looks up the TXT record afterwards,
+    /// it logs the warnings about it then, and they are among these from then on.
     #[must_use]
-    pub fn warnings(&self) -> &[Warning] {
-        &self.handle.warnings
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = self.handle.warnings.clone();
+        warnings.extend_from_slice(self.shared().lock().core.txt_warnings());
+        warnings
     }
 
-    /// Returns the options with which the client was built.
+    /// Returns the options with which the client was built. Those that the client itself looks up
+    /// afterwards are not among them.
     #[must_use]
     pub fn options(&self) -> &ClientOptions {
         &self.handle.options

@@ -85,7 +85,7 @@ pub mod options {
             ServerApiVersion, ServerSelector, SystemRoots, TlsOptions, WriteConcern,
         },
         random::Seed,
-        uri::{OptionValue, ParsedUri, Warning, parse},
+        uri::{ConnectionString, OptionValue, ParsedUri, Scheme, Warning, parse},
     };
 }
 

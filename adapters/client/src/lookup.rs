@@ -1,8 +1,10 @@
 //! DNS lookups: asks the resolver of the application, or the built-in one.
 
+#[cfg(feature = "dns")]
+use crate::shared::since;
 use crate::{
-    HostResolver, ResolverFuture, Runtime, resolver::Resolvers, shared::Shared, signal::Signal,
-    user_code::catch_panic,
+    HostResolver, Resolver, ResolverFuture, Runtime, resolver::Resolvers, shared::Shared,
+    signal::Signal, user_code::catch_panic,
 };
 use onionskin_core::{
     client::{Answer, QuestionId},
@@ -59,7 +61,8 @@ pub(crate) async fn run<R: Runtime>(
     signal: Arc<Signal>,
 ) {
     let result = {
-        let mut lookup = pin!(look_up(&asked.shared, query, limit));
+        let client = Lookups::of(&asked.shared);
+        let mut lookup = pin!(client.look_up(query, limit));
         poll_fn(|context| {
             signal.register(context.waker());
             if signal.take().is_some_and(|commands| commands.close) {
@@ -95,9 +98,10 @@ pub(crate) async fn addresses<R: Runtime>(
         .resolvers
         .limit
         .map_or(HOST_LIMIT, |limit| limit * 3 / 4);
+    let client = Lookups::of(shared);
     let mut lookups = [RecordKind::Aaaa, RecordKind::A].map(|kind| {
         let query = DnsQuery::new(host, kind);
-        (Box::pin(look_up(shared, query, limit)), None)
+        (Box::pin(client.look_up(query, limit)), None)
     });
     let mut delay = pin!(None);
     poll_fn(|context| {
@@ -160,53 +164,77 @@ pub(crate) enum LookupError {
     Dns(Error),
 }
 
-/// Looks up DNS records within `limit`.
-async fn look_up<R: Runtime>(
-    shared: &Shared<R>,
-    query: DnsQuery,
+/// The services with which DNS records are looked up.
+pub(crate) struct Lookups<'a, R: Runtime> {
+    pub(crate) runtime: &'a R,
+    pub(crate) resolvers: &'a Resolvers,
+    /// The time at which the clock of the core started, on the clock of the runtime.
+    pub(crate) start: Duration,
+}
+
+impl<'a, R: Runtime> Lookups<'a, R> {
+    fn of(shared: &'a Shared<R>) -> Self {
+        Self {
+            runtime: &shared.runtime,
+            resolvers: &shared.resolvers,
+            start: shared.start,
+        }
+    }
+
+    /// Looks up DNS records within `limit`.
+    pub(crate) async fn look_up(
+        &self,
+        query: DnsQuery,
+        limit: Duration,
+    ) -> Result<DnsAnswer, Error> {
+        if let Some(resolver) = &self.resolvers.application {
+            return ask_application(self.runtime, &**resolver, &query, limit).await;
+        }
+        #[cfg(feature = "dns")]
+        {
+            let now = || since(self.runtime, self.start);
+            let stub = &self.resolvers.stub;
+            stub.look_up(self.runtime, now, query, limit).await
+        }
+        #[cfg(not(feature = "dns"))]
+        {
+            let message = format!(
+                "the lookup of {query} failed: onionskin was built without its feature dns; enable \
+                 the feature, or set a resolver"
+            );
+            Err(failure(DnsFailure::Refused, message))
+        }
+    }
+}
+
+/// Asks the resolver of the application.
+async fn ask_application<R: Runtime>(
+    runtime: &R,
+    resolver: &dyn Resolver,
+    query: &DnsQuery,
     limit: Duration,
 ) -> Result<DnsAnswer, Error> {
-    let Resolvers {
-        application,
-        #[cfg(feature = "dns")]
-        stub,
-        ..
-    } = &shared.resolvers;
-    if let Some(resolver) = application {
-        let mut call = ResolverCall::new(|| resolver.look_up(&query));
-        let mut end = pin!(shared.runtime.sleep(limit));
-        return poll_fn(|context| {
-            if let Poll::Ready(result) = call.poll(context) {
-                return Poll::Ready(result.unwrap_or_else(|| {
-                    let message = format!(
-                        "the lookup of {query} failed: the resolver of the application panicked"
-                    );
-                    Err(failure(DnsFailure::Refused, message))
-                }));
-            }
-            end.as_mut().poll(context).map(|()| {
+    let mut call = ResolverCall::new(|| resolver.look_up(query));
+    let mut end = pin!(runtime.sleep(limit));
+    poll_fn(|context| {
+        if let Poll::Ready(result) = call.poll(context) {
+            return Poll::Ready(result.unwrap_or_else(|| {
                 let message = format!(
-                    "the lookup of {query} failed: the resolver of the application gave no answer \
-                     within {} ms",
-                    limit.as_millis()
+                    "the lookup of {query} failed: the resolver of the application panicked"
                 );
-                Err(failure(DnsFailure::Unreachable, message))
-            })
+                Err(failure(DnsFailure::Refused, message))
+            }));
+        }
+        end.as_mut().poll(context).map(|()| {
+            let message = format!(
+                "the lookup of {query} failed: the resolver of the application gave no answer \
+                 within {} ms",
+                limit.as_millis()
+            );
+            Err(failure(DnsFailure::Unreachable, message))
         })
-        .await;
-    }
-    #[cfg(feature = "dns")]
-    return stub
-        .look_up(&shared.runtime, || shared.now(), query, limit)
-        .await;
-    #[cfg(not(feature = "dns"))]
-    {
-        let message = format!(
-            "the lookup of {query} failed: onionskin was built without its feature dns; enable the \
-             feature, or set a resolver"
-        );
-        Err(failure(DnsFailure::Refused, message))
-    }
+    })
+    .await
 }
 
 fn failure(failure: DnsFailure, message: String) -> Error {

@@ -33,7 +33,8 @@ use std::{
 /// The state that all handles, tasks and operations of one client share.
 pub(crate) struct Shared<R: Runtime> {
     pub(crate) runtime: R,
-    start: Duration,
+    /// The time at which the clock of the core started, on the clock of the runtime.
+    pub(crate) start: Duration,
     /// One lock for topology, pools and wait queues. Each input changes all of them in one step for
     /// all threads (CMAP-29, CMAP-36, CMAP-146).
     inner: Mutex<Inner<R::Stream>>,
@@ -72,15 +73,22 @@ pub(crate) struct Socket<S> {
     pub(crate) signal: Arc<Signal>,
 }
 
+/// Returns the current time on a clock of the core that started at `start` of the runtime's clock.
+pub(crate) fn since(runtime: &impl Runtime, start: Duration) -> Instant {
+    let elapsed = runtime.now().saturating_sub(start);
+    Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+}
+
 impl<R: Runtime> Shared<R> {
     pub(crate) fn new(
         runtime: R,
+        start: Duration,
         core: Core,
         delivery: Arc<Delivery>,
         resolvers: Resolvers,
         ids: ObjectIds,
     ) -> Arc<Self> {
-        let (start, process) = (runtime.now(), runtime.process_id());
+        let process = runtime.process_id();
         Arc::new(Self {
             runtime,
             start,
@@ -104,8 +112,7 @@ impl<R: Runtime> Shared<R> {
 
     /// Returns the current time on the clock of the core.
     pub(crate) fn now(&self) -> Instant {
-        let elapsed = self.runtime.now().saturating_sub(self.start);
-        Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+        since(&self.runtime, self.start)
     }
 
     pub(crate) fn wall_time(&self) -> WallTime {

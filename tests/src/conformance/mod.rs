@@ -21,6 +21,7 @@ pub mod monitoring;
 pub mod removal;
 pub mod scanning;
 pub mod seed_lists;
+pub mod seed_lookups;
 pub mod server;
 pub mod shutdown;
 pub mod simulated;

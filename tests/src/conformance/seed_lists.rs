@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-const SRV_NAME: &str = "_mongodb._tcp.c.db.test";
+pub(super) const SRV_NAME: &str = "_mongodb._tcp.c.db.test";
 
 /// Returns a client that asks these name servers only.
 fn client_of<H: Host>(servers: &[&NameServer], options: &str) -> Client<H::R> {
@@ -34,7 +34,7 @@ fn client_of<H: Host>(servers: &[&NameServer], options: &str) -> Client<H::R> {
 }
 
 /// Returns a name server with one host, which is this server.
-fn name_server_of<H: Host>(server: &Server) -> NameServer {
+pub(super) fn name_server_of<H: Host>(server: &Server) -> NameServer {
     let names = H::name_server();
     names
         .records()

@@ -16,16 +16,18 @@ use onionskin_core::{
     log::{self, LogOptions},
     options::ClientOptions,
     random::Seed,
-    uri::{self, Warning},
+    uri,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// A builder for a client, with the options, event listeners and log options of the client.
 #[must_use = "a client is made by `build`"]
 pub struct ClientBuilder<R: Runtime> {
     pub(super) runtime: R,
+    /// The time at which the runtime was prepared, from which the client counts the time; `None`
+    /// before.
+    pub(super) start: Option<Duration>,
     pub(super) options: ClientOptions,
-    pub(super) warnings: Vec<Warning>,
     pub(super) listeners: Vec<EventListener>,
     pub(super) log: LogOptions,
     pub(super) seed: Option<Seed>,
@@ -125,27 +127,32 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Creates the client and starts it. Does not wait for a server: if no server can be reached,
     /// operations return the error ([SDAM-33]).
     ///
+    /// If the hosts of a `mongodb+srv` string are not known, the client looks them up while it
+    /// runs. A failure is then the error of the operations that wait, and the next operation begins
+    /// another lookup ([DNS-12]). With [`resolve`](Self::resolve) before, a failure is noticed at
+    /// once.
+    ///
     /// Fails if an option or a driver info is invalid, if a certificate cannot be read or used, and
     /// if the system gives no random numbers. Fails with
     /// [`ErrorKind::Runtime`](crate::error::ErrorKind::Runtime) if there is no runtime that can run
     /// the client.
     ///
     /// [SDAM-33]: onionskin_core::requirements::discovery#SDAM-33
-    pub fn build(self) -> Result<Client<R>, Error> {
+    /// [DNS-12]: onionskin_core::requirements::seed_lists#DNS-12
+    pub fn build(mut self) -> Result<Client<R>, Error> {
+        let start = self.prepare()?;
+        let seed = self.seed_or_random()?;
         let Self {
-            mut runtime,
+            runtime,
             mut options,
-            mut warnings,
             mut listeners,
             log,
-            seed,
             environment,
             infos,
-            mut resolvers,
+            resolvers,
+            ..
         } = self;
-        resolvers.limit = options.connect_timeout();
-        resolvers.check(&options)?;
-        runtime.prepare()?;
+        let mut warnings = options.warnings().to_vec();
         warnings.extend(uri::ineffective_options(&options));
         for warning in &warnings {
             trace::emit_if_wanted(&log, &log::warning(warning));
@@ -154,16 +161,6 @@ impl<R: Runtime> ClientBuilder<R> {
             trace::emit_if_wanted(&log, &log::warning(&warning));
             warnings.push(warning);
         }
-        let seed = match seed {
-            Some(seed) => seed,
-            None => {
-                let mut bytes = [0; 32];
-                runtime.entropy(&mut bytes).map_err(|error| {
-                    Error::argument(format!("cannot read random bytes from the system: {error}"))
-                })?;
-                Seed::new(bytes)
-            }
-        };
         let environment = environment.unwrap_or_else(environment::environment);
         let logged = log.subscriptions(trace::is_collected);
         let subscriptions = if listeners.is_empty() {
@@ -178,7 +175,7 @@ impl<R: Runtime> ClientBuilder<R> {
         let config = ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
             .with_subscriptions(subscriptions);
         let delivery = Delivery::new(listeners, subscriptions);
-        let shared = Shared::new(runtime, Core::new(config), delivery, resolvers, ids);
+        let shared = Shared::new(runtime, start, Core::new(config), delivery, resolvers, ids);
         let wall = shared.wall_time();
         shared.with(|inner, now| {
             inner.core.set_wall_time(wall);
@@ -194,5 +191,31 @@ impl<R: Runtime> ClientBuilder<R> {
                 warnings,
             }),
         })
+    }
+}
+
+impl<R: Runtime> ClientBuilder<R> {
+    /// Checks that there are resolvers and a runtime, unless that was done. Returns the time at
+    /// which the client starts, on the clock of the runtime.
+    pub(super) fn prepare(&mut self) -> Result<Duration, Error> {
+        self.resolvers.limit = self.options.connect_timeout();
+        self.resolvers.check(&self.options)?;
+        if let Some(start) = self.start {
+            return Ok(start);
+        }
+        self.runtime.prepare()?;
+        Ok(*self.start.insert(self.runtime.now()))
+    }
+
+    /// Returns the seed, which is drawn from the system if there is none.
+    pub(super) fn seed_or_random(&mut self) -> Result<Seed, Error> {
+        if let Some(seed) = &self.seed {
+            return Ok(seed.clone());
+        }
+        let mut bytes = [0; 32];
+        self.runtime.entropy(&mut bytes).map_err(|error| {
+            Error::argument(format!("cannot read random bytes from the system: {error}"))
+        })?;
+        Ok(self.seed.insert(Seed::new(bytes)).clone())
     }
 }
