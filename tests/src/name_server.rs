@@ -83,7 +83,6 @@ impl NameServer {
     }
 
     /// Returns the records for a change.
-    #[must_use]
     pub fn records(&self) -> MutexGuard<'_, Zone> {
         lock(&self.zone)
     }

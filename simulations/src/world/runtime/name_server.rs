@@ -55,7 +55,6 @@ impl SimNameServer {
     }
 
     /// Returns the records for a change.
-    #[must_use]
     pub fn records(&self) -> MutexGuard<'_, Zone> {
         lock(&self.zone)
     }
