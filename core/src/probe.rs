@@ -72,8 +72,8 @@ pub enum ProbeOutput {
 ///
 /// ```
 /// use onionskin_core::{
-///     address::Address, client::ClientConfig, probe::Probe, random::Seed, time::{Instant, WallTime},
-///     uri,
+///     address::Address, client::ClientConfig, probe::Probe, random::Seed,
+///     time::{Instant, WallTime}, uri,
 /// };
 ///
 /// let options = uri::parse("mongodb://db.example.net")?.options;

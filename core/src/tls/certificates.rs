@@ -11,8 +11,8 @@ use rustls::{
 };
 use std::collections::BTreeSet;
 
-/// Returns the authorities to trust: those of `tlsCAFile`, or else the Mozilla list and those of the
-/// operating system.
+/// Returns the authorities to trust: those of `tlsCAFile`, or else the Mozilla list and those of
+/// the operating system.
 pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
     let Some(pem) = &options.ca_pem else {
         if options.ca_file.is_some() {

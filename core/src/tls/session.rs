@@ -19,7 +19,7 @@ pub(super) const MAX_BYTES_WITHOUT_DATA: usize = 64 * 1024;
 /// The maximum number of bytes that a peer may send during the handshake, certificates included.
 pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
 
-/// What the handshake of a TLS connection has agreed on.
+/// The version, the cipher suite and the certificates of a TLS connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsFacts {
