@@ -135,6 +135,13 @@ impl Server {
         Self::behind(listener::<H>(), Arc::new(script))
     }
 
+    /// Starts a server on a real socket that answers as `script` says, for tests without a
+    /// [`Host`].
+    #[must_use]
+    pub fn on_socket(script: impl Fn(&Request) -> Vec<Step> + Send + Sync + 'static) -> Self {
+        Self::behind(system_listener(ANY_PORT), Arc::new(script))
+    }
+
     /// Starts a server with TLS that answers as `script` says.
     #[must_use]
     pub fn tls(

@@ -1,0 +1,273 @@
+//! Time limits, sockets, and the loop that drives a probe.
+
+use futures_channel::oneshot;
+use futures_util::{
+    AsyncReadExt, AsyncWriteExt,
+    future::{Either, select},
+};
+use onionskin::{Runtime, bson::RawDocumentBuf, system};
+use onionskin_core::{
+    client::KeyDerivation,
+    description::ServerDescription,
+    error::{Error, ErrorKind, Wait},
+    probe::{Probe, ProbeOutput, ProbeStep, TlsFacts},
+    time::{Instant, WallTime},
+};
+use std::{future::Future, net::SocketAddr, path::Path, pin::pin, time::Duration};
+
+/// The size of the read buffer in bytes.
+const READ_BYTES: usize = 4096;
+
+/// The runtime of a check, and the time limit of the whole check.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock<R> {
+    pub(crate) runtime: R,
+    end: Instant,
+}
+
+impl<R: Runtime> Clock<R> {
+    pub(crate) fn new(runtime: R, limit: Duration) -> Self {
+        let end = now_of(&runtime) + limit;
+        Self { runtime, end }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        now_of(&self.runtime)
+    }
+
+    pub(crate) fn wall(&self) -> WallTime {
+        let millis = self.runtime.wall_time().as_millis();
+        WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the time that is left to the whole check.
+    pub(crate) fn left(&self) -> Duration {
+        self.end.saturating_since(self.now())
+    }
+
+    /// Awaits a future. Returns `None` if its time limit passes before, or that of the check.
+    pub(crate) async fn within<F: Future>(
+        &self,
+        limit: Option<Duration>,
+        future: F,
+    ) -> Option<F::Output> {
+        let limit = limit.unwrap_or(Duration::MAX).min(self.left());
+        let sleep = pin!(self.runtime.sleep(limit));
+        match select(pin!(future), sleep).await {
+            Either::Left((output, _)) => Some(output),
+            Either::Right(_) => None,
+        }
+    }
+
+    /// Connects to a socket address within the limit.
+    pub(crate) async fn connect(
+        &self,
+        address: &SocketAddr,
+        limit: Option<Duration>,
+    ) -> Result<R::Stream, Error> {
+        let connected = self.within(limit, self.runtime.connect(*address)).await;
+        connected
+            .ok_or_else(|| timed_out("the connection was not accepted in time"))?
+            .map_err(|error| system::socket_error(&error))
+    }
+
+    /// Connects to a Unix domain socket within the limit.
+    pub(crate) async fn connect_unix(
+        &self,
+        path: &str,
+        limit: Option<Duration>,
+    ) -> Result<R::Stream, Error> {
+        let connected = self
+            .within(limit, self.runtime.connect_unix(Path::new(path)))
+            .await;
+        connected
+            .ok_or_else(|| timed_out("the connection was not accepted in time"))?
+            .map_err(|error| system::socket_error(&error))
+    }
+}
+
+fn now_of<R: Runtime>(runtime: &R) -> Instant {
+    let nanos = u64::try_from(runtime.now().as_nanos());
+    Instant::from_nanos(nanos.unwrap_or(u64::MAX))
+}
+
+fn timed_out(message: &str) -> Error {
+    let (wait, message) = (Wait::Connect, message.to_owned());
+    ErrorKind::Timeout { wait, message }.into()
+}
+
+/// The results of the probe of one server.
+#[derive(Debug)]
+pub(crate) struct Findings {
+    /// The facts of TLS with the duration of the handshake; `None` without TLS.
+    pub(crate) tls: Option<(TlsFacts, Duration)>,
+    /// The reply to `hello`; `None` if there was none.
+    pub(crate) hello: Option<Hello>,
+    /// The duration of the step that came last: that of authentication, or of the failed one.
+    pub(crate) last: Duration,
+    /// The failed step with its error; `None` if the connection became ready.
+    pub(crate) failure: Option<(ProbeStep, Error)>,
+}
+
+/// A reply to `hello`.
+#[derive(Clone, Debug)]
+pub(crate) struct Hello {
+    pub(crate) reply: RawDocumentBuf,
+    pub(crate) description: Box<ServerDescription>,
+    pub(crate) round_trip: Duration,
+    /// The calendar time of this machine when the reply arrived.
+    pub(crate) wall: WallTime,
+}
+
+impl Findings {
+    /// Returns the step that was under way last.
+    fn step(&self, encrypted: bool) -> ProbeStep {
+        match (&self.tls, &self.hello) {
+            (_, Some(_)) => ProbeStep::Authentication,
+            (None, None) if encrypted => ProbeStep::Tls,
+            _ => ProbeStep::Hello,
+        }
+    }
+}
+
+/// Drives a probe over a connected socket until it is ready or has failed. `encrypted` tells
+/// whether the probe uses TLS.
+pub(crate) async fn drive<R: Runtime>(
+    clock: &Clock<R>,
+    mut probe: Probe,
+    stream: R::Stream,
+    encrypted: bool,
+) -> Findings {
+    probe.handle_connected(clock.now());
+    let drive = Drive {
+        clock,
+        probe,
+        stream,
+        begun: clock.now(),
+        findings: Findings {
+            tls: None,
+            hello: None,
+            last: Duration::ZERO,
+            failure: None,
+        },
+    };
+    drive.run(encrypted).await
+}
+
+/// A probe on a socket.
+struct Drive<'a, R: Runtime> {
+    clock: &'a Clock<R>,
+    probe: Probe,
+    stream: R::Stream,
+    /// The time at which the step that is under way began.
+    begun: Instant,
+    findings: Findings,
+}
+
+/// The input that a probe waits for.
+enum Need {
+    /// Bytes from the server.
+    Bytes,
+    /// Keys for authentication.
+    Keys(KeyDerivation),
+    /// Nothing: the probe is over.
+    Nothing,
+}
+
+impl<R: Runtime> Drive<'_, R> {
+    async fn run(mut self, encrypted: bool) -> Findings {
+        loop {
+            let is_timed_out = match self.take_outputs() {
+                Need::Nothing => return self.findings,
+                Need::Keys(derivation) => self.derive(derivation).await.is_none(),
+                Need::Bytes => self.exchange().await.is_none(),
+            };
+            if !is_timed_out {
+                continue;
+            }
+            if self.clock.left().is_zero() {
+                let step = self.findings.step(encrypted);
+                let error = timed_out("the time limit of the check passed");
+                self.findings.last = self.clock.now() - self.begun;
+                self.findings.failure = Some((step, error));
+                return self.findings;
+            }
+            self.probe.handle_timeout(self.clock.now());
+        }
+    }
+
+    /// Takes the reports of the probe.
+    fn take_outputs(&mut self) -> Need {
+        while let Some(output) = self.probe.poll_output() {
+            let now = self.clock.now();
+            self.findings.last = now - self.begun;
+            self.begun = now;
+            match output {
+                ProbeOutput::TlsEstablished(facts) => {
+                    self.findings.tls = Some((facts, self.findings.last));
+                }
+                ProbeOutput::HelloAnswered {
+                    reply,
+                    description,
+                    round_trip,
+                } => {
+                    self.findings.hello = Some(Hello {
+                        reply,
+                        description,
+                        round_trip,
+                        wall: self.clock.wall(),
+                    });
+                }
+                ProbeOutput::KeysNeeded(derivation) => return Need::Keys(derivation),
+                ProbeOutput::Ready => return Need::Nothing,
+                ProbeOutput::Failed { step, error } => {
+                    self.findings.failure = Some((step, error));
+                    return Need::Nothing;
+                }
+            }
+        }
+        Need::Bytes
+    }
+
+    /// Writes what the probe has to say, and passes received bytes to it. Returns `None` if its
+    /// deadline passes before.
+    async fn exchange(&mut self) -> Option<()> {
+        let mut bytes = Vec::new();
+        while self.probe.poll_transmit(&mut bytes) {}
+        let mut buffer = [0; READ_BYTES];
+        let stream = &mut self.stream;
+        let turn = async {
+            stream.write_all(&bytes).await?;
+            stream.read(&mut buffer).await
+        };
+        let deadline = self.probe.deadline();
+        let limit = deadline.map(|end| end.saturating_since(self.clock.now()));
+        let received = self.clock.within(limit, turn).await?;
+        match received {
+            Ok(0) => self.probe.handle_closed(),
+            Ok(count) => {
+                let now = self.clock.now();
+                self.probe.handle_received(now, &buffer[..count]);
+            }
+            Err(error) => self.probe.handle_failed(system::socket_error(&error)),
+        }
+        Some(())
+    }
+
+    /// Derives keys where this delays no other task. Meanwhile the deadline of the probe does not
+    /// count. Returns `None` if the time limit of the check passes before.
+    async fn derive(&mut self, derivation: KeyDerivation) -> Option<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.clock.runtime.spawn_blocking(move || {
+            let _ = sender.send(derivation.derive());
+        });
+        match self.clock.within(None, receiver).await? {
+            Ok(keys) => self.probe.handle_keys(self.clock.now(), &keys),
+            Err(_) => {
+                let error = Error::argument("the runtime did not derive the keys");
+                self.probe.handle_failed(error);
+            }
+        }
+        Some(())
+    }
+}

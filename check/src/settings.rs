@@ -1,0 +1,84 @@
+//! The facts about the options of a client.
+
+use crate::{
+    deployment::preference_text,
+    report::{Stage, Step, Value},
+};
+use onionskin_core::{
+    options::{ClientOptions, Monitoring},
+    uri::Warning,
+};
+use std::time::Duration;
+
+/// Adds the facts of a connection string, and warnings about its options.
+pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions, warnings: &[Warning]) {
+    match options.srv_host() {
+        Some(host) => step.fact("seed list", host),
+        None => {
+            let hosts = options.hosts().iter().map(ToString::to_string);
+            step.fact("hosts", hosts.collect::<Vec<_>>());
+        }
+    }
+    if let Some(name) = options.replica_set() {
+        step.fact("replicaSet", name);
+    }
+    if options.direct_connection() == Some(true) {
+        step.fact("directConnection", true);
+    }
+    if options.load_balanced() {
+        step.fact("loadBalanced", true);
+    }
+    step.fact("tls", options.tls().enabled);
+    if let Some(credential) = options.credential() {
+        if let Some(user) = &credential.username {
+            step.fact("user", user.clone());
+        }
+        step.fact("authSource", credential.source.clone());
+    }
+    if let Some(name) = options.default_database() {
+        step.fact("default database", name);
+    }
+    for warning in warnings {
+        step.warn(warning.to_string(), Vec::new());
+    }
+}
+
+/// Returns the step with the settings of the client's pools, and its time limits.
+pub(crate) fn describe_settings(options: &ClientOptions) -> Step {
+    let mut step = Step::new(Stage::Settings, None);
+    let number = |value: u32| Value::Number(value.into());
+    let or_unlimited = |value: u32| match value {
+        0 => Value::from("unlimited"),
+        value => Value::Number(value.into()),
+    };
+    step.fact("maxPoolSize", or_unlimited(options.max_pool_size()));
+    step.fact("minPoolSize", number(options.min_pool_size()));
+    step.fact("maxConnecting", number(options.max_connecting()));
+    step.fact("maxIdleTimeMS", time(options.max_idle_time()));
+    step.fact("waitQueueTimeoutMS", time(options.wait_queue_timeout()));
+    step.fact("connectTimeoutMS", time(options.connect_timeout()));
+    step.fact("socketTimeoutMS", time(options.socket_timeout()));
+    step.fact("timeoutMS", time(options.timeout()));
+    let selection = options.server_selection_timeout();
+    step.fact("serverSelectionTimeoutMS", time(Some(selection)));
+    let frequency = options.heartbeat_frequency();
+    step.fact("heartbeatFrequencyMS", time(Some(frequency)));
+    step.fact("localThresholdMS", time(Some(options.local_threshold())));
+    step.fact("readPreference", preference_text(options.read_preference()));
+    let monitoring = match options.monitoring() {
+        Monitoring::Scanning => "on demand",
+        Monitoring::Background => "in the background",
+    };
+    step.fact("monitoring", monitoring);
+    step.fact("retryReads", options.retry_reads());
+    step.fact("retryWrites", options.retry_writes());
+    step
+}
+
+/// Returns a time limit in whole milliseconds, as connection strings give it.
+fn time(limit: Option<Duration>) -> Value {
+    match limit {
+        None => Value::from("unlimited"),
+        Some(limit) => Value::Number(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX)),
+    }
+}

@@ -1,0 +1,247 @@
+//! The way of a check through its stages.
+
+use crate::{
+    advice,
+    deployment::{discover, select},
+    drive::Clock,
+    report::{Report, Stage, Status, Step},
+    seeds,
+    server::{Origin, Visit, visit},
+    settings,
+};
+use futures_util::future::join_all;
+use onionskin::{Client, Runtime, dns::ResolverConfig};
+use onionskin_core::{
+    address::Address,
+    error::ErrorKind,
+    options::{ClientOptions, Monitoring},
+    uri::{self, ConnectionString, Warning},
+};
+use std::{collections::BTreeSet, time::Duration};
+
+/// The default of [`CheckOptions::timeout`]: 30 seconds.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The maximum number of servers whose steps are reported one by one.
+pub const MAX_SERVERS: usize = 50;
+
+/// The time limit for closing the client at the end of a check.
+const SHUTDOWN: Duration = Duration::from_secs(2);
+
+/// Options of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CheckOptions {
+    /// The time limit of the whole check. Steps have the time limits of the client as well, such as
+    /// `connectTimeoutMS`. Default: [`DEFAULT_TIMEOUT`].
+    pub timeout: Duration,
+    /// True if the check fails when any step fails, also if a client can use the deployment without
+    /// it: for example, when one of three members cannot be reached. Default: false.
+    pub strict: bool,
+    /// The name servers and hosts file of the resolver of `mongodb+srv` connection strings. `None`,
+    /// the default, means those of `/etc/resolv.conf` and `/etc/hosts`.
+    pub resolver_config: Option<ResolverConfig>,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        Self {
+            timeout: DEFAULT_TIMEOUT,
+            strict: false,
+            resolver_config: None,
+        }
+    }
+}
+
+/// Checks whether and how a client with this connection string can use its deployment.
+///
+/// The check takes at most the time limit of the options, and about two seconds more to close its
+/// client. A step that has no time left fails. If the runtime cannot run a client, the first step
+/// fails.
+pub async fn check<R: Runtime + Clone>(runtime: R, uri: &str, options: &CheckOptions) -> Report {
+    check_with(runtime, uri, options, |_| ()).await
+}
+
+/// Checks as [`check`] does. Calls `on_step` with each step when it is complete, in the order of
+/// the report.
+pub async fn check_with<R: Runtime + Clone>(
+    runtime: R,
+    uri: &str,
+    options: &CheckOptions,
+    mut on_step: impl FnMut(&Step) + Send,
+) -> Report {
+    let clock = Clock::new(runtime, options.timeout);
+    let begun = clock.now();
+    let mut walk = Walk {
+        clock: &clock,
+        steps: Vec::new(),
+        on_step: &mut on_step,
+    };
+    let connection_string = ConnectionString::parse(uri);
+    let failure = match &connection_string {
+        Ok(_) => walk.go(uri, options).await.err(),
+        Err(error) => {
+            let mut step = Step::new(Stage::Parse, None);
+            step.fail(error.to_string(), advice::not_parsed(error));
+            walk.done(step);
+            Some(Stage::Parse)
+        }
+    };
+    let steps = walk.steps;
+    let failed = steps.iter().find(|step| step.status == Status::Failed);
+    let first = failed.map(|step| step.stage).filter(|_| options.strict);
+    Report {
+        uri: connection_string.ok().map(|parsed| parsed.to_string()),
+        duration: clock.now() - begun,
+        failure: failure.or(first),
+        steps,
+    }
+}
+
+/// A check that is under way.
+struct Walk<'a, R> {
+    clock: &'a Clock<R>,
+    steps: Vec<Step>,
+    on_step: &'a mut (dyn FnMut(&Step) + Send),
+}
+
+impl<R: Runtime + Clone> Walk<'_, R> {
+    fn done(&mut self, step: Step) {
+        (self.on_step)(&step);
+        self.steps.push(step);
+    }
+
+    /// Goes through all stages. Returns the stage that failed if a client cannot use the
+    /// deployment.
+    async fn go(&mut self, text: &str, options: &CheckOptions) -> Result<(), Stage> {
+        let client = self.client(text, options).await?;
+        let visits = self.visit_all(client.options()).await;
+        let ready = visits.iter().any(|visit| visit.failure.is_none());
+        let result = if ready {
+            let (mut step, topology) = discover(self.clock, &client, &visits).await;
+            let left_out = topology.servers.len().saturating_sub(MAX_SERVERS);
+            if left_out > 0 {
+                let message = format!("{left_out} servers were not checked one by one");
+                step.warn(message, Vec::new());
+            }
+            let is_usable = step.status != Status::Failed;
+            self.done(step);
+            self.done(select(&topology, client.options()));
+            self.done(settings::describe_settings(client.options()));
+            is_usable.then_some(()).ok_or(Stage::Topology)
+        } else {
+            let mut step = Step::new(Stage::Topology, None);
+            step.skip("no server can be used");
+            self.done(step);
+            let failures = visits.iter().filter_map(|visit| visit.failure);
+            Err(failures.max().unwrap_or(Stage::Topology))
+        };
+        let _ = self.clock.within(Some(SHUTDOWN), client.shutdown()).await;
+        result
+    }
+
+    /// Parses the connection string, looks up its seed list, and creates the client.
+    async fn client(&mut self, text: &str, options: &CheckOptions) -> Result<Client<R>, Stage> {
+        let clock = self.clock;
+        let begun = clock.now();
+        let mut step = Step::new(Stage::Parse, None);
+        let monitoring = match R::RUNS_IN_BACKGROUND {
+            true => Monitoring::Background,
+            false => Monitoring::Scanning,
+        };
+        let parsed = uri::parse_for(text, monitoring);
+        let builder = Client::builder_from_uri(clock.runtime.clone(), text);
+        step.duration = clock.now() - begun;
+        let (parsed, mut builder) = match parsed.and_then(|parsed| Ok((parsed, builder?))) {
+            Ok(both) => both,
+            Err(error) => {
+                step.fail(error.to_string(), advice::not_parsed(&error));
+                self.done(step);
+                return Err(Stage::Parse);
+            }
+        };
+        let mut warnings = parsed.warnings;
+        warnings.extend(uri::ineffective_options(&parsed.options));
+        settings::describe_uri(&mut step, &parsed.options, &warnings);
+        self.done(step);
+        if let Some(host) = parsed.options.srv_host() {
+            let config = options.resolver_config.clone();
+            let (step, resolved) = seeds::look_up(clock, builder, host, config).await;
+            self.done(step);
+            builder = resolved.ok_or(Stage::Dns)?;
+        }
+        match builder.build() {
+            Ok(client) => {
+                self.warn_of_more(&client.warnings(), &warnings);
+                Ok(client)
+            }
+            Err(error) => {
+                let stage = match error.kind() {
+                    ErrorKind::Tls { .. } => Stage::Tls,
+                    _ => Stage::Parse,
+                };
+                let mut step = Step::new(stage, None);
+                step.fail(error.to_string(), advice::not_built(&error));
+                self.done(step);
+                Err(stage)
+            }
+        }
+    }
+
+    /// Adds a step with the warnings that came up after the connection string was parsed: those
+    /// about the TXT record and about certificates.
+    fn warn_of_more(&mut self, all: &[Warning], shown: &[Warning]) {
+        let mut step = Step::new(Stage::Parse, None);
+        for warning in all.iter().filter(|warning| !shown.contains(warning)) {
+            step.warn(warning.to_string(), Vec::new());
+        }
+        if step.status == Status::Warning {
+            self.done(step);
+        }
+    }
+
+    /// Visits the seeds, and then the members that they announce.
+    async fn visit_all(&mut self, options: &ClientOptions) -> Vec<Visit> {
+        let mut known = BTreeSet::new();
+        let seeds = options.hosts().iter().cloned();
+        let seeds = seeds.filter(|host| known.insert(host.clone()));
+        let mut next: Vec<_> = seeds.map(|host| (host, Origin::Seed)).collect();
+        let mut visits: Vec<Visit> = Vec::new();
+        while !next.is_empty() {
+            let room = MAX_SERVERS.saturating_sub(visits.len());
+            let round = next.into_iter().take(room);
+            let round = round.map(|(address, origin)| visit(self.clock, options, address, origin));
+            for mut found in join_all(round).await {
+                for step in std::mem::take(&mut found.steps) {
+                    self.done(step);
+                }
+                visits.push(found);
+            }
+            next = match follows_members(options) && visits.len() < MAX_SERVERS {
+                true => announced(&visits, &mut known),
+                false => Vec::new(),
+            };
+        }
+        visits
+    }
+}
+
+/// True if a client with these options connects to the members that a replica set announces.
+fn follows_members(options: &ClientOptions) -> bool {
+    options.direct_connection() != Some(true) && !options.load_balanced()
+}
+
+/// Returns the members that were announced and are not known yet, and notes them as known.
+fn announced(visits: &[Visit], known: &mut BTreeSet<Address>) -> Vec<(Address, Origin)> {
+    let mut found = Vec::new();
+    for visit in visits {
+        let Some(hello) = &visit.hello else { continue };
+        for member in hello.description.members() {
+            if known.insert(member.clone()) {
+                let origin = Origin::Announced(visit.address.to_string());
+                found.push((member.clone(), origin));
+            }
+        }
+    }
+    found
+}
