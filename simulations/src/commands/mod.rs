@@ -1,0 +1,3 @@
+//! Subcommands of the program `onionskin`.
+
+pub(crate) mod check;
