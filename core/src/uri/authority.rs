@@ -2,7 +2,7 @@
 
 use super::{Result, invalid, split::decode};
 use crate::{address::Address, error::UriPart, options::Secret};
-use std::net::Ipv6Addr;
+use std::{borrow::Cow, net::Ipv6Addr};
 
 /// A user name, and a password if there is a colon. An empty password differs from none (CS-7).
 pub(super) type UserInfo = (String, Option<Secret>);
@@ -63,20 +63,47 @@ pub(super) fn hosts(text: &str) -> Result<Vec<Address>> {
 }
 
 fn address(text: &str) -> Result<Address, String> {
-    let Some(decoded) = decode(text) else {
-        return Err("a % must be followed by two hexadecimal digits of UTF-8 text".to_owned());
-    };
+    let decoded = decoded_address(text)?;
     let address: Address = decoded.parse().map_err(|e| format!("{e}"))?;
     if let Address::Tcp { host, .. } = &address {
         let literal = host.split('%').next().unwrap_or_default();
         if decoded.starts_with('[') && literal.parse::<Ipv6Addr>().is_err() {
             return Err("the text in brackets is not an IPv6 address".to_owned());
         }
+        if !decoded.starts_with('[') && host.contains(['[', ']']) {
+            return Err("a host name has no brackets".to_owned());
+        }
         if host.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err("a host name has no spaces".to_owned());
         }
     }
     Ok(address)
+}
+
+/// Decodes the host of an address. Host and port are told apart before (CS-44), so an encoded
+/// colon or bracket has no meaning of its own.
+fn decoded_address(text: &str) -> Result<Cow<'_, str>, String> {
+    if !text.contains('%') {
+        return Ok(text.into());
+    }
+    let is_literal = text.starts_with('[');
+    let end = text.find(if is_literal { ']' } else { ':' });
+    let (host, port) = text.split_at(end.unwrap_or(text.len()));
+    let Some(host) = decode(host) else {
+        return Err("a % must be followed by two hexadecimal digits of UTF-8 text".to_owned());
+    };
+    let is_path = !is_literal && host.contains('/');
+    if is_path && !port.is_empty() {
+        return Err("the path of a Unix socket takes no port".to_owned());
+    }
+    let has_delimiter = match is_literal {
+        true => host.contains(']'),
+        false => !is_path && host.contains([':', '[', ']']),
+    };
+    if has_delimiter {
+        return Err("an encoded colon or bracket in a host name; write it as it is".to_owned());
+    }
+    Ok((host + port).into())
 }
 
 /// Parses the host of a `mongodb+srv` string: exactly one, without a port (DNS-2, DNS-3). Returns
