@@ -10,8 +10,9 @@ use std::fmt::{self, Write};
 const REDACTED: &str = "[redacted]";
 
 /// The characters that stay as they are in keys and values of options, besides the unreserved ones
-/// of RFC 3986. They separate parts of values and of paths, and need no encoding there.
-const PLAIN_IN_OPTIONS: &str = ":,/$";
+/// of RFC 3986. They separate parts of values, and need no encoding there. A slash is encoded,
+/// because some parsers take the last slash of the string for the end of the hosts.
+const PLAIN_IN_OPTIONS: &str = ":,$";
 
 /// Returns the whole connection string.
 pub(super) fn whole(string: &ConnectionString) -> Secret {

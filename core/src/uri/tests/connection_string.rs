@@ -98,7 +98,7 @@ fn display_and_debug_show_no_secret() {
         "mongodb://me:[redacted]@a:27017/?authMechanism=GSSAPI&authMechanismProperties=[redacted]\
          &tlsCertificateKeyFilePassword=[redacted]&proxyHost=p&proxyUsername=n\
          &PROXYPASSWORD=[redacted]&proxyPasword=[redacted]&appName=[redacted]\
-         &tlsCAFile=/etc/ca.pem"
+         &tlsCAFile=%2Fetc%2Fca.pem"
     );
     assert_eq!(s.to_secret().expose().matches("pencil").count(), 6);
     // A redacted password is no valid one.
