@@ -1,14 +1,19 @@
 //! A name server for tests: it answers from records that the test changes, over UDP and TCP, on
 //! real sockets or in the virtual network.
 
-use onionskin_core::random::Seed;
+use onionskin_core::{
+    dns::{DnsAnswer, DnsQuery, Lookup, LookupAction, ResolverConfig},
+    error::Error,
+    random::Seed,
+    time::Instant,
+};
 use onionskin_simulations::{
     names::{Transport, Zone},
     world::{SimRuntime, runtime::SimNameServer},
 };
 use std::{
     fmt,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -104,6 +109,74 @@ impl Drop for NameServer {
     }
 }
 
+/// Returns an address of `127.0.0.1` whose port no UDP or TCP socket uses at present.
+#[must_use]
+pub fn free_address() -> SocketAddr {
+    let (socket, _listener) = bind();
+    socket.local_addr().expect("a bound socket")
+}
+
+/// Looks up records with the stub resolver on real sockets, for at most ten seconds. Blocks the
+/// thread.
+pub fn look_up(config: ResolverConfig, query: DnsQuery) -> Result<DnsAnswer, Error> {
+    let start = std::time::Instant::now();
+    let now = || Instant::ZERO + start.elapsed();
+    let random = Seed::new([5; 32]).random();
+    let limit = Some(Duration::from_secs(10));
+    let mut lookup = Lookup::new(now(), query, Arc::new(config), random, limit);
+    while let Some(action) = lookup.poll_action() {
+        let left = lookup
+            .deadline()
+            .map_or(PAUSE, |at| at.saturating_since(now()));
+        let left = left.max(Duration::from_millis(1));
+        match action {
+            LookupAction::SendDatagram {
+                socket,
+                server,
+                bytes,
+            } => match exchange_datagram(server, &bytes, left) {
+                Ok(reply) => lookup.handle_datagram(now(), socket, server, &reply),
+                Err(error) => lookup.handle_failed(now(), socket, &error.to_string()),
+            },
+            LookupAction::SendStream {
+                socket,
+                server,
+                bytes,
+            } => match exchange_stream(server, &bytes, left) {
+                Ok(reply) => lookup.handle_received(now(), socket, &reply),
+                Err(error) => lookup.handle_failed(now(), socket, &error.to_string()),
+            },
+            LookupAction::Close { .. } => {}
+        }
+        lookup.handle_timeout(now());
+    }
+    lookup.take_result().expect("each socket has a result")
+}
+
+fn exchange_datagram(server: SocketAddr, query: &[u8], limit: Duration) -> io::Result<Vec<u8>> {
+    let socket = UdpSocket::bind(ANY_PORT)?;
+    socket.connect(server)?;
+    socket.set_read_timeout(Some(limit))?;
+    socket.send(query)?;
+    let mut buffer = vec![0; 4096];
+    let count = socket.recv(&mut buffer)?;
+    buffer.truncate(count);
+    Ok(buffer)
+}
+
+/// Returns the length and the message of a reply over TCP.
+fn exchange_stream(server: SocketAddr, query: &[u8], limit: Duration) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&server, limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.write_all(query)?;
+    let mut reply = vec![0; 2];
+    stream.read_exact(&mut reply)?;
+    let length = usize::from(u16::from_be_bytes([reply[0], reply[1]]));
+    reply.resize(2 + length, 0);
+    stream.read_exact(&mut reply[2..])?;
+    Ok(reply)
+}
+
 /// Binds a UDP socket and a TCP listener with the same port.
 fn bind() -> (UdpSocket, TcpListener) {
     for _ in 0..100 {
@@ -142,7 +215,7 @@ fn serve_streams(listener: &TcpListener, zone: &Mutex<Zone>, is_over: &AtomicBoo
 }
 
 /// Answers one query of a TCP connection, and closes the connection.
-fn serve_stream(mut stream: TcpStream, zone: &Mutex<Zone>) -> std::io::Result<()> {
+fn serve_stream(mut stream: TcpStream, zone: &Mutex<Zone>) -> io::Result<()> {
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;

@@ -8,6 +8,7 @@
 mod certificates;
 mod ferretdb;
 mod haproxy;
+mod nsd;
 mod process;
 mod scratch;
 
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub use certificates::Certificates;
 pub use ferretdb::{FerretDb, ferretdb};
 pub use haproxy::{ProxyProtocol, haproxy};
+pub use nsd::{Nsd, nsd};
 pub use process::{Output, Peer, run};
 pub use scratch::Scratch;
 

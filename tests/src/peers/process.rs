@@ -1,6 +1,7 @@
 //! Child processes with time limits: servers, which run until they are dropped, and programs that
 //! end.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -151,6 +152,24 @@ impl Peer {
             .map(String::as_str)
             .collect::<Vec<_>>()
             .join("\n")
+    }
+
+    /// Asks the server to end, and waits for its end for at most `patience`. Servers with several
+    /// processes need this, because the others do not notice that one of them is killed.
+    pub(super) fn end(&mut self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        self.signal(Signal::TERM);
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Sends a signal to the server.
+    pub(super) fn signal(&self, signal: Signal) {
+        // A server that has ended already needs no signal.
+        if let Some(id) = i32::try_from(self.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(id, signal);
+        }
     }
 
     /// Keeps a value alive as long as the server runs.

@@ -2,7 +2,6 @@
 //! folder.
 
 mod pool;
-mod seedlist;
 mod selection;
 mod uri;
 
@@ -25,7 +24,7 @@ fn connection_string() {
 
 #[test]
 fn initial_dns_seedlist_discovery() {
-    seedlist::run_suite();
+    suites::initial_dns_seedlist_discovery::run();
 }
 
 #[test]

@@ -3,6 +3,10 @@
 //! no test runs. The tests check seeds, options and errors. The fields `hosts` and `ping` are
 //! ignored, because they need servers.
 
+use crate::{
+    report::Suite,
+    specifications::{self, TestFile, files},
+};
 use onionskin_core::{
     address::Address,
     client::{Action, Answer, Client, ClientConfig, Progress, Question},
@@ -15,58 +19,134 @@ use onionskin_core::{
     uri::{self, OptionValue},
 };
 use onionskin_simulations::names::{Transport, Zone};
-use onionskin_tests::{
-    report::Suite,
-    specifications::{self, TestFile, files},
-};
 use serde_json::Value;
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, sync::Arc};
 
-pub(crate) fn run_suite() {
-    let folder = "initial-dns-seedlist-discovery/tests";
-    let Some(files) = files(folder) else { return };
-    let mut suite = Suite::new("initial-dns-seedlist-discovery", &[]);
-    let zone = specifications::folder(folder).join("zone.txt");
-    if !zone.is_file() {
+/// The folder of the suite.
+const FOLDER: &str = "initial-dns-seedlist-discovery/tests";
+
+/// The domain of all records of the suite.
+pub const DOMAIN: &str = "test.build.10gen.cc";
+
+/// A function that looks up records.
+pub type LookUp<'a> = &'a mut dyn FnMut(DnsQuery) -> Result<DnsAnswer, Error>;
+
+/// Runs the suite with a name server that holds the records in memory.
+pub fn run() {
+    let mut zone = Zone::default();
+    for record in official_records().unwrap_or_default() {
+        record.add_to(&mut zone);
+    }
+    run_with("initial-dns-seedlist-discovery", &mut |query| {
+        look_up(&mut zone, query)
+    });
+}
+
+/// Runs the suite with this resolver.
+pub fn run_with(name: &'static str, look_up: LookUp<'_>) {
+    let Some(files) = files(FOLDER) else { return };
+    let mut suite = Suite::new(name, &[]);
+    if official_records().is_none() {
         suite.not_attempted("all: there is no zone.txt with the records".to_owned());
         return suite.report();
     }
-    let mut zone = read_zone(&zone);
     for TestFile { name, content } in files {
         match content {
-            Ok(case) => suite.case(&name, "", || run(&mut zone, &case)),
+            Ok(case) => suite.case(&name, "", || run_case(look_up, &case)),
             Err(reason) => suite.unreadable(&name, &reason),
         }
     }
     suite.finish();
 }
 
-/// Reads the SRV and TXT records of the zone file.
-fn read_zone(path: &Path) -> Zone {
-    let text = fs::read_to_string(path).expect("the zone comes with the tests");
-    let mut zone = Zone::default();
-    for line in text.lines() {
+/// A record of the zone file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfficialRecord {
+    /// The name, which ends with a dot.
+    pub name: String,
+    /// The time to live in seconds.
+    pub ttl: u32,
+    /// The content.
+    pub data: OfficialData,
+}
+
+/// The content of a record of the zone file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfficialData {
+    /// An IPv4 address.
+    Address(String),
+    /// The port and the host of an SRV record.
+    Service(u16, String),
+    /// The strings of a TXT record.
+    Text(Vec<String>),
+}
+
+impl OfficialRecord {
+    fn parse(line: &str) -> Option<Self> {
         let fields: Vec<_> = line.split_whitespace().collect();
         let [name, ttl, "IN", kind, rest @ ..] = fields.as_slice() else {
-            continue;
+            return None;
         };
-        let ttl = ttl.parse().expect("the zone has times to live");
-        match (*kind, rest) {
+        let data = match (*kind, rest) {
+            ("A", [address]) => OfficialData::Address((*address).to_owned()),
             ("SRV", [port, target]) => {
-                let port = port.parse().expect("the zone has ports");
-                zone.add_srv(name, ttl, target, port);
+                OfficialData::Service(port.parse().ok()?, (*target).to_owned())
             }
             ("TXT", strings) => {
-                let strings: Vec<&str> = strings.iter().map(|s| s.trim_matches('"')).collect();
+                let strings = strings.iter().map(|text| text.trim_matches('"').to_owned());
+                OfficialData::Text(strings.collect())
+            }
+            _ => return None,
+        };
+        Some(Self {
+            name: format!("{}.", name.trim_end_matches('.')),
+            ttl: ttl.parse().ok()?,
+            data,
+        })
+    }
+
+    fn add_to(&self, zone: &mut Zone) {
+        let (name, ttl) = (self.name.as_str(), self.ttl);
+        match &self.data {
+            OfficialData::Address(address) => {
+                zone.add_address(name, ttl, address.parse().expect("an address"));
+            }
+            OfficialData::Service(port, target) => zone.add_srv(name, ttl, target, *port),
+            OfficialData::Text(strings) => {
+                let strings: Vec<&str> = strings.iter().map(String::as_str).collect();
                 zone.add_txt(name, ttl, &strings);
             }
-            _ => {}
         }
     }
+
+    /// Returns the line of a zone file in the form that name servers read.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let data = match &self.data {
+            OfficialData::Address(address) => format!("A {address}"),
+            OfficialData::Service(port, target) => format!("SRV 0 0 {port} {target}"),
+            OfficialData::Text(strings) => {
+                let strings: Vec<_> = strings.iter().map(|text| format!("{text:?}")).collect();
+                format!("TXT {}", strings.join(" "))
+            }
+        };
+        format!("{} {} IN {data}", self.name, self.ttl)
+    }
+}
+
+/// Returns the records of the zone file; `None` if there is no such file.
+#[must_use]
+pub fn official_records() -> Option<Vec<OfficialRecord>> {
+    let path = specifications::folder(FOLDER).join("zone.txt");
+    let text = fs::read_to_string(path).ok()?;
+    let mut records: Vec<_> = text.lines().filter_map(OfficialRecord::parse).collect();
     // The zone file lacks a record that srv-service-name.json expects.
-    let name = "_customname._tcp.test22.test.build.10gen.cc";
-    zone.add_srv(name, 60, "localhost.test.build.10gen.cc", 27018);
-    zone
+    records.push(OfficialRecord {
+        name: format!("_customname._tcp.test22.{DOMAIN}."),
+        ttl: 60,
+        data: OfficialData::Service(27018, format!("localhost.{DOMAIN}.")),
+    });
+    Some(records)
 }
 
 /// Looks up records with the stub resolver, whose name server has this zone.
@@ -93,7 +173,7 @@ fn look_up(zone: &mut Zone, query: DnsQuery) -> Result<DnsAnswer, Error> {
 /// Opens a client with a connection string. Returns its seeds, the resolved options, and the parsed
 /// string.
 fn resolve(
-    zone: &mut Zone,
+    look_up: LookUp<'_>,
     uri: &str,
 ) -> Result<(Vec<Address>, ClientOptions, uri::ParsedUri), Error> {
     let parsed = uri::parse(uri)?;
@@ -112,7 +192,7 @@ fn resolve(
         else {
             continue;
         };
-        let result = look_up(zone, query);
+        let result = look_up(query);
         for record in result.iter().flat_map(|answer| &answer.records) {
             match record {
                 DnsData::Service { host, port } => hosts.push(Address::tcp(host, *port)),
@@ -139,9 +219,9 @@ fn resolve(
     Ok((seeds, options, parsed))
 }
 
-fn run(zone: &mut Zone, case: &Value) -> Result<(), String> {
+fn run_case(look_up: LookUp<'_>, case: &Value) -> Result<(), String> {
     let text = case["uri"].as_str().ok_or("the case has no uri")?;
-    let (seeds, options, parsed) = match (resolve(zone, text), case["error"] == true) {
+    let (seeds, options, parsed) = match (resolve(look_up, text), case["error"] == true) {
         (Err(_), true) => return Ok(()),
         (Ok(_), true) => return Err("accepted".to_owned()),
         (Err(error), false) => return Err(format!("refused: {error}")),
