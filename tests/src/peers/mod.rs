@@ -12,6 +12,7 @@ mod nsd;
 mod process;
 mod scratch;
 
+use process::Stream;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +54,37 @@ pub fn node_driver_script() -> Option<PathBuf> {
         "the Node.js driver",
         BUILT.get_or_init(|| built("node")).clone(),
     )
+}
+
+/// Starts a program in `tests/peers/pymongo` that follows the SRV records of a connection string
+/// below `domain`, by the name server at this port of `127.0.0.1`.
+pub fn pymongo_follows_srv(uri: &str, port: u16, domain: &str) -> io::Result<Option<Peer>> {
+    let Some(interpreter) = python_with_pymongo() else {
+        return Ok(None);
+    };
+    let mut command = Command::new(interpreter);
+    command.arg(workspace_root().join("tests/peers/pymongo/follow_srv.py"));
+    command.args([uri, &port.to_string(), domain]);
+    follow("PyMongo", command).map(Some)
+}
+
+/// Starts a program in `tests/peers/node` that follows the SRV records of a connection string, by
+/// the name server at this port of `127.0.0.1`.
+pub fn node_follows_srv(uri: &str, port: u16) -> io::Result<Option<Peer>> {
+    let Some(script) = node_driver_script() else {
+        return Ok(None);
+    };
+    let mut command = Command::new("node");
+    command.arg(script.with_file_name("follow_srv.js"));
+    command.args([uri, &port.to_string()]);
+    follow("the Node.js driver", command).map(Some)
+}
+
+/// Starts a program that prints `ready` when it is connected.
+fn follow(name: &str, command: Command) -> io::Result<Peer> {
+    Peer::start(name, command, Stream::Output, START_TIMEOUT, |line| {
+        (line == "ready").then(String::new)
+    })
 }
 
 /// Returns the `onionskin` command: the file in `ONIONSKIN_BINARY`, or else one that cargo builds.
