@@ -1,16 +1,19 @@
 //! Hints: what a person should check or change after a failure, the most likely cause first.
 
+pub(crate) mod tls;
+
 use crate::{
-    diagnosis::{NAMES, PLAIN, SELF_SIGNED, VALIDITY},
+    diagnosis::TLS,
     report::{Step, Value},
-    server::{Origin, is_closed, wall_text},
+    server::{Origin, is_closed},
 };
 use onionskin_core::{
     address::{Address, DEFAULT_PORT},
-    error::{DnsFailure, Error, ErrorKind, NetworkFault, TlsFault, UriPart},
+    description::{ServerType, TopologyDescription, TopologyType},
+    error::{DnsFailure, Error, ErrorKind, NetworkFault, UriPart},
     options::{ClientOptions, Credential},
-    time::WallTime,
 };
+use std::net::IpAddr;
 
 /// The code of the error of a server that is behind a load balancer, when the client does not
 /// expect one.
@@ -44,7 +47,7 @@ pub(crate) fn not_parsed(error: &Error) -> Vec<String> {
                 "an @ or / in the password must be percent-encoded: %40 or %2F",
                 "a mongodb+srv:// string has exactly one host, without a port",
             ]),
-            UriPart::Database => texts(["the default database stands between / and ?"]),
+            UriPart::Database => texts(["the default database is written between / and ?"]),
             UriPart::Options => {
                 texts(["options are written name=value, after /?, and separated by &"])
             }
@@ -64,7 +67,7 @@ pub(crate) fn not_built(error: &Error) -> Vec<String> {
 /// Returns hints about a failed lookup of the records of a `mongodb+srv` connection string.
 pub(crate) fn seed_list_failed(error: &Error, host: &str) -> Vec<String> {
     let ErrorKind::Dns { failure, .. } = error.kind() else {
-        return vec![format!("ask whoever runs the DNS of {host}")];
+        return vec![format!("ask the administrator of the DNS zone of {host}")];
     };
     match failure {
         DnsFailure::NoSuchName => texts([
@@ -79,10 +82,10 @@ pub(crate) fn seed_list_failed(error: &Error, host: &str) -> Vec<String> {
         ]),
         DnsFailure::Refused => texts([
             "the name servers that were asked cannot or may not answer: check /etc/resolv.conf, or \
-             ask whoever runs them",
+             ask their administrator",
         ]),
         DnsFailure::Unreachable => silent_name_servers(),
-        _ => vec![format!("ask whoever runs the DNS of {host}")],
+        _ => vec![format!("ask the administrator of the DNS zone of {host}")],
     }
 }
 
@@ -120,56 +123,51 @@ pub(crate) fn unix_socket() -> Vec<String> {
     texts([
         "is a server running, and is the path the one in net.unixDomainSocket of its \
          configuration?",
-        "does this user have the permission to use the socket?",
+        "may the user of this process use the socket? See its permissions",
     ])
 }
 
 /// Returns hints about a host, none of whose addresses accepts a connection.
 pub(crate) fn not_connected(error: &Error, address: &Address) -> Vec<String> {
-    let hosted = address.host().ends_with(ATLAS);
     let port = address.port().unwrap_or(DEFAULT_PORT);
-    let mut hints = Vec::new();
-    match error.kind() {
-        ErrorKind::Network {
-            fault: NetworkFault::Refused,
-            ..
-        } => {
-            hints.push(format!(
-                "is a server running there, and is {port} its port?"
-            ));
-            if port != DEFAULT_PORT {
-                hints.push(format!("the default port of MongoDB is {DEFAULT_PORT}"));
-            }
-            hints.push(
-                "a server accepts connections only on the addresses in net.bindIp of its \
-                 configuration, by default only on localhost"
-                    .to_owned(),
-            );
-        }
-        ErrorKind::Network {
-            fault: NetworkFault::Unreachable,
-            ..
-        } => hints.push(
+    let fault = match error.kind() {
+        ErrorKind::Network { fault, .. } => Some(*fault),
+        _ => None,
+    };
+    let mut hints = match fault {
+        Some(NetworkFault::Refused) => vec![
+            format!("is a server running there, and is {port} its port?"),
+            "a server accepts connections only on the addresses in net.bindIp of its \
+             configuration, by default only on localhost"
+                .to_owned(),
+        ],
+        Some(NetworkFault::Unreachable) => texts([
             "there is no route to this address: is this machine connected to that network, for \
-             example by VPN?"
-                .to_owned(),
-        ),
-        ErrorKind::Network {
-            fault: NetworkFault::OutOfSockets,
-            ..
-        } => hints.push(
+             example by VPN?",
+        ]),
+        Some(NetworkFault::OutOfSockets) => texts([
             "this machine or process has no free socket: close connections, or raise its limit of \
-             open files"
-                .to_owned(),
-        ),
-        _ => hints.push(
-            "a firewall or a security group drops the packets, or the address is wrong".to_owned(),
-        ),
+             open files",
+        ]),
+        _ => texts(["a firewall or a security group drops the packets, or the address is wrong"]),
+    };
+    if fault == Some(NetworkFault::Refused) && port != DEFAULT_PORT {
+        hints.insert(1, format!("the default port of MongoDB is {DEFAULT_PORT}"));
     }
-    if hosted || matches!(error.kind(), ErrorKind::Timeout { .. }) {
+    let is_timeout = matches!(error.kind(), ErrorKind::Timeout { .. });
+    if address.host().ends_with(ATLAS) || (is_timeout && !is_local(address)) {
         hints.push(access_list());
     }
     hints
+}
+
+/// True for an address of this machine or of a private network, where no hosted service is.
+fn is_local(address: &Address) -> bool {
+    match address.host().parse() {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local(),
+        Err(_) => address.host() == "localhost",
+    }
 }
 
 fn access_list() -> String {
@@ -178,93 +176,10 @@ fn access_list() -> String {
         .to_owned()
 }
 
-/// Returns hints about a failed TLS handshake. `step` has the facts about TLS.
-pub(crate) fn tls_failed(error: &Error, step: &Step, host: &str, wall: WallTime) -> Vec<String> {
-    let ErrorKind::Tls { fault, message } = error.kind() else {
-        return tls_lost(error, step, host);
-    };
-    match fault {
-        TlsFault::Configuration => {
-            texts(["check the files of tlsCAFile and tlsCertificateKeyFile"])
-        }
-        TlsFault::HostName => {
-            let names = match text_of(step, NAMES) {
-                Some(Value::List(names)) if !names.is_empty() => names.join(", "),
-                _ => "no host".to_owned(),
-            };
-            vec![
-                format!("the certificate is for {names}: connect by one of these names"),
-                format!("or give the server a certificate with the name {host}"),
-            ]
-        }
-        TlsFault::Certificate => certificate_refused(step, wall),
-        _ if message.contains("CertificateRequired") || message.contains("HandshakeFailure") => {
-            texts([
-                "the server demands a certificate of the client: set tlsCertificateKeyFile",
-                "the server may accept no TLS version or cipher that this client has (TLS 1.2 and \
-                 1.3)",
-            ])
-        }
-        _ => tls_lost(error, step, host),
-    }
-}
-
-fn certificate_refused(step: &Step, wall: WallTime) -> Vec<String> {
-    let clock = format!(
-        "is the clock of this machine right? It says {}",
-        wall_text(wall)
-    );
-    match text_of(step, VALIDITY) {
-        Some(Value::Text(text)) if text == "expired" => {
-            vec!["renew the certificate of the server".to_owned(), clock]
-        }
-        Some(Value::Text(text)) if text == "not valid yet" => vec![clock],
-        _ => {
-            let mut hints = Vec::new();
-            if text_of(step, SELF_SIGNED).is_some() {
-                hints.push(
-                    "the server signed its certificate itself: give that certificate as tlsCAFile"
-                        .to_owned(),
-                );
-            }
-            hints.push(
-                "if the deployment has a certificate authority of its own, give the file with its \
-                 certificate as tlsCAFile"
-                    .to_owned(),
-            );
-            hints.push(
-                "a proxy that inspects TLS shows certificates of its own: compare the issuer above"
-                    .to_owned(),
-            );
-            hints
-        }
-    }
-}
-
-/// Returns hints about a TLS handshake that ended without a reason.
-fn tls_lost(error: &Error, step: &Step, host: &str) -> Vec<String> {
-    if text_of(step, PLAIN).is_some() {
-        return texts([
-            "the server does not use TLS: remove tls=true (ssl=true) from the connection string, \
-             or enable TLS on the server (net.tls.mode)",
-        ]);
-    }
-    let mut hints = Vec::new();
-    if host.ends_with(ATLAS) || is_closed(error) {
-        hints.push(access_list());
-    }
-    hints.push("does the server, or a proxy before it, use TLS on this port?".to_owned());
-    hints
-}
-
-/// Returns hints about a `hello` that failed. `speaks_tls` is true if a TLS handshake with the
-/// server succeeds, and the connection string has no TLS.
-pub(crate) fn hello_failed(
-    error: &Error,
-    options: &ClientOptions,
-    speaks_tls: bool,
-) -> Vec<String> {
-    if speaks_tls {
+/// Returns hints about a `hello` that failed. `step` has the fact whether the server uses TLS.
+pub(crate) fn hello_failed(error: &Error, options: &ClientOptions, step: &Step) -> Vec<String> {
+    let tls = step.value(TLS);
+    if tls == Some(&Value::Bool(true)) {
         return texts(["the server requires TLS: add tls=true to the connection string"]);
     }
     if is_load_balancer_mismatch(error) {
@@ -272,31 +187,45 @@ pub(crate) fn hello_failed(
             "the server is behind a load balancer: add loadBalanced=true to the connection string",
         ]);
     }
-    if options.load_balanced() && !is_closed(error) {
+    if options.load_balanced() && matches!(error.kind(), ErrorKind::Protocol { .. }) {
         return texts([
             "this server is not behind a load balancer: remove loadBalanced=true",
             "or connect to the load balancer instead of a server behind it",
         ]);
     }
+    const PORT: &str = "is this the port of a MongoDB server? Another service seems to answer";
     match error.kind() {
-        ErrorKind::Protocol { .. } => {
-            texts(["is this the port of a MongoDB server? Another service seems to answer"])
-        }
+        ErrorKind::Protocol { .. } => texts([PORT]),
         ErrorKind::Timeout { .. } => texts([
-            "the port accepts connections, but nothing answers: is it the port of a MongoDB \
-             server, and does the server hang?",
+            "the port accepts connections, but nothing answers: is it that of a MongoDB server?",
+            "a server that hangs does not answer either: its log may say why",
         ]),
         ErrorKind::Command(_) => Vec::new(),
-        _ => texts([
-            "the server closed the connection without a reason: its log may say why",
+        _ if tls.is_some() => texts([
+            "is this the port of a MongoDB server? It closes connections, with and without TLS",
             "a proxy or load balancer without a working server behind it does the same",
         ]),
+        _ => texts(["the server closed the connection without a reason: its log may say why"]),
     }
 }
 
 /// True if the server is behind a load balancer and the client does not expect one.
 pub(crate) fn is_load_balancer_mismatch(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Command(fault) if fault.code == Some(LOAD_BALANCER_MISMATCH))
+}
+
+/// Returns hints about a connection that was lost after the server had answered before.
+pub(crate) fn connection_lost(error: &Error) -> Vec<String> {
+    match error.kind() {
+        ErrorKind::Timeout { .. } => texts([
+            "the server does not answer in time: it hangs or is overloaded, and its log may say \
+             why",
+            "or allow more time: connectTimeoutMS, socketTimeoutMS or timeoutMS in the connection \
+             string, and the time limit of the check",
+        ]),
+        _ if is_closed(error) => texts(["the server closed the connection: its log may say why"]),
+        _ => Vec::new(),
+    }
 }
 
 /// Returns hints about a failed authentication. `offered` are the mechanisms that the server has
@@ -307,16 +236,13 @@ pub(crate) fn not_authenticated(
     offered: Option<&[String]>,
 ) -> Vec<String> {
     let ErrorKind::Authentication { cause, .. } = error.kind() else {
-        return texts([
-            "the connection was lost during authentication: the log of the server may \
-                       say why",
-        ]);
+        return connection_lost(error);
     };
     let source = &credential.source;
     match cause.as_ref().and_then(|cause| cause.code) {
         Some(MECHANISM_UNAVAILABLE) => texts([
-            "the server does not permit this mechanism: leave authMechanism out, so that client \
-             and server agree on one",
+            "the server does not permit this mechanism: leave authMechanism out; client and server \
+             then negotiate a mechanism",
         ]),
         Some(AUTHENTICATION_FAILED) => {
             let mut hints = Vec::new();
@@ -351,12 +277,22 @@ pub(crate) fn ghost() -> Vec<String> {
     texts(["run rs.initiate() on one member"])
 }
 
-/// Returns hints about a server of another replica set.
-pub(crate) fn other_set(found: &str) -> Vec<String> {
-    vec![
-        format!("if this is the right deployment, write replicaSet={found}"),
-        "else check the hosts in the connection string".to_owned(),
-    ]
+/// Returns hints about a server of another replica set, or of none.
+pub(crate) fn other_set(found: Option<&str>) -> Vec<String> {
+    let first = match found {
+        Some(found) => format!("if this is the right deployment, write replicaSet={found}"),
+        None => "if this is the right server, remove replicaSet".to_owned(),
+    };
+    let second = "else check the hosts in the connection string".to_owned();
+    vec![first, second]
+}
+
+/// Returns hints about a server that demands a user from everybody.
+pub(crate) fn authentication_required() -> Vec<String> {
+    texts([
+        "write user name and password before the host: mongodb://user:password@host/",
+        "the database in which the user was created is given by authSource (default: admin)",
+    ])
 }
 
 /// Returns hints about a replica set without a primary.
@@ -381,20 +317,47 @@ pub(crate) fn announced_only() -> Vec<String> {
     ])
 }
 
-/// Returns hints about a `ping` that failed.
-pub(crate) fn ping_failed(error: &Error) -> Vec<String> {
-    match error.kind() {
-        ErrorKind::ServerSelection { .. } => texts([
-            "the servers answer, but none of them may run this operation: compare the types of the \
-             servers with the read preference of the client",
-        ]),
-        _ => Vec::new(),
-    }
+/// Returns hints about several servers that belong to no deployment.
+pub(crate) fn several_standalones() -> Vec<String> {
+    texts([
+        "a client does not use several standalone servers: name one of them in the connection \
+         string",
+    ])
 }
 
-/// Returns hints about a read preference that selects no server.
-pub(crate) fn nothing_selected() -> Vec<String> {
-    texts(["choose another readPreference, or readPreferenceTags that a server has"])
+/// Returns hints about a direct connection to a server that serves no operations.
+pub(crate) fn not_serving() -> Vec<String> {
+    texts([
+        "name a primary or a secondary, or leave directConnection out, so that the client finds \
+         the other members",
+    ])
+}
+
+/// Returns hints about a direct connection to a secondary.
+pub(crate) fn direct_secondary() -> Vec<String> {
+    texts(["leave directConnection out to let the client find the primary"])
+}
+
+/// Returns hints about servers whose wire versions do not fit.
+pub(crate) fn incompatible() -> Vec<String> {
+    texts(["use another version of the server or of the driver"])
+}
+
+/// Returns hints about a check that had no time left.
+pub(crate) fn out_of_time() -> Vec<String> {
+    texts(["give the check more time (--timeout)"])
+}
+
+/// Returns hints about a topology in which no server is suitable.
+pub(crate) fn unsuitable(topology: &TopologyDescription) -> Vec<String> {
+    let mut types = topology.servers.values().map(|server| server.server_type);
+    if types.any(|kind| kind == ServerType::RsGhost) {
+        return ghost();
+    }
+    match topology.topology_type {
+        TopologyType::ReplicaSetNoPrimary => no_primary(),
+        _ => texts(["compare the types of the servers with the read preference of the client"]),
+    }
 }
 
 /// Returns hints about clocks that differ.
@@ -405,7 +368,27 @@ pub(crate) fn clock() -> Vec<String> {
     ])
 }
 
-fn text_of<'a>(step: &'a Step, name: &str) -> Option<&'a Value> {
-    let fact = step.facts.iter().find(|fact| fact.name == name);
-    fact.map(|fact| &fact.value)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onionskin_core::error::Wait;
+
+    #[test]
+    fn the_access_list_of_a_hosted_service_is_hinted_at_after_a_timeout() {
+        let (wait, message) = (Wait::Connect, "slow".to_owned());
+        let timeout = Error::from(ErrorKind::Timeout { wait, message });
+        let refused = Error::network(NetworkFault::Refused, "refused");
+        for (host, error, is_hinted) in [
+            ("shard0.abcde.mongodb.net", &timeout, true),
+            ("shard0.abcde.mongodb.net", &refused, true),
+            ("db.example.net", &timeout, true),
+            ("db.example.net", &refused, false),
+            ("10.0.0.7", &timeout, false),
+            ("::1", &timeout, false),
+            ("localhost", &timeout, false),
+        ] {
+            let hints = not_connected(error, &Address::tcp(host, 27017)).join(" ");
+            assert_eq!(hints.contains("access list"), is_hinted, "{host}: {hints}");
+        }
+    }
 }

@@ -27,12 +27,12 @@ pub(crate) struct Summary {
     pub(crate) is_self_issued: bool,
 }
 
-/// The validity of a certificate by the clock of this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The validity of a certificate by the clock of this machine. Worse values are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Validity {
-    NotYet,
     Valid,
     ExpiresSoon,
+    NotYet,
     Expired,
 }
 

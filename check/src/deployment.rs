@@ -2,34 +2,40 @@
 
 use crate::{
     advice,
-    drive::Clock,
-    report::{Stage, Step},
-    server::{Visit, kind},
+    drive::{Clock, OUT_OF_TIME},
+    hello::kind,
+    report::{Fact, Stage, Step, Value},
+    server::{Origin, Visit},
 };
-use onionskin::{Client, Runtime, bson::doc};
+use futures_util::future::{Either, select};
+use onionskin::{
+    Client, Runtime,
+    bson::{Document, doc},
+};
 use onionskin_core::{
     address::Address,
-    description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
-    error::Error,
+    description::{ServerDescription, ServerType, Tags, TopologyDescription, TopologyType},
+    error::{Error, ErrorKind},
     options::{ClientOptions, ReadMode, ReadPreference},
     probe::eligible_servers,
 };
-use std::{sync::Arc, time::Duration};
+use std::{future::IntoFuture as _, pin::pin, sync::Arc, time::Duration};
 
-/// The longest time to wait for a server that the `ping` can use. An election takes less.
-const PATIENCE: Duration = Duration::from_secs(15);
-
-/// The time to wait for the `ping` if no server belongs to the wanted replica set.
-const NO_PATIENCE: Duration = Duration::from_secs(1);
+/// The time for which a topology without a suitable server is observed before the `ping` is given
+/// up. Afterwards only a change of the deployment could help, such as an election.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The time to wait after the `ping` until the client has checked the other servers.
 const CHECKS: Duration = Duration::from_secs(2);
 
-/// The time between two looks at the client's topology description.
+/// The time between two reads of the client's topology description.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs a `ping` with the read preference of the client, and describes the topology that the client
-/// has discovered. Returns the topology description and whether the `ping` succeeded.
+/// The code of the error of a command that requires authentication.
+const UNAUTHORIZED: i32 = 13;
+
+/// Runs a `ping` with the read preference and the time limits of the client, and describes the
+/// topology that the client has discovered.
 pub(crate) async fn discover<R: Runtime>(
     clock: &Clock<R>,
     client: &Client<R>,
@@ -38,57 +44,91 @@ pub(crate) async fn discover<R: Runtime>(
     let mut step = Step::new(Stage::Topology, None);
     let options = client.options();
     let begun = clock.now();
-    let other_set = other_set(options, visits);
-    let patience = match other_set {
-        Some(_) => NO_PATIENCE,
-        None => PATIENCE.min(options.server_selection_timeout()),
-    };
-    let database = client.database("admin");
-    let ping = database
-        .run_command(doc! { "ping": 1 })
-        .read_preference(options.read_preference().clone())
-        .timeout(patience.min(clock.left()).max(PAUSE));
-    let result = ping.await;
+    let result = clock.within(None, ping(clock, client)).await;
     let pinged = clock.now() - begun;
     let topology = settle(clock, client).await;
     step.duration = clock.now() - begun;
     describe(&mut step, &topology);
     match result {
-        Ok(_) => {
+        Some(Ok(())) => {
             step.fact("ping", pinged);
-            warn(&mut step, options, &topology);
+            examine(&mut step, options, &topology, visits);
         }
-        Err(error) => {
-            let hints = hints(&error, other_set.as_deref(), &topology, visits);
+        Some(Err(error)) => {
+            let hints = hints(&error, options, &topology, visits);
             step.fail(error.to_string(), hints);
         }
+        None => step.fail(OUT_OF_TIME, advice::out_of_time()),
     }
     (step, topology)
 }
 
-/// Returns the name of the replica set to which all servers belong, if the client asks for another.
-fn other_set(options: &ClientOptions, visits: &[Visit]) -> Option<String> {
-    let wanted = options.replica_set()?;
-    let hellos = visits.iter().filter_map(|visit| visit.hello.as_ref());
-    let mut names = hellos.map(|hello| hello.description.set_name.clone().unwrap_or_default());
-    let first = names.next()?;
-    let is_other = first != wanted && names.all(|name| name != wanted);
-    is_other.then_some(first)
+/// Runs a `ping`. Gives up early if the topology has no suitable server.
+async fn ping<R: Runtime>(clock: &Clock<R>, client: &Client<R>) -> Result<(), Error> {
+    let preference = client.options().read_preference().clone();
+    let database = client.database("admin");
+    let command = database.run_command(doc! { "ping": 1 });
+    let ping = pin!(command.read_preference(preference).into_future());
+    match select(ping, pin!(wait_without_server(clock, client))).await {
+        Either::Left((result, _)) => result.map(drop),
+        Either::Right(((), _)) => {
+            let preference = client.options().read_preference();
+            let message = format!("no server is suitable for read preference {preference}");
+            Err(ErrorKind::ServerSelection {
+                message,
+                cause: None,
+            }
+            .into())
+        }
+    }
+}
+
+/// Waits until every server was checked and none was suitable for [`PATIENCE`].
+async fn wait_without_server<R: Runtime>(clock: &Clock<R>, client: &Client<R>) {
+    let options = client.options();
+    let mut since = clock.now();
+    loop {
+        clock.runtime.sleep(PAUSE).await;
+        let topology = client.topology();
+        let eligible = eligible_servers(&topology, options.read_preference(), options);
+        let is_hopeless = is_checked(&topology) && eligible.is_ok_and(|found| found.is_empty());
+        if !is_hopeless {
+            since = clock.now();
+        }
+        if clock.now() - since >= PATIENCE {
+            return;
+        }
+    }
 }
 
 /// Waits until the client has checked each server.
 async fn settle<R: Runtime>(clock: &Clock<R>, client: &Client<R>) -> Arc<TopologyDescription> {
+    if !R::RUNS_IN_BACKGROUND && client.topology().topology_type.is_replica_set() {
+        // A client that scans checks servers only while an operation waits. No server has this
+        // tag, so that the operation waits until each server was checked.
+        let tags = Tags::from([("onionskin".to_owned(), "check".to_owned())]);
+        let nearest = ReadPreference::new(ReadMode::Nearest).with_tag_sets(vec![tags]);
+        if let Ok(preference) = nearest {
+            let database = client.database("admin");
+            let ping = database.run_command(doc! { "ping": 1 });
+            let scan = ping.read_preference(preference).into_future();
+            let _ = clock.within(Some(CHECKS), scan).await;
+        }
+        return client.topology();
+    }
     let end = clock.now() + CHECKS.min(clock.left());
     loop {
         let topology = client.topology();
-        let is_checked = |server: &Arc<ServerDescription>| {
-            server.server_type.is_available() || server.error.is_some()
-        };
-        if topology.servers.values().all(is_checked) || clock.now() >= end {
+        if is_checked(&topology) || clock.now() >= end {
             return topology;
         }
         clock.runtime.sleep(PAUSE).await;
     }
+}
+
+fn is_checked(topology: &TopologyDescription) -> bool {
+    let mut servers = topology.servers.values();
+    servers.all(|server| server.server_type.is_available() || server.error.is_some())
 }
 
 fn describe(step: &mut Step, topology: &TopologyDescription) {
@@ -96,30 +136,31 @@ fn describe(step: &mut Step, topology: &TopologyDescription) {
     if let Some(name) = &topology.set_name {
         step.fact("replica set", name.clone());
     }
-    for (address, server) in &topology.servers {
-        step.fact(address.to_string(), server_text(server, topology));
-    }
+    let servers = topology.servers.iter();
+    let facts = servers.map(|(address, server)| {
+        let facts = describe_server(server, topology);
+        Fact::new(address.to_string(), facts)
+    });
+    step.fact("servers", facts.collect::<Vec<_>>());
 }
 
-fn server_text(server: &ServerDescription, topology: &TopologyDescription) -> String {
-    let mut text = kind(server.server_type).to_owned();
+fn describe_server(server: &ServerDescription, topology: &TopologyDescription) -> Vec<Fact> {
+    let mut facts = vec![Fact::new("state", kind(server.server_type))];
     if let Some(time) = server.round_trip_time {
-        text.push_str(&format!(", round trip {:.1} ms", time.as_secs_f64() * 1e3));
+        facts.push(Fact::new("round trip", time));
     }
     if let Some(lag) = lag_of(server, topology) {
-        text.push_str(&format!(", lag {:.1} s", lag.as_secs_f64()));
+        facts.push(Fact::new("lag", lag));
     }
     if !server.tags.is_empty() {
-        let tags = server
-            .tags
-            .iter()
-            .map(|(key, value)| format!("{key}:{value}"));
-        text.push_str(&format!(", tags {}", tags.collect::<Vec<_>>().join(",")));
+        let tags = server.tags.iter();
+        let tags = tags.map(|(key, value)| format!("{key}:{value}"));
+        facts.push(Fact::new("tags", tags.collect::<Vec<_>>()));
     }
     if let Some(error) = &server.error {
-        text.push_str(&format!(": {error}"));
+        facts.push(Fact::new("error", error.to_string()));
     }
-    text
+    facts
 }
 
 /// Returns the time between the last write of the primary and that of a secondary.
@@ -132,78 +173,155 @@ fn lag_of(server: &ServerDescription, topology: &TopologyDescription) -> Option<
     Some(Duration::from_millis(primary.saturating_sub(own)))
 }
 
-/// Adds warnings about a deployment that a client can use.
-fn warn(step: &mut Step, options: &ClientOptions, topology: &TopologyDescription) {
+/// Adds the problems of a deployment that answers a `ping`.
+fn examine(
+    step: &mut Step,
+    options: &ClientOptions,
+    topology: &TopologyDescription,
+    visits: &[Visit],
+) {
     if topology.topology_type == TopologyType::ReplicaSetNoPrimary {
-        step.warn(
-            "the replica set has no primary, so that writes fail",
-            advice::no_primary(),
-        );
+        let message = "the replica set has no primary, so that writes fail";
+        step.warn(message, advice::no_primary());
     }
     for (address, server) in &topology.servers {
-        if !server.server_type.is_available() {
-            let message = format!("the client cannot use {address}");
-            step.warn(message, Vec::new());
+        if server.error.is_some() {
+            step.warn(format!("the client cannot use {address}"), Vec::new());
+        }
+        if topology.topology_type == TopologyType::Single {
+            examine_single(step, address, server.server_type);
         }
     }
     if topology.topology_type.is_replica_set() {
-        let known = |host: &&Address| !topology.servers.contains_key(*host);
-        for host in options.hosts().iter().filter(known) {
+        let strangers = visits.iter().filter(|visit| {
+            let is_of_set = visit.hello.as_ref().is_some_and(|hello| {
+                hello.description.set_name.as_ref() == topology.set_name.as_ref()
+            });
+            is_of_set
+                && options.hosts().contains(&visit.address)
+                && !topology.servers.contains_key(&visit.address)
+        });
+        for visit in strangers {
             let message = format!(
-                "{host} is no member of the replica set under this name, so the client uses the \
-                 announced members instead"
+                "{} is no member of the replica set under this name, so the client uses the \
+                 announced members instead",
+                visit.address
             );
             step.warn(message, advice::not_a_member());
         }
     }
 }
 
+/// Adds the problems of a direct connection.
+fn examine_single(step: &mut Step, address: &Address, server_type: ServerType) {
+    let kind = kind(server_type);
+    match server_type {
+        ServerType::RsSecondary => {
+            let message = format!("{address} is a secondary, so that writes fail");
+            step.warn(message, advice::direct_secondary());
+        }
+        ServerType::RsArbiter | ServerType::RsOther => {
+            let message = format!("{address} is of the kind {kind:?}, and serves no data");
+            step.fail(message, advice::not_serving());
+        }
+        ServerType::RsGhost => {
+            let message = format!("{address} is of the kind {kind:?}, and serves no data");
+            step.fail(message, advice::ghost());
+        }
+        _ => {}
+    }
+}
+
 fn hints(
     error: &Error,
-    other_set: Option<&str>,
+    options: &ClientOptions,
     topology: &TopologyDescription,
     visits: &[Visit],
 ) -> Vec<String> {
-    if let Some(found) = other_set {
+    if !matches!(error.kind(), ErrorKind::ServerSelection { .. }) {
+        return advice::connection_lost(error);
+    }
+    let hellos = || visits.iter().filter_map(|visit| visit.hello.as_ref());
+    let names = || hellos().map(|hello| hello.description.set_name.as_deref());
+    if let Some(wanted) = options.replica_set()
+        && let Some(found) = names().next()
+        && names().all(|name| name != Some(wanted))
+        && hellos().all(|hello| hello.description.server_type != ServerType::RsGhost)
+    {
         return advice::other_set(found);
     }
-    if let Some(message) = &topology.compatibility_error {
-        return vec![message.clone()];
+    if topology.compatibility_error.is_some() {
+        return advice::incompatible();
     }
-    if visits.iter().any(|visit| visit.failure == Some(Stage::Dns)) {
+    let is_unresolved = |visit: &Visit| {
+        visit.failure == Some(Stage::Dns) && matches!(visit.origin, Origin::Announced(_))
+    };
+    if visits.iter().any(is_unresolved) {
         return advice::announced_only();
     }
-    if topology.topology_type == TopologyType::ReplicaSetNoPrimary {
-        return advice::no_primary();
+    let is_standalone = |visit: &&Visit| {
+        let hello = visit.hello.as_ref();
+        hello.is_some_and(|hello| hello.description.server_type == ServerType::Standalone)
+    };
+    if visits.iter().filter(is_standalone).count() > 1 {
+        return advice::several_standalones();
     }
-    advice::ping_failed(error)
+    if hellos().any(|hello| hello.description.server_type == ServerType::RsGhost) {
+        return advice::ghost();
+    }
+    advice::unsuitable(topology)
+}
+
+/// Reads nothing from a collection that need not exist. Returns the failed step of authentication
+/// if the server requires authentication, which a `ping` does not show.
+pub(crate) async fn read_without_user<R: Runtime>(
+    clock: &Clock<R>,
+    client: &Client<R>,
+) -> Option<Step> {
+    let mut step = Step::new(Stage::Authentication, None);
+    let begun = clock.now();
+    let database = match client.default_database() {
+        Some(database) => database,
+        None => client.database("test"),
+    };
+    let collection = database.collection::<Document>("onionskin_check");
+    let find = collection.find_one(doc! { "_id": 0 }).into_future();
+    let result = clock.within(None, find).await?;
+    step.duration = clock.now() - begun;
+    match result.err()?.kind() {
+        ErrorKind::Command(fault) if fault.code == Some(UNAUTHORIZED) => {
+            let message = format!(
+                "the server requires authentication, and the connection string has no user: {}",
+                fault.message
+            );
+            step.fail(message, advice::authentication_required());
+            Some(step)
+        }
+        _ => None,
+    }
 }
 
 /// Returns the step with the servers that each read preference selects.
-pub(crate) fn select(topology: &TopologyDescription, options: &ClientOptions) -> Step {
+pub(crate) fn select_servers(topology: &TopologyDescription, options: &ClientOptions) -> Step {
     let mut step = Step::new(Stage::Selection, None);
     let own = options.read_preference();
+    step.fact("of this client", preference_text(own));
     let modes = ReadMode::ALL.map(ReadPreference::new);
     let others = modes.iter().filter(|preference| *preference != own);
-    let all = std::iter::once(own).chain(others);
+    let all: Vec<_> = match topology.topology_type.is_replica_set() {
+        true => std::iter::once(own).chain(others).collect(),
+        // Elsewhere read preferences select no other servers (SEL-25, SEL-27).
+        false => vec![own],
+    };
     for preference in all {
-        let is_own = preference == own;
-        let name = match is_own {
-            true => format!("{} (of this client)", preference_text(preference)),
-            false => preference_text(preference),
-        };
-        match eligible_servers(topology, preference, options) {
+        let value: Value = match eligible_servers(topology, preference, options) {
             Ok(servers) => {
-                let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
-                if servers.is_empty() && is_own {
-                    let message = format!("no server is suitable for read preference {preference}");
-                    step.warn(message, advice::nothing_selected());
-                }
-                step.fact(name, servers);
+                let servers = servers.iter().map(ToString::to_string);
+                servers.collect::<Vec<_>>().into()
             }
-            Err(error) if is_own => step.warn(error.to_string(), Vec::new()),
-            Err(error) => step.fact(name, error.to_string()),
-        }
+            Err(error) => error.to_string().into(),
+        };
+        step.fact(preference_text(preference), value);
     }
     step
 }

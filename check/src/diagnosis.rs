@@ -11,75 +11,119 @@ use onionskin_core::{
     address::Address,
     error::Error,
     options::{ClientOptions, TlsOptions},
-    probe::TlsFacts,
+    probe::{Probe, TlsFacts},
     time::WallTime,
 };
 use std::time::Duration;
 
 /// The time limit of each connection that finds a cause.
-const LIMIT: Duration = Duration::from_secs(5);
+const LIMIT: Duration = Duration::from_secs(2);
 
-/// The name of the fact that the server answered `hello` without TLS.
+/// The name of the fact whether the server answers `hello` without TLS.
 pub(crate) const PLAIN: &str = "answers without TLS";
+
+/// The name of the fact whether the server does a TLS handshake.
+pub(crate) const TLS: &str = "answers TLS";
 
 /// The name of the fact with the names of the server's certificate.
 pub(crate) const NAMES: &str = "names";
 
-/// The name of the fact with the validity of the server's certificate.
+/// The name of the fact with the validity of the certificates.
 pub(crate) const VALIDITY: &str = "validity";
 
 /// The name of the fact that the server signed its certificate itself.
 pub(crate) const SELF_SIGNED: &str = "self-signed";
 
+/// The name of the fact with the issuer of the last certificate that the server sent.
+pub(crate) const ISSUER: &str = "last issuer";
+
 /// Adds the facts of a TLS connection.
-pub(crate) fn describe_tls(step: &mut Step, facts: &TlsFacts, wall: WallTime) {
+pub(crate) fn describe_tls(
+    step: &mut Step,
+    facts: &TlsFacts,
+    options: &ClientOptions,
+    wall: WallTime,
+) {
     step.fact("version", facts.version.clone());
     step.fact("cipher", facts.cipher_suite.clone());
+    let tls = options.tls();
+    let is_checked = !tls.insecure && !tls.allow_invalid_certificates;
+    let trusted = match (is_checked, &tls.ca_pem) {
+        (false, _) => "any certificate",
+        (true, Some(_)) => "the authorities in tlsCAFile",
+        (true, None) => "the authorities of the system and Mozilla's list",
+    };
+    step.fact("trusted", trusted);
     let chain: Vec<_> = facts
         .certificates
         .iter()
-        .filter_map(|der| Summary::parse(der, wall))
+        .map(|der| Summary::parse(der, wall))
         .collect();
-    let lines: Vec<String> = chain.iter().map(Summary::line).collect();
-    step.fact("certificates", lines);
-    let Some(own) = chain.first() else { return };
-    step.fact(NAMES, own.names.clone());
-    step.fact(
-        VALIDITY,
-        match own.validity {
-            Validity::NotYet => "not valid yet",
-            Validity::Expired => "expired",
-            Validity::Valid | Validity::ExpiresSoon => "valid",
-        },
-    );
-    if own.is_self_issued {
-        step.fact(SELF_SIGNED, true);
+    let lines = chain.iter().map(|summary| match summary {
+        Some(summary) => summary.line(),
+        None => "(malformed)".to_owned(),
+    });
+    step.fact("certificates", lines.collect::<Vec<_>>());
+    if let Some(Some(last)) = chain.last() {
+        step.fact(ISSUER, last.issuer.clone());
     }
-    if own.validity == Validity::ExpiresSoon {
-        let message = format!("the certificate of the server expires on {}", own.not_after);
-        step.warn(message, vec!["renew the certificate".to_owned()]);
+    if let Some(Some(own)) = chain.first() {
+        step.fact(NAMES, own.names.clone());
+        if own.is_self_issued {
+            step.fact(SELF_SIGNED, true);
+        }
+    }
+    describe_validity(step, &chain, is_checked);
+}
+
+/// Adds the validity of the certificate whose validity is worst.
+fn describe_validity(step: &mut Step, chain: &[Option<Summary>], is_checked: bool) {
+    let worst = chain
+        .iter()
+        .flatten()
+        .max_by_key(|summary| summary.validity);
+    let Some(worst) = worst else { return };
+    let text = match worst.validity {
+        Validity::Valid | Validity::ExpiresSoon => "valid",
+        Validity::NotYet => "not valid yet",
+        Validity::Expired => "expired",
+    };
+    step.fact(VALIDITY, text);
+    let renew = || vec!["renew the certificate".to_owned()];
+    match worst.validity {
+        Validity::ExpiresSoon => {
+            let message = format!("the certificate of {} expires soon", worst.line());
+            step.warn(message, renew());
+        }
+        Validity::NotYet | Validity::Expired if !is_checked => {
+            let message = format!(
+                "a certificate is {text}, and accepted only because certificates are not checked"
+            );
+            step.warn(message, renew());
+        }
+        _ => {}
     }
 }
 
 /// Connects once more to find out why TLS failed. Adds the certificates that the server shows if
-/// they were refused, or else the fact that the server answers without TLS.
+/// they were refused, or else the fact whether the server answers without TLS.
 pub(crate) async fn examine_tls<R: Runtime>(
     clock: &Clock<R>,
     step: &mut Step,
     address: &Address,
+    options: &ClientOptions,
     error: &Error,
 ) {
     if is_refused_certificate(error) {
         let findings = connect(clock, address, true).await;
         if let Some((facts, _)) = findings.and_then(|findings| findings.tls) {
-            describe_tls(step, &facts, clock.wall());
+            describe_tls(step, &facts, options, clock.wall());
         }
         return;
     }
     let findings = connect(clock, address, false).await;
-    if findings.is_some_and(|findings| findings.hello.is_some()) {
-        step.fact(PLAIN, true);
-    }
+    let is_plain = findings.is_some_and(|findings| findings.hello.is_some());
+    step.fact(PLAIN, is_plain);
 }
 
 /// True if a TLS handshake with the server succeeds.
@@ -102,21 +146,7 @@ async fn connect<R: Runtime>(
         tls.insecure = true;
         options.set_tls(tls);
     }
-    let stream = match address {
-        Address::Unix { path } => clock.connect_unix(path, Some(LIMIT)).await.ok()?,
-        Address::Tcp { host, port } => {
-            let resolved = clock.runtime.resolve(host, *port);
-            let addresses = clock.within(Some(LIMIT), resolved).await?.ok()?;
-            let mut connected = None;
-            for address in addresses {
-                connected = clock.connect(&address, Some(LIMIT)).await.ok();
-                if connected.is_some() {
-                    break;
-                }
-            }
-            connected?
-        }
-    };
-    let probe = probe(clock, options, address).ok()?;
+    let stream = clock.dial(address, Some(LIMIT)).await.ok()?;
+    let probe = probe(clock, options, address, Probe::new).ok()?;
     Some(drive(clock, probe, stream, encrypted).await)
 }

@@ -7,9 +7,11 @@ use futures_util::{
 };
 use onionskin::{Runtime, bson::RawDocumentBuf, system};
 use onionskin_core::{
+    address::Address,
     client::KeyDerivation,
     description::ServerDescription,
-    error::{Error, ErrorKind, Wait},
+    error::{Error, ErrorKind, NetworkFault, Wait},
+    options::Mechanism,
     probe::{Probe, ProbeOutput, ProbeStep, TlsFacts},
     time::{Instant, WallTime},
 };
@@ -17,6 +19,9 @@ use std::{future::Future, net::SocketAddr, path::Path, pin::pin, time::Duration}
 
 /// The size of the read buffer in bytes.
 const READ_BYTES: usize = 4096;
+
+/// The text of the error of a step for which the check has no time left.
+pub(crate) const OUT_OF_TIME: &str = "the check has no time left for this step";
 
 /// The runtime of a check, and the time limit of the whole check.
 #[derive(Clone, Debug)]
@@ -57,6 +62,48 @@ impl<R: Runtime> Clock<R> {
             Either::Left((output, _)) => Some(output),
             Either::Right(_) => None,
         }
+    }
+
+    /// Returns a clock with a part of the time that is left.
+    pub(crate) fn part(&self, divisor: u32) -> Self
+    where
+        R: Clone,
+    {
+        Self {
+            runtime: self.runtime.clone(),
+            end: self.now() + self.left() / divisor,
+        }
+    }
+
+    /// Connects to a server within the limit: to the first of its addresses that accepts.
+    pub(crate) async fn dial(
+        &self,
+        address: &Address,
+        limit: Option<Duration>,
+    ) -> Result<R::Stream, Error> {
+        let (host, port) = match address {
+            Address::Unix { path } => return self.connect_unix(path, limit).await,
+            Address::Tcp { host, port } => (host, *port),
+        };
+        let addresses = match host.parse() {
+            Ok(ip) => vec![SocketAddr::new(ip, port)],
+            Err(_) => self
+                .within(limit, self.runtime.resolve(host, port))
+                .await
+                .ok_or_else(|| timed_out("the host name was not resolved in time"))?
+                .map_err(|error| system::socket_error(&error))?,
+        };
+        let mut result = Err(Error::network(
+            NetworkFault::NotResolved,
+            "the host name has no address",
+        ));
+        for address in addresses {
+            result = self.connect(&address, limit).await;
+            if result.is_ok() {
+                break;
+            }
+        }
+        result
     }
 
     /// Connects to a socket address within the limit.
@@ -105,8 +152,9 @@ pub(crate) struct Findings {
     pub(crate) hello: Option<Hello>,
     /// The duration of the step that came last: that of authentication, or of the failed one.
     pub(crate) last: Duration,
-    /// The failed step with its error; `None` if the connection became ready.
-    pub(crate) failure: Option<(ProbeStep, Error)>,
+    /// The mechanism of authentication if the connection became ready, or else the failed step with
+    /// its error.
+    pub(crate) result: Result<Option<Mechanism>, (ProbeStep, Error)>,
 }
 
 /// A reply to `hello`.
@@ -148,7 +196,7 @@ pub(crate) async fn drive<R: Runtime>(
             tls: None,
             hello: None,
             last: Duration::ZERO,
-            failure: None,
+            result: Ok(None),
         },
     };
     drive.run(encrypted).await
@@ -187,9 +235,9 @@ impl<R: Runtime> Drive<'_, R> {
             }
             if self.clock.left().is_zero() {
                 let step = self.findings.step(encrypted);
-                let error = timed_out("the time limit of the check passed");
+                let error = timed_out(OUT_OF_TIME);
                 self.findings.last = self.clock.now() - self.begun;
-                self.findings.failure = Some((step, error));
+                self.findings.result = Err((step, error));
                 return self.findings;
             }
             self.probe.handle_timeout(self.clock.now());
@@ -219,9 +267,12 @@ impl<R: Runtime> Drive<'_, R> {
                     });
                 }
                 ProbeOutput::KeysNeeded(derivation) => return Need::Keys(derivation),
-                ProbeOutput::Ready => return Need::Nothing,
+                ProbeOutput::Ready { mechanism } => {
+                    self.findings.result = Ok(mechanism);
+                    return Need::Nothing;
+                }
                 ProbeOutput::Failed { step, error } => {
-                    self.findings.failure = Some((step, error));
+                    self.findings.result = Err((step, error));
                     return Need::Nothing;
                 }
             }

@@ -17,7 +17,7 @@
 //! let uri = "mongodb://db1.example.net,db2.example.net/?replicaSet=rs0";
 //! let report = check(TokioRuntime::default(), uri, &CheckOptions::default()).await;
 //! print!("{}", report.to_text(false));
-//! if !report.is_usable() {
+//! if !report.is_usable {
 //!     std::process::exit(report.exit_code().into());
 //! }
 //! # }
@@ -25,19 +25,24 @@
 //!
 //! # What is sent
 //!
-//! A check sends what a client sends: `hello` and, if the connection string has a credential, the
-//! conversation of authentication with each server, and one `ping`. It writes nothing to the
-//! deployment. To find the cause of a failure, the check can connect once more to the same server:
-//! with TLS but without verifying the certificate, or without TLS. These connections send a `hello`
-//! at most, without a credential and without the name of the application.
+//! A check sends what a client sends: `hello`, a `ping` and, if the connection string has a
+//! credential, the conversation of authentication. It authenticates only with servers that answered
+//! `hello` as members of the deployment. Without a credential, it reads once from a collection that
+//! need not exist, to learn whether the server requires authentication. It writes nothing.
+//!
+//! To find the cause of a failure, the check can connect once more to the same server: with TLS but
+//! without verifying the certificate, or without TLS. These connections send a `hello` at most,
+//! without a credential and without the name of the application.
 
 #![forbid(unsafe_code)]
 
 mod advice;
+mod authentication;
 mod certificate;
 mod deployment;
 mod diagnosis;
 mod drive;
+mod hello;
 mod report;
 mod seeds;
 mod server;

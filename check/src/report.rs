@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+/// The maximum number of characters of a text in a report.
+const MAX_TEXT_CHARS: usize = 1000;
+
+/// The maximum number of texts in a list of a report.
+const MAX_LIST: usize = 100;
+
 /// A stage of a check. Later stages have greater values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -94,10 +100,14 @@ pub enum Value {
     Number(i64),
     /// A time in milliseconds.
     Millis(f64),
+    /// The absence of a limit.
+    Unlimited,
     /// True or false.
     Bool(bool),
     /// Several texts.
     List(Vec<String>),
+    /// Several facts, for example about one server.
+    Facts(Vec<Fact>),
 }
 
 impl From<String> for Value {
@@ -115,6 +125,18 @@ impl From<&str> for Value {
 impl From<Vec<String>> for Value {
     fn from(texts: Vec<String>) -> Self {
         Self::List(texts)
+    }
+}
+
+impl From<Vec<Fact>> for Value {
+    fn from(facts: Vec<Fact>) -> Self {
+        Self::Facts(facts)
+    }
+}
+
+impl From<i32> for Value {
+    fn from(number: i32) -> Self {
+        Self::Number(number.into())
     }
 }
 
@@ -140,10 +162,34 @@ pub struct Fact {
     pub value: Value,
 }
 
+impl Fact {
+    pub(crate) fn new(name: impl Into<String>, value: impl Into<Value>) -> Self {
+        let (name, mut value) = (shortened(name.into()), value.into());
+        match &mut value {
+            Value::Text(text) => *text = shortened(std::mem::take(text)),
+            Value::List(texts) => {
+                texts.truncate(MAX_LIST);
+                for text in texts {
+                    *text = shortened(std::mem::take(text));
+                }
+            }
+            Value::Number(_)
+            | Value::Millis(_)
+            | Value::Unlimited
+            | Value::Bool(_)
+            | Value::Facts(_) => {}
+        }
+        Self { name, value }
+    }
+}
+
 /// The cause of a failure or of a warning, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
+    /// [`Status::Failed`] for the cause of a failure, [`Status::Warning`] for a warning, and
+    /// [`Status::Skipped`] for the reason why the step was skipped.
+    pub severity: Status,
     /// The failure or the mistake, with the server and the reason.
     pub message: String,
     /// Things to check or to change; the most likely first.
@@ -181,28 +227,43 @@ impl Step {
     }
 
     pub(crate) fn fact(&mut self, name: impl Into<String>, value: impl Into<Value>) {
-        let (name, value) = (name.into(), value.into());
-        self.facts.push(Fact { name, value });
+        self.facts.push(Fact::new(name, value));
     }
 
     /// Adds a problem with which the client still works.
     pub(crate) fn warn(&mut self, message: impl Into<String>, hints: Vec<String>) {
-        self.status = self.status.max(Status::Warning);
-        let message = message.into();
-        self.problems.push(Problem { message, hints });
+        self.add(Status::Warning, message.into(), hints);
     }
 
     /// Adds the cause of a failure.
     pub(crate) fn fail(&mut self, message: impl Into<String>, hints: Vec<String>) {
-        self.status = Status::Failed;
-        let message = message.into();
-        self.problems.push(Problem { message, hints });
+        self.add(Status::Failed, message.into(), hints);
     }
 
+    /// Marks the step as skipped for this reason.
     pub(crate) fn skip(&mut self, message: impl Into<String>) {
         self.status = Status::Skipped;
-        let (message, hints) = (message.into(), Vec::new());
-        self.problems.push(Problem { message, hints });
+        self.add(Status::Skipped, message.into(), Vec::new());
+    }
+
+    fn add(&mut self, severity: Status, message: String, hints: Vec<String>) {
+        self.status = self.status.max(severity);
+        let problem = Problem {
+            severity,
+            message: shortened(message),
+            hints: hints.into_iter().map(shortened).collect(),
+        };
+        // The cause of a failure comes before warnings.
+        match severity {
+            Status::Failed => self.problems.insert(0, problem),
+            _ => self.problems.push(problem),
+        }
+    }
+
+    /// Returns the value of the first fact with this name.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+        let fact = self.facts.iter().find(|fact| fact.name == name);
+        fact.map(|fact| &fact.value)
     }
 }
 
@@ -220,19 +281,17 @@ pub struct Report {
     pub steps: Vec<Step>,
     /// The duration of the check.
     pub duration: Duration,
-    /// The stage that failed; `None` if a client can use the deployment.
+    /// True if a client can use the deployment. Single servers can fail nevertheless.
+    pub is_usable: bool,
+    /// The stage that failed: that of the failed step of the server with which the check got
+    /// furthest. `None` if a client can use the deployment, unless the check is strict
+    /// ([`CheckOptions::strict`](crate::CheckOptions::strict)).
     pub failure: Option<Stage>,
 }
 
 impl Report {
-    /// True if a client can use the deployment.
-    #[must_use]
-    pub const fn is_usable(&self) -> bool {
-        self.failure.is_none()
-    }
-
-    /// Returns the exit code for a program: 0 if a client can use the deployment, else
-    /// [`Stage::exit_code`] of the stage that failed.
+    /// Returns the exit code for a program: [`Stage::exit_code`] of [`failure`](Self::failure), or
+    /// else 0.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         self.failure.map_or(0, Stage::exit_code)
@@ -244,6 +303,15 @@ impl Report {
         let steps = self.steps.iter();
         steps.filter(|step| step.status == status).count()
     }
+}
+
+/// Returns a text of limited length, because a peer chooses parts of it.
+fn shortened(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(MAX_TEXT_CHARS) {
+        text.truncate(end);
+        text.push_str(" ...");
+    }
+    text
 }
 
 /// Returns a time in milliseconds, rounded to microseconds.

@@ -3,13 +3,13 @@
 use crate::{
     advice,
     drive::Clock,
-    report::{Stage, Step},
+    report::{Stage, Step, Value},
 };
 use onionskin::{
     ClientBuilder, Resolver, ResolverFuture, Runtime,
     dns::{BuiltInResolver, DnsAnswer, DnsData, DnsQuery, RecordKind, ResolverConfig},
 };
-use onionskin_core::error::Error;
+use onionskin_core::error::{DnsFailure, Error, ErrorKind};
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -102,10 +102,20 @@ impl Answers {
                         step.fact("time to live", ttl);
                     }
                 }
-                // The connection string may do without a TXT record.
-                Err(_) => step.fact(query.to_string(), Vec::new()),
+                Err(error) => step.fact(query.to_string(), missing(error)),
             }
         }
+    }
+}
+
+/// Returns the fact about records that were not found: none if the name servers said so.
+fn missing(error: &Error) -> Value {
+    match error.kind() {
+        ErrorKind::Dns {
+            failure: DnsFailure::NoSuchName | DnsFailure::NoRecords,
+            ..
+        } => Value::List(Vec::new()),
+        _ => Value::from("no answer"),
     }
 }
 

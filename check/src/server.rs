@@ -1,19 +1,16 @@
-//! The steps of one server: addresses, dial, TLS, `hello` and authentication.
+//! The steps of one server: addresses, dial, TLS and `hello`.
 
 use crate::{
     advice, diagnosis,
     drive::{Clock, Findings, Hello, drive},
-    report::{Stage, Step, Value},
+    hello,
+    report::{Fact, Stage, Step},
 };
 use futures_util::future::join_all;
-use onionskin::{
-    Runtime,
-    bson::{RawBsonRef, RawDocument},
-};
+use onionskin::Runtime;
 use onionskin_core::{
     address::Address,
     client::ClientConfig,
-    description::ServerType,
     error::{Error, ErrorKind, NetworkFault},
     options::ClientOptions,
     probe::{Probe, ProbeStep},
@@ -25,8 +22,8 @@ use std::{net::SocketAddr, time::Duration};
 /// The maximum number of addresses of one host that are dialled.
 const MAX_ADDRESSES: usize = 16;
 
-/// The difference between the clocks of a server and of this machine from which a warning is given.
-const CLOCK_DIFFERENCE: Duration = Duration::from_secs(60);
+/// The time after which a connection on which nothing was sent is replaced.
+const MAX_IDLE: Duration = Duration::from_millis(500);
 
 /// How the client knows a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +38,10 @@ pub(crate) enum Origin {
 #[derive(Debug)]
 pub(crate) struct Visit {
     pub(crate) address: Address,
+    pub(crate) origin: Origin,
     pub(crate) steps: Vec<Step>,
     pub(crate) hello: Option<Hello>,
-    /// The stage that failed; `None` if the connection became ready.
+    /// The stage that failed; `None` if the server has answered `hello`.
     pub(crate) failure: Option<Stage>,
 }
 
@@ -54,7 +52,8 @@ impl Visit {
     }
 }
 
-/// Goes through the steps of one server.
+/// Goes through the steps of one server, without a credential: a client checks a server by
+/// connections that do not authenticate, before it trusts the server with its password.
 pub(crate) async fn visit<R: Runtime>(
     clock: &Clock<R>,
     options: &ClientOptions,
@@ -63,15 +62,16 @@ pub(crate) async fn visit<R: Runtime>(
 ) -> Visit {
     let mut visit = Visit {
         address: address.clone(),
+        origin,
         steps: Vec::new(),
         hello: None,
         failure: None,
     };
-    let Some(stream) = dial(clock, options, &mut visit, &origin).await else {
+    let Some(stream) = dial(clock, options, &mut visit).await else {
         return visit;
     };
     let begun = clock.now();
-    let probe = match probe(clock, options.clone(), &address) {
+    let probe = match probe(clock, options.clone(), &address, Probe::without_credential) {
         Ok(probe) => probe,
         Err(error) => {
             let mut step = Step::new(Stage::Parse, Some(address.to_string()));
@@ -80,30 +80,25 @@ pub(crate) async fn visit<R: Runtime>(
             return visit;
         }
     };
-    let encrypted = options.tls().enabled;
-    let findings = drive(clock, probe, stream, encrypted).await;
+    let findings = drive(clock, probe, stream, options.tls().enabled).await;
     visit.hello.clone_from(&findings.hello);
     record(clock, options, &mut visit, &findings, begun).await;
     visit
 }
 
-/// Returns a probe of a server for a client with these options.
+/// Returns a probe of a server for a client with these options, made by `new`.
 pub(crate) fn probe<R: Runtime>(
     clock: &Clock<R>,
     options: ClientOptions,
     address: &Address,
+    new: impl FnOnce(Instant, Address, ClientConfig, WallTime) -> Probe,
 ) -> Result<Probe, Error> {
     let mut seed = [0; 32];
     clock.runtime.entropy(&mut seed).map_err(|error| {
         Error::argument(format!("cannot read random bytes from the system: {error}"))
     })?;
     let config = ClientConfig::new(options, Seed::new(seed))?;
-    Ok(Probe::new(
-        clock.now(),
-        address.clone(),
-        config,
-        clock.wall(),
-    ))
+    Ok(new(clock.now(), address.clone(), config, clock.wall()))
 }
 
 /// Resolves the host of a server, and dials each of its addresses. Returns the connection to the
@@ -112,7 +107,6 @@ async fn dial<R: Runtime>(
     clock: &Clock<R>,
     options: &ClientOptions,
     visit: &mut Visit,
-    origin: &Origin,
 ) -> Option<R::Stream> {
     let limit = options.connect_timeout();
     match visit.address.clone() {
@@ -120,7 +114,7 @@ async fn dial<R: Runtime>(
         Address::Tcp { host, port } => {
             let addresses = match host.parse() {
                 Ok(address) => vec![SocketAddr::new(address, port)],
-                Err(_) => resolve(clock, limit, visit, &host, port, origin).await?,
+                Err(_) => resolve(clock, limit, visit, &host, port).await?,
             };
             dial_all(clock, limit, visit, addresses).await
         }
@@ -156,10 +150,9 @@ async fn resolve<R: Runtime>(
     visit: &mut Visit,
     host: &str,
     port: u16,
-    origin: &Origin,
 ) -> Option<Vec<SocketAddr>> {
     let mut step = Step::new(Stage::Dns, Some(visit.address.to_string()));
-    if let Origin::Announced(member) = origin {
+    if let Origin::Announced(member) = &visit.origin {
         step.fact("announced by", member.clone());
     }
     let begun = clock.now();
@@ -177,7 +170,7 @@ async fn resolve<R: Runtime>(
         None => "the resolver of the system did not answer in time".to_owned(),
     };
     let message = format!("cannot resolve the host name {host}: {reason}");
-    step.fail(message, advice::unresolved(host, origin));
+    step.fail(message, advice::unresolved(host, &visit.origin));
     visit.failed(step);
     None
 }
@@ -194,33 +187,41 @@ async fn dial_all<R: Runtime>(
     addresses.truncate(MAX_ADDRESSES);
     let attempts = addresses.iter().map(|address| async move {
         let result = clock.connect(address, limit).await;
-        (address, result, clock.now() - begun)
+        (*address, result, clock.now() - begun)
     });
     let results = join_all(attempts).await;
     step.duration = clock.now() - begun;
-    let (mut connected, mut failure) = (None, None);
+    let (mut connected, mut failure, mut facts) = (None, None, Vec::new());
     for (address, result, time) in results {
-        match result {
+        let fact = match result {
             Ok(stream) => {
-                let took = format!("connected in {:.1} ms", time.as_secs_f64() * 1e3);
-                step.fact(address.to_string(), took);
-                connected.get_or_insert(stream);
+                connected.get_or_insert((address, stream, time));
+                vec![Fact::new("connected in", time)]
             }
             Err(error) => {
-                step.fact(address.to_string(), error.to_string());
+                let fact = vec![Fact::new("failed:", error.to_string())];
                 failure = Some(error);
+                fact
             }
-        }
+        };
+        facts.push(Fact::new(address.to_string(), fact));
     }
-    match (&connected, failure) {
-        (None, Some(error)) => {
-            let message = format!("no address of {} accepts a connection", visit.address);
-            step.fail(message, advice::not_connected(&error, &visit.address));
-            visit.failed(step);
-        }
-        _ => visit.steps.push(step),
+    step.fact("addresses", facts);
+    let Some((address, stream, time)) = connected else {
+        let message = format!("no address of {} accepts a connection", visit.address);
+        let hints = failure.map(|error| advice::not_connected(&error, &visit.address));
+        step.fail(message, hints.unwrap_or_default());
+        visit.failed(step);
+        return None;
+    };
+    let waited = step.duration.saturating_sub(time);
+    visit.steps.push(step);
+    if waited < MAX_IDLE {
+        return Some(stream);
     }
-    connected
+    // While other addresses were dialled, the server may have closed the idle connection.
+    drop(stream);
+    clock.connect(&address, limit).await.ok()
 }
 
 /// Adds the steps that a probe has gone through.
@@ -231,176 +232,55 @@ async fn record<R: Runtime>(
     findings: &Findings,
     begun: Instant,
 ) {
-    let server = Some(visit.address.to_string());
-    let failed = findings.failure.as_ref();
+    let failure = findings.result.as_ref().err();
     if options.tls().enabled {
-        let mut step = Step::new(Stage::Tls, server.clone());
-        let host = visit.address.host().to_owned();
+        let mut step = Step::new(Stage::Tls, Some(visit.address.to_string()));
         if let Some((facts, time)) = &findings.tls {
             step.duration = *time;
-            diagnosis::describe_tls(&mut step, facts, clock.wall());
+            diagnosis::describe_tls(&mut step, facts, options, clock.wall());
         }
-        if let Some((ProbeStep::Connect | ProbeStep::Tls, error)) = failed {
+        if let Some((ProbeStep::Connect | ProbeStep::Tls, error)) = failure {
             step.duration = clock.now() - begun;
             if findings.tls.is_none() {
-                diagnosis::examine_tls(clock, &mut step, &visit.address, error).await;
+                diagnosis::examine_tls(clock, &mut step, &visit.address, options, error).await;
             }
-            let hints = advice::tls_failed(error, &step, &host, clock.wall());
+            let hints = advice::tls::failed(error, &step, &visit.address, options, clock.wall());
             step.fail(error.to_string(), hints);
             visit.failed(step);
             return;
+        }
+        if checks_name(options) {
+            step.fact("name matches", visit.address.host());
         }
         visit.steps.push(step);
     }
-    let mut step = Step::new(Stage::Hello, server.clone());
+    let mut step = Step::new(Stage::Hello, Some(visit.address.to_string()));
     if let Some(hello) = &findings.hello {
         step.duration = hello.round_trip;
-        describe_hello(&mut step, hello, options);
+        hello::describe(&mut step, hello, options);
     }
-    match failed {
-        Some((ProbeStep::Connect | ProbeStep::Tls | ProbeStep::Hello, error)) => {
-            if findings.hello.is_none() {
-                step.duration = findings.last;
-            }
-            let speaks_tls = findings.hello.is_none()
-                && !options.tls().enabled
-                && diagnosis::speaks_tls(clock, &visit.address).await;
-            step.fail(
-                error.to_string(),
-                advice::hello_failed(error, options, speaks_tls),
-            );
-            visit.failed(step);
-            return;
-        }
-        Some((ProbeStep::Authentication, _)) | None => visit.steps.push(step),
-    }
-    let Some(credential) = options.credential() else {
+    let Some((_, error)) = failure else {
+        visit.steps.push(step);
         return;
     };
-    let mut step = Step::new(Stage::Authentication, server);
     step.duration = findings.last;
-    if let Some(user) = &credential.username {
-        step.fact("user", user.clone());
+    // A server that has answered speaks without TLS.
+    let is_silent = is_closed(error) || matches!(error.kind(), ErrorKind::Timeout { .. });
+    if is_silent && !options.tls().enabled {
+        let speaks_tls = diagnosis::speaks_tls(clock, &visit.address).await;
+        step.fact(diagnosis::TLS, speaks_tls);
     }
-    step.fact("authSource", credential.source.clone());
-    if let Some(mechanism) = credential.mechanism {
-        step.fact("mechanism", mechanism.name());
-    }
-    let offered = findings
-        .hello
-        .as_ref()
-        .and_then(|hello| strings(&hello.reply, "saslSupportedMechs"));
-    match failed {
-        None => visit.steps.push(step),
-        Some((_, error)) => {
-            let hints = advice::not_authenticated(error, credential, offered.as_deref());
-            step.fail(error.to_string(), hints);
-            visit.failed(step);
-        }
-    }
-}
-
-/// Adds the facts of a reply to `hello`.
-fn describe_hello(step: &mut Step, hello: &Hello, options: &ClientOptions) {
-    let server = &hello.description;
-    step.fact("kind", kind(server.server_type));
-    if let Some(name) = &server.set_name {
-        step.fact("replica set", name.clone());
-    }
-    if let Some(me) = server.me.as_ref().filter(|me| **me != server.address) {
-        step.fact("announced as", me.to_string());
-    }
-    if let Some(primary) = &server.primary {
-        step.fact("primary", primary.to_string());
-    }
-    let versions = format!(
-        "{} to {}{}",
-        server.min_wire_version,
-        server.max_wire_version,
-        release_of(server.max_wire_version)
+    step.fail(
+        error.to_string(),
+        advice::hello_failed(error, options, &step),
     );
-    step.fact("wire versions", versions);
-    step.fact(
-        "compressors",
-        strings(&hello.reply, "compression").unwrap_or_default(),
-    );
-    if let Some(mechanisms) = strings(&hello.reply, "saslSupportedMechs") {
-        step.fact("mechanisms of the user", mechanisms);
-    }
-    step.fact("round trip", hello.round_trip);
-    if server.server_type == ServerType::RsGhost {
-        let message = "the server was started as a member of a replica set that does not exist yet";
-        step.warn(message, advice::ghost());
-    }
-    if let (Some(wanted), Some(found)) = (options.replica_set(), &server.set_name)
-        && wanted != found
-    {
-        let message = format!(
-            "the server belongs to the replica set {found:?}, and the connection string asks for \
-             {wanted:?}"
-        );
-        step.warn(message, advice::other_set(found));
-    }
-    describe_clock(step, hello);
+    visit.failed(step);
 }
 
-/// Compares the clock of the server with that of this machine.
-fn describe_clock(step: &mut Step, hello: &Hello) {
-    let Ok(Some(RawBsonRef::DateTime(time))) = hello.reply.get("localTime") else {
-        return;
-    };
-    let own = i128::from(hello.wall.as_unix_millis());
-    let difference = i128::from(time.timestamp_millis()) - own;
-    step.fact("clock difference", Value::Millis(difference as f64));
-    if difference.unsigned_abs() >= CLOCK_DIFFERENCE.as_millis() {
-        let seconds = difference.unsigned_abs() / 1000;
-        let direction = if difference > 0 { "ahead of" } else { "behind" };
-        let message =
-            format!("the clock of the server is {seconds} s {direction} that of this machine");
-        step.warn(message, advice::clock());
-    }
-}
-
-/// Returns the strings of an array of the reply; `None` if there is no such array.
-fn strings(reply: &RawDocument, key: &str) -> Option<Vec<String>> {
-    let array = reply.get_array(key).ok()?;
-    let texts = array.into_iter().flatten().take(64);
-    Some(
-        texts
-            .filter_map(|value| value.as_str().map(str::to_owned))
-            .collect(),
-    )
-}
-
-/// Returns the type of a server in the words of users.
-pub(crate) const fn kind(server_type: ServerType) -> &'static str {
-    match server_type {
-        ServerType::Standalone => "standalone",
-        ServerType::Mongos => "mongos (router of a sharded cluster)",
-        ServerType::RsPrimary => "primary",
-        ServerType::RsSecondary => "secondary",
-        ServerType::RsArbiter => "arbiter",
-        ServerType::RsOther => "member that is hidden or recovers",
-        ServerType::RsGhost => "member of a replica set that is not initiated",
-        ServerType::LoadBalancer => "load balancer",
-        ServerType::PossiblePrimary | ServerType::Unknown => "unknown",
-    }
-}
-
-/// Returns the MongoDB release that introduced a wire version.
-const fn release_of(wire_version: i32) -> &'static str {
-    match wire_version {
-        6 => " (MongoDB 3.6)",
-        7 => " (MongoDB 4.0)",
-        8 => " (MongoDB 4.2)",
-        9 => " (MongoDB 4.4)",
-        13 => " (MongoDB 5.0)",
-        17 => " (MongoDB 6.0)",
-        21 => " (MongoDB 7.0)",
-        25 => " (MongoDB 8.0)",
-        27 => " (MongoDB 8.2)",
-        _ => "",
-    }
+/// True if a client with these options checks the host name in the certificate.
+fn checks_name(options: &ClientOptions) -> bool {
+    let tls = options.tls();
+    !tls.insecure && !tls.allow_invalid_certificates && !tls.allow_invalid_hostnames
 }
 
 /// True if the certificate of a server was refused, so that its chain is worth reading.

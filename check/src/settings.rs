@@ -48,7 +48,7 @@ pub(crate) fn describe_settings(options: &ClientOptions) -> Step {
     let mut step = Step::new(Stage::Settings, None);
     let number = |value: u32| Value::Number(value.into());
     let or_unlimited = |value: u32| match value {
-        0 => Value::from("unlimited"),
+        0 => Value::Unlimited,
         value => Value::Number(value.into()),
     };
     step.fact("maxPoolSize", or_unlimited(options.max_pool_size()));
@@ -78,7 +78,7 @@ pub(crate) fn describe_settings(options: &ClientOptions) -> Step {
 /// Returns a time limit in whole milliseconds, as connection strings give it.
 fn time(limit: Option<Duration>) -> Value {
     match limit {
-        None => Value::from("unlimited"),
+        None => Value::Unlimited,
         Some(limit) => Value::Number(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX)),
     }
 }

@@ -1,14 +1,17 @@
 //! Reports as text and as JSON.
 
-use crate::report::{Fact, Report, Status, Step, Value, millis};
+use crate::{
+    Problem, Stage,
+    report::{Fact, Report, Status, Step, Value, millis},
+};
 use serde_json::{Map, json};
 use std::{fmt::Write as _, time::Duration};
 
-/// The maximum number of characters of one text from a peer that is shown.
-const MAX_SHOWN_CHARS: usize = 1000;
-
 /// The width of the column of statuses.
 const STATUS_WIDTH: usize = 6;
+
+/// The total length of texts up to which a list is written on one line.
+const SHORT_LIST: usize = 60;
 
 impl Step {
     /// Returns the step as lines of text. With `colour`, the status is coloured by the escape
@@ -16,13 +19,14 @@ impl Step {
     /// such sequences.
     #[must_use]
     pub fn to_text(&self, colour: bool) -> String {
-        let (word, code) = match self.status {
-            Status::Ok => ("ok", "32"),
-            Status::Warning => ("warn", "33"),
-            Status::Failed => ("FAIL", "1;31"),
-            Status::Skipped => ("skip", "2"),
+        let word = match self.status {
+            Status::Ok => "ok",
+            Status::Warning => "warn",
+            Status::Failed => "FAIL",
+            Status::Skipped => "skip",
         };
-        let mut text = paint(&format!("{word:STATUS_WIDTH$}"), code, colour);
+        let word = format!("{word:STATUS_WIDTH$}");
+        let mut text = paint(&word, code_of(self.status), colour);
         text.push_str(self.stage.name());
         if let Some(server) = &self.server {
             let _ = write!(text, " {}", printable(server));
@@ -32,42 +36,29 @@ impl Step {
             duration => writeln!(text, " ({:.1} ms)", millis(duration)),
         };
         for fact in &self.facts {
-            fact_lines(&mut text, fact);
+            fact_lines(&mut text, fact, STATUS_WIDTH);
         }
         for problem in &self.problems {
-            let label = match self.status {
-                Status::Failed => "cause",
-                Status::Skipped => "reason",
-                Status::Ok | Status::Warning => "warning",
-            };
-            let message = printable(&problem.message);
-            let _ = writeln!(text, "      {}: {message}", paint(label, code, colour));
-            for hint in &problem.hints {
-                let hint = printable(hint);
-                let _ = writeln!(text, "      {}: {hint}", paint("hint", "36", colour));
-            }
+            problem_lines(&mut text, problem, colour);
         }
         text
     }
 
     fn to_json(&self) -> serde_json::Value {
-        let facts: Map<String, serde_json::Value> = self
-            .facts
-            .iter()
-            .map(|fact| (fact.name.clone(), value_json(&fact.value)))
-            .collect();
-        let problems: Vec<_> = self
-            .problems
-            .iter()
-            .map(|problem| json!({ "message": problem.message, "hints": problem.hints }))
-            .collect();
+        let problems = self.problems.iter().map(|problem| {
+            json!({
+                "severity": problem.severity.name(),
+                "message": problem.message,
+                "hints": problem.hints,
+            })
+        });
         json!({
             "stage": self.stage.name(),
             "server": self.server,
             "status": self.status.name(),
             "milliseconds": millis(self.duration),
-            "facts": facts,
-            "problems": problems,
+            "facts": facts_json(&self.facts),
+            "problems": problems.collect::<Vec<_>>(),
         })
     }
 }
@@ -91,63 +82,120 @@ impl Report {
             self.steps.len(),
             millis(self.duration)
         );
-        let line = match self.failure {
-            None if warnings + failures == 0 => {
-                paint("A client can use this deployment", "32", colour)
+        let (line, code) = match (self.is_usable, self.failure) {
+            (true, None) if warnings + failures == 0 => {
+                ("A client can use this deployment".to_owned(), "32")
             }
-            None => paint(
-                "A client can use this deployment, with the problems above",
+            (true, _) => (
+                "A client can use this deployment, with the problems above".to_owned(),
                 "33",
-                colour,
             ),
-            Some(stage) => {
-                let verdict = format!("The check failed at the step {}", stage.name());
-                paint(&verdict, "1;31", colour)
+            (false, stage) => {
+                let name = stage.map_or("topology", Stage::name);
+                (format!("The check failed at the step {name}"), "1;31")
             }
         };
-        format!("{line} ({counts}).\n")
+        format!("{} ({counts}).\n", paint(&line, code, colour))
     }
 
     /// Returns the report as one JSON document, indented.
     ///
     /// Its fields are `uri`, `usable`, `failedStage`, `exitCode`, `milliseconds` and `steps`. Each
     /// step has `stage`, `server`, `status` (`ok`, `warning`, `failed` or `skipped`),
-    /// `milliseconds`, `facts` by name, and `problems` with `message` and `hints`.
+    /// `milliseconds`, `facts` by name, and `problems` with `severity`, `message` and `hints`.
+    /// Times are in milliseconds, and the absence of a limit is `null`.
     #[must_use]
     pub fn to_json(&self) -> String {
         let steps: Vec<_> = self.steps.iter().map(Step::to_json).collect();
         let report = json!({
             "uri": self.uri,
-            "usable": self.is_usable(),
-            "failedStage": self.failure.map(crate::Stage::name),
+            "usable": self.is_usable,
+            "failedStage": self.failure.map(Stage::name),
             "exitCode": self.exit_code(),
             "milliseconds": millis(self.duration),
             "steps": steps,
         });
-        format!("{report:#}\n")
+        let mut text = String::new();
+        for character in format!("{report:#}\n").chars() {
+            // Outside of strings, JSON has no such character except line feeds.
+            match character != '\n' && is_unprintable(character) {
+                true => {
+                    let _ = write!(text, "\\u{:04x}", u32::from(character));
+                }
+                false => text.push(character),
+            }
+        }
+        text
     }
 }
 
-fn fact_lines(text: &mut String, fact: &Fact) {
-    let name = printable(&fact.name);
-    let _ = match &fact.value {
-        Value::Text(value) => writeln!(text, "      {name}: {}", printable(value)),
-        Value::Number(value) => writeln!(text, "      {name}: {value}"),
-        Value::Millis(value) => writeln!(text, "      {name}: {value:.1} ms"),
-        Value::Bool(true) => writeln!(text, "      {name}: yes"),
-        Value::Bool(false) => writeln!(text, "      {name}: no"),
-        Value::List(values) if values.is_empty() => writeln!(text, "      {name}: none"),
-        Value::List(values) if values.iter().map(String::len).sum::<usize>() <= 60 => {
-            let values: Vec<String> = values.iter().map(|value| printable(value)).collect();
-            writeln!(text, "      {name}: {}", values.join(", "))
-        }
-        Value::List(values) => {
-            let _ = writeln!(text, "      {name}:");
-            values
-                .iter()
-                .try_for_each(|value| writeln!(text, "        {}", printable(value)))
-        }
+fn problem_lines(text: &mut String, problem: &Problem, colour: bool) {
+    let label = match problem.severity {
+        Status::Failed => "cause",
+        Status::Skipped => "reason",
+        Status::Ok | Status::Warning => "warning",
     };
+    let label = paint(label, code_of(problem.severity), colour);
+    let _ = writeln!(text, "      {label}: {}", printable(&problem.message));
+    for hint in &problem.hints {
+        let label = paint("hint", "36", colour);
+        let _ = writeln!(text, "      {label}: {}", printable(hint));
+    }
+}
+
+fn fact_lines(text: &mut String, fact: &Fact, indent: usize) {
+    let _ = write!(text, "{:indent$}{}:", "", printable(&fact.name));
+    match &fact.value {
+        Value::List(values) if values.iter().map(String::len).sum::<usize>() > SHORT_LIST => {
+            text.push('\n');
+            for value in values {
+                let _ = writeln!(text, "{:indent$}  {}", "", printable(value));
+            }
+        }
+        Value::Facts(facts) if facts.iter().any(is_nested) => {
+            text.push('\n');
+            for fact in facts {
+                fact_lines(text, fact, indent + 2);
+            }
+        }
+        value => {
+            let _ = writeln!(text, " {}", value_text(value));
+        }
+    }
+}
+
+const fn is_nested(fact: &Fact) -> bool {
+    matches!(fact.value, Value::Facts(_))
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::Text(value) => printable(value),
+        Value::Number(value) => value.to_string(),
+        Value::Millis(value) => format!("{value:.1} ms"),
+        Value::Unlimited => "unlimited".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::List(values) if values.is_empty() => "none".to_owned(),
+        Value::List(values) => {
+            let values: Vec<String> = values.iter().map(|value| printable(value)).collect();
+            values.join(", ")
+        }
+        Value::Facts(facts) => {
+            let parts = facts.iter().map(|fact| {
+                let value = value_text(&fact.value);
+                format!("{} {value}", printable(&fact.name))
+            });
+            parts.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn facts_json(facts: &[Fact]) -> Map<String, serde_json::Value> {
+    let facts = facts.iter();
+    facts
+        .map(|fact| (fact.name.clone(), value_json(&fact.value)))
+        .collect()
 }
 
 fn value_json(value: &Value) -> serde_json::Value {
@@ -155,8 +203,20 @@ fn value_json(value: &Value) -> serde_json::Value {
         Value::Text(value) => json!(value),
         Value::Number(value) => json!(value),
         Value::Millis(value) => json!(value),
+        Value::Unlimited => serde_json::Value::Null,
         Value::Bool(value) => json!(value),
         Value::List(values) => json!(values),
+        Value::Facts(facts) => facts_json(facts).into(),
+    }
+}
+
+/// Returns the number of a colour in the escape sequences of terminals.
+const fn code_of(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "32",
+        Status::Warning => "33",
+        Status::Failed => "1;31",
+        Status::Skipped => "2",
     }
 }
 
@@ -167,15 +227,11 @@ fn paint(text: &str, code: &str, colour: bool) -> String {
     }
 }
 
-/// Returns a text without control characters and of limited length.
+/// Returns a text without characters that would change how a terminal shows other text.
 fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len().min(MAX_SHOWN_CHARS));
-    for (count, character) in text.chars().enumerate() {
-        if count == MAX_SHOWN_CHARS {
-            shown.push_str(" ...");
-            break;
-        }
-        match character.is_control() || is_direction(character) {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_unprintable(character) {
             true => shown.extend(character.escape_default()),
             false => shown.push(character),
         }
@@ -183,12 +239,18 @@ fn printable(text: &str) -> String {
     shown
 }
 
-/// True for characters that change the direction of text, with which a peer could disguise a name.
-const fn is_direction(character: char) -> bool {
-    matches!(
-        character,
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    )
+/// True for control characters, separators of lines, characters without width, and characters that
+/// change the direction of text, with which a peer could disguise a name.
+fn is_unprintable(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{61c}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{2069}'
+                | '\u{feff}'
+        )
 }
 
 #[cfg(test)]
@@ -201,6 +263,7 @@ mod tests {
             uri: Some("mongodb://db/".to_owned()),
             steps: vec![step],
             duration: Duration::from_millis(2),
+            is_usable: true,
             failure: None,
         }
     }
@@ -208,7 +271,10 @@ mod tests {
     #[test]
     fn escape_sequences_of_a_peer_are_not_printed() {
         let mut step = Step::new(Stage::Hello, Some("db\x1b[2J".to_owned()));
-        step.fact("set name", "rs\u{202e}0\x07\n");
+        step.fact(
+            "set name",
+            "rs\u{202e}0\x07\n\u{9b}2J\u{2028}\u{61c}\u{200b}",
+        );
         step.fail("bad \x1b]0;title\x07", vec!["try \r again".to_owned()]);
         for colour in [false, true] {
             let text = step.to_text(colour);
@@ -217,16 +283,29 @@ mod tests {
             let rest = own.chars().filter(|c| c.is_control() && *c != '\n');
             assert_eq!(rest.count(), 0, "{text:?}");
             assert_eq!(text.lines().count(), 4, "{text:?}");
-            assert!(!text.contains('\u{202e}'));
+            assert!(
+                !text
+                    .chars()
+                    .any(|c| c != '\n' && c != '\x1b' && is_unprintable(c))
+            );
         }
         assert!(!step.to_text(false).contains('\x1b'));
+        let json = report_of(step).to_json();
+        assert!(
+            !json.chars().any(|c| c != '\n' && is_unprintable(c)),
+            "{json}"
+        );
+        let json: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+        let name = &json["steps"][0]["facts"]["set name"];
+        assert_eq!(name, "rs\u{202e}0\x07\n\u{9b}2J\u{2028}\u{61c}\u{200b}");
     }
 
     #[test]
     fn a_long_text_of_a_peer_is_cut() {
         let mut step = Step::new(Stage::Hello, None);
         step.fact("set name", "x".repeat(100_000));
-        assert!(step.to_text(false).len() < MAX_SHOWN_CHARS + 100);
+        assert!(step.to_text(false).len() < 1200);
+        assert!(report_of(step).to_json().len() < 2000);
     }
 
     #[test]
@@ -235,6 +314,10 @@ mod tests {
         step.fact("connected", true);
         step.fact("hosts", vec!["a".to_owned(), "b".to_owned()]);
         step.fact("round trip", Duration::from_micros(1500));
+        step.fact(
+            "limits",
+            vec![Fact::new("size", 3), Fact::new("time", Value::Unlimited)],
+        );
         step.warn("it is slow", vec!["wait".to_owned()]);
         step.duration = Duration::from_millis(1);
         let expected = json!({
@@ -242,8 +325,13 @@ mod tests {
             "milliseconds": 2.0,
             "steps": [{
                 "stage": "dial", "server": "db:27017", "status": "warning", "milliseconds": 1.0,
-                "facts": { "connected": true, "hosts": ["a", "b"], "round trip": 1.5 },
-                "problems": [{ "message": "it is slow", "hints": ["wait"] }],
+                "facts": {
+                    "connected": true, "hosts": ["a", "b"], "round trip": 1.5,
+                    "limits": { "size": 3, "time": null },
+                },
+                "problems": [{
+                    "severity": "warning", "message": "it is slow", "hints": ["wait"],
+                }],
             }],
         });
         let json = report_of(step).to_json();

@@ -2,7 +2,8 @@
 
 use crate::{
     advice,
-    deployment::{discover, select},
+    authentication::{self, authenticate},
+    deployment::{discover, read_without_user, select_servers},
     drive::Clock,
     report::{Report, Stage, Status, Step},
     seeds,
@@ -35,8 +36,9 @@ pub struct CheckOptions {
     /// The time limit of the whole check. Steps have the time limits of the client as well, such as
     /// `connectTimeoutMS`. Default: [`DEFAULT_TIMEOUT`].
     pub timeout: Duration,
-    /// True if the check fails when any step fails, also if a client can use the deployment without
-    /// it: for example, when one of three members cannot be reached. Default: false.
+    /// True if the report has a [`failure`](Report::failure) when any step fails, also if a client
+    /// can use the deployment without it: for example, when one of three members cannot be reached.
+    /// Default: false.
     pub strict: bool,
     /// The name servers and hosts file of the resolver of `mongodb+srv` connection strings. `None`,
     /// the default, means those of `/etc/resolv.conf` and `/etc/hosts`.
@@ -88,12 +90,13 @@ pub async fn check_with<R: Runtime + Clone>(
         }
     };
     let steps = walk.steps;
-    let failed = steps.iter().find(|step| step.status == Status::Failed);
-    let first = failed.map(|step| step.stage).filter(|_| options.strict);
+    let failed = steps.iter().filter(|step| step.status == Status::Failed);
+    let furthest = failed.map(|step| step.stage).max();
     Report {
         uri: connection_string.ok().map(|parsed| parsed.to_string()),
         duration: clock.now() - begun,
-        failure: failure.or(first),
+        is_usable: failure.is_none(),
+        failure: failure.or_else(|| furthest.filter(|_| options.strict)),
         steps,
     }
 }
@@ -115,29 +118,76 @@ impl<R: Runtime + Clone> Walk<'_, R> {
     /// deployment.
     async fn go(&mut self, text: &str, options: &CheckOptions) -> Result<(), Stage> {
         let client = self.client(text, options).await?;
-        let visits = self.visit_all(client.options()).await;
-        let ready = visits.iter().any(|visit| visit.failure.is_none());
-        let result = if ready {
-            let (mut step, topology) = discover(self.clock, &client, &visits).await;
-            let left_out = topology.servers.len().saturating_sub(MAX_SERVERS);
-            if left_out > 0 {
-                let message = format!("{left_out} servers were not checked one by one");
-                step.warn(message, Vec::new());
-            }
-            let is_usable = step.status != Status::Failed;
-            self.done(step);
-            self.done(select(&topology, client.options()));
-            self.done(settings::describe_settings(client.options()));
-            is_usable.then_some(()).ok_or(Stage::Topology)
-        } else {
+        let (visits, left_out) = self.visit_all(client.options()).await;
+        let result = self.use_deployment(&client, &visits, left_out).await;
+        let _ = self.clock.within(Some(SHUTDOWN), client.shutdown()).await;
+        result
+    }
+
+    /// Authenticates with the servers that a client would use, and uses the deployment as a client.
+    /// `left_out` is the number of servers that were not visited.
+    async fn use_deployment(
+        &mut self,
+        client: &Client<R>,
+        visits: &[Visit],
+        left_out: usize,
+    ) -> Result<(), Stage> {
+        let options = client.options();
+        let is_authenticated = self.authenticate(options, visits).await;
+        let failures = visits.iter().filter_map(|visit| visit.failure);
+        let answered = visits.iter().any(|visit| visit.failure.is_none());
+        let failure = match (answered, is_authenticated) {
+            (true, true) => None,
+            (true, false) => Some(Stage::Authentication),
+            // A server that was not visited may work.
+            (false, _) if left_out > 0 => None,
+            (false, _) => Some(failures.max().unwrap_or(Stage::Topology)),
+        };
+        if let Some(stage) = failure {
             let mut step = Step::new(Stage::Topology, None);
             step.skip("no server can be used");
             self.done(step);
-            let failures = visits.iter().filter_map(|visit| visit.failure);
-            Err(failures.max().unwrap_or(Stage::Topology))
+            return Err(stage);
+        }
+        let (mut step, topology) = discover(self.clock, client, visits).await;
+        if left_out > 0 {
+            let message = format!("{left_out} servers were not checked one by one");
+            step.warn(message, Vec::new());
+        }
+        let is_discovered = step.status != Status::Failed;
+        self.done(step);
+        if !is_discovered {
+            return Err(Stage::Topology);
+        }
+        if options.credential().is_none()
+            && let Some(step) = read_without_user(self.clock, client).await
+        {
+            self.done(step);
+            return Err(Stage::Authentication);
+        }
+        self.done(select_servers(&topology, options));
+        self.done(settings::describe_settings(options));
+        Ok(())
+    }
+
+    /// Authenticates with each server that a client would use. Returns false if that failed
+    /// everywhere.
+    async fn authenticate(&mut self, options: &ClientOptions, visits: &[Visit]) -> bool {
+        let Some(credential) = options.credential() else {
+            return true;
         };
-        let _ = self.clock.within(Some(SHUTDOWN), client.shutdown()).await;
-        result
+        let clock = self.clock.part(2);
+        let servers = authentication::servers(options, visits);
+        let steps = servers
+            .iter()
+            .map(|visit| authenticate(&clock, options, credential, visit));
+        let steps = join_all(steps).await;
+        let is_ok = steps.is_empty() || steps.iter().any(|step| step.status == Status::Ok);
+        let arbiters = visits.iter().filter_map(authentication::without_users);
+        for step in steps.into_iter().chain(arbiters) {
+            self.done(step);
+        }
+        is_ok
     }
 
     /// Parses the connection string, looks up its seed list, and creates the client.
@@ -200,29 +250,33 @@ impl<R: Runtime + Clone> Walk<'_, R> {
         }
     }
 
-    /// Visits the seeds, and then the members that they announce.
-    async fn visit_all(&mut self, options: &ClientOptions) -> Vec<Visit> {
+    /// Visits the seeds, and then the members that they announce, within half of the time that is
+    /// left. Returns also the number of servers that were left out.
+    async fn visit_all(&mut self, options: &ClientOptions) -> (Vec<Visit>, usize) {
+        let clock = self.clock.part(2);
         let mut known = BTreeSet::new();
         let seeds = options.hosts().iter().cloned();
         let seeds = seeds.filter(|host| known.insert(host.clone()));
         let mut next: Vec<_> = seeds.map(|host| (host, Origin::Seed)).collect();
         let mut visits: Vec<Visit> = Vec::new();
+        let mut left_out = 0;
         while !next.is_empty() {
             let room = MAX_SERVERS.saturating_sub(visits.len());
+            left_out += next.len().saturating_sub(room);
             let round = next.into_iter().take(room);
-            let round = round.map(|(address, origin)| visit(self.clock, options, address, origin));
+            let round = round.map(|(address, origin)| visit(&clock, options, address, origin));
             for mut found in join_all(round).await {
                 for step in std::mem::take(&mut found.steps) {
                     self.done(step);
                 }
                 visits.push(found);
             }
-            next = match follows_members(options) && visits.len() < MAX_SERVERS {
-                true => announced(&visits, &mut known),
+            next = match follows_members(options) {
+                true => announced(options, &visits, &mut known),
                 false => Vec::new(),
             };
         }
-        visits
+        (visits, left_out)
     }
 }
 
@@ -231,11 +285,23 @@ fn follows_members(options: &ClientOptions) -> bool {
     options.direct_connection() != Some(true) && !options.load_balanced()
 }
 
-/// Returns the members that were announced and are not known yet, and notes them as known.
-fn announced(visits: &[Visit], known: &mut BTreeSet<Address>) -> Vec<(Address, Origin)> {
+/// Returns the members that the wanted replica set announced and that are not known yet, and notes
+/// them as known.
+fn announced(
+    options: &ClientOptions,
+    visits: &[Visit],
+    known: &mut BTreeSet<Address>,
+) -> Vec<(Address, Origin)> {
     let mut found = Vec::new();
     for visit in visits {
         let Some(hello) = &visit.hello else { continue };
+        let name = hello.description.set_name.as_deref();
+        if options
+            .replica_set()
+            .is_some_and(|wanted| name != Some(wanted))
+        {
+            continue;
+        }
         for member in hello.description.members() {
             if known.insert(member.clone()) {
                 let origin = Origin::Announced(visit.address.to_string());

@@ -8,9 +8,9 @@ use crate::{
     auth::{DerivedKeys, KeyCache, KeyDerivation},
     client::ClientConfig,
     connection::{Connection, ConnectionPurpose, HandshakeOptions, Output, closed_by_peer},
-    description::{ServerDescription, TopologyDescription},
+    description::{ServerDescription, ServerType, TopologyDescription},
     error::{Error, ErrorKind},
-    options::{ClientOptions, ReadPreference},
+    options::{ClientOptions, Mechanism, ReadPreference},
     random::Random,
     selection::{Criteria, in_window, suitable},
     time::{Instant, WallTime},
@@ -50,9 +50,14 @@ pub enum ProbeOutput {
     /// Authentication waits for these keys, whose derivation may take long.
     /// [`Probe::handle_keys`] takes them.
     KeysNeeded(KeyDerivation),
-    /// The connection is ready for operations. If the client has a credential, the connection is
-    /// authenticated. No further report follows.
-    Ready,
+    /// The connection is ready for operations. No further report follows.
+    Ready {
+        /// The mechanism by which the connection was authenticated. `None` without a credential,
+        /// and for an arbiter, which has no users ([AUTH-16]).
+        ///
+        /// [AUTH-16]: crate::requirements::authentication#AUTH-16
+        mechanism: Option<Mechanism>,
+    },
     /// The probe failed. No further report follows.
     Failed {
         /// The step that failed.
@@ -92,6 +97,8 @@ pub struct Probe {
     step: ProbeStep,
     random: Random,
     keys: KeyCache,
+    /// The mechanism of authentication, once the hello was answered.
+    mechanism: Option<Mechanism>,
     /// The facts of TLS, until they are reported.
     tls: Option<TlsFacts>,
     /// The time of the last input.
@@ -104,7 +111,33 @@ impl Probe {
     #[must_use]
     pub fn new(now: Instant, address: Address, config: ClientConfig, wall: WallTime) -> Self {
         let random = config.seed.split("probe").random();
-        let options: HandshakeOptions = config.into_handshake_options();
+        Self::start(now, address, config.into_handshake_options(), random, wall)
+    }
+
+    /// Returns a probe as [`new`](Self::new) does, without the credential of the client. A client
+    /// checks its servers by such connections before it authenticates with them ([AUTH-13]).
+    ///
+    /// [AUTH-13]: crate::requirements::authentication#AUTH-13
+    #[must_use]
+    pub fn without_credential(
+        now: Instant,
+        address: Address,
+        config: ClientConfig,
+        wall: WallTime,
+    ) -> Self {
+        let random = config.seed.split("probe").random();
+        let mut options = config.into_handshake_options();
+        options.credential = None;
+        Self::start(now, address, options, random, wall)
+    }
+
+    fn start(
+        now: Instant,
+        address: Address,
+        options: HandshakeOptions,
+        random: Random,
+        wall: WallTime,
+    ) -> Self {
         options.layers.set_wall_time(wall);
         let purpose = ConnectionPurpose::Operations;
         Self {
@@ -112,6 +145,7 @@ impl Probe {
             step: ProbeStep::Connect,
             random,
             keys: KeyCache::new(),
+            mechanism: None,
             tls: None,
             now,
         }
@@ -130,6 +164,7 @@ impl Probe {
         self.now = now;
         let Self { random, keys, .. } = self;
         self.connection.handle_received(now, bytes, random, keys);
+        self.mechanism = self.connection.mechanism().or(self.mechanism);
         self.note_tls();
     }
 
@@ -184,6 +219,9 @@ impl Probe {
                 let address = self.connection.address().clone();
                 let (now, least) = (self.now, Duration::ZERO);
                 let description = hello.into_description(address, now, Some(round_trip), least);
+                if description.server_type == ServerType::RsArbiter {
+                    self.mechanism = None;
+                }
                 ProbeOutput::HelloAnswered {
                     reply,
                     description: Box::new(description),
@@ -191,7 +229,9 @@ impl Probe {
                 }
             }
             Output::KeysNeeded(derivation) => ProbeOutput::KeysNeeded(derivation),
-            Output::Established => ProbeOutput::Ready,
+            Output::Established => ProbeOutput::Ready {
+                mechanism: self.mechanism,
+            },
             Output::Failed { error, .. } => ProbeOutput::Failed {
                 step: match error.kind() {
                     // A server with TLS 1.3 refuses the client's certificate after the handshake.

@@ -32,7 +32,7 @@ enum What {
     Demo(Demo),
     /// Explain step by step why a client can or cannot use a deployment. The exit code is 0 if it
     /// can, or else that of the failed step: 10 connection string, 11 DNS, 12 dial, 13 TLS, 14
-    /// hello, 15 authentication, 16 topology.
+    /// hello, 15 authentication, 16 topology. If several servers fail, the furthest step counts.
     Check(Check),
 }
 

@@ -21,16 +21,20 @@ fn text_of(output: &Output) -> String {
 
 #[test]
 fn the_exit_code_is_that_of_the_failed_step() {
-    let deployment = Embedded::start(ServeOptions::standalone()).expect("a server");
-    let uri = deployment.uri();
+    let members = Embedded::start(ServeOptions::replica_set("rs0", 3)).expect("members");
     for runtime in ["tokio", "async-std", "smol", "blocking"] {
-        let output = program(&[uri, "--runtime", runtime])
-            .output()
-            .expect("it runs");
+        let arguments = [members.uri(), "--runtime", runtime];
+        let output = program(&arguments).output().expect("it runs");
         let text = text_of(&output);
         assert_eq!(output.status.code(), Some(0), "{runtime}: {text}");
         assert!(text.ends_with("ms).\n") && !text.contains('\x1b'), "{text}");
+        assert!(
+            text.contains("(0 failed, 0 with warnings"),
+            "{runtime}: {text}"
+        );
     }
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let uri = deployment.uri();
     for (uri, code) in [
         ("mongo://db".to_owned(), 10),
         ("mongodb://db.invalid/".to_owned(), 11),
@@ -104,4 +108,36 @@ fn certificate_authorities_of_the_system_are_trusted() {
         "{}",
         text_of(&output)
     );
+}
+
+#[test]
+fn a_closed_pipe_changes_no_exit_code() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let mut command = program(&[deployment.uri()]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn odd_bytes_on_the_standard_input_are_no_connection_string() {
+    for bytes in [&b"\xff\xfe\n"[..], b"", b"\n"] {
+        let mut command = program(&["-"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it runs");
+        let mut input = child.stdin.take().expect("a pipe");
+        input.write_all(bytes).expect("a pipe");
+        // Only an empty input has to end before the first line is complete.
+        let kept = (!bytes.is_empty()).then_some(input);
+        let output = child.wait_with_output().expect("it ends");
+        drop(kept);
+        assert_eq!(output.status.code(), Some(10), "{}", text_of(&output));
+    }
 }

@@ -31,6 +31,7 @@ use crate::{
     auth::{Conversation, DerivedKeys, KeyCache},
     error::{Error, Wait},
     hello::HelloReply,
+    options::Mechanism,
     random::Random,
     time::Instant,
     tls::TlsFacts,
@@ -220,6 +221,11 @@ impl Connection {
     pub(crate) fn is_open(&self) -> bool {
         !matches!(self.state, State::Dialling | State::OpeningLayers)
             && self.transport.opening().is_none()
+    }
+
+    /// Returns the mechanism of the authentication that is under way.
+    pub(crate) fn mechanism(&self) -> Option<Mechanism> {
+        self.conversation.as_ref().map(Conversation::mechanism)
     }
 
     /// Returns the facts of TLS once its handshake is over; `None` without TLS.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    description::{ServerType, TopologyId, TopologyType},
+    description::{TopologyId, TopologyType},
     error::NetworkFault,
     options::{Credential, ReadMode},
     random::Seed,
@@ -75,7 +75,10 @@ fn a_probe_without_a_credential_is_ready_after_hello() {
         }
         other => panic!("{other:?}"),
     }
-    assert!(matches!(probe.poll_output(), Some(ProbeOutput::Ready)));
+    assert!(matches!(
+        probe.poll_output(),
+        Some(ProbeOutput::Ready { mechanism: None })
+    ));
     assert!(probe.poll_output().is_none());
 }
 
@@ -176,7 +179,10 @@ fn the_facts_of_tls_are_reported_before_the_reply_to_hello() {
         probe.poll_output(),
         Some(ProbeOutput::HelloAnswered { .. })
     ));
-    assert!(matches!(probe.poll_output(), Some(ProbeOutput::Ready)));
+    assert!(matches!(
+        probe.poll_output(),
+        Some(ProbeOutput::Ready { mechanism: None })
+    ));
 }
 
 #[test]

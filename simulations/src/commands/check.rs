@@ -3,10 +3,13 @@
 use clap::{Args, ValueEnum};
 use onionskin_check::{CheckOptions, Report, Step, check_with};
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _},
     process::ExitCode,
     time::Duration,
 };
+
+/// The maximum length of a connection string on the standard input, in bytes.
+const MAX_LINE: u64 = 64 * 1024;
 
 /// The arguments of `check`.
 #[derive(Debug, Args)]
@@ -21,11 +24,13 @@ pub(crate) struct Check {
     /// The runtime of the client.
     #[arg(long, value_enum, default_value_t = RuntimeName::Tokio)]
     runtime: RuntimeName,
-    /// The time limit of the whole check in seconds, at least one.
+    /// The time limit of the whole check in seconds, at least one. With the blocking runtime, the
+    /// resolver of the system can exceed it.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
-    /// Fail if any step fails, also if a client can use the deployment without it.
+    /// Exit with the code of a failed step also if a client can use the deployment without it, for
+    /// example if one of three members cannot be reached.
     #[arg(long)]
     strict: bool,
     /// When to colour the text. `auto`: on a terminal, unless the environment variable `NO_COLOR`
@@ -72,10 +77,10 @@ impl Check {
 /// Runs a check, and prints its report. Returns the exit code of the report.
 pub(crate) fn run(check: &Check) -> io::Result<ExitCode> {
     let uri = match check.uri.as_str() {
-        "-" => io::read_to_string(io::stdin().lock())?,
+        "-" => first_line()?,
         uri => uri.to_owned(),
     };
-    let uri = uri.lines().next().unwrap_or_default().trim();
+    let uri = uri.trim();
     let (options, colour) = (check.options(), check.has_colour());
     let mut result = Ok(());
     let report = report_of(check.runtime, uri, &options, |step| {
@@ -91,10 +96,21 @@ pub(crate) fn run(check: &Check) -> io::Result<ExitCode> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
+/// Prints a text. Nothing is printed to a pipe that was closed, for example by `head`.
 fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Returns the first line of the standard input, at most [`MAX_LINE`] bytes of it.
+fn first_line() -> io::Result<String> {
+    let mut line = Vec::new();
+    let mut input = io::stdin().lock().take(MAX_LINE);
+    input.read_until(b'\n', &mut line)?;
+    Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
 /// Runs a check on this runtime.
@@ -105,10 +121,16 @@ fn report_of(
     on_step: impl FnMut(&Step) + Send,
 ) -> io::Result<Report> {
     Ok(match runtime {
-        RuntimeName::Tokio => tokio::runtime::Runtime::new()?.block_on(async {
-            let runtime = onionskin_tokio::TokioRuntime::default();
-            check_with(runtime, uri, options, on_step).await
-        }),
+        RuntimeName::Tokio => {
+            let tokio = tokio::runtime::Runtime::new()?;
+            let report = tokio.block_on(async {
+                let runtime = onionskin_tokio::TokioRuntime::default();
+                check_with(runtime, uri, options, on_step).await
+            });
+            // The system's resolver can block a thread beyond the time limit of the check.
+            tokio.shutdown_background();
+            report
+        }
         RuntimeName::AsyncStd => async_std::task::block_on(check_with(
             onionskin_async_std::AsyncStdRuntime::default(),
             uri,

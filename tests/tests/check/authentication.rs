@@ -1,11 +1,15 @@
 //! Credentials that a server refuses.
 
 use super::*;
+use bson::{Document, doc};
 use onionskin_simulations::{
     deployment::User,
     serve::{Embedded, ServeOptions},
 };
-use onionskin_tests::peers::{FerretDb, ferretdb};
+use onionskin_tests::{
+    conformance::server::{Server, answer, hello},
+    peers::{FerretDb, ferretdb},
+};
 
 fn deployment() -> Embedded {
     let mut options = ServeOptions::standalone();
@@ -73,4 +77,79 @@ fn ferretdb_is_checked_with_right_and_wrong_passwords() {
     assert!(!report.to_text(false).contains("pencil"), "{report:?}");
     let report = report_of(&server.uri().replace("pencil", "crayon"));
     assert_eq!(report.exit_code(), 15, "{}", report.to_text(false));
+}
+
+#[test]
+fn a_missing_user_is_noticed() {
+    let deployment = deployment();
+    let report = report_of(&format!("mongodb://{}/", deployment.addresses()[0]));
+    assert_eq!(report.exit_code(), 15, "{}", report.to_text(false));
+    assert_eq!(
+        stages(&report),
+        "parse ok, dial ok, hello ok, topology ok, authentication failed"
+    );
+    let problems = problems(&report, &[]).join("\n");
+    assert!(
+        problems.contains("mongodb://user:password@host/"),
+        "{problems}"
+    );
+}
+
+/// Starts a server with these fields in its replies to `hello`.
+fn member(fields: Document) -> Server {
+    Server::on_socket(move |request| {
+        if !request.is_hello() {
+            return answer(request);
+        }
+        let mut reply = hello(request.connection);
+        reply.extend(fields.clone());
+        request.reply(&reply)
+    })
+}
+
+/// True if a server has seen the name of the user.
+fn has_seen_the_user(server: &Server) -> bool {
+    let names = ["hello", "isMaster", "ismaster", "saslStart"].into_iter();
+    let mut requests = names.flat_map(|name| server.seen(name));
+    requests.any(|request| {
+        let body = format!("{:?}", request.body);
+        body.contains("alice") || body.contains("saslStart")
+    })
+}
+
+#[test]
+fn servers_of_another_replica_set_do_not_see_the_user() {
+    let stranger = member(doc! { "setName": "other", "hosts": ["127.0.0.1:1"] });
+    let mut options = ServeOptions::replica_set("rs0", 1);
+    options.users.push(User::new("alice", PASSWORD));
+    let deployment = Embedded::start(options).expect("a member");
+    let (other, own) = (stranger.address(), deployment.addresses()[0]);
+    let report = report_of(&format!(
+        "mongodb://alice:{PASSWORD}@{other},{own}/?replicaSet=rs0"
+    ));
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text(false));
+    assert!(!has_seen_the_user(&stranger));
+    let is_announced = |server: Option<&str>| server == Some("127.0.0.1:1");
+    let mut servers = report.steps.iter().map(|step| step.server.as_deref());
+    assert!(!servers.any(is_announced), "{}", report.to_text(false));
+    let report = report_of(&format!(
+        "mongodb://alice:{PASSWORD}@{other}/?replicaSet=rs0"
+    ));
+    assert_eq!(report.exit_code(), 16, "{}", report.to_text(false));
+    assert!(!has_seen_the_user(&stranger));
+}
+
+#[test]
+fn an_arbiter_has_no_users() {
+    let arbiter = member(doc! {
+        "isWritablePrimary": false, "arbiterOnly": true, "setName": "rs", "hosts": ["127.0.0.1:1"],
+    });
+    let address = arbiter.address();
+    let uri = format!("mongodb://alice:{PASSWORD}@{address}/?directConnection=true");
+    let report = report_of(&uri);
+    assert_eq!(report.exit_code(), 16, "{}", report.to_text(false));
+    assert!(
+        stages(&report).contains("authentication skipped"),
+        "{report:?}"
+    );
 }

@@ -77,7 +77,13 @@ fn a_self_signed_certificate_is_named() {
     let report = report_of(&trusting);
     let text = report.to_text(false);
     assert_eq!(report.exit_code(), 0, "{text}");
-    for part in ["version: TLS 1.3", "cipher: TLS13_", "validity: valid"] {
+    for part in [
+        "version: TLS 1.3",
+        "cipher: TLS13_",
+        "trusted: the authorities in tlsCAFile",
+        "validity: valid",
+        "name matches: 127.0.0.1",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -95,7 +101,10 @@ fn an_expired_certificate_is_named() {
         "{report:?}"
     );
     let problems = tls_problems(&uri);
-    assert!(problems.contains("renew the certificate"), "{problems}");
+    assert!(
+        problems.contains("renew the expired certificate"),
+        "{problems}"
+    );
     assert!(
         problems.contains("is the clock of this machine right? It says 20"),
         "{problems}"
@@ -129,7 +138,7 @@ fn a_certificate_for_another_name_lists_its_names() {
         problems.contains("the certificate is for db.example.net"),
         "{problems}"
     );
-    assert!(problems.contains("give the server a certificate with the name 127.0.0.1"));
+    assert!(problems.contains("give the server a certificate with the subjectAltName 127.0.0.1"));
 }
 
 #[test]
@@ -147,4 +156,47 @@ fn a_server_that_demands_a_client_certificate_is_recognized() {
     assert_eq!(report.exit_code(), 13, "{}", report.to_text(false));
     let problems = problems(&report, &[]).join("\n");
     assert!(problems.contains("set tlsCertificateKeyFile"), "{problems}");
+}
+
+#[test]
+fn a_certificate_without_names_is_recognized() {
+    let scratch = Scratch::new().expect("a directory");
+    let (_server, uri) = server_with(&scratch, |params| params.subject_alt_names.clear());
+    let problems = tls_problems(&uri);
+    assert!(
+        problems.contains("its common name does not count"),
+        "{problems}"
+    );
+}
+
+#[test]
+fn the_wrong_authorities_are_recognized() {
+    let (scratch, other) = (
+        Scratch::new().expect("one"),
+        Scratch::new().expect("another"),
+    );
+    let (server, _) = server_with(&scratch, |params| {
+        params
+            .distinguished_name
+            .push(DnType::CommonName, "other.example.net");
+    });
+    let (_other_server, other_uri) = server_with(&other, |_| ());
+    let (_, options) = other_uri.split_once("/?").expect("options");
+    let problems = tls_problems(&server.uri(options));
+    assert!(problems.contains("UnknownIssuer"), "{problems}");
+}
+
+#[test]
+fn a_certificate_that_is_not_checked_is_named_if_it_is_expired() {
+    let scratch = Scratch::new().expect("a directory");
+    let (server, _) = server_with(&scratch, |params| {
+        params.not_after = date_time_ymd(2020, 2, 29);
+    });
+    let report = report_of(&server.uri("tls=true&tlsInsecure=true"));
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text(false));
+    let problems = problems(&report, &[]).join("\n");
+    assert!(
+        problems.contains("a certificate is expired, and accepted only"),
+        "{problems}"
+    );
 }
