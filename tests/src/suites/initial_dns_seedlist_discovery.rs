@@ -23,7 +23,7 @@ use serde_json::Value;
 use std::{fs, sync::Arc};
 
 /// The folder of the suite.
-const FOLDER: &str = "initial-dns-seedlist-discovery/tests";
+pub const FOLDER: &str = "initial-dns-seedlist-discovery/tests";
 
 /// The domain of all records of the suite.
 pub const DOMAIN: &str = "test.build.10gen.cc";
