@@ -4,17 +4,24 @@
 use crate::loads::hostile::{Victim, standalone};
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
+    address::Address,
     description::{ServerType, TopologyId, TopologyType},
+    dns::{
+        DnsData, DnsQuery, HostsFile, Lookup, LookupAction, MAX_ALIASES, MAX_NAME_SERVERS,
+        RecordKind, ResolverConfig,
+    },
     error::{
         CommandError, Error, ErrorKind, Labels, MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES,
         MAX_WRITE_ERRORS, WriteFailure,
     },
     hello::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE},
+    random::Seed,
     sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
     time::Instant,
+    uri,
     wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 
@@ -148,4 +155,136 @@ fn assert_bounded(error: &Error, reply: &RawDocument) {
     let labelled = error.clone().with_labels(&Labels::from_reply(reply));
     assert!(labelled.labels().iter().count() <= 16);
     assert_eq!(labelled.code(), error.code());
+}
+
+/// The name that fuzzed lookups ask for.
+const FUZZED_NAME: &str = "_mongodb._tcp.c.db.test";
+
+/// The maximum number of queries of a fuzzed lookup: two name servers are asked twice for each name
+/// of a chain of aliases, and each of them again without EDNS options and over TCP.
+const MAX_QUERIES: usize = 2 * 2 * 4 * (MAX_ALIASES + 1);
+
+/// Handles `input` as the reply of name servers. Its first byte chooses the type of the query and
+/// whether the right question is put before the rest of the message. The right id always is.
+pub fn dns(input: &[u8]) {
+    let Some((mode, rest)) = input.split_first() else {
+        return;
+    };
+    let kinds = [
+        RecordKind::Srv,
+        RecordKind::Txt,
+        RecordKind::A,
+        RecordKind::Aaaa,
+    ];
+    let kind = kinds[usize::from(mode & 3)];
+    let config = ResolverConfig::parse(b"nameserver 10.0.0.1\nnameserver 10.0.0.2\n");
+    let query = DnsQuery::new(FUZZED_NAME, kind);
+    let random = Seed::new([1; 32]).random();
+    let limit = Some(Duration::from_secs(10));
+    let mut lookup = Lookup::new(Instant::ZERO, query, Arc::new(config), random, limit);
+    let mut queries = 0;
+    while let Some(action) = lookup.poll_action() {
+        match action {
+            LookupAction::SendDatagram {
+                socket,
+                server,
+                bytes,
+            } => {
+                queries += 1;
+                let reply = reply(*mode, &bytes, rest);
+                lookup.handle_datagram(Instant::ZERO, socket, server, &reply);
+            }
+            LookupAction::SendStream { socket, bytes, .. } => {
+                queries += 1;
+                let reply = reply(*mode, &bytes[2..], rest);
+                let length = u16::try_from(reply.len()).unwrap_or(u16::MAX);
+                lookup.handle_received(Instant::ZERO, socket, &length.to_be_bytes());
+                lookup.handle_received(Instant::ZERO, socket, &reply);
+                lookup.handle_received(Instant::ZERO, socket, &[]);
+            }
+            LookupAction::Close { .. } => {}
+        }
+    }
+    assert!(queries <= MAX_QUERIES, "{queries} queries");
+    if lookup.deadline().is_some() {
+        // An unusable datagram is ignored, and the lookup waits for another one.
+        lookup.handle_timeout(Instant::ZERO + Duration::from_secs(10));
+    }
+    assert_eq!(lookup.deadline(), None);
+    match lookup.take_result().expect("the lookup is over") {
+        Ok(answer) => {
+            assert!((1..=rest.len()).contains(&answer.records.len()));
+            answer.records.iter().for_each(|data| check(kind, data));
+        }
+        Err(error) => {
+            assert!(matches!(error.kind(), ErrorKind::Dns { .. }), "{error:?}");
+            assert!(error.to_string().len() < 4_096, "{error}");
+        }
+    }
+}
+
+/// Returns a message with the id of a query and, in some modes, with its question.
+fn reply(mode: u8, query: &[u8], rest: &[u8]) -> Vec<u8> {
+    let mut reply = query[..2].to_vec();
+    if mode & 4 == 0 {
+        reply.extend_from_slice(rest);
+        return reply;
+    }
+    // The flags and the counts of records are those of the input.
+    let (header, records) = rest.split_at(rest.len().min(8));
+    reply.extend_from_slice(&header[..header.len().min(2)]);
+    reply.extend([0, 1]);
+    reply.extend_from_slice(header.get(2..).unwrap_or(&[]));
+    reply.resize(12, 0);
+    let end = query[12..].iter().position(|byte| *byte == 0);
+    let question = 12 + end.map_or(0, |end| end + 5);
+    reply.extend_from_slice(&query[12..question]);
+    reply.extend_from_slice(records);
+    reply
+}
+
+fn check(kind: RecordKind, data: &DnsData) {
+    match (kind, data) {
+        (RecordKind::A, DnsData::Address(address)) => assert!(address.is_ipv4()),
+        (RecordKind::Aaaa, DnsData::Address(address)) => assert!(address.is_ipv6()),
+        (RecordKind::Txt, DnsData::Text(_)) => {}
+        (RecordKind::Srv, DnsData::Service { host, port }) => {
+            assert!(!host.is_empty() && host.is_ascii());
+            if uri::is_below_srv_domain("c.db.test", &Address::tcp(host, *port)) {
+                let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+                assert!(host.bytes().all(is_part), "{host}");
+            }
+        }
+        _ => panic!("{data:?} is no {kind} record"),
+    }
+}
+
+/// Reads `input` as a `resolv.conf` and, after the first zero byte, a hosts file. Then looks up the
+/// addresses of a host without an answer of any name server.
+pub fn resolver_files(input: &[u8]) {
+    let middle = input.iter().position(|byte| *byte == 0);
+    let (conf, hosts) = input.split_at(middle.unwrap_or(input.len()));
+    let hosts = HostsFile::parse(&String::from_utf8_lossy(hosts));
+    let config = ResolverConfig::parse(conf).with_hosts(hosts);
+    assert!((1..=MAX_NAME_SERVERS).contains(&config.name_servers.len()));
+    assert!(config.ndots <= 15 && (1..=5).contains(&config.attempts));
+    let pause = config.try_timeout.as_secs();
+    assert!((1..=30).contains(&pause) && config.search.len() <= 6);
+    let candidates = config.candidates("db.test");
+    assert!(candidates.len() <= 7 && candidates.iter().all(|name| name.ends_with('.')));
+    let config = Arc::new(config);
+    for kind in [RecordKind::A, RecordKind::Aaaa, RecordKind::Srv] {
+        let query = DnsQuery::new("db.test", kind);
+        let random = Seed::new([1; 32]).random();
+        let mut lookup = Lookup::new(Instant::ZERO, query, config.clone(), random, None);
+        let mut sockets = 0;
+        while let Some(deadline) = lookup.deadline() {
+            while lookup.poll_action().is_some() {
+                sockets += 1;
+            }
+            lookup.handle_timeout(deadline);
+        }
+        assert!(sockets <= MAX_NAME_SERVERS * 5, "{sockets} sockets");
+        assert!(lookup.take_result().is_some());
+    }
 }

@@ -27,3 +27,13 @@ fn hello() {
 fn message() {
     run("message", fuzzing::message);
 }
+
+#[test]
+fn dns() {
+    run("dns", fuzzing::dns);
+}
+
+#[test]
+fn resolver_files() {
+    run("resolver_files", fuzzing::resolver_files);
+}
