@@ -5,9 +5,9 @@
 //! the results. [`suites`] has the runner of one suite; the other runners are in `tests/tests`.
 //! [`peers`] starts and stops real servers and drivers, and [`crud`] runs operations on them.
 //! [`conformance`] tests the runtimes, and [`model`] compares discovery and pools with slow,
-//! obvious implementations. [`name_server`] is a DNS server, and [`moved_time`] a clock that a test
-//! moves. [`loads`] has the workloads of benchmarks, [`fuzzing`] the bodies of the fuzz targets, and
-//! [`requirements`] reads the rules of `docs/requirements`.
+//! obvious implementations. [`name_server`] is a DNS server, and [`moved_time`] a clock that a
+//! test moves. [`loads`] has the workloads of benchmarks, [`fuzzing`] the bodies of the fuzz
+//! targets, and [`requirements`] reads the rules of `docs/requirements`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Tests of seed lists with NSD, an authoritative name server of other people, over UDP and TCP.
+//! Tests of seed lists with NSD, an authoritative name server, over UDP and TCP.
 
 use bson::{Document, doc};
 use onionskin::{Client, HostResolver};
@@ -228,7 +228,7 @@ fn other_drivers_see_the_same_hosts() {
             let start = Instant::now();
             while last_hosts(&driver.log()) != expected {
                 assert!(start.elapsed() < PATIENCE, "{driver:?}: {}", driver.log());
-                thread::sleep(Duration::from_millis(20));
+                thread::yield_now();
             }
         }
     }

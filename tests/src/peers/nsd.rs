@@ -110,7 +110,7 @@ impl Nsd {
                 let message = format!("the zone was not reloaded:\n{}", self.peer.log());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, message));
             }
-            thread::sleep(Duration::from_millis(5));
+            thread::yield_now();
         }
     }
 }

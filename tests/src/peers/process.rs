@@ -160,7 +160,7 @@ impl Peer {
         let deadline = Instant::now() + patience;
         self.signal(Signal::TERM);
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(2));
+            thread::yield_now();
         }
     }
 
