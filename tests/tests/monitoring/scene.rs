@@ -122,24 +122,24 @@ pub(crate) fn play<F: Future<Output = ()>>(
     }
 }
 
+/// Prints, if it is dropped in a panic, the command that runs the tests again with the same
+/// seed.
+pub(crate) struct Replay(pub(crate) u64);
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self(seed) = self;
+            eprintln!("replay: {SEED}={seed} cargo test -p onionskin-tests --test monitoring");
+        }
+    }
+}
+
 fn play_once<F: Future<Output = ()>>(
     seed: u64,
     options: DeploymentOptions,
     act: &impl Fn(Scene) -> F,
 ) {
-    /// Prints, if it is dropped in a panic, the command that runs the tests again with the same
-    /// seed.
-    struct Replay(u64);
-
-    impl Drop for Replay {
-        fn drop(&mut self) {
-            if std::thread::panicking() {
-                let Self(seed) = self;
-                eprintln!("replay: {SEED}={seed} cargo test -p onionskin-tests --test monitoring");
-            }
-        }
-    }
-
     let replay = Replay(seed);
     let executor = Executor::around(seed, options.clone()).expect("a world");
     let scene = Scene {
