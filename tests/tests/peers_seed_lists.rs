@@ -44,17 +44,15 @@ impl Place {
         Self { deployment, ports }
     }
 
-    /// Makes a name server name the hosts of this deployment.
-    fn name(&self, names: &mut Nsd) {
+    /// Starts a name server that names the hosts of this deployment.
+    fn names(&self) -> Option<Nsd> {
         let lines = official_records().into_iter().flatten().map(|mut record| {
             if let OfficialData::Service(port, _) = &mut record.data {
                 *port = self.ports.get(port).copied().unwrap_or(*port);
             }
             record.line()
         });
-        names
-            .set_records(&lines.collect::<Vec<_>>())
-            .expect("NSD reads the records");
+        peers::nsd(DOMAIN, &lines.collect::<Vec<_>>()).expect("NSD starts")
     }
 
     /// Returns the address of this deployment for a host of an official test.
@@ -124,9 +122,6 @@ fn hosts_of_official_seed_lists_are_discovered_and_reached_over_tls() {
     if official_records().is_none() {
         return;
     }
-    let Some(mut names) = peers::nsd(DOMAIN).expect("NSD starts") else {
-        return;
-    };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let _entered = runtime.enter();
     let mut suite = Suite::new("initial-dns-seedlist-discovery with servers", &[]);
@@ -138,7 +133,7 @@ fn hosts_of_official_seed_lists_are_discovered_and_reached_over_tls() {
         ("load-balanced/", true, ServeOptions::load_balanced(2)),
     ] {
         let place = Place::start(options, tls);
-        place.name(&mut names);
+        let Some(names) = place.names() else { return };
         for TestFile { name, content } in &files {
             let Ok(case) = content else { continue };
             let has_hosts = case["hosts"].is_array() || case["numHosts"].is_u64();

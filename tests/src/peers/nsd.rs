@@ -34,18 +34,18 @@ pub struct Nsd {
     serial: u32,
 }
 
-/// Starts a name server for a domain without records.
+/// Starts a name server for a domain with these lines of a zone file.
 ///
 /// If NSD cannot be built or installed, prints a line that begins with `SKIPPED:` and returns
 /// `None`; with `CI=true` it panics.
-pub fn nsd(domain: &str) -> io::Result<Option<Nsd>> {
+pub fn nsd(domain: &str, lines: &[String]) -> io::Result<Option<Nsd>> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let Some(program) = or_skip("NSD", BUILT.get_or_init(|| built("nsd")).clone()) else {
         return Ok(None);
     };
     let mut failure = io::Error::other("no port was tried");
     for _ in 0..PORTS {
-        match Nsd::start(&program, domain) {
+        match Nsd::start(&program, domain, lines) {
             Ok(server) => {
                 print_line(&format!("PEER: NSD at {}", server.address));
                 return Ok(Some(server));
@@ -57,10 +57,10 @@ pub fn nsd(domain: &str) -> io::Result<Option<Nsd>> {
 }
 
 impl Nsd {
-    fn start(program: &PathBuf, domain: &str) -> io::Result<Self> {
+    fn start(program: &PathBuf, domain: &str, lines: &[String]) -> io::Result<Self> {
         let address = name_server::free_address();
         let directory = Scratch::new()?;
-        directory.write("zone", &zone(domain, 1, &[]))?;
+        directory.write("zone", &zone(domain, 1, lines))?;
         let place = directory.path().display().to_string();
         let file = directory.write("nsd.conf", &configuration(address, &place, domain))?;
         let mut command = Command::new(program);
@@ -69,14 +69,14 @@ impl Nsd {
         let peer = Peer::start("NSD", command, Stream::Error, START_TIMEOUT, |line| {
             line.contains("nsd started").then(String::new)
         })?;
-        let mut server = Self {
+        let server = Self {
             directory,
             address,
             domain: domain.to_owned(),
             serial: 1,
             peer,
         };
-        server.set_records(&[])?;
+        server.wait_for_serial()?;
         Ok(server)
     }
 
@@ -92,12 +92,18 @@ impl Nsd {
         ResolverConfig::new([self.address])
     }
 
-    /// Replaces all records by these lines of a zone file. Returns when NSD serves them.
+    /// Replaces all records by these lines of a zone file. Returns when NSD serves them. For a moment
+    /// another process of NSD can still answer from the earlier records, so clients that look up
+    /// records only once need a new server instead.
     pub fn set_records(&mut self, lines: &[String]) -> io::Result<()> {
         self.serial += 1;
         let text = zone(&self.domain, self.serial, lines);
         self.directory.write("zone", &text)?;
         self.peer.signal(Signal::HUP);
+        self.wait_for_serial()
+    }
+
+    fn wait_for_serial(&self) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let query = DnsQuery::new(&format!("serial.{}", self.domain), RecordKind::Txt);
         let expected = [DnsData::Text(self.serial.to_string())];

@@ -148,7 +148,7 @@ fn hostile_name_servers_cause_errors_and_never_give_a_wrong_host() {
     }
     println!("{} operations succeeded, {} failed", counts.0, counts.1);
     if chosen.is_none() {
-        assert!(counts.0 > 100 && counts.1 > 100, "{counts:?}");
+        assert!(counts.0 > 100 && counts.1 > 50, "{counts:?}");
     }
 }
 
