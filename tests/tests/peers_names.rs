@@ -211,10 +211,8 @@ fn clients_follow_the_records_of_a_real_name_server() {
         (11, "&srvMaxHosts=2", &[2, 3]),
         (13, "&srvServiceName=customname", &[0, 1, 2]),
     ] {
-        let service = match options.strip_prefix("&srvServiceName=") {
-            Some(service) => service,
-            None => "mongodb",
-        };
+        let service = options.strip_prefix("&srvServiceName=");
+        let service = service.unwrap_or("mongodb");
         cluster.name(service, &[0, 1]);
         let follower = Follower::new(&cluster, options);
         runtime.block_on(follower.until_known(&cluster.ports(&[0, 1])));
