@@ -92,9 +92,10 @@ impl Nsd {
         ResolverConfig::new([self.address])
     }
 
-    /// Replaces all records by these lines of a zone file. Returns when NSD serves them. For a moment
-    /// another process of NSD can still answer from the earlier records, so clients that look up
-    /// records only once need a new server instead.
+    /// Replaces all records by these lines of a zone file. Returns when NSD serves them.
+    ///
+    /// For a moment another process of NSD can still answer from the earlier records. So clients
+    /// that look up records only once need a new server instead.
     pub fn set_records(&mut self, lines: &[String]) -> io::Result<()> {
         self.serial += 1;
         let text = zone(&self.domain, self.serial, lines);
