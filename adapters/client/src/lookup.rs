@@ -169,6 +169,10 @@ pub(crate) struct Lookups<'a, R: Runtime> {
     pub(crate) runtime: &'a R,
     pub(crate) resolvers: &'a Resolvers,
     /// The time at which the clock of the core started, on the clock of the runtime.
+    #[cfg_attr(
+        not(feature = "dns"),
+        expect(dead_code, reason = "only the built-in resolver has a cache")
+    )]
     pub(crate) start: Duration,
 }
 

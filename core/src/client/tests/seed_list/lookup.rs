@@ -91,48 +91,60 @@ fn a_failed_txt_query_fails_the_lookup_unless_there_is_no_record() {
     assert!(resolved(&options(URI), hosts(&["a"], 60), refused).is_err());
 }
 
-/// Sets an option in code.
-type InCode = fn(&mut ClientOptions);
+/// One option that a TXT record may have.
+struct Sources {
+    in_code: fn(&mut ClientOptions),
+    in_string: &'static str,
+    in_txt: &'static str,
+    read: fn(&ClientOptions) -> String,
+}
+
+const SOURCES: [Sources; 3] = [
+    Sources {
+        in_code: |options| {
+            options.set_replica_set("code").expect("a name");
+        },
+        in_string: "replicaSet=string",
+        in_txt: "replicaSet=txt",
+        read: |options| options.replica_set().unwrap_or("none").to_owned(),
+    },
+    Sources {
+        in_code: |options| {
+            let mut credential = Credential::password("u", "p");
+            credential.source = "code".to_owned();
+            options.set_credential(credential).expect("it is complete");
+        },
+        in_string: "authSource=string",
+        in_txt: "authSource=txt",
+        read: |options| options.credential().expect("a credential").source.clone(),
+    },
+    Sources {
+        in_code: |options| {
+            options.set_load_balanced(false);
+        },
+        in_string: "loadBalanced=false",
+        in_txt: "loadBalanced=true",
+        read: |options| {
+            if options.load_balanced() {
+                "txt"
+            } else {
+                "none"
+            }
+            .to_owned()
+        },
+    },
+];
 
 #[test]
 fn code_overrides_the_string_and_both_override_the_txt_record() {
-    // DNS-32, CS-38. Each row has an option: as it is in code, in the string and in the TXT record,
-    // and how it reads.
-    let rows: [(InCode, &str, &str, fn(&ClientOptions) -> String); 3] = [
-        (
-            |options| drop(options.set_replica_set("code").map(drop)),
-            "replicaSet=string",
-            "replicaSet=txt",
-            |options| options.replica_set().unwrap_or("none").to_owned(),
-        ),
-        (
-            |options| {
-                let mut credential = Credential::password("u", "p");
-                credential.source = "code".to_owned();
-                options
-                    .set_credential(credential)
-                    .map(drop)
-                    .expect("it is complete");
-            },
-            "authSource=string",
-            "authSource=txt",
-            |options| options.credential().expect("a credential").source.clone(),
-        ),
-        (
-            |options| drop(options.set_load_balanced(false)),
-            "loadBalanced=false",
-            "loadBalanced=true",
-            |options| {
-                if options.load_balanced() {
-                    "txt"
-                } else {
-                    "none"
-                }
-                .to_owned()
-            },
-        ),
-    ];
-    for (in_code, string, txt, read) in rows {
+    // DNS-32, CS-38.
+    for Sources {
+        in_code,
+        in_string,
+        in_txt: txt,
+        read,
+    } in SOURCES
+    {
         let is_switch = txt.starts_with("load");
         let expected = |source: &str| match source {
             _ if is_switch && source != "txt" => "none".to_owned(),
@@ -140,7 +152,7 @@ fn code_overrides_the_string_and_both_override_the_txt_record() {
         };
         for sources in 0..8 {
             let [has_code, has_string, has_txt] = [1, 2, 4].map(|bit| sources & bit != 0);
-            let query = if has_string { string } else { "" };
+            let query = if has_string { in_string } else { "" };
             let mut options = options(&format!("mongodb+srv://u:p@c.example.net/?{query}"));
             if has_code {
                 in_code(&mut options);
