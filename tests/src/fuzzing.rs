@@ -1,5 +1,5 @@
 //! The bodies of the fuzz targets in `fuzz/`: assertions that hold for all bytes that a peer can
-//! send. A test also runs them on the corpus of the repository.
+//! send, and for all connection strings. A test also runs them on the corpus of the repository.
 
 use crate::loads::hostile::{Victim, standalone};
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
@@ -18,7 +18,7 @@ use onionskin_core::{
     random::Seed,
     sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
     time::Instant,
-    uri,
+    uri::{self, ConnectionString},
     wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
 };
 use std::{sync::Arc, time::Duration};
@@ -287,4 +287,42 @@ pub fn resolver_files(input: &[u8]) {
         assert!(sockets <= MAX_NAME_SERVERS * 5, "{sockets} sockets");
         assert!(lookup.take_result().is_some());
     }
+}
+
+/// Parses, prints and changes a connection string. Text that is not UTF-8 is skipped.
+pub fn connection_string(text: &[u8]) {
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
+    let (string, parsed) = match (ConnectionString::parse(text), uri::parse(text)) {
+        (Ok(string), Ok(parsed)) => (string, parsed),
+        (string, parsed) => {
+            assert_eq!(string.err(), parsed.err());
+            return;
+        }
+    };
+    let printed = string.to_secret();
+    assert_eq!(uri::parse(printed.expose()).ok(), Some(parsed));
+    assert_prints_itself(&string);
+    // Encoded secrets are printed nowhere but in the whole string.
+    let secret = "0pencil0";
+    let mut changed = string.clone();
+    let _ = changed.set_credentials("name", Some(secret));
+    let _ = changed.set_option("tlsCertificateKeyFilePassword", secret);
+    let _ = changed.add_option("unknown", secret);
+    assert!(!format!("{changed} {changed:?}").contains(secret));
+    let _ = changed.set_srv_host(text);
+    let _ = changed.set_hosts(string.hosts());
+    let _ = changed.set_database(text);
+    let _ = changed.add_option("appName", text);
+    let _ = changed.set_option(text, text);
+    for (name, _) in string.options() {
+        let _ = changed.remove_option(name);
+    }
+    assert_prints_itself(&changed);
+}
+
+fn assert_prints_itself(string: &ConnectionString) {
+    let again = ConnectionString::parse(string.to_secret().expose());
+    assert!(again.as_ref() == Ok(string), "{string}, {again:?}");
 }

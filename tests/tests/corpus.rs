@@ -37,3 +37,8 @@ fn dns() {
 fn resolver_files() {
     run("resolver_files", fuzzing::resolver_files);
 }
+
+#[test]
+fn connection_string() {
+    run("connection_string", fuzzing::connection_string);
+}
