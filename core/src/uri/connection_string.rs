@@ -286,29 +286,18 @@ impl ConnectionString {
     /// A connection string that was parsed or changed is valid with background monitoring. With
     /// [`Monitoring::Scanning`], interpretation can fail nevertheless.
     pub fn parse_options(&self, monitoring: Monitoring) -> Result<ParsedUri> {
-        let mut base = ClientOptions::default();
-        base.set_monitoring(monitoring);
-        match &self.hosts {
-            Hosts::Seeds(hosts) => {
-                base.set_hosts(hosts.clone());
-            }
-            Hosts::Srv(host) => {
-                base.set_srv_host(host).map_err(draft::in_uri)?;
-            }
-        }
-        let is_srv = self.scheme() == Scheme::MongodbSrv;
-        let mut parser = OptionsParser::default();
-        parser.draft.options = base;
-        parser.parse(&self.options, is_srv)?;
-        if self.userinfo.is_none() {
-            parser.warn_of_unused_credential();
-        }
-        let (userinfo, database) = (self.userinfo.clone(), self.database.clone());
-        Ok(ParsedUri {
-            options: parser.draft.finish(is_srv, userinfo, database)?,
-            warnings: parser.warnings,
-            values: parser.values,
-        })
+        let parts = (
+            self.hosts.clone(),
+            self.userinfo.clone(),
+            self.database.clone(),
+        );
+        interpret(parts, &self.options, monitoring)
+    }
+
+    /// Interprets the options as [`parse_options`](Self::parse_options) does.
+    pub(super) fn into_options(self, monitoring: Monitoring) -> Result<ParsedUri> {
+        let parts = (self.hosts, self.userinfo, self.database);
+        interpret(parts, &self.options, monitoring)
     }
 
     /// Sets or removes an option, without checks.
@@ -334,6 +323,35 @@ impl ConnectionString {
         *self = changed;
         Ok(self)
     }
+}
+
+/// Interprets hosts, user information, database and options.
+fn interpret(
+    (hosts, userinfo, database): (Hosts, Option<authority::UserInfo>, Option<String>),
+    options: &[Pair],
+    monitoring: Monitoring,
+) -> Result<ParsedUri> {
+    let mut base = ClientOptions::default();
+    base.set_monitoring(monitoring);
+    let is_srv = matches!(hosts, Hosts::Srv(_));
+    match hosts {
+        Hosts::Seeds(hosts) => {
+            base.set_hosts(hosts);
+        }
+        Hosts::Srv(host) => {
+            base.set_srv_host(&host).map_err(draft::in_uri)?;
+        }
+    }
+    let mut parser = OptionsParser::new(base);
+    parser.parse(options, is_srv)?;
+    if userinfo.is_none() {
+        parser.warn_of_unused_credential();
+    }
+    Ok(ParsedUri {
+        options: parser.draft.finish(is_srv, userinfo, database)?,
+        warnings: parser.warnings,
+        values: parser.values,
+    })
 }
 
 impl FromStr for ConnectionString {

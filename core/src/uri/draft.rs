@@ -13,7 +13,6 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// The options that were parsed so far. Values that form one option together are kept apart until
 /// all of them are known.
-#[derive(Default)]
 pub(super) struct Draft {
     pub(super) options: ClientOptions,
     pub(super) tls: TlsOptions,
@@ -53,6 +52,29 @@ pub(super) fn in_uri(error: Error) -> Error {
             option => invalid(UriPart::Options, format!("{option}: {message}")),
         },
         _ => error,
+    }
+}
+
+impl Draft {
+    /// Returns a draft of these options in which no option was parsed.
+    pub(super) fn new(options: ClientOptions) -> Self {
+        Self {
+            options,
+            tls: TlsOptions::default(),
+            tls_enabled: None,
+            mechanism: None,
+            auth_source: None,
+            properties: BTreeMap::new(),
+            properties_dropped: false,
+            read_mode: None,
+            tag_sets: Vec::new(),
+            max_staleness: None,
+            write_concern: WriteConcern::default(),
+            proxy_host: None,
+            proxy_port: None,
+            proxy_username: None,
+            proxy_password: None,
+        }
     }
 }
 

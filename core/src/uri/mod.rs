@@ -60,9 +60,8 @@ pub struct ParsedUri {
     pub options: ClientOptions,
     /// Warnings about the string, in the order in which the parser found them.
     pub warnings: Vec<Warning>,
-    /// The parsed values of the options that were given and not ignored, by option name in lower
-    /// case.
-    values: BTreeMap<String, OptionValue>,
+    /// The parsed values of the options that were given and not ignored, by option name.
+    values: BTreeMap<&'static str, OptionValue>,
 }
 
 impl ParsedUri {
@@ -78,7 +77,9 @@ impl ParsedUri {
     /// ```
     #[must_use]
     pub fn option(&self, name: &str) -> Option<&OptionValue> {
-        self.values.get(&name.to_ascii_lowercase())
+        let mut values = self.values.iter();
+        let (_, value) = values.find(|(option, _)| option.eq_ignore_ascii_case(name))?;
+        Some(value)
     }
 }
 
@@ -117,7 +118,7 @@ pub fn parse(text: &str) -> Result<ParsedUri> {
 ///
 /// [SEL-6]: crate::requirements::server_selection#SEL-6
 pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<ParsedUri> {
-    ConnectionString::read(text)?.parse_options(monitoring)
+    ConnectionString::read(text)?.into_options(monitoring)
 }
 
 fn invalid(part: UriPart, message: impl Into<String>) -> Error {

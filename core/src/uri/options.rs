@@ -5,32 +5,39 @@ use super::{
     draft::Draft,
     invalid,
     pairs::Pair,
-    table::{Kind, OptionSpec, Repeat, Set},
+    table::{self, Kind, OptionSpec, Repeat, Set},
     value::{OptionValue, Refusal, boolean, integer, key_values},
 };
 use crate::{
     description::Tags,
     error::UriPart,
-    options::{Compressor, Monitoring, Secret, TLS_CONFLICTS, Warning},
+    options::{ClientOptions, Compressor, Monitoring, Secret, TLS_CONFLICTS, Warning},
 };
 use std::{collections::BTreeMap, time::Duration};
 
 /// The state of a parser of options, and its results.
-#[derive(Default)]
 pub(super) struct OptionsParser {
     pub(super) draft: Draft,
     pub(super) warnings: Vec<Warning>,
-    /// The parsed values of the options that were given and not ignored, by option name in lower
-    /// case.
-    pub(super) values: BTreeMap<String, OptionValue>,
+    /// The parsed values of the options that were given and not ignored, by option name.
+    pub(super) values: BTreeMap<&'static str, OptionValue>,
 }
 
 /// An option with its decoded values, in the order of the string.
 pub(super) struct GivenOption<'a> {
     pub(super) spec: &'static OptionSpec,
-    values: Vec<&'a str>,
+    /// The values before the last one, if all values count (`Repeat::Each`).
+    earlier: Vec<&'a str>,
+    last: Option<&'a str>,
     /// How often the option occurs, values that cannot be decoded included.
     occurrences: usize,
+}
+
+impl<'a> GivenOption<'a> {
+    /// Returns the values that count, in the order of the string.
+    fn values(&self) -> impl Iterator<Item = &'a str> {
+        self.earlier.iter().copied().chain(self.last)
+    }
 }
 
 /// Finds each key in the option table, and joins the occurrences of an option. Unknown options are
@@ -39,7 +46,8 @@ pub(super) fn collect_options<'a>(
     pairs: &'a [Pair],
     warnings: &mut Vec<Warning>,
 ) -> Result<Vec<GivenOption<'a>>> {
-    let mut given: Vec<GivenOption<'a>> = Vec::new();
+    let most = pairs.len().min(table::LEN);
+    let mut given: Vec<GivenOption<'a>> = Vec::with_capacity(most);
     for pair in pairs {
         let Some(spec) = pair.spec() else {
             let key = pair.key.clone();
@@ -51,20 +59,25 @@ pub(super) fn collect_options<'a>(
             None => {
                 given.push(GivenOption {
                     spec,
-                    values: Vec::new(),
+                    earlier: Vec::new(),
+                    last: None,
                     occurrences: 0,
                 });
                 given.len() - 1
             }
         };
-        given[index].occurrences += 1;
+        let option = &mut given[index];
+        option.occurrences += 1;
         if pair.is_malformed {
             warnings.push(Warning::Ignored {
                 option: spec.name,
                 reason: "a % must be followed by two hexadecimal digits of UTF-8 text".to_owned(),
             });
         } else {
-            given[index].values.push(pair.value.expose());
+            let earlier = option.last.replace(pair.value.expose());
+            if spec.repeat == Repeat::Each {
+                option.earlier.extend(earlier);
+            }
         }
     }
     for option in given.iter().filter(|option| option.occurrences > 1) {
@@ -82,6 +95,15 @@ pub(super) fn collect_options<'a>(
 }
 
 impl OptionsParser {
+    /// Returns a parser that changes these options.
+    pub(super) fn new(options: ClientOptions) -> Self {
+        Self {
+            draft: Draft::new(options),
+            warnings: Vec::new(),
+            values: BTreeMap::new(),
+        }
+    }
+
     /// Parses the options of a connection string. `srv` is true for `mongodb+srv`.
     pub(super) fn parse(&mut self, pairs: &[Pair], srv: bool) -> Result<()> {
         let mut given = collect_options(pairs, &mut self.warnings)?;
@@ -148,22 +170,19 @@ impl OptionsParser {
     /// error.
     pub(super) fn apply(&mut self, given: &GivenOption<'_>) -> Result<()> {
         let option = given.spec.name;
-        let values = match given.spec.repeat {
-            Repeat::Each => given.values.as_slice(),
-            _ => given.values.last().map_or(&[][..], std::slice::from_ref),
-        };
+        let mut values = given.values();
         let outcome = match &given.spec.kind {
-            _ if values.is_empty() => Ok(None),
+            _ if given.last.is_none() => Ok(None),
             Kind::Compressors(set) => self.compressors(values, *set).map(Some),
             Kind::TagSets(set) => self.tag_sets(values, *set).map(Some),
-            _ => values.iter().try_fold(None, |_, value| {
+            _ => values.try_fold(None, |_, value| {
                 self.parse_value(given.spec, value).map(Some)
             }),
         };
         match outcome {
             Ok(None) => {}
             Ok(Some(value)) => {
-                self.values.insert(option.to_ascii_lowercase(), value);
+                self.values.insert(option, value);
             }
             Err(Refusal::Ignore(reason)) => {
                 self.draft.properties_dropped |= matches!(given.spec.kind, Kind::Properties(_));
@@ -234,13 +253,13 @@ impl OptionsParser {
     }
 
     /// Parses the lists of compressors. Each unknown name is dropped with a warning.
-    fn compressors(
+    fn compressors<'v>(
         &mut self,
-        values: &[&str],
+        values: impl Iterator<Item = &'v str>,
         set: Set<Vec<Compressor>>,
     ) -> Result<OptionValue, Refusal> {
         let mut list = Vec::new();
-        for name in values.iter().flat_map(|value| value.split(',')) {
+        for name in values.flat_map(|value| value.split(',')) {
             match Compressor::from_name(name) {
                 Some(compressor) => list.push(compressor),
                 None => self.warnings.push(Warning::Ignored {
@@ -256,7 +275,11 @@ impl OptionsParser {
 
     /// Parses the tag sets, one in each value. A malformed tag set is dropped with a warning. An
     /// empty tag set matches every server.
-    fn tag_sets(&mut self, values: &[&str], set: Set<Vec<Tags>>) -> Result<OptionValue, Refusal> {
+    fn tag_sets<'v>(
+        &mut self,
+        values: impl Iterator<Item = &'v str>,
+        set: Set<Vec<Tags>>,
+    ) -> Result<OptionValue, Refusal> {
         let mut sets = Vec::new();
         for value in values {
             match key_values(value) {

@@ -53,6 +53,9 @@ pub(super) fn split(text: &str) -> Result<Parts<'_>> {
 /// Decodes percent-encoded text. `None` if a `%` is not followed by two hexadecimal digits, or if
 /// the bytes are not UTF-8. A plus sign is not decoded to a space (CS-39).
 pub(super) fn decode(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -59,7 +59,7 @@ pub fn resolve(
     resolved.set_hosts(hosts);
     let mut warnings = Vec::new();
     if let Some(txt) = txt.first() {
-        let mut parser = OptionsParser::default();
+        let mut parser = OptionsParser::new(ClientOptions::default());
         let pairs = pairs(txt)?;
         for given in &allowed(&pairs, &mut parser.warnings)? {
             parser.apply(given)?;

@@ -105,6 +105,10 @@ pub(super) fn find(key: &str) -> Option<&'static OptionSpec> {
         .find(|spec| spec.name.eq_ignore_ascii_case(key))
 }
 
+/// The number of options.
+pub(super) const LEN: usize =
+    DEPLOYMENT.len() + AUTHENTICATION.len() + TLS.len() + NETWORK.len() + OPERATIONS.len();
+
 const GROUPS: [&[OptionSpec]; 5] = [DEPLOYMENT, AUTHENTICATION, TLS, NETWORK, OPERATIONS];
 
 const DEPLOYMENT: &[OptionSpec] = &[
