@@ -118,7 +118,10 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
         // The message about the changed topology description contains the change of the server
         // description (EVT-26).
         EventKind::Sdam(SdamEvent::ServerDescriptionChanged { .. }) => return None,
-        EventKind::Sdam(SdamEvent::NoServers { .. }) => (Component::Topology, Level::Warn),
+        // An option that is ignored causes a warning, also in a TXT record (CS-32, DNS-34).
+        EventKind::Sdam(SdamEvent::NoServers { .. } | SdamEvent::TxtRecordIgnored { .. }) => {
+            (Component::Topology, Level::Warn)
+        }
         EventKind::Sdam(_) => (Component::Topology, Level::Debug),
         EventKind::Dropped { .. } => (Component::Client, Level::Warn),
     })

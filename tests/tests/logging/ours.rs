@@ -3,6 +3,10 @@
 
 use crate::collector::Collector;
 use bson::{Document, doc};
+use onionskin::{
+    Resolver, ResolverFuture,
+    dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
+};
 use onionskin_blocking::Run;
 use onionskin_core::{
     event::{Event, EventKind, SdamEvent},
@@ -265,6 +269,56 @@ fn log_level_info_contains_only_selection_waits_and_warnings() {
     );
     let warning = &collector.lines()[1].fields["warning"];
     assert_eq!(warning, "option \"what\" is not known and was ignored");
+}
+
+/// A resolver of one host, with a TXT record that has an unusable value.
+struct OddTxtRecord;
+
+impl Resolver for OddTxtRecord {
+    fn look_up(&self, query: &DnsQuery) -> ResolverFuture<'_> {
+        let record = match query.kind {
+            RecordKind::Txt => DnsData::Text("loadBalanced=maybe".to_owned()),
+            _ => DnsData::Service {
+                host: "a.db.test".to_owned(),
+                port: 27017,
+            },
+        };
+        let records = vec![record];
+        Box::pin(async { Ok(DnsAnswer { records, ttl: None }) })
+    }
+}
+
+#[test]
+fn warnings_about_a_txt_record_are_logged_whenever_it_is_looked_up() {
+    let collector = Collector::new(Level::WARN);
+    let _guard = collector.install();
+    let uri = "mongodb+srv://c.db.test/?tls=false";
+    block_on(async {
+        let resolved = builder(uri).resolver(OddTxtRecord).resolve().await;
+        let client = build(resolved.expect("records"));
+        client.shutdown().await;
+    });
+    let ignored = "option loadBalanced is ignored: it takes true or false";
+    let lines = collector.lines();
+    let line = lines
+        .iter()
+        .find(|line| line.message() == "Connection string warning");
+    assert_eq!(line.expect("a warning").fields["warning"], ignored);
+
+    let collector = Collector::new(Level::WARN);
+    let _guard = collector.install();
+    block_on(async {
+        let client = build(builder(uri).resolver(OddTxtRecord));
+        while client.warnings().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        client.shutdown().await;
+    });
+    let lines = collector.lines();
+    let line = lines
+        .iter()
+        .find(|line| line.message() == "TXT record ignored");
+    assert_eq!(line.expect("a warning").fields["reason"], ignored);
 }
 
 /// Starts a server that notes each connection and its first byte, and then closes the connection.
