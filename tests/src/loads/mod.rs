@@ -1,6 +1,7 @@
 //! The workloads that the programs in `benches/` and `examples/` measure.
 
 pub mod client;
+pub mod connection_string;
 #[path = "../../../core/src/client/tests/harness.rs"]
 mod harness;
 pub mod hostile;
