@@ -128,8 +128,9 @@ pub struct Subscriptions {
     pub selection: bool,
     /// The events of operations: started and ended.
     pub operation: bool,
-    /// Two important events: an operation waits for a server, and the topology has no servers. The
-    /// first is also in the family `selection`, the second in `sdam`.
+    /// The important events: an operation waits for a server, the topology has no servers, and SRV
+    /// or TXT records are ignored or not available. The first is also in the family `selection`,
+    /// the others in `sdam`.
     pub notices: bool,
 }
 
