@@ -75,7 +75,7 @@ const OWNERS: [(&str, &[&str]); 6] = [
     ("client::seed_list", &["SeedList", "seed_list"]),
 ];
 
-/// The names that must not occur in the parts `choice` and `scanning`.
+/// The names that must not occur in `choice`, `scanning` and `seed_lookup`.
 const HIDDEN_FROM_VIEWERS: &[&str] = &[
     "Client",
     "Connections",
@@ -90,9 +90,10 @@ const HIDDEN_FROM_VIEWERS: &[&str] = &[
 ];
 
 /// Parts of the client that are not in [`OWNERS`], each with the names that it must not use.
-const OTHERS: [parts::Rule<'_>; 3] = [
+const OTHERS: [parts::Rule<'_>; 4] = [
     ("client::choice", HIDDEN_FROM_VIEWERS),
     ("client::scanning", HIDDEN_FROM_VIEWERS),
+    ("client::seed_lookup", HIDDEN_FROM_VIEWERS),
     (
         "client::outbox",
         &[
