@@ -35,9 +35,6 @@ pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions, warnings: &
         }
         step.fact("authSource", credential.source.clone());
     }
-    if let Some(name) = options.default_database() {
-        step.fact("default database", name);
-    }
     for warning in warnings {
         step.warn(warning.to_string(), Vec::new());
     }

@@ -21,7 +21,8 @@ pub enum Warning {
     ///
     /// [CS-23]: crate::requirements::connection_strings#CS-23
     Unknown {
-        /// The key, as the string gives it.
+        /// The key, as the string gives it. The key is `[redacted]` if it can be a part of a
+        /// password in which `?` was not encoded, because an `@` follows.
         key: String,
     },
     /// The value is unusable, and all or a part of it was ignored ([CS-32]).

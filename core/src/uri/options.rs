@@ -4,7 +4,7 @@ use super::{
     Result,
     draft::Draft,
     invalid,
-    pairs::Pair,
+    pairs::{Pair, REDACTED, may_end_a_password},
     table::{self, Kind, OptionSpec, Repeat, Set},
     value::{OptionValue, Refusal, boolean, integer, key_values},
 };
@@ -47,10 +47,14 @@ pub(super) fn collect_options<'a>(
     warnings: &mut Vec<Warning>,
 ) -> Result<Vec<GivenOption<'a>>> {
     let most = pairs.len().min(table::LEN);
+    let hides_keys = may_end_a_password(pairs);
     let mut given: Vec<GivenOption<'a>> = Vec::with_capacity(most);
     for pair in pairs {
         let Some(spec) = pair.spec() else {
-            let key = pair.key.clone();
+            let key = match hides_keys {
+                true => REDACTED.to_owned(),
+                false => pair.key.clone(),
+            };
             warnings.push(Warning::Unknown { key });
             continue;
         };

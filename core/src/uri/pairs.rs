@@ -38,6 +38,18 @@ impl Pair {
     }
 }
 
+/// The text in place of a secret. Brackets are not allowed in a user name or password, so a string
+/// whose password was redacted cannot be parsed by mistake.
+pub(super) const REDACTED: &str = "[redacted]";
+
+/// True if these options and the database before them can be the end of a password in which `?` or
+/// `/` was not encoded: an `@` follows, as after a password.
+pub(super) fn may_end_a_password(options: &[Pair]) -> bool {
+    options
+        .iter()
+        .any(|pair| pair.key.contains('@') || pair.value.expose().contains('@'))
+}
+
 /// Returns the pairs of key and value between ampersands (CS-19, CS-20). An empty piece is skipped;
 /// another piece without an equals sign or without a key is an error. The message gives only the
 /// position of the piece, because the piece may be the end of a password.

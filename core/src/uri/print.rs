@@ -1,13 +1,9 @@
 //! Printing of connection strings, whole or without secrets.
 
 use super::connection_string::{ConnectionString, Hosts};
-use super::pairs::Pair;
+use super::pairs::{Pair, REDACTED, may_end_a_password};
 use crate::{address::Address, options::Secret};
 use std::fmt::{self, Write};
-
-/// The text in place of a secret. Brackets are not allowed in a user name or password, so a string
-/// whose password was redacted cannot be parsed by mistake.
-const REDACTED: &str = "[redacted]";
 
 /// The characters that stay as they are in keys and values of options, besides the unreserved ones
 /// of RFC 3986. They separate parts of values, and need no encoding there. A slash is encoded,
@@ -56,15 +52,22 @@ fn write(string: &ConnectionString, out: &mut impl Write, is_redacted: bool) -> 
             }
         }
     }
+    let hides_keys = is_redacted && may_end_a_password(&string.options);
     if let Some(database) = &string.database {
         out.write_char('/')?;
-        encode(out, database, "")?;
+        match hides_keys {
+            true => out.write_str(REDACTED)?,
+            false => encode(out, database, "")?,
+        }
     } else if !string.options.is_empty() {
         out.write_char('/')?;
     }
     for (index, pair) in string.options.iter().enumerate() {
         out.write_char(if index == 0 { '?' } else { '&' })?;
-        option(out, pair, is_redacted)?;
+        match hides_keys && pair.spec().is_none() {
+            true => write!(out, "{REDACTED}={REDACTED}")?,
+            false => option(out, pair, is_redacted)?,
+        }
     }
     Ok(())
 }

@@ -106,6 +106,22 @@ fn display_and_debug_show_no_secret() {
 }
 
 #[test]
+fn a_password_with_a_question_mark_is_not_shown_as_an_option() {
+    // The `?` of the password `1?pencil=x` is not encoded, so the string has other parts than its
+    // author meant.
+    for text in [
+        "mongodb://me:1?pencil=x@a/db",
+        "mongodb://me:1/pencil?w=x@a/db",
+    ] {
+        let s = string(text);
+        let warnings = uri::parse(text).expect("it is valid").warnings;
+        let shown = format!("{s} {s:?} {warnings:?}");
+        assert!(!shown.contains("pencil"), "{shown}");
+        assert!(s.to_secret().expose().contains("pencil"));
+    }
+}
+
+#[test]
 fn setters_change_one_part() {
     let mut s = string("mongodb://a/?w=1&appName=x&W=2");
     s.set_credentials("o'neil@home", Some("p/?#[]@:"))
