@@ -82,7 +82,7 @@ impl Host for ScanningSimHost {
 
     fn builder(uri: &str) -> Result<ClientBuilder<SimRuntime>, Error> {
         let parsed = uri::parse_for(uri, Monitoring::Scanning)?;
-        Ok(Client::builder(Self::runtime(), parsed.options))
+        Ok(Client::builder(Self::runtime(), parsed.into_options()))
     }
 
     fn listener(address: SocketAddr) -> Box<dyn Listener> {
