@@ -53,7 +53,8 @@ impl<R: Runtime> Drop for Asked<R> {
     }
 }
 
-/// Answers a question for DNS records, unless the core withdraws the question.
+/// Answers a question for DNS records, unless the core withdraws the question. Each question has a
+/// task of its own, so that a lookup delays nothing else (SRV-27).
 pub(crate) async fn run<R: Runtime>(
     asked: Asked<R>,
     query: DnsQuery,

@@ -3,8 +3,8 @@
 //! Such a client knows no server until its SRV and TXT records are looked up. The part asks for
 //! both at once, and gives the options of the resolved client. A failed lookup fails the operations
 //! that wait, and the next operation begins another lookup (DNS-12, DNS-18). Afterwards the part
-//! polls the SRV records (SRV-1): each rescan is due after the time to live of the records, and at
-//! least [`MIN_RESCAN_INTERVAL`] after the last one.
+//! polls the SRV records (SRV-1), and no option switches that off (SRV-2). Each rescan is due after
+//! the time to live of the records, and at least [`MIN_RESCAN_INTERVAL`] after the last one.
 
 use super::QuestionId;
 use crate::{

@@ -66,9 +66,10 @@ pub enum DnsData {
     /// The address of an A or AAAA record.
     Address(IpAddr),
     /// The host and the port of an SRV record. Priority and weight are left out, because drivers
-    /// ignore them ([DNS-16]).
+    /// ignore them ([DNS-16], [SRV-22]).
     ///
     /// [DNS-16]: crate::requirements::seed_lists#DNS-16
+    /// [SRV-22]: crate::requirements::srv_polling#SRV-22
     Service {
         /// The host name in lower case, without the dot of the root at its end. The built-in
         /// resolver passes on any DNS name: other bytes than those of host names are escaped with

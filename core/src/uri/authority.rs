@@ -63,6 +63,12 @@ pub(super) fn hosts(text: &str) -> Result<Vec<Address>> {
 }
 
 fn address(text: &str) -> Result<Address, String> {
+    if text.is_empty() {
+        // A path that is not encoded ends the hosts at its first slash (CS-12).
+        let reason = "the host is empty; the path of a Unix domain socket must be URL encoded \
+                      (write / as %2F)";
+        return Err(reason.to_owned());
+    }
     let decoded = decoded_address(text)?;
     let address: Address = decoded.parse().map_err(|e| format!("{e}"))?;
     if let Address::Tcp { host, .. } = &address {

@@ -109,7 +109,8 @@ pub(super) fn find(key: &str) -> Option<&'static OptionSpec> {
 pub(super) const LEN: usize =
     DEPLOYMENT.len() + AUTHENTICATION.len() + TLS.len() + NETWORK.len() + OPERATIONS.len();
 
-const GROUPS: [&[OptionSpec]; 5] = [DEPLOYMENT, AUTHENTICATION, TLS, NETWORK, OPERATIONS];
+pub(super) const GROUPS: [&[OptionSpec]; 5] =
+    [DEPLOYMENT, AUTHENTICATION, TLS, NETWORK, OPERATIONS];
 
 const DEPLOYMENT: &[OptionSpec] = &[
     option(

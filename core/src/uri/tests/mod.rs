@@ -1,6 +1,7 @@
 //! Tests of whole connection strings. The official tests run in the crate `onionskin-tests`.
 
 mod connection_string;
+mod rules;
 
 use super::*;
 use crate::{

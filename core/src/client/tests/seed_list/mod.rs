@@ -115,7 +115,7 @@ impl World {
 
 #[test]
 fn both_queries_are_asked_at_once_and_no_server_is_dialled_before_both_answers() {
-    // DNS-15, DNS-22, DNS-26.
+    // DNS-15, DNS-22, DNS-26. The order of both queries is free (DNS-35).
     let mut world = World::srv_world(URI);
     let expected = ["SRV _mongodb._tcp.c.example.net", "TXT c.example.net"];
     assert_eq!(world.queries(), expected);
@@ -378,4 +378,31 @@ fn forked_children_choose_hosts_independently() {
         seen.insert(world.known_hosts());
     }
     assert!(seen.len() > 1, "{seen:?}");
+}
+
+#[test]
+fn seeds_have_the_ports_of_their_records_and_all_become_seeds() {
+    // DNS-17, DNS-23, DNS-6.
+    let record = |n: u16| DnsData::Service {
+        host: format!("h{n}.example.net"),
+        port: 27_000 + n,
+    };
+    for options in ["", "&srvMaxHosts=0", "&srvMaxHosts=3", "&srvMaxHosts=9"] {
+        let mut world = World::srv_world(&format!("{URI}{options}"));
+        let records = (1..=3).map(record).collect();
+        world.answer_seeds(Ok(DnsAnswer { records, ttl: None }), no_text());
+        let known: Vec<String> = world
+            .client
+            .topology()
+            .servers
+            .keys()
+            .map(Address::to_string)
+            .collect();
+        let expected = [
+            "h1.example.net:27001",
+            "h2.example.net:27002",
+            "h3.example.net:27003",
+        ];
+        assert_eq!(known, expected, "{options}");
+    }
 }

@@ -45,7 +45,8 @@ fn a_rescan_adds_new_hosts_and_removes_hosts_that_are_gone() {
 
 #[test]
 fn a_rescan_without_a_usable_host_changes_nothing_and_is_repeated_after_a_heartbeat() {
-    // Prose tests 6 to 8 of SRV polling; SRV-9 to SRV-16.
+    // Prose tests 6 to 8 of SRV polling; SRV-9, SRV-10, SRV-11, SRV-12, SRV-13,
+    // SRV-14, SRV-15, SRV-16. The error of a rescan is not raised (SRV-33).
     let mut outside = hosts(&["a"], 60).expect("hosts");
     if let DnsData::Service { host, .. } = &mut outside.records[0] {
         *host = "a.evil.org".to_owned();
@@ -72,7 +73,7 @@ fn a_rescan_without_a_usable_host_changes_nothing_and_is_repeated_after_a_heartb
 
 #[test]
 fn one_host_outside_of_the_domain_is_left_out_of_a_rescan() {
-    // SRV-9, SRV-11, SRV-12.
+    // SRV-8, SRV-9, SRV-10, SRV-11, SRV-12.
     let mut world = World::sharded(&["a"]);
     world.wait(SECOND * 60);
     world.events();

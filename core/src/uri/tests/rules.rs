@@ -1,0 +1,155 @@
+//! Rules of connection strings that the official files do not test, or test only in part.
+
+use super::*;
+use crate::uri::table::{GROUPS, Kind};
+
+#[test]
+fn userinfo_that_is_not_encoded_is_refused_with_the_remedy() {
+    // CS-4: an `@` or a second `:`, or a `%` without two hexadecimal digits.
+    for userinfo in [
+        "me:p@pencil",
+        "m@e:pencil",
+        "me:pencil:x",
+        "me:pencil%",
+        "m%zz:pencil",
+    ] {
+        let (part, message) = fails(&format!("mongodb://{userinfo}@a/"));
+        assert_eq!(part, UriPart::UserInfo, "{userinfo}");
+        assert!(message.contains("URL encoded"), "{userinfo}: {message}");
+        assert!(!message.contains("pencil"), "{message}");
+    }
+}
+
+#[test]
+fn userinfo_and_values_are_percent_decoded() {
+    // CS-6, CS-24.
+    let parsed = parse("mongodb://m%40e:p%2Fw%3A%25@a/?appName=a%20b%26c").expect("it is valid");
+    let credential = parsed.options.credential().expect("it has one");
+    assert_eq!(credential.username.as_deref(), Some("m@e"));
+    let password = credential.password.as_ref().map(|secret| secret.expose());
+    assert_eq!(password, Some("p/w:%"));
+    assert_eq!(parsed.options.app_name(), Some("a b&c"));
+}
+
+#[test]
+fn a_host_of_an_unsupported_form_is_refused() {
+    // CS-10: an address of a future version of IP. CS-12: a path that is not encoded.
+    for text in ["mongodb://[v1.x]/", "mongodb://[::1/", "mongodb://[db]/"] {
+        let (part, message) = fails(text);
+        assert_eq!(part, UriPart::Host, "{text}: {message}");
+    }
+    let (_, message) = fails("mongodb:///tmp/mongodb-27017.sock/");
+    assert!(message.contains("%2F"), "{message}");
+}
+
+#[test]
+fn the_slash_before_the_options_may_be_left_out() {
+    // CS-15.
+    for text in ["mongodb://a/?w=1", "mongodb://a?w=1"] {
+        let parsed = parse(text).expect(text);
+        assert_eq!(parsed.options.hosts(), [Address::tcp("a", 27017)]);
+        assert_eq!(parsed.option("w"), Some(&OptionValue::Int(1)));
+        assert_eq!(parsed.options.default_database(), None);
+    }
+}
+
+#[test]
+fn an_empty_string_is_a_value() {
+    // CS-25.
+    let parsed = parse("mongodb://a/?appName=").expect("it is valid");
+    assert_eq!(
+        parsed.option("appName"),
+        Some(&OptionValue::Text(String::new()))
+    );
+}
+
+#[test]
+fn option_names_are_camel_case_and_times_end_in_their_unit() {
+    // CS-36.
+    for spec in GROUPS.into_iter().flatten() {
+        let name = spec.name;
+        assert!(name.starts_with(|c: char| c.is_ascii_lowercase()), "{name}");
+        assert!(name.chars().all(|c| c.is_ascii_alphanumeric()), "{name}");
+        if matches!(spec.kind, Kind::Millis(..)) && spec.renamed.is_none() {
+            assert!(name.ends_with("MS"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn tls_options_that_exclude_each_other_are_refused() {
+    // URI-5, URI-6, URI-7, URI-8, URI-9, URI-10, URI-11: also with the value false.
+    let (insecure, invalid) = ("tlsInsecure", "tlsAllowInvalidCertificates");
+    let (ocsp, revocation) = (
+        "tlsDisableOCSPEndpointCheck",
+        "tlsDisableCertificateRevocationCheck",
+    );
+    for (one, other) in [
+        (insecure, invalid),
+        (insecure, "tlsAllowInvalidHostnames"),
+        (insecure, ocsp),
+        (insecure, revocation),
+        (invalid, ocsp),
+        (invalid, revocation),
+        (ocsp, revocation),
+    ] {
+        for values in ["true", "false"] {
+            let text = format!("mongodb://a/?tls=true&{one}={values}&{other}={values}");
+            let (part, message) = fails(&text);
+            assert_eq!(part, UriPart::Options);
+            assert!(
+                message.contains(one) && message.contains(other),
+                "{message}"
+            );
+        }
+        parse(&format!("mongodb://a/?tls=true&{one}=true")).expect("one alone is allowed");
+    }
+}
+
+#[test]
+fn options_of_seed_lists_need_mongodb_srv() {
+    // DNS-8, DNS-9, SRV-30.
+    for option in ["srvServiceName=other", "srvMaxHosts=2"] {
+        let (part, _) = fails(&format!("mongodb://a/?{option}"));
+        assert_eq!(part, UriPart::Options, "{option}");
+        let parsed = parse(&format!("mongodb+srv://c.example.net/?{option}")).expect(option);
+        assert!(parsed.warnings.is_empty(), "{option}");
+    }
+    for conflict in ["replicaSet=rs", "loadBalanced=true"] {
+        fails(&format!(
+            "mongodb+srv://c.example.net/?srvMaxHosts=1&{conflict}"
+        ));
+        parse(&format!(
+            "mongodb+srv://c.example.net/?srvMaxHosts=0&{conflict}"
+        ))
+        .expect("no limit");
+    }
+    let negative = parse("mongodb+srv://c.example.net/?srvMaxHosts=-1").expect("it is ignored");
+    assert_eq!(
+        (negative.options.srv_max_hosts(), negative.warnings.len()),
+        (0, 1)
+    );
+}
+
+#[test]
+fn the_name_of_a_service_has_up_to_62_characters() {
+    // SRV-29: with the underscore the label has 63.
+    let parsed = |length| {
+        let name = "a".repeat(length);
+        parse(&format!(
+            "mongodb+srv://c.example.net/?srvServiceName={name}"
+        ))
+    };
+    let longest = parsed(62).expect("it is valid");
+    assert_eq!(longest.options.srv_service_name().len(), 62);
+    assert!(parsed(63).map_or(true, |parsed| !parsed.warnings.is_empty()));
+}
+
+#[test]
+fn a_host_of_one_or_two_labels_is_accepted_before_the_query() {
+    // DNS-5.
+    for host in ["localhost", "example.net"] {
+        let parsed = parse(&format!("mongodb+srv://{host}/")).expect(host);
+        assert_eq!(parsed.options.srv_host(), Some(host));
+    }
+}
