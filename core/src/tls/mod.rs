@@ -68,6 +68,10 @@ fn shortened(error: &rustls::Error) -> String {
     let mut text = match error {
         // `rustls` formats this variant with `Debug`, which is hard to read.
         rustls::Error::InvalidCertificate(CertificateError::Other(why)) => why.0.to_string(),
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "invalid peer certificate: no trusted authority has issued it (UnknownIssuer)"
+                .to_owned()
+        }
         other => other.to_string(),
     };
     if text.len() > MAX_MESSAGE_BYTES {
