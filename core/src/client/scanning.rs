@@ -66,6 +66,11 @@ impl Parts<'_> {
 }
 
 impl ScanRules {
+    /// Returns the time limit of server selection; `None` if selection ends with one scan instead.
+    pub(super) fn limit(&self) -> Option<Duration> {
+        (!self.try_once).then_some(self.selection_limit)
+    }
+
     /// Returns the rules of a client with these options; `None` if its servers are monitored in the
     /// background.
     pub(super) fn new(options: &ClientOptions) -> Option<Self> {

@@ -175,6 +175,21 @@ impl SeedList {
         }
     }
 
+    /// Makes a scan wait for the rescan under way no longer than until this time. Returns true if
+    /// it would have waited longer.
+    pub(super) fn shorten_scan_wait(&mut self, end: Instant) -> bool {
+        match &mut self.state {
+            State::Polling {
+                asked: Some((_, until)),
+                ..
+            } if end < *until => {
+                *until = end;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Notes the question of a rescan, and the time until which a scan waits for its answer.
     pub(super) fn rescans(&mut self, question: QuestionId, scan_waits_until: Instant) {
         if let State::Polling { asked, .. } = &mut self.state {
@@ -311,9 +326,13 @@ impl SeedList {
             Err(error) => Found::NoHosts(error),
             Ok(_) if is_success => Found::Hosts(verified, ignored),
             Ok(_) => {
+                let first = ignored
+                    .first()
+                    .map(|host| format!(", but for example {host}"));
                 let message = format!(
-                    "no SRV record of {host} names a host in its domain; the servers stay as they \
-                     are"
+                    "no SRV record of {host} names a host in its domain{}; the servers stay as \
+                     they are",
+                    first.unwrap_or_default()
                 );
                 let failure = DnsFailure::Malformed;
                 Found::NoHosts(Error::new(ErrorKind::Dns { failure, message }))
@@ -386,7 +405,11 @@ fn is_absence(error: &Error) -> bool {
 fn hosts_of(answer: &DnsAnswer) -> Vec<Address> {
     let mut seen = BTreeSet::new();
     let services = answer.records.iter().filter_map(|record| match record {
-        DnsData::Service { host, port } => Some(Address::tcp(host, *port)),
+        // A resolver of the application can leave the dot of the root at the end of a name.
+        DnsData::Service { host, port } => {
+            let name = host.strip_suffix('.').filter(|name| !name.is_empty());
+            Some(Address::tcp(name.unwrap_or(host), *port))
+        }
         DnsData::Address(_) | DnsData::Text(_) => None,
     });
     services.filter(|host| seen.insert(host.clone())).collect()

@@ -7,6 +7,7 @@ use super::{
     operations::Waiting,
     pools::Pools,
     questions::QuestionId,
+    scanning::ScanRules,
     seed_list::{Found, RESCAN_PATIENCE},
 };
 use crate::{
@@ -67,17 +68,25 @@ impl Client {
         if self.seed_list.due().is_some_and(|due| due <= now) {
             self.rescan(now);
         }
+        // An operation that waits since the rescan began can have less time.
+        if self.seed_list.shorten_scan_wait(self.end_of_patience(now)) {
+            self.arm_rescan();
+        }
         let until = self.seed_list.scan_waits_until();
         until.is_some_and(|until| now < until)
     }
 
-    /// Returns the time until which a scan waits for a rescan that begins now. An operation with a
-    /// time limit keeps half of its time for the scan and its attempts.
+    /// Returns the time until which a scan that is wanted now waits for a rescan. An operation with
+    /// a time limit, for itself or for server selection, keeps half of its time for the scan and
+    /// its attempts.
     fn end_of_patience(&self, now: Instant) -> Instant {
-        let end = now + RESCAN_PATIENCE;
-        let half = |deadline: Instant| now + deadline.saturating_since(now) / 2;
-        let deadline = self.operations.deadline_without_server();
-        deadline.map_or(end, |deadline| end.min(half(deadline)))
+        let rules = self.settings.scanning.as_ref();
+        let selection = rules.and_then(ScanRules::limit);
+        let own = self.operations.deadline_without_server();
+        let own = own.map(|deadline| deadline.saturating_since(now));
+        let limits = [selection, own].into_iter().flatten();
+        let patience = limits.fold(RESCAN_PATIENCE, |least, limit| least.min(limit / 2));
+        now + patience
     }
 
     /// Handles the timer of the next rescan or, in a client that scans, the end of the wait for a

@@ -110,6 +110,19 @@ fn the_interval_of_rescans_is_the_time_to_live_but_at_least_60_seconds() {
 }
 
 #[test]
+fn an_idle_client_looks_up_once_per_interval() {
+    let mut world = World::sharded(&["a", "b"]);
+    for _ in 0..10 {
+        world.wait(MIN_RESCAN_INTERVAL - Duration::from_millis(1));
+        assert!(world.lookups.is_empty());
+        world.wait(Duration::from_millis(1));
+        assert_eq!(world.lookups.len(), 1);
+        world.answer_lookup(RecordKind::Srv, hosts(&["a", "b"], 60));
+        assert!(world.lookups.is_empty());
+    }
+}
+
+#[test]
 fn with_srv_max_hosts_a_rescan_keeps_known_hosts_and_fills_up_with_new_ones() {
     // Prose tests 10 and 12 of SRV polling; SRV-20.
     let options = |most: u32| format!("{URI}&srvMaxHosts={most}");
@@ -261,6 +274,38 @@ fn a_scan_waits_for_a_silent_rescan_no_longer_than_half_a_second() {
         let _ = world.client.start(world.now, ping());
         world.run();
         assert!(world.lookups.is_empty(), "{time_limit:?}");
+    }
+}
+
+#[test]
+fn a_scan_begins_before_the_limit_of_each_operation_that_waits_for_it() {
+    // An operation that joins the wait shortens it. If the client selects repeatedly, the limit of
+    // server selection counts as well (SEL-73).
+    for (options, limit) in [
+        ("", Some(Duration::from_millis(300))),
+        (
+            "&serverSelectionTryOnce=false&serverSelectionTimeoutMS=300",
+            None,
+        ),
+    ] {
+        let text = format!("{URI}{options}");
+        let parsed = uri::parse_for(&text, Monitoring::Scanning).expect("a string");
+        let mut world = World::with_options(parsed.options, mongos(), Subscriptions::default());
+        world.ping().expect("it waits");
+        world.answer_seeds(hosts(&["a"], 60), no_text());
+        world.wait(SECOND * 600);
+        world.dialled.clear();
+        world.is_dead = true;
+        let _first = world.client.start(world.now, ping());
+        world.run();
+        world.wait(Duration::from_millis(10));
+        let mut command = ping();
+        command.set_timeout(limit);
+        let _second = world.client.start(world.now, command);
+        world.run();
+        assert!(world.dialled.is_empty(), "{options}");
+        world.wait(Duration::from_millis(150));
+        assert!(!world.dialled.is_empty(), "{options}");
     }
 }
 
