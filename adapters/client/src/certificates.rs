@@ -2,7 +2,7 @@
 
 use onionskin_core::{
     error::{Error, ErrorKind},
-    options::{ClientOptions, Secret, SystemRoots, TlsOptions},
+    options::{ClientOptions, Secret, SystemRoots},
     uri::Warning,
 };
 use std::env;
@@ -13,20 +13,27 @@ const ROOTS_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 /// Reads certificates, if TLS is enabled, and stores them in the options. Returns a warning if the
 /// certificate authorities that the user has chosen in the environment cannot be read.
 pub(crate) fn read(options: &mut ClientOptions) -> Result<Option<Warning>, Error> {
+    read_files(options)?;
     let mut tls = options.tls().clone();
     if !tls.enabled {
         return Ok(None);
     }
-    read_files(&mut tls)?;
     let mut warning = None;
-    if tls.ca_pem.is_none() && tls.system_roots.certificates().is_empty() {
+    let is_checked = !tls.insecure && !tls.allow_invalid_certificates;
+    if is_checked && tls.ca_pem.is_none() && tls.system_roots.certificates().is_empty() {
         (tls.system_roots, warning) = system_roots();
     }
     options.set_tls(tls);
     Ok(warning)
 }
 
-fn read_files(tls: &mut TlsOptions) -> Result<(), Error> {
+/// Reads the files that the options name, if TLS is enabled, and stores their content in the
+/// options.
+pub(crate) fn read_files(options: &mut ClientOptions) -> Result<(), Error> {
+    let mut tls = options.tls().clone();
+    if !tls.enabled {
+        return Ok(());
+    }
     let read = |option: &'static str, path: &str| {
         std::fs::read(path).map_err(|error| {
             let message = format!("{path} cannot be read: {error}");
@@ -45,6 +52,7 @@ fn read_files(tls: &mut TlsOptions) -> Result<(), Error> {
         })?;
         tls.certificate_key_pem = Some(Secret::new(text));
     }
+    options.set_tls(tls);
     Ok(())
 }
 

@@ -87,6 +87,7 @@ impl<R: Runtime> Client<R> {
             environment: None,
             infos: Vec::new(),
             resolvers: Resolvers::default(),
+            logged_warnings: 0,
         }
     }
 

@@ -88,7 +88,7 @@ impl ClientConfig {
 
 /// Refuses options that are not implemented and cannot be ignored without harm. If `proxyHost` were
 /// ignored, for example, traffic would not go through the proxy that the user demands.
-fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
+pub(super) fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
     let refuse = |option, message: &str| {
         let message = format!("{message} is not supported by this version");
         Err(ErrorKind::InvalidOption { option, message }.into())

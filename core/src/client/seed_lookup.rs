@@ -1,6 +1,10 @@
 //! The lookup of a seed list before its client exists.
 
-use super::{QuestionId, seed_list::Found, seed_list::SeedList};
+use super::{
+    QuestionId,
+    config::refuse_what_is_missing,
+    seed_list::{Found, SeedList},
+};
 use crate::{
     dns::{DnsAnswer, DnsQuery},
     error::Error,
@@ -55,9 +59,11 @@ impl SeedLookup {
     /// Returns the lookup that a client with these options needs. `None` without a `mongodb+srv`
     /// host, and if hosts are known. `seed` decides which hosts `srvMaxHosts` leaves.
     ///
-    /// Fails if options are invalid, so that nothing is asked for a client that cannot be created.
+    /// Fails if options are invalid or not implemented, so that nothing is asked for a client that
+    /// cannot be created.
     pub fn new(options: &ClientOptions, seed: &Seed) -> Result<Option<Self>, Error> {
         options.validate()?;
+        refuse_what_is_missing(options)?;
         let random = seed.split("seed lookup").random();
         let mut list = SeedList::new(options, random, sdam::MAX_SERVERS);
         if !list.is_unresolved() {

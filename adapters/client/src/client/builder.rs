@@ -34,6 +34,8 @@ pub struct ClientBuilder<R: Runtime> {
     pub(super) environment: Option<Environment>,
     pub(super) infos: Vec<DriverInfo>,
     pub(super) resolvers: Resolvers,
+    /// The number of warnings about the connection string that were logged already.
+    pub(super) logged_warnings: usize,
 }
 
 impl<R: Runtime> ClientBuilder<R> {
@@ -150,11 +152,12 @@ impl<R: Runtime> ClientBuilder<R> {
             environment,
             infos,
             resolvers,
+            logged_warnings,
             ..
         } = self;
         let mut warnings = options.warnings().to_vec();
         warnings.extend(uri::ineffective_options(&options));
-        for warning in &warnings {
+        for warning in warnings.iter().skip(logged_warnings) {
             trace::emit_if_wanted(&log, &log::warning(warning));
         }
         if let Some(warning) = certificates::read(&mut options)? {

@@ -2,10 +2,11 @@
 
 use super::ClientBuilder;
 use crate::{
-    Runtime, lookup::Lookups, resolver::Resolvers, signal::Signal, user_code::catch_panic,
+    Runtime, certificates, lookup::Lookups, resolver::Resolvers, signal::Signal, trace,
+    user_code::catch_panic,
 };
 use atomic_waker::AtomicWaker;
-use onionskin_core::{client::SeedLookup, error::Error, options::ClientOptions};
+use onionskin_core::{client::SeedLookup, error::Error, log, options::ClientOptions};
 use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
@@ -45,7 +46,14 @@ impl<R: Runtime> ClientBuilder<R> {
         if self.options.srv_host().is_none() {
             return Ok(self);
         }
+        // A lookup can fail because of a mistake that a warning names.
+        for warning in self.options.warnings().iter().skip(self.logged_warnings) {
+            trace::emit_if_wanted(&self.log, &log::warning(warning));
+        }
+        self.logged_warnings = self.options.warnings().len();
         let start = self.prepare()?;
+        // Nothing is asked for a client that cannot be created.
+        certificates::read_files(&mut self.options)?;
         let seed = self.seed_or_random()?;
         let Some(lookup) = SeedLookup::new(&self.options, &seed)? else {
             return Ok(self);

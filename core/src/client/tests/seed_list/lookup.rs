@@ -67,6 +67,9 @@ fn nothing_is_looked_up_for_invalid_options() {
     let mut options = options("mongodb+srv://c.example.net");
     options.set_direct_connection(true);
     assert!(SeedLookup::new(&options, &Seed::new([7; 32])).is_err());
+    // An option that is not implemented, such as a proxy that must not be passed by.
+    let options = self::options("mongodb+srv://c.example.net/?proxyHost=p");
+    assert!(SeedLookup::new(&options, &Seed::new([7; 32])).is_err());
 }
 
 #[test]
