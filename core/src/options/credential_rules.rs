@@ -166,6 +166,14 @@ impl Credential {
         self.check_properties(&rules, name)
     }
 
+    /// False for the mechanisms that authenticate users outside of MongoDB, whose source is always
+    /// `$external`.
+    pub(crate) fn permits_sources(&self) -> bool {
+        !self
+            .mechanism
+            .is_some_and(|mechanism| rules(mechanism).external_source)
+    }
+
     fn check_properties(&self, rules: &Rules, name: &str) -> Result<(), Error> {
         let refuse = |message: String| Err(invalid("authMechanismProperties", message));
         for key in self.properties.keys() {

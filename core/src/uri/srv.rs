@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    error::UriPart,
+    error::{Error, ErrorKind, UriPart},
     options::{ClientOptions, Credential},
 };
 
@@ -59,13 +59,10 @@ pub fn resolve(
     resolved.set_hosts(hosts);
     let mut warnings = Vec::new();
     if let Some(txt) = txt.first() {
-        let mut parser = OptionsParser::new(ClientOptions::default());
-        let pairs = pairs(txt)?;
-        for given in &allowed(&pairs, &mut parser.warnings)? {
-            parser.apply(given)?;
-        }
+        let parser = parse_txt(txt).map_err(|error| of_txt_record(options, &error))?;
         if options.auth_source_is_default()
             && let Some(credential) = options.credential()
+            && credential.permits_sources()
             && let Some(source) = parser.draft.auth_source
         {
             let mut credential: Credential = credential.clone();
@@ -90,8 +87,34 @@ pub fn resolve(
             "DNS has no SRV records for the host",
         ));
     }
-    resolved.validate()?;
+    resolved.validate().map_err(|error| match txt {
+        [] => error,
+        _ => of_txt_record(options, &error),
+    })?;
     Ok((resolved, warnings))
+}
+
+/// Parses the options of a TXT record.
+fn parse_txt(txt: &str) -> Result<OptionsParser> {
+    let mut parser = OptionsParser::new(ClientOptions::default());
+    let pairs = pairs(txt)?;
+    for given in &allowed(&pairs, &mut parser.warnings)? {
+        parser.apply(given)?;
+    }
+    Ok(parser)
+}
+
+/// Returns the error of a TXT record, or of options together with those of the record.
+fn of_txt_record(options: &ClientOptions, error: &Error) -> Error {
+    let message = match error.kind() {
+        ErrorKind::InvalidUri { message, .. } => message.clone(),
+        _ => error.to_string(),
+    };
+    let host = options.srv_host().unwrap_or_default();
+    invalid(
+        UriPart::Options,
+        format!("with the TXT record of {host}: {message}; ask whoever runs its DNS"),
+    )
 }
 
 /// Fails if one of these hosts of SRV records lies outside of the domain of the connection string.
@@ -243,6 +266,29 @@ mod tests {
             !o.expect("a wrong value is ignored (DNS-34)")
                 .load_balanced()
         );
+    }
+
+    #[test]
+    fn errors_about_a_txt_record_name_it() {
+        for (uri, txt) in [
+            ("mongodb+srv://c.example.net", "authSource"),
+            ("mongodb+srv://c.example.net", "authSource="),
+            ("mongodb+srv://c.example.net", "ssl=false"),
+            ("mongodb+srv://c.example.net/?srvMaxHosts=1", "replicaSet=x"),
+        ] {
+            let error = resolved(uri, 1, Some(txt)).expect_err(txt).to_string();
+            assert!(error.contains("the TXT record of c.example.net"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_txt_record_cannot_change_the_source_of_users_outside_of_mongodb() {
+        let uri = "mongodb+srv://c.example.net/?authMechanism=MONGODB-X509";
+        let options = resolved(uri, 1, Some("authSource=admin")).expect("the source is ignored");
+        let source = options
+            .credential()
+            .map(|credential| credential.source.as_str());
+        assert_eq!(source, Some("$external"));
     }
 
     #[test]
