@@ -16,7 +16,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -78,20 +78,37 @@ pub(crate) async fn run<R: Runtime>(
     }
 }
 
+/// The addresses of a host.
+pub(crate) struct Addresses<'a> {
+    /// The addresses that are known.
+    pub(crate) known: Vec<SocketAddr>,
+    /// The lookup of the addresses of the other family, if it takes longer.
+    pub(crate) rest: Option<AddressLookup<'a>>,
+}
+
+type AddressLookup<'a> = Pin<Box<dyn Future<Output = Result<Vec<SocketAddr>, Error>> + Send + 'a>>;
+
+impl From<Vec<SocketAddr>> for Addresses<'_> {
+    fn from(known: Vec<SocketAddr>) -> Self {
+        Self { known, rest: None }
+    }
+}
+
 /// Returns the addresses of a host, by the resolver that the client uses for hosts.
-pub(crate) async fn addresses<R: Runtime>(
-    shared: &Shared<R>,
+pub(crate) async fn addresses<'a, R: Runtime>(
+    shared: &'a Shared<R>,
     host: &str,
     port: u16,
-) -> Result<Vec<SocketAddr>, LookupError> {
-    if shared.resolvers.hosts == HostResolver::System {
+) -> Result<Addresses<'a>, LookupError> {
+    // Only the system knows the zone of an IPv6 address, which is the name of an interface.
+    if shared.resolvers.hosts == HostResolver::System || host.contains('%') {
         let addresses = shared.runtime.resolve(host, port).await;
-        return addresses.map_err(LookupError::System);
+        return addresses.map(Addresses::from).map_err(LookupError::System);
     }
     let known = known_addresses(host);
     if !known.is_empty() {
         let addresses = known.into_iter().map(|ip| SocketAddr::new(ip, port));
-        return Ok(addresses.collect());
+        return Ok(addresses.collect::<Vec<_>>().into());
     }
     // The lookup ends before the limit of the dial, which is `connectTimeoutMS` as well, so that
     // its error is the one that is reported.
@@ -99,18 +116,21 @@ pub(crate) async fn addresses<R: Runtime>(
         .resolvers
         .limit
         .map_or(HOST_LIMIT, |limit| limit * 3 / 4);
-    let client = Lookups::of(shared);
     let mut lookups = [RecordKind::Aaaa, RecordKind::A].map(|kind| {
         let query = DnsQuery::new(host, kind);
-        (Box::pin(client.look_up(query, limit)), None)
+        let lookup: AddressLookup<'a> = Box::pin(async move {
+            let answer = Lookups::of(shared).look_up(query, limit).await?;
+            Ok(socket_addresses(&answer, port))
+        });
+        (Some(lookup), None)
     });
     let mut delay = pin!(None);
     poll_fn(|context| {
         for (lookup, result) in &mut lookups {
-            if result.is_none()
-                && let Poll::Ready(found) = lookup.as_mut().poll(context)
+            if let Some(pending) = lookup
+                && let Poll::Ready(found) = pending.as_mut().poll(context)
             {
-                *result = Some(found);
+                (*lookup, *result) = (None, Some(found));
             }
         }
         if lookups.iter().all(|(_, result)| result.is_some()) {
@@ -131,20 +151,27 @@ pub(crate) async fn addresses<R: Runtime>(
         }
     })
     .await;
-    let (mut addresses, mut failure) = (Vec::new(), None);
-    for result in lookups.into_iter().filter_map(|(_, result)| result) {
+    let (mut known, mut rest, mut failure) = (Vec::new(), None, None);
+    for (lookup, result) in lookups {
+        rest = rest.or(lookup);
         match result {
-            Ok(answer) => addresses.extend(answer.records.iter().filter_map(|data| match data {
-                DnsData::Address(address) => Some(SocketAddr::new(*address, port)),
-                _ => None,
-            })),
-            Err(error) => failure = Some(error),
+            Some(Ok(addresses)) => known.extend(addresses),
+            Some(Err(error)) => failure = Some(error),
+            None => {}
         }
     }
     match failure {
-        Some(error) if addresses.is_empty() => Err(LookupError::Dns(error)),
-        _ => Ok(addresses),
+        Some(error) if known.is_empty() => Err(LookupError::Dns(error)),
+        _ => Ok(Addresses { known, rest }),
     }
+}
+
+fn socket_addresses(answer: &DnsAnswer, port: u16) -> Vec<SocketAddr> {
+    let addresses = answer.records.iter().filter_map(|data| match data {
+        DnsData::Address(address) => Some(SocketAddr::new(*address, port)),
+        _ => None,
+    });
+    addresses.collect()
 }
 
 /// Returns the addresses of a host that needs no resolver: an IP address, or `localhost` (RFC 6761

@@ -109,14 +109,30 @@ async fn dial<R: Runtime>(shared: &Shared<R>, address: &Address) -> Result<R::St
             LookupError::System(error) => lookup_error(&error, address),
             LookupError::Dns(error) => dns_error(error, address),
         })?;
+    let mut result = dial_addresses(shared, addresses.known).await;
+    if result.is_err()
+        && let Some(rest) = addresses.rest
+        && let Ok(more) = rest.await
+        && !more.is_empty()
+    {
+        // The addresses of the other family came late.
+        result = dial_addresses(shared, more).await;
+    }
+    result.map_err(|error| error.with_server(address))
+}
+
+/// Tries addresses of one host as [`Dial`] says.
+async fn dial_addresses<R: Runtime>(
+    shared: &Shared<R>,
+    addresses: Vec<SocketAddr>,
+) -> Result<R::Stream, Error> {
     let mut dialling = Dialling {
         shared,
         dial: Dial::new(addresses),
         attempts: Vec::new(),
         sleep: None,
     };
-    let result = poll_fn(|context| dialling.poll(context)).await;
-    result.map_err(|error| error.with_server(address))
+    poll_fn(|context| dialling.poll(context)).await
 }
 
 /// The attempts to connect to the addresses of one host.

@@ -8,12 +8,13 @@ use super::{
 };
 use crate::name_server::NameServer;
 use onionskin::{
-    Client, ClientBuilder, HostResolver, Resolver, ResolverFuture,
-    dns::{DnsAnswer, DnsQuery, ResolverConfig},
+    Client, ClientBuilder, HostResolver, Resolver, ResolverFuture, Runtime,
+    dns::{DnsAnswer, DnsData, DnsQuery, RecordKind, ResolverConfig},
     error::{DnsFailure, ErrorKind},
 };
 use std::{
     future::{Future, poll_fn},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -151,6 +152,40 @@ pub async fn a_resolution_ends_at_its_limit_or_with_its_future<H: Host>() {
         ended.load(Ordering::SeqCst) == 2
     })
     .await;
+}
+
+/// The addresses of a family that are known late are dialled too, if those of the other family
+/// refuse connections (RFC 8305 section 3).
+pub async fn addresses_that_are_known_late_are_dialled_too<H: Host>() {
+    let server = Server::plain::<H>();
+    let uri = format!("mongodb://late.db.test:{}/", server.port());
+    let builder = H::builder(&uri).expect("a connection string");
+    let builder = builder.host_resolver(HostResolver::Client);
+    let client = builder.resolver(LateIpv4(H::runtime())).build();
+    let client = client.expect("a client");
+    find(&client, 1).await.expect("a reply");
+    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+}
+
+/// A resolver that knows an IPv6 address at once, and an IPv4 address later.
+struct LateIpv4<R>(R);
+
+impl<R: Runtime> Resolver for LateIpv4<R> {
+    fn look_up(&self, query: &DnsQuery) -> ResolverFuture<'_> {
+        let address: IpAddr = match query.kind {
+            RecordKind::Aaaa => Ipv6Addr::LOCALHOST.into(),
+            _ => Ipv4Addr::LOCALHOST.into(),
+        };
+        let delay = match address.is_ipv4() {
+            true => Duration::from_millis(300),
+            false => Duration::ZERO,
+        };
+        Box::pin(async move {
+            self.0.sleep(delay).await;
+            let records = vec![DnsData::Address(address)];
+            Ok(DnsAnswer { records, ttl: None })
+        })
+    }
 }
 
 /// A resolver that never answers, and counts the lookups that have begun and those that have ended.

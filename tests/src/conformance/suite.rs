@@ -68,6 +68,7 @@ macro_rules! conformance_suite {
             seed_lookups::a_client_that_looks_its_txt_record_up_has_the_warnings_about_it,
             seed_lookups::a_dns_failure_is_the_error_of_the_resolution,
             seed_lookups::a_resolution_ends_at_its_limit_or_with_its_future,
+            seed_lookups::addresses_that_are_known_late_are_dialled_too,
             identity::a_server_with_a_wrong_nonce_fails_authentication,
             cancellation::a_find_may_be_dropped_at_any_point,
             cancellation::a_first_command_may_be_dropped_at_any_point,
