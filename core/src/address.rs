@@ -38,11 +38,14 @@ pub enum Address {
 }
 
 impl Address {
-    /// Creates the address of `host` and `port`. The host is changed to lower case.
+    /// Creates the address of `host` and `port`. The host is changed to lower case, except the zone
+    /// of an IPv6 address.
     #[must_use]
     pub fn tcp(host: &str, port: u16) -> Self {
-        let host = if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            host.to_ascii_lowercase().into()
+        // The zone of an IPv6 address is the name of an interface, whose letter case counts.
+        let (name, zone) = host.split_at(host.find('%').unwrap_or(host.len()));
+        let host = if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            (name.to_ascii_lowercase() + zone).into()
         } else {
             host.into()
         };

@@ -76,6 +76,9 @@ fn address(text: &str) -> Result<Address, String> {
         if decoded.starts_with('[') && literal.parse::<Ipv6Addr>().is_err() {
             return Err("the text in brackets is not an IPv6 address".to_owned());
         }
+        if host.ends_with('%') {
+            return Err("the zone of the IPv6 address is empty".to_owned());
+        }
         if !decoded.starts_with('[') && host.contains(['[', ']']) {
             return Err("a host name has no brackets".to_owned());
         }

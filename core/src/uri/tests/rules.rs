@@ -34,7 +34,12 @@ fn userinfo_and_values_are_percent_decoded() {
 #[test]
 fn a_host_of_an_unsupported_form_is_refused() {
     // CS-10: an address of a future version of IP. CS-12: a path that is not encoded.
-    for text in ["mongodb://[v1.x]/", "mongodb://[::1/", "mongodb://[db]/"] {
+    for text in [
+        "mongodb://[v1.x]/",
+        "mongodb://[::1/",
+        "mongodb://[db]/",
+        "mongodb://[fe80::1%25]/",
+    ] {
         let (part, message) = fails(text);
         assert_eq!(part, UriPart::Host, "{text}: {message}");
     }
@@ -152,4 +157,10 @@ fn a_host_of_one_or_two_labels_is_accepted_before_the_query() {
         let parsed = parse(&format!("mongodb+srv://{host}/")).expect(host);
         assert_eq!(parsed.options.srv_host(), Some(host));
     }
+}
+
+#[test]
+fn the_zone_of_an_ipv6_address_keeps_its_letter_case() {
+    let parsed = parse("mongodb://[FE80::1%25enP2p1s0]/").expect("it is valid");
+    assert_eq!(parsed.options.hosts()[0].host(), "fe80::1%enP2p1s0");
 }
