@@ -49,15 +49,18 @@ pub(super) fn collect_options<'a>(
     let most = pairs.len().min(table::LEN);
     let hides_keys = may_end_a_password(pairs);
     let mut given: Vec<GivenOption<'a>> = Vec::with_capacity(most);
+    // An unknown key after a secret can be a part of it in which `&` was not encoded.
+    let mut follows_secret = false;
     for pair in pairs {
         let Some(spec) = pair.spec() else {
-            let key = match hides_keys {
+            let key = match hides_keys || follows_secret {
                 true => REDACTED.to_owned(),
                 false => pair.key.clone(),
             };
             warnings.push(Warning::Unknown { key });
             continue;
         };
+        follows_secret = spec.is_secret();
         let index = match given.iter().position(|g| g.spec.name == spec.name) {
             Some(index) => index,
             None => {

@@ -1,7 +1,10 @@
 //! Printing of connection strings, whole or without secrets.
 
 use super::connection_string::{ConnectionString, Hosts};
-use super::pairs::{Pair, REDACTED, may_end_a_password};
+use super::{
+    pairs::{Pair, REDACTED, may_end_a_password},
+    table::OptionSpec,
+};
 use crate::{address::Address, options::Secret};
 use std::fmt::{self, Write};
 
@@ -62,11 +65,17 @@ fn write(string: &ConnectionString, out: &mut impl Write, is_redacted: bool) -> 
     } else if !string.options.is_empty() {
         out.write_char('/')?;
     }
+    let mut follows_secret = false;
     for (index, pair) in string.options.iter().enumerate() {
         out.write_char(if index == 0 { '?' } else { '&' })?;
-        match hides_keys && pair.spec().is_none() {
-            true => write!(out, "{REDACTED}={REDACTED}")?,
-            false => option(out, pair, is_redacted)?,
+        let is_unknown = pair.spec().is_none();
+        follows_secret = pair.spec().map_or(follows_secret, OptionSpec::is_secret);
+        if is_redacted && is_unknown && (hides_keys || follows_secret) {
+            write!(out, "{REDACTED}={REDACTED}")?;
+        } else if hides_keys && pair.value.expose().contains('@') {
+            write!(out, "{}={REDACTED}", pair.key)?;
+        } else {
+            option(out, pair, is_redacted)?;
         }
     }
     Ok(())

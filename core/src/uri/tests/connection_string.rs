@@ -97,7 +97,7 @@ fn display_and_debug_show_no_secret() {
         s.to_string(),
         "mongodb://me:[redacted]@a:27017/?authMechanism=GSSAPI&authMechanismProperties=[redacted]\
          &tlsCertificateKeyFilePassword=[redacted]&proxyHost=p&proxyUsername=n\
-         &PROXYPASSWORD=[redacted]&proxyPasword=[redacted]&appName=[redacted]\
+         &PROXYPASSWORD=[redacted]&[redacted]=[redacted]&appName=[redacted]\
          &tlsCAFile=%2Fetc%2Fca.pem"
     );
     assert_eq!(s.to_secret().expose().matches("pencil").count(), 6);
@@ -112,6 +112,8 @@ fn a_password_with_a_question_mark_is_not_shown_as_an_option() {
     for text in [
         "mongodb://me:1?pencil=x@a/db",
         "mongodb://me:1/pencil?w=x@a/db",
+        "mongodb://me:12?w=pencil@a/",
+        "mongodb://a/?proxyHost=p&proxyUsername=n&proxyPassword=p&pencil=x",
     ] {
         let s = string(text);
         let warnings = uri::parse(text).expect("it is valid").warnings;
