@@ -1,6 +1,6 @@
 //! Conversions of connection strings to the options of a client.
 
-use super::{ConnectionString, Result, parse};
+use super::{ConnectionString, Result, parse_for};
 use crate::{
     error::Error,
     options::{ClientOptions, Monitoring},
@@ -26,7 +26,14 @@ impl ClientOptions {
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self> {
-        parse(text).map(super::ParsedUri::into_options)
+        Self::parse_for(text, Monitoring::Background)
+    }
+
+    /// Parses a connection string as [`parse`](Self::parse) does, for a client with this kind of
+    /// monitoring. [`Monitoring::Scanning`] is for clients that check servers on demand, such as
+    /// those of `onionskin-blocking`, which have the option `serverSelectionTryOnce`.
+    pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<Self> {
+        parse_for(text, monitoring).map(super::ParsedUri::into_options)
     }
 }
 

@@ -9,8 +9,8 @@ use onionskin_core::{
 };
 use std::time::Duration;
 
-/// The time limit of a lookup: 30 seconds. A client drops the lookup earlier, after
-/// `connectTimeoutMS`.
+/// The time limit of a lookup: 30 seconds. A client drops the lookup after `connectTimeoutMS`, if
+/// that is earlier.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The built-in resolver of clients, for an application that looks up DNS records itself, or that
