@@ -2,6 +2,7 @@
 //! test says otherwise.
 
 mod lookup;
+mod prose;
 mod rescans;
 
 use super::*;
