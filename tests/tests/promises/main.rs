@@ -1,6 +1,7 @@
 //! Tests that each option of connection strings and of calls has its effect, or that the client
 //! refuses it or warns about it.
 
+mod setters;
 mod wire;
 
 use onionskin_core::{
