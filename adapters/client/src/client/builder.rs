@@ -103,7 +103,8 @@ impl<R: Runtime> ClientBuilder<R> {
 
     /// Sets the name servers and the hosts file of the built-in resolver. Default: those of
     /// `/etc/resolv.conf` and `/etc/hosts`, which are read at each lookup that the cache does not
-    /// answer. Systems without these files need this setting.
+    /// answer. Systems without these files need this setting. The built-in resolver looks up the
+    /// records of `mongodb+srv` connection strings, and host names with [`HostResolver::Client`].
     ///
     /// ```
     /// # fn example<R: onionskin::Runtime>(builder: onionskin::ClientBuilder<R>) {

@@ -23,7 +23,8 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Options that are set in code override the connection string, and both override the TXT
     /// record ([DNS-32]). The client looks the SRV records up again later, as specified for sharded
     /// clusters. Each lookup has the time limit `connectTimeoutMS`. If the future is dropped, the
-    /// lookups end.
+    /// lookups end. The lookups run on the runtime on which the client will run; build the client
+    /// while that runtime runs.
     ///
     /// Fails with [`ErrorKind::Dns`](crate::error::ErrorKind::Dns) if there is no usable answer,
     /// and with [`ErrorKind::InvalidUri`](crate::error::ErrorKind::InvalidUri) if the records are
