@@ -387,3 +387,60 @@ async fn keep_hosts_without_usable_records(
         }
     }
 }
+
+/// Prose tests 9 to 13 of SRV polling: the first records have the members 0 and 1, and the second
+/// ones those of the table.
+#[test]
+fn srv_options_decide_which_hosts_of_a_rescan_are_used() {
+    let rows = [
+        (9, "loadBalanced=true", &[0][..], &[0, 1][..], &[0][..]),
+        (10, "srvMaxHosts=0", &[0, 1], &[0, 2, 3], &[0, 2, 3]),
+        (11, "srvMaxHosts=2", &[0, 1], &[2, 3], &[2, 3]),
+        (12, "srvMaxHosts=2", &[0, 1], &[0, 2, 3], &[0]),
+        (
+            13,
+            "srvServiceName=customname",
+            &[0, 1],
+            &[0, 1, 2],
+            &[0, 1, 2],
+        ),
+    ];
+    for (test, option, first, second, expected) in rows {
+        play([sharded_of(MEMBERS)], move |scene| async move {
+            let servers = name_servers(&scene.runtime, 1, scene.seed, &[]);
+            let service = option.strip_prefix("srvServiceName=").unwrap_or("mongodb");
+            let name = format!("_{service}._tcp.c.db.test");
+            let set = |members: &[usize]| {
+                let names: Vec<_> = members.iter().map(|m| format!("m{m}.db.test")).collect();
+                let hosts: Vec<_> = names.iter().map(|name| (name.as_str(), 27017)).collect();
+                servers[0].records().set_srv(&name, 60, &hosts);
+            };
+            set(first);
+            let (events, option) = (EventLog::default(), format!("&{option}"));
+            let monitoring = Monitoring::Background;
+            let client = client_of(
+                &scene.runtime,
+                &servers,
+                scene.seed,
+                monitoring,
+                &option,
+                &events,
+            );
+            scene
+                .until("the first hosts", || known(&client).len() == first.len())
+                .await;
+            set(second);
+            scene.pause(70_000).await;
+            let (found, expected) = (known(&client), expected.iter().copied().collect());
+            match test {
+                // One of the new hosts is chosen at random.
+                12 => assert!(
+                    found.len() == 2 && found.is_superset(&expected),
+                    "{found:?}"
+                ),
+                _ => assert_eq!(found, expected, "prose test {test}"),
+            }
+            client.shutdown().await;
+        });
+    }
+}
