@@ -1,19 +1,24 @@
 //! The authentication conversation of one connection.
 
 use super::{
+    caches::{AuthState, Caches},
+    gssapi::{Negotiated, Negotiation},
     hash::Hash,
-    keys::{DerivedKeys, KeyCache, KeyDerivation},
-    sasl::SaslReply,
-    scram::{Failure, Scram, ScramStep},
+    keys::{DerivedKeys, KeyDerivation},
+    mechanism::{AUTHENTICATION_FAILED, Machine, User, failure, machine},
+    need::{Need, Provided},
+    oidc::Token,
+    progress::{Failure, Progress},
 };
 use crate::{
     bson::is_ok,
-    error::{CommandError, Error, ErrorKind, Labels, Result},
-    options::{Credential, Mechanism},
+    error::{CommandError, Error, Labels, Result},
+    options::{Credential, Login, Mechanism},
     random::Random,
+    time::Instant,
 };
 use bson::{RawDocument, RawDocumentBuf, cstr};
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// The next step of a conversation.
 pub enum Step {
@@ -30,6 +35,11 @@ pub enum Step {
     },
     /// Derive keys, which may take seconds, and pass them to [`Conversation::handle_keys`].
     Derive(KeyDerivation),
+    /// Obtain a part of the credential, and pass it to [`Conversation::handle_provided`].
+    Fetch(Need),
+    /// Run a step of the Kerberos library, which may block for a long time, and pass the result to
+    /// [`Conversation::handle_negotiated`].
+    Negotiate(Negotiation),
     /// Authentication succeeded.
     Done,
     /// Authentication failed, and the connection must be closed.
@@ -45,57 +55,27 @@ impl fmt::Debug for Step {
                 .field("database", database)
                 .finish_non_exhaustive(),
             Self::Derive(derivation) => f.debug_tuple("Derive").field(derivation).finish(),
+            Self::Fetch(need) => f.debug_tuple("Fetch").field(need).finish(),
+            Self::Negotiate(work) => f.debug_tuple("Negotiate").field(work).finish(),
             Self::Done => f.write_str("Done"),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
         }
     }
 }
 
-/// The state machine of a mechanism. `scram.rs` has the one for both SCRAM mechanisms.
-enum Machine {
-    Scram(Scram),
+/// The authentication of an established connection.
+#[derive(Clone, Debug)]
+pub struct Authenticated {
+    mechanism: Mechanism,
+    /// The token of MONGODB-OIDC: the connection cache (AUTH-124).
+    token: Option<Arc<Token>>,
 }
 
-impl Machine {
-    const fn mechanism(&self) -> Mechanism {
-        match self {
-            Self::Scram(scram) => scram.mechanism(),
-        }
-    }
-
-    /// Returns the first command of the mechanism. Each call returns the same command.
-    fn start(&self) -> RawDocumentBuf {
-        match self {
-            Self::Scram(scram) => scram.start(),
-        }
-    }
-
-    /// Returns the first command with a field `db`, for speculative authentication. `None` for a
-    /// mechanism without speculative authentication (AUTH-33).
-    fn speculative(&self, database: &str) -> Option<RawDocumentBuf> {
-        match self {
-            Self::Scram(scram) => {
-                let mut command = scram.start();
-                command.append(cstr!("db"), database);
-                Some(command)
-            }
-        }
-    }
-
-    fn on_success(
-        &mut self,
-        reply: &RawDocument,
-        keys: &mut KeyCache,
-    ) -> Result<ScramStep, Failure> {
-        match self {
-            Self::Scram(scram) => scram.on_reply(SaslReply::read(reply)?, keys),
-        }
-    }
-
-    fn on_keys(&mut self, derived: &DerivedKeys) -> Result<ScramStep, Failure> {
-        match self {
-            Self::Scram(scram) => scram.on_keys(derived),
-        }
+impl Authenticated {
+    /// Returns the mechanism.
+    #[must_use]
+    pub const fn mechanism(&self) -> Mechanism {
+        self.mechanism
     }
 }
 
@@ -103,25 +83,31 @@ impl Machine {
 ///
 /// The handshake can carry the first command ([`speculative`](Self::speculative)). After the reply
 /// to hello, call [`handle_hello`](Self::handle_hello). Then pass each reply to
-/// [`handle_reply`](Self::handle_reply), and derived keys to [`handle_keys`](Self::handle_keys).
+/// [`handle_reply`](Self::handle_reply), derived keys to [`handle_keys`](Self::handle_keys), parts
+/// of the credential to [`handle_provided`](Self::handle_provided), and results of Kerberos to
+/// [`handle_negotiated`](Self::handle_negotiated).
 ///
 /// ```
-/// use onionskin_core::auth::{Conversation, KeyCache, Step};
-/// use onionskin_core::{options::Credential, random::Seed};
+/// use onionskin_core::auth::{Caches, Conversation, Step};
+/// use onionskin_core::{options::Credential, random::Seed, time::Instant};
+/// use std::sync::Arc;
 ///
 /// let mut random = Seed::new([1; 32]).random();
-/// let credential = Credential::password("user", "pencil");
-/// let mut conversation = Conversation::new(&credential, &mut random)?;
+/// let credential = Arc::new(Credential::password("user", "pencil"));
+/// let mut conversation = Conversation::new(&credential, "localhost", None, &mut random)?;
 /// assert_eq!(conversation.sasl_supported_mechs().as_deref(), Some("admin.user"));
 ///
 /// // The reply to hello has no `speculativeAuthenticate`, so the first command is sent now.
 /// let offer = ["SCRAM-SHA-256".to_owned()];
-/// let step = conversation.handle_hello(Some(&offer), None, &mut KeyCache::new());
+/// let mut caches = Caches::new();
+/// let step = conversation.handle_hello(Instant::ZERO, Some(&offer), None, &mut caches);
 /// assert!(matches!(step, Step::Send { database, .. } if database == "admin"));
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
 pub struct Conversation {
-    database: String,
+    credential: Arc<Credential>,
+    /// The login of the application's password provider, if the credential has one.
+    login: Option<Arc<Login>>,
     /// The value of `saslSupportedMechs` in the hello ("database.user"); `None` if the credential
     /// names a mechanism.
     sasl_supported_mechs: Option<String>,
@@ -130,50 +116,83 @@ pub struct Conversation {
     /// SCRAM-SHA-256. This machine has a nonce of its own, so that no nonce is used twice. `None`
     /// after the reply to hello, and if the credential names a mechanism.
     fallback: Option<Machine>,
+    /// The error of the login that the server refused, while the password provider is asked for
+    /// another one.
+    refusal: Option<Error>,
 }
 
 impl Conversation {
-    /// Returns a conversation for `credential`, with nonces from `random`.
+    /// Returns a conversation with the server at `host`, with nonces from `random`. `login` is the
+    /// login of the password provider, for a credential with such a provider.
     ///
     /// Fails if the credential lacks a field that its mechanism requires ([AUTH-9]), if this driver
-    /// does not have the mechanism, or if `SCRAM-SHA-256` is named and the password cannot be
-    /// prepared with SASLprep.
+    /// does not have the mechanism, if `SCRAM-SHA-256` is named and the password cannot be prepared
+    /// with SASLprep, or if `host` is not allowed for the human OIDC flow ([AUTH-108]).
     ///
     /// [AUTH-9]: crate::requirements::authentication#AUTH-9
-    pub fn new(credential: &Credential, random: &mut Random) -> Result<Self> {
-        let mut scram = |hash| scram(hash, credential, random);
+    /// [AUTH-108]: crate::requirements::authentication#AUTH-108
+    pub fn new(
+        credential: &Arc<Credential>,
+        host: &str,
+        login: Option<Arc<Login>>,
+        random: &mut Random,
+    ) -> Result<Self> {
+        let user = User::of(credential, login.as_deref());
         let (machine, fallback) = match credential.mechanism {
             // The hello carries the first command of SCRAM-SHA-256 (AUTH-32). SCRAM-SHA-1 replaces
             // that mechanism if the server does not offer it (AUTH-27).
-            None => (scram(Hash::Sha256)?, Some(scram(Hash::Sha1)?)),
-            Some(Mechanism::ScramSha1) => (scram(Hash::Sha1)?, None),
-            Some(Mechanism::ScramSha256) => {
-                let scram = scram(Hash::Sha256)?;
-                scram.check_password()?;
-                (scram, None)
-            }
-            Some(
-                mechanism @ (Mechanism::MongoDbX509
-                | Mechanism::Plain
-                | Mechanism::GssApi
-                | Mechanism::MongoDbAws
-                | Mechanism::MongoDbOidc),
-            ) => {
-                return Err(Error::new(ErrorKind::InvalidOption {
-                    option: "authMechanism",
-                    message: format!("{mechanism} is not available in this version of the driver"),
-                }));
-            }
+            None => (
+                user.scram(Hash::Sha256, random)?,
+                Some(user.scram(Hash::Sha1, random)?),
+            ),
+            Some(mechanism) => (machine(mechanism, credential, &user, host, random)?, None),
         };
-        let user = credential.username.as_deref().unwrap_or_default();
+        let name = user.name.unwrap_or_default();
         Ok(Self {
-            database: credential.source.clone(),
             sasl_supported_mechs: fallback
                 .is_some()
-                .then(|| format!("{}.{user}", credential.source)),
-            machine: Machine::Scram(machine),
-            fallback: fallback.map(Machine::Scram),
+                .then(|| format!("{}.{name}", credential.source)),
+            credential: credential.clone(),
+            login,
+            machine,
+            fallback,
+            refusal: None,
         })
+    }
+
+    /// Begins the conversation of a connection that was authenticated before, after the server
+    /// required authentication again (error 391). There is no hello and no speculative command
+    /// ([AUTH-38], [AUTH-131]). The mechanism is that of the earlier authentication. Fails as
+    /// [`new`](Self::new) does.
+    ///
+    /// [AUTH-38]: crate::requirements::authentication#AUTH-38
+    /// [AUTH-131]: crate::requirements::authentication#AUTH-131
+    pub fn again(
+        now: Instant,
+        credential: &Arc<Credential>,
+        host: &str,
+        login: Option<Arc<Login>>,
+        earlier: &Authenticated,
+        auth: &mut AuthState,
+    ) -> Result<(Self, Step)> {
+        let AuthState {
+            nonces: random,
+            caches,
+        } = auth;
+        if let Some(token) = &earlier.token {
+            caches.tokens.invalidate(token);
+        }
+        let user = User::of(credential, login.as_deref());
+        let mut conversation = Self {
+            machine: machine(earlier.mechanism, credential, &user, host, random)?,
+            credential: credential.clone(),
+            login,
+            sasl_supported_mechs: None,
+            fallback: None,
+            refusal: None,
+        };
+        let step = conversation.begin(now, caches);
+        Ok((conversation, step))
     }
 
     /// Starts authentication after the reply to hello. `mechanisms` and `speculative_reply` are the
@@ -184,9 +203,10 @@ impl Conversation {
     /// [AUTH-26]: crate::requirements::authentication#AUTH-26
     pub fn handle_hello(
         &mut self,
+        now: Instant,
         mechanisms: Option<&[String]>,
         speculative_reply: Option<&RawDocument>,
-        keys: &mut KeyCache,
+        caches: &mut Caches,
     ) -> Step {
         if let Some(fallback) = self.fallback.take() {
             let name = self.machine.mechanism().name();
@@ -198,49 +218,128 @@ impl Conversation {
             };
             if !offered {
                 self.machine = fallback;
-                return self.send(self.machine.start());
+                return self.begin(now, caches);
             }
         }
         match speculative_reply {
-            Some(reply) => self.on_success(reply, keys),
-            None => self.send(self.machine.start()),
+            Some(reply) => {
+                let progress = self.machine.on_speculative_reply(now, reply, caches);
+                self.step(progress, caches)
+            }
+            None => self.begin(now, caches),
         }
     }
 
     /// Handles the reply to the command of the last [`Step::Send`], with `ok: 1` or without.
-    pub fn handle_reply(&mut self, reply: &RawDocument, keys: &mut KeyCache) -> Step {
+    pub fn handle_reply(&mut self, now: Instant, reply: &RawDocument, caches: &mut Caches) -> Step {
         if is_ok(reply) {
-            return self.on_success(reply, keys);
+            let progress = self.machine.on_success(now, reply, caches);
+            return self.step(progress, caches);
         }
         let fault = CommandError::from_reply(reply);
+        let code = fault.code;
+        if let Some(progress) = self.machine.on_refused(code, caches) {
+            return self.step(Ok(progress), caches);
+        }
         let error = self.error("the server refused authentication", Some(Box::new(fault)));
         // With the label `SystemOverloadedError` the pool is not cleared (AUTH-19).
-        Step::Failed(error.with_labels(&Labels::from_reply(reply)))
+        let error = error.with_labels(&Labels::from_reply(reply));
+        if code == Some(AUTHENTICATION_FAILED)
+            && let Some(login) = &self.login
+        {
+            caches.invalidate_login(login);
+            if self.refusal.is_none() {
+                let refused = Some(login.clone());
+                self.refusal = Some(error);
+                return Step::Fetch(Need::Login { refused });
+            }
+        }
+        Step::Failed(error)
     }
 
     /// Handles the keys of the last [`Step::Derive`].
-    pub fn handle_keys(&mut self, derived: &DerivedKeys) -> Step {
+    pub fn handle_keys(&mut self, derived: &DerivedKeys, caches: &mut Caches) -> Step {
         let progress = self.machine.on_keys(derived);
-        self.step(progress)
+        self.step(progress, caches)
     }
 
-    /// Returns the value of `saslSupportedMechs` for the handshake. `None` if the credential has a
-    /// mechanism ([AUTH-24]).
+    /// Handles the result of the last [`Step::Negotiate`].
+    pub fn handle_negotiated(&mut self, negotiated: Negotiated, caches: &mut Caches) -> Step {
+        let progress = self.machine.on_negotiated(negotiated);
+        self.step(progress, caches)
+    }
+
+    /// Handles the part of the credential that the last [`Step::Fetch`] asked for.
+    pub fn handle_provided(
+        &mut self,
+        now: Instant,
+        provided: &Provided,
+        caches: &mut Caches,
+        random: &mut Random,
+    ) -> Step {
+        let progress = match (&mut self.machine, provided) {
+            (_, Provided::Login(login)) => return self.on_login(now, login, caches, random),
+            (Machine::Aws(aws), Provided::AwsKeys(keys)) => Ok(aws.on_keys(keys.clone())),
+            (Machine::Oidc(oidc), Provided::Token(token)) => oidc.on_token(token.clone()),
+            _ => Err("a part of a credential arrived for another mechanism".to_owned()),
+        };
+        self.step(progress, caches)
+    }
+
+    /// Tries another login after the server refused one, with the same mechanism. If the provider
+    /// returns the same login again, the refusal is final.
+    fn on_login(
+        &mut self,
+        now: Instant,
+        login: &Arc<Login>,
+        caches: &mut Caches,
+        random: &mut Random,
+    ) -> Step {
+        match self.refusal.clone() {
+            Some(_) if self.login.as_ref() != Some(login) => {}
+            Some(refusal) => {
+                caches.invalidate_login(login);
+                return Step::Failed(refusal);
+            }
+            None => {
+                let problem = "a login arrived that was not requested";
+                return Step::Failed(self.error(problem, None));
+            }
+        }
+        self.login = Some(login.clone());
+        let user = User::of(&self.credential, Some(login));
+        match machine(self.mechanism(), &self.credential, &user, "", random) {
+            Ok(machine) => self.machine = machine,
+            Err(error) => {
+                caches.invalidate_login(login);
+                return Step::Failed(error);
+            }
+        }
+        self.begin(now, caches)
+    }
+
+    /// Returns the value of `saslSupportedMechs` for the handshake, which costs no round trip of
+    /// its own ([AUTH-30]). `None` if the credential has a mechanism ([AUTH-24]).
     ///
+    /// [AUTH-30]: crate::requirements::authentication#AUTH-30
     /// [AUTH-24]: crate::requirements::authentication#AUTH-24
     #[must_use]
     pub fn sasl_supported_mechs(&self) -> Option<String> {
         self.sasl_supported_mechs.clone()
     }
 
-    /// Returns the value of `speculativeAuthenticate` for the handshake ([AUTH-32], [HELLO-37]).
-    /// `None` if the mechanism has no speculative authentication.
+    /// Returns the value of `speculativeAuthenticate` for the handshake: the first command with a
+    /// field `db` ([AUTH-32], [AUTH-33], [HELLO-37]). `None` if the mechanism has no speculative
+    /// authentication, or if the cache has no token for it.
     ///
     /// [AUTH-32]: crate::requirements::authentication#AUTH-32
+    /// [AUTH-33]: crate::requirements::authentication#AUTH-33
     /// [HELLO-37]: crate::requirements::handshake#HELLO-37
     #[must_use]
-    pub fn speculative(&self) -> Option<RawDocumentBuf> {
-        self.machine.speculative(&self.database)
+    pub fn speculative(&mut self, caches: &Caches) -> Option<RawDocumentBuf> {
+        let mut command = self.machine.speculative(caches)?;
+        command.append(cstr!("db"), self.credential.source.as_str());
+        Some(command)
     }
 
     /// Returns the mechanism in use. Before the reply to hello, this is the mechanism that is tried
@@ -250,39 +349,58 @@ impl Conversation {
         self.machine.mechanism()
     }
 
-    fn on_success(&mut self, reply: &RawDocument, keys: &mut KeyCache) -> Step {
-        let progress = self.machine.on_success(reply, keys);
-        self.step(progress)
-    }
-
-    fn step(&self, progress: Result<ScramStep, Failure>) -> Step {
-        match progress {
-            Ok(ScramStep::Derive(derivation)) => Step::Derive(derivation),
-            Ok(ScramStep::Send(command)) => self.send(command),
-            Ok(ScramStep::Done) => Step::Done,
-            Err(refusal) => Step::Failed(self.error(&refusal, None)),
+    /// Returns the authentication of the connection, once it has succeeded.
+    #[must_use]
+    pub fn authenticated(&self) -> Authenticated {
+        let token = match &self.machine {
+            Machine::Oidc(oidc) => oidc.token().cloned(),
+            _ => None,
+        };
+        Authenticated {
+            mechanism: self.mechanism(),
+            token,
         }
     }
 
-    fn send(&self, command: RawDocumentBuf) -> Step {
-        Step::Send {
-            database: self.database.clone(),
-            command,
+    fn begin(&mut self, now: Instant, caches: &mut Caches) -> Step {
+        let progress = self.machine.begin(now, caches);
+        self.step(progress, caches)
+    }
+
+    fn step(&self, progress: Result<Progress, Failure>, caches: &mut Caches) -> Step {
+        match progress {
+            Ok(Progress::Derive(derivation)) => Step::Derive(derivation),
+            Ok(Progress::Fetch(need)) => Step::Fetch(need),
+            Ok(Progress::Negotiate(work)) => Step::Negotiate(work),
+            Ok(Progress::Send(command)) => Step::Send {
+                database: self.credential.source.clone(),
+                command,
+            },
+            Ok(Progress::Done) => Step::Done,
+            Err(reason) => {
+                // The login can be the cause, for example if SASLprep forbids its password.
+                if let Some(login) = &self.login {
+                    caches.invalidate_login(login);
+                }
+                Step::Failed(self.error(&reason, None))
+            }
         }
     }
 
     fn error(&self, message: &str, cause: Option<Box<CommandError>>) -> Error {
-        Error::new(ErrorKind::Authentication {
-            mechanism: self.mechanism().name(),
-            message: message.to_owned(),
-            cause,
-        })
+        failure(self.mechanism(), message, cause)
     }
 
     #[cfg(test)]
     pub(super) fn set_nonce(&mut self, nonce: &str) {
-        let Machine::Scram(scram) = &mut self.machine;
-        scram.set_nonce(nonce);
+        match &mut self.machine {
+            Machine::Scram(scram) => scram.set_nonce(nonce),
+            Machine::Aws(aws) => {
+                let bytes = nonce.as_bytes().try_into().expect("32 bytes");
+                aws.set_nonce(bytes);
+            }
+            _ => panic!("the mechanism has no nonce"),
+        }
     }
 }
 
@@ -290,20 +408,7 @@ impl fmt::Debug for Conversation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Conversation")
             .field("mechanism", &self.mechanism())
-            .field("database", &self.database)
+            .field("database", &self.credential.source)
             .finish_non_exhaustive()
     }
-}
-
-/// Returns the state machine of a SCRAM mechanism. Fails without a user name or a password
-/// (AUTH-44, AUTH-45).
-fn scram(hash: Hash, credential: &Credential, random: &mut Random) -> Result<Scram> {
-    let username = credential.username.as_deref().filter(|u| !u.is_empty());
-    let Some(username) = username else {
-        return Err(Error::argument("the credential needs a user name"));
-    };
-    let Some(password) = credential.password.clone() else {
-        return Err(Error::argument("the credential needs a password"));
-    };
-    Ok(Scram::new(hash, username, password, random))
 }

@@ -1,6 +1,7 @@
 //! The commands `saslStart` and `saslContinue`, which carry SASL messages, and the replies to them
 //! (AUTH-40, AUTH-41).
 
+use super::progress::Failure;
 use crate::{bson::integer, error::pick};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bson::{
@@ -71,6 +72,15 @@ impl SaslReply {
             done,
             payload,
         })
+    }
+}
+
+/// Fails if a reply belongs to another conversation.
+pub(super) fn same_conversation(expected: &RawBson, reply: &SaslReply) -> Result<(), Failure> {
+    if integer(expected.as_raw_bson_ref()) == integer(reply.conversation.as_raw_bson_ref()) {
+        Ok(())
+    } else {
+        Err("the server answered in another conversation".to_owned())
     }
 }
 

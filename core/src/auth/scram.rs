@@ -4,11 +4,12 @@
 use super::{
     hash::{Hash, SecretBytes},
     keys::{DerivedKeys, KeyCache, KeyDerivation, KeyName, Keys},
-    sasl::{self, SaslReply},
+    progress::{Failure, Progress},
+    sasl::{self, SaslReply, same_conversation},
 };
 use crate::{
-    error::{Error, Result},
-    options::{Mechanism, Secret},
+    error::Result,
+    options::{Mechanism, Secret, saslprep},
     random::Random,
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -38,17 +39,6 @@ const NONCE_BYTES: usize = 24;
 /// [`HEADER_BASE64`] is its base64 form.
 const HEADER: &str = "n,,";
 const HEADER_BASE64: &str = "biws";
-
-/// The next step of a SCRAM conversation.
-pub(super) enum ScramStep {
-    Send(RawDocumentBuf),
-    /// Derive keys, because the cache does not hold them.
-    Derive(KeyDerivation),
-    Done,
-}
-
-/// The reason why authentication fails. Contains no secret.
-pub(super) type Failure = String;
 
 enum State {
     /// The first message can be sent, or its reply is awaited.
@@ -116,11 +106,8 @@ impl Scram {
 
     /// With SCRAM-SHA-256, checks that SASLprep accepts the password, so that an error is raised
     /// early (AUTH-8). SCRAM-SHA-1 accepts each password.
-    pub(super) fn check_password(&self) -> Result<()> {
-        match self.prepared_password() {
-            Ok(_) => Ok(()),
-            Err(refusal) => Err(Error::argument(refusal)),
-        }
+    pub(super) fn check_password(&self) -> Result<(), Failure> {
+        self.prepared_password().map(drop)
     }
 
     /// Returns the first command. Each call returns the same command.
@@ -138,7 +125,7 @@ impl Scram {
         &mut self,
         reply: SaslReply,
         cache: &mut KeyCache,
-    ) -> Result<ScramStep, Failure> {
+    ) -> Result<Progress, Failure> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::First => self.on_server_first(reply, cache),
             State::Final {
@@ -151,11 +138,11 @@ impl Scram {
                 self.check_signature(&reply, &keys, &auth_message)?;
                 cache.insert(name, keys);
                 if reply.done {
-                    return Ok(ScramStep::Done);
+                    return Ok(Progress::Done);
                 }
                 let command = sasl::next(&conversation, &[]);
                 self.state = State::Empty { conversation };
-                Ok(ScramStep::Send(command))
+                Ok(Progress::Send(command))
             }
             State::Empty { conversation } => {
                 same_conversation(&conversation, &reply)?;
@@ -165,7 +152,7 @@ impl Scram {
                 if !reply.payload.is_empty() {
                     return Err("the server's last message is not empty".to_owned());
                 }
-                Ok(ScramStep::Done)
+                Ok(Progress::Done)
             }
             State::Deriving { .. } => Err(
                 "the server sent a second message before the client replied to the first"
@@ -176,7 +163,7 @@ impl Scram {
     }
 
     /// Handles the derived keys. Keys of another derivation fail the conversation.
-    pub(super) fn on_keys(&mut self, derived: &DerivedKeys) -> Result<ScramStep, Failure> {
+    pub(super) fn on_keys(&mut self, derived: &DerivedKeys) -> Result<Progress, Failure> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Deriving { name, challenge } if name == derived.name() => {
                 Ok(self.prove(name, derived.keys().clone(), challenge))
@@ -189,7 +176,7 @@ impl Scram {
         &mut self,
         reply: SaslReply,
         cache: &mut KeyCache,
-    ) -> Result<ScramStep, Failure> {
+    ) -> Result<Progress, Failure> {
         let text = message(&reply.payload)?;
         let first = ServerFirst::parse(text, &self.nonce)?;
         if reply.done {
@@ -211,11 +198,11 @@ impl Scram {
             return Ok(self.prove(name, keys, challenge));
         }
         self.state = State::Deriving { name, challenge };
-        Ok(ScramStep::Derive(derivation))
+        Ok(Progress::Derive(derivation))
     }
 
     /// Returns the command with the client's proof.
-    fn prove(&mut self, name: KeyName, keys: Keys, challenge: Challenge) -> ScramStep {
+    fn prove(&mut self, name: KeyName, keys: Keys, challenge: Challenge) -> Progress {
         let Challenge {
             conversation,
             text,
@@ -240,7 +227,7 @@ impl Scram {
             keys,
             auth_message,
         };
-        ScramStep::Send(command)
+        Progress::Send(command)
     }
 
     /// Checks the server's proof that it knows the password (AUTH-60).
@@ -281,10 +268,10 @@ impl Scram {
                 let hex = |byte: &u8| [byte >> 4, byte & 15].map(|d| DIGITS[usize::from(d)]);
                 Ok(Zeroizing::new(digest.iter().flat_map(hex).collect()))
             }
-            Hash::Sha256 => match stringprep::saslprep(password) {
-                Ok(prepared) => Ok(Zeroizing::new(prepared.into_owned().into_bytes())),
-                Err(_) => Err("the password has characters that SASLprep forbids".to_owned()),
-            },
+            Hash::Sha256 => {
+                let prepared = saslprep(password)?;
+                Ok(Zeroizing::new(prepared.into_owned().into_bytes()))
+            }
         }
     }
 
@@ -346,14 +333,5 @@ fn message(payload: &[u8]) -> Result<&str, Failure> {
             error.split(',').next().unwrap_or(error)
         )),
         None => Ok(text),
-    }
-}
-
-fn same_conversation(expected: &RawBson, reply: &SaslReply) -> Result<(), Failure> {
-    use crate::bson::integer;
-    if integer(expected.as_raw_bson_ref()) == integer(reply.conversation.as_raw_bson_ref()) {
-        Ok(())
-    } else {
-        Err("the server answered in another conversation".to_owned())
     }
 }

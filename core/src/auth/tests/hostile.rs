@@ -19,17 +19,17 @@ proptest! {
         messages in prop::collection::vec((text(), any::<bool>()), 1..5),
         speculative: bool,
     ) {
-        let mut keys = KeyCache::new();
+        let mut keys = Caches::new();
         let mut conversation = VECTORS[1].conversation();
         let mut messages = messages.iter().map(|(text, done)| reply(text, *done));
         let first = if speculative { messages.next() } else { None };
-        let step = conversation.handle_hello(None, first.as_deref(), &mut keys);
+        let step = conversation.handle_hello(Instant::ZERO, None, first.as_deref(), &mut keys);
         let mut step = with_keys(&mut conversation, step);
         for message in messages {
             prop_assert!(!matches!(step, Step::Done));
             step = answer(&mut conversation, &message, &mut keys);
         }
         prop_assert!(!matches!(step, Step::Done));
-        prop_assert!(keys.is_empty());
+        prop_assert!(keys.keys.is_empty());
     }
 }

@@ -18,7 +18,8 @@ fn the_default_mechanism_follows_from_sasl_supported_mechs() {
     for (offer, expected) in offers {
         let mut conversation = conversation(None, "user", "pencil");
         let offer = offer.map(|names| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>());
-        let step = conversation.handle_hello(offer.as_deref(), None, &mut KeyCache::new());
+        let step =
+            conversation.handle_hello(Instant::ZERO, offer.as_deref(), None, &mut Caches::new());
         assert_eq!(
             sent(step).get_str("mechanism").ok(),
             Some(expected),
@@ -33,16 +34,16 @@ fn a_speculative_reply_continues_the_conversation_with_the_same_nonce() {
     // has no field `ok` (HELLO-40).
     let vector = &VECTORS[1];
     for mechanism in [Some(Mechanism::ScramSha256), None] {
-        let mut keys = KeyCache::new();
+        let mut keys = Caches::new();
         let mut conversation = conversation(mechanism, "user", "pencil");
         conversation.set_nonce(vector.nonce);
-        let speculative = conversation.speculative().expect("SCRAM speculates");
-        assert_eq!(speculative.get_str("db").ok(), Some("admin"));
+        let first = speculative(&mut conversation);
+        assert_eq!(first.get_str("db").ok(), Some("admin"));
         let bytes = BASE64.decode(vector.start).expect("base64");
-        assert_eq!(payload(&speculative).as_bytes(), bytes);
+        assert_eq!(payload(&first).as_bytes(), bytes);
         let text = BASE64.encode(vector.server_first());
         let embedded = rawdoc! { "conversationId": 7, "done": false, "payload": text };
-        let step = conversation.handle_hello(None, Some(&embedded), &mut keys);
+        let step = conversation.handle_hello(Instant::ZERO, None, Some(&embedded), &mut keys);
         let command = sent(with_keys(&mut conversation, step));
         assert_eq!(payload(&command), vector.client_final());
     }
@@ -52,13 +53,18 @@ fn a_speculative_reply_continues_the_conversation_with_the_same_nonce() {
 fn a_fallback_to_scram_sha_1_starts_with_a_new_nonce() {
     // If the server offers only SCRAM-SHA-1, the speculative nonce is dropped (AUTH trap 3).
     let mut conversation = conversation(None, "user", "pencil");
-    let speculative = payload(&conversation.speculative().expect("SCRAM speculates"));
+    let first = payload(&speculative(&mut conversation));
     let offer = ["SCRAM-SHA-1".to_owned()];
     let embedded = rawdoc! { "conversationId": 7, "done": false, "payload": "" };
-    let step = conversation.handle_hello(Some(&offer), Some(&embedded), &mut KeyCache::new());
+    let step = conversation.handle_hello(
+        Instant::ZERO,
+        Some(&offer),
+        Some(&embedded),
+        &mut Caches::new(),
+    );
     let command = sent(step);
     assert_eq!(command.get_str("mechanism").ok(), Some("SCRAM-SHA-1"));
     assert_eq!(conversation.mechanism(), Mechanism::ScramSha1);
     let nonce = |text: &str| text.rsplit("r=").next().map(str::to_owned);
-    assert_ne!(nonce(&payload(&command)), nonce(&speculative));
+    assert_ne!(nonce(&payload(&command)), nonce(&first));
 }
