@@ -1,6 +1,4 @@
-//! Small option types: monitoring, compressors, the proxy and the Stable API.
-
-use super::Secret;
+//! Small option types: monitoring, compressors and the Stable API.
 
 /// How a client checks its servers. The two values are the two kinds of client in the
 /// specifications.
@@ -78,77 +76,35 @@ impl Compressor {
         }
     }
 
+    /// Returns the number of the compressor in messages ([COMP-15]).
+    ///
+    /// [COMP-15]: crate::requirements::compression#COMP-15
+    #[must_use]
+    pub const fn id(self) -> u8 {
+        match self {
+            Self::Snappy => 1,
+            Self::Zlib => 2,
+            Self::Zstd => 3,
+        }
+    }
+
+    /// True if the driver was compiled with the Cargo feature of this compressor, which has its
+    /// name. A client does not announce other compressors ([COMP-23]).
+    ///
+    /// [COMP-23]: crate::requirements::compression#COMP-23
+    #[must_use]
+    pub const fn is_available(self) -> bool {
+        match self {
+            Self::Snappy => cfg!(feature = "snappy"),
+            Self::Zlib => cfg!(feature = "zlib"),
+            Self::Zstd => cfg!(feature = "zstd"),
+        }
+    }
+
     /// Returns the compressor with this name; letter case counts.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name() == name)
-    }
-}
-
-/// The address of a SOCKS5 proxy, and the credentials for it.
-///
-/// ```
-/// use onionskin_core::options::ProxyOptions;
-///
-/// let proxy = ProxyOptions::new("proxy.example.net").with_credentials("me", "pencil");
-/// assert_eq!(proxy.port(), 1080);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProxyOptions {
-    host: String,
-    port: u16,
-    credentials: Option<(String, Secret)>,
-}
-
-impl ProxyOptions {
-    /// The default of [`port`](Self::port): 1080.
-    pub const DEFAULT_PORT: u16 = 1080;
-
-    /// Returns the proxy at `host`, a name or IP address, with port 1080 and without credentials.
-    pub fn new(host: impl Into<String>) -> Self {
-        Self {
-            host: host.into(),
-            port: Self::DEFAULT_PORT,
-            credentials: None,
-        }
-    }
-
-    /// Sets [`port`](Self::port).
-    #[must_use]
-    pub const fn with_port(mut self, port: u16) -> Self {
-        self.port = port;
-        self
-    }
-
-    /// Sets the user name and password that the proxy requires.
-    #[must_use]
-    pub fn with_credentials(
-        mut self,
-        username: impl Into<String>,
-        password: impl Into<String>,
-    ) -> Self {
-        self.credentials = Some((username.into(), Secret::new(password)));
-        self
-    }
-
-    /// Returns `proxyHost`, the name or IP address of the proxy.
-    #[must_use]
-    pub fn host(&self) -> &str {
-        &self.host
-    }
-
-    /// Returns `proxyPort`. Default: 1080.
-    #[must_use]
-    pub const fn port(&self) -> u16 {
-        self.port
-    }
-
-    /// Returns `proxyUsername` and `proxyPassword`. Default: none.
-    #[must_use]
-    pub fn credentials(&self) -> Option<(&str, &Secret)> {
-        self.credentials
-            .as_ref()
-            .map(|(name, word)| (name.as_str(), word))
     }
 }
 

@@ -1,10 +1,24 @@
 //! The credential of a client, and the authentication mechanisms.
 
-use super::Secret;
+use super::{CredentialProvider, OidcFlow, Secret};
 use std::{collections::BTreeMap, fmt};
 
-/// An authentication mechanism ([AUTH-44] to [AUTH-50]). This version can only use the SCRAM
-/// mechanisms; see [`is_available`](Self::is_available).
+/// The hosts to which a client with a human OIDC flow may connect, if the credential has no list of
+/// its own ([AUTH-107]).
+///
+/// [AUTH-107]: crate::requirements::authentication#AUTH-107
+pub const DEFAULT_ALLOWED_HOSTS: [&str; 8] = [
+    "*.mongodb.net",
+    "*.mongodb-qa.net",
+    "*.mongodb-dev.net",
+    "*.mongodbgov.net",
+    "*.mongo.com",
+    "localhost",
+    "127.0.0.1",
+    "::1",
+];
+
+/// An authentication mechanism ([AUTH-44] to [AUTH-50]).
 ///
 /// [AUTH-44]: crate::requirements::authentication#AUTH-44
 /// [AUTH-50]: crate::requirements::authentication#AUTH-50
@@ -53,17 +67,21 @@ impl Mechanism {
         }
     }
 
-    /// True if this version of the driver can authenticate with this mechanism. The creation of a
-    /// client fails with a mechanism for which this is false.
+    /// True if a client can authenticate with this mechanism without a library that the application
+    /// or a Cargo feature adds. `GSSAPI` needs [`ClientOptions::kerberos`], and the creation of a
+    /// client with `GSSAPI` fails without it.
+    ///
+    /// [`ClientOptions::kerberos`]: super::ClientOptions::kerberos
     #[must_use]
     pub const fn is_available(self) -> bool {
         match self {
-            Self::ScramSha1 | Self::ScramSha256 => true,
-            Self::MongoDbX509
+            Self::ScramSha1
+            | Self::ScramSha256
+            | Self::MongoDbX509
             | Self::Plain
-            | Self::GssApi
             | Self::MongoDbAws
-            | Self::MongoDbOidc => false,
+            | Self::MongoDbOidc => true,
+            Self::GssApi => false,
         }
     }
 
@@ -84,7 +102,7 @@ impl fmt::Display for Mechanism {
 /// `Debug` shows only the source and the mechanism.
 ///
 /// [AUTH-1]: crate::requirements::authentication#AUTH-1
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Credential {
     /// The user name. It is not prepared with SASLprep ([AUTH-52]).
@@ -103,6 +121,15 @@ pub struct Credential {
     /// The mechanism properties (`authMechanismProperties`). Keys keep their letter case, but
     /// comparisons ignore it.
     pub properties: BTreeMap<String, Secret>,
+    /// A callback that provides the password, AWS credentials or tokens; `None` if the fields of
+    /// the credential or the environment of the process provide them.
+    pub provider: Option<CredentialProvider>,
+    /// The hosts to which a client with a human OIDC flow may connect: the mechanism property
+    /// `ALLOWED_HOSTS` ([AUTH-108]). A name that begins with `*.` allows all subdomains. `None`
+    /// means [`DEFAULT_ALLOWED_HOSTS`]. An error with any other mechanism or flow.
+    ///
+    /// [AUTH-108]: crate::requirements::authentication#AUTH-108
+    pub allowed_hosts: Option<Vec<String>>,
 }
 
 impl Credential {
@@ -112,9 +139,23 @@ impl Credential {
         Self {
             username: Some(username.into()),
             password: Some(Secret::new(password)),
-            source: "admin".to_owned(),
-            mechanism: None,
-            properties: BTreeMap::new(),
+            ..Self::empty("admin")
+        }
+    }
+
+    /// Returns a credential with this provider. The mechanism is SCRAM (source `admin`),
+    /// `MONGODB-AWS` or `MONGODB-OIDC`.
+    #[must_use]
+    pub fn with_provider(provider: CredentialProvider) -> Self {
+        let (mechanism, source) = match &provider {
+            CredentialProvider::Password(_) => (None, "admin"),
+            CredentialProvider::Aws(_) => (Some(Mechanism::MongoDbAws), "$external"),
+            CredentialProvider::Oidc(_) => (Some(Mechanism::MongoDbOidc), "$external"),
+        };
+        Self {
+            mechanism,
+            provider: Some(provider),
+            ..Self::empty(source)
         }
     }
 
@@ -127,6 +168,8 @@ impl Credential {
             source: source.into(),
             mechanism: None,
             properties: BTreeMap::new(),
+            provider: None,
+            allowed_hosts: None,
         }
     }
 
@@ -139,6 +182,20 @@ impl Credential {
             .iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
+    }
+
+    /// Returns the flow in which tokens are obtained: human with a callback for that flow, else
+    /// machine.
+    pub(crate) fn oidc_flow(&self) -> OidcFlow {
+        match &self.provider {
+            Some(CredentialProvider::Oidc(callback)) => callback.flow(),
+            _ => OidcFlow::Machine,
+        }
+    }
+
+    /// True if a provider of the application gives user name and password.
+    pub(crate) fn has_password_provider(&self) -> bool {
+        matches!(self.provider, Some(CredentialProvider::Password(_)))
     }
 }
 

@@ -1,7 +1,8 @@
 //! The rules of each mechanism about the fields of a credential.
 
-use super::{Credential, Mechanism};
+use super::{Credential, CredentialProvider, Mechanism, OidcFlow, Secret};
 use crate::error::{Error, ErrorKind};
+use std::borrow::Cow;
 
 /// The source for mechanisms that authenticate users outside of MongoDB.
 const EXTERNAL: &str = "$external";
@@ -68,22 +69,38 @@ const fn rules(mechanism: Mechanism) -> Rules {
             username: Presence::Forbidden,
             password: Presence::Forbidden,
             external_source: true,
-            properties: &["AWS_CREDENTIAL_PROVIDER"],
+            properties: &[],
         },
         // A token replaces the password, and a property names the source of the token (AUTH-50).
         Mechanism::MongoDbOidc => Rules {
             username: Presence::Optional,
             password: Presence::Forbidden,
             external_source: true,
-            properties: &[
-                "ENVIRONMENT",
-                "TOKEN_RESOURCE",
-                "OIDC_CALLBACK",
-                "OIDC_HUMAN_CALLBACK",
-                "ALLOWED_HOSTS",
-            ],
+            properties: &["ENVIRONMENT", "TOKEN_RESOURCE"],
         },
     }
+}
+
+/// Returns a password in the form for SCRAM-SHA-256 (AUTH-54).
+pub(crate) fn saslprep(password: &str) -> Result<Cow<'_, str>, String> {
+    let forbidden = |_| "the password has characters that SASLprep forbids".to_owned();
+    stringprep::saslprep(password).map_err(forbidden)
+}
+
+/// Checks that none of the named texts is empty or has a zero byte. Absent texts are not checked.
+pub(crate) fn check_texts<'a>(
+    texts: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+) -> Result<(), String> {
+    for (name, text) in texts {
+        match text {
+            Some(text) if text.contains('\0') => {
+                return Err(format!("{name} has a zero byte; remove it"));
+            }
+            Some("") => return Err(format!("{name} is empty")),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn invalid(option: &'static str, message: impl Into<String>) -> Error {
@@ -109,10 +126,37 @@ impl Credential {
     /// [AUTH-4]: crate::requirements::authentication#AUTH-4
     pub fn validate(&self) -> Result<(), Error> {
         self.check_from_uri(false)?;
-        if self.mechanism.is_none() && self.password.is_none() {
+        if self.mechanism.is_none() && self.password.is_none() && !self.has_password_provider() {
             return Err(invalid("password", "SCRAM needs a password; give one"));
         }
-        Ok(())
+        let name = self.mechanism.map_or("SCRAM", Mechanism::name);
+        let refuse = |message: String| invalid("credential", format!("{name}: {message}"));
+        match self.mechanism {
+            Some(Mechanism::GssApi) => self.check_kerberos().map_err(refuse),
+            Some(Mechanism::Plain) => check_texts(self.texts()).map_err(refuse),
+            Some(Mechanism::ScramSha256) => {
+                let password = self.password.as_ref().map(Secret::expose);
+                saslprep(password.unwrap_or_default())
+                    .map(drop)
+                    .map_err(refuse)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn texts(&self) -> [(&'static str, Option<&str>); 2] {
+        [
+            ("the user name", self.username.as_deref()),
+            ("the password", self.password.as_ref().map(Secret::expose)),
+        ]
+    }
+
+    /// Checks that a Kerberos library gets the same names and password as the credential has. The
+    /// interface of such libraries ends a text at a zero byte, so `root\0x@R` would mean `root`.
+    pub(crate) fn check_kerberos(&self) -> Result<(), String> {
+        let properties = self.properties.iter();
+        let texts = properties.map(|(name, value)| (name.as_str(), Some(value.expose())));
+        check_texts(texts.chain(self.texts()))
     }
 
     /// Checks a credential that was read from a connection string.
@@ -121,8 +165,13 @@ impl Credential {
     /// mechanism, a user name may be given without a password (AUTH-136). If the properties could
     /// not be read, they are not checked, because the parser has warned already (CS-32).
     pub(crate) fn check_from_uri(&self, properties_dropped: bool) -> Result<(), Error> {
-        let rules = self.mechanism.map_or(USERNAME_AND_PASSWORD, rules);
+        let mut rules = self.mechanism.map_or(USERNAME_AND_PASSWORD, rules);
         let name = self.mechanism.map_or("SCRAM", Mechanism::name);
+        self.check_provider(name)?;
+        if self.has_password_provider() {
+            // The provider gives both.
+            (rules.username, rules.password) = (Presence::Forbidden, Presence::Forbidden);
+        }
         let username = self.username.as_deref().unwrap_or_default();
         match rules.username {
             // An empty user name, as in `mongodb://@host`, is an error too (AUTH-2, AUTH-5,
@@ -174,9 +223,46 @@ impl Credential {
             .is_some_and(|mechanism| rules(mechanism).external_source)
     }
 
+    /// Checks that the mechanism has a use for the provider and for the list of allowed hosts.
+    fn check_provider(&self, name: &str) -> Result<(), Error> {
+        let (wanted, fits) = match &self.provider {
+            None => ("", true),
+            Some(CredentialProvider::Password(_)) => (
+                "SCRAM or PLAIN",
+                matches!(
+                    self.mechanism,
+                    None | Some(Mechanism::ScramSha1 | Mechanism::ScramSha256 | Mechanism::Plain)
+                ),
+            ),
+            Some(CredentialProvider::Aws(_)) => {
+                ("MONGODB-AWS", self.mechanism == Some(Mechanism::MongoDbAws))
+            }
+            Some(CredentialProvider::Oidc(_)) => (
+                "MONGODB-OIDC",
+                self.mechanism == Some(Mechanism::MongoDbOidc),
+            ),
+        };
+        if !fits {
+            let message = format!("{name} cannot use it; it is for {wanted}");
+            return Err(invalid("credential provider", message));
+        }
+        if self.allowed_hosts.is_some() && self.oidc_flow() != OidcFlow::Human {
+            // Only the human flow names the hosts to which it may send tokens (OIDC prose 2.5).
+            let message = "only an OIDC human callback has allowed hosts; remove the list";
+            return Err(invalid("ALLOWED_HOSTS", message));
+        }
+        Ok(())
+    }
+
     fn check_properties(&self, rules: &Rules, name: &str) -> Result<(), Error> {
         let refuse = |message: String| Err(invalid("authMechanismProperties", message));
         for key in self.properties.keys() {
+            let mut code_only = CODE_ONLY_PROPERTIES.iter();
+            if let Some(code) = code_only.find(|code| code.eq_ignore_ascii_case(key)) {
+                return refuse(format!(
+                    "{code} is no text; set the provider or the allowed hosts of the credential"
+                ));
+            }
             // An unknown property is an error, not ignored (AUTH-8).
             if !rules.properties.iter().any(|p| p.eq_ignore_ascii_case(key)) {
                 return refuse(match rules.properties {
@@ -203,24 +289,20 @@ impl Credential {
         }
     }
 
-    /// Checks that exactly one source of tokens is given: an environment or one callback (AUTH-104
-    /// to AUTH-106). The environments `azure` and `gcp` require `TOKEN_RESOURCE`, which is an error
-    /// with any other source. The environment `test` refuses a user name (AUTH-109).
+    /// Checks that exactly one source of tokens is given: an environment or a callback (AUTH-104 to
+    /// AUTH-106). The environments `azure` and `gcp` require `TOKEN_RESOURCE`, which is an error
+    /// with any other source (AUTH-105). The environment `test` refuses a user name (AUTH-109).
     fn check_oidc(&self) -> Result<(), Error> {
         let refuse = |message| Err(invalid("authMechanismProperties", message));
-        let machine = self.property("OIDC_CALLBACK").is_some();
-        let human = self.property("OIDC_HUMAN_CALLBACK").is_some();
         let environment = self.property("ENVIRONMENT").map(|e| e.expose());
-        match (environment, machine, human) {
-            (None, false, false) => {
-                return refuse("MONGODB-OIDC needs ENVIRONMENT (azure, gcp, k8s) or a callback");
-            }
-            (_, true, true) => {
+        match (environment, self.provider.is_some()) {
+            (None, false) => {
                 return refuse(
-                    "OIDC_CALLBACK and OIDC_HUMAN_CALLBACK conflict; remove one of them",
+                    "MONGODB-OIDC needs ENVIRONMENT (azure, gcp, k8s) or a callback; a callback is \
+                     given in code, with ClientOptions::set_credential and without authMechanism",
                 );
             }
-            (Some(_), true, _) | (Some(_), _, true) => {
+            (Some(_), true) => {
                 return refuse("ENVIRONMENT conflicts with a callback; remove one of them");
             }
             _ => {}
@@ -245,132 +327,4 @@ impl Credential {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::options::Secret;
-    use Mechanism::{GssApi, MongoDbAws, MongoDbOidc, MongoDbX509, Plain, ScramSha256};
-
-    /// User name, password and source. An empty text means that the field is not set.
-    type Fields = (&'static str, &'static str, &'static str);
-
-    type Properties = &'static [(&'static str, &'static str)];
-
-    fn check(
-        mechanism: Option<Mechanism>,
-        (username, password, source): Fields,
-        properties: &[(&str, &str)],
-    ) -> Result<(), Error> {
-        let given = |text: &'static str| (!text.is_empty()).then_some(text);
-        let mut credential = Credential::empty(source);
-        credential.mechanism = mechanism;
-        credential.username = given(username).map(str::to_owned);
-        credential.password = given(password).map(Secret::new);
-        let properties = properties.iter();
-        credential.properties = properties
-            .map(|&(key, value)| (key.to_owned(), Secret::new(value)))
-            .collect();
-        credential.validate()
-    }
-
-    #[test]
-    fn each_mechanism_validates_its_credential_fields() {
-        // Each mechanism requires some fields and refuses others (AUTH-44 to AUTH-50).
-        for (mechanism, fields, allowed) in [
-            (None, ("u", "p", "admin"), true),
-            (None, ("u", "", "admin"), false),
-            (None, ("", "p", "admin"), false),
-            (None, ("u", "p", ""), false),
-            (Some(ScramSha256), ("u", "p", "db"), true),
-            (Some(ScramSha256), ("u", "", "db"), false),
-            (Some(Plain), ("u", "p", "db"), true),
-            (Some(Plain), ("u", "", "$external"), false),
-            (Some(MongoDbX509), ("", "", "$external"), true),
-            (Some(MongoDbX509), ("u", "", "$external"), true),
-            (Some(MongoDbX509), ("u", "p", "$external"), false),
-            (Some(MongoDbX509), ("u", "", "admin"), false),
-            (Some(GssApi), ("u", "", "$external"), true),
-            (Some(GssApi), ("u", "p", "$external"), true),
-            (Some(GssApi), ("", "p", "$external"), false),
-            (Some(GssApi), ("u", "", "admin"), false),
-            (Some(MongoDbAws), ("", "", "$external"), true),
-            (Some(MongoDbAws), ("u", "p", "$external"), false),
-            (Some(MongoDbOidc), ("", "", "$external"), false),
-        ] {
-            let found = check(mechanism, fields, &[]);
-            assert_eq!(
-                found.is_ok(),
-                allowed,
-                "{mechanism:?} {fields:?}: {found:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn an_authentication_property_of_another_mechanism_is_refused() {
-        // A property of another mechanism is an error (AUTH-8), and letter case does not count
-        // (AUTH-10).
-        for (mechanism, property, allowed) in [
-            (None, "SERVICE_NAME", false),
-            (Some(ScramSha256), "SERVICE_NAME", false),
-            (Some(GssApi), "service_name", true),
-            (Some(GssApi), "ENVIRONMENT", false),
-            (Some(GssApi), "CANONICALIZE_HOST_NAME", false),
-        ] {
-            let source = if mechanism == Some(GssApi) {
-                "$external"
-            } else {
-                "admin"
-            };
-            let found = check(mechanism, ("u", "p", source), &[(property, "x")]);
-            assert_eq!(
-                found.is_ok(),
-                allowed,
-                "{mechanism:?} {property}: {found:?}"
-            );
-        }
-        let token = [("AWS_SESSION_TOKEN", "t")];
-        assert!(check(Some(MongoDbAws), ("", "", "$external"), &token).is_err());
-    }
-
-    #[test]
-    fn oidc_needs_one_source_of_tokens() {
-        // A token comes from an environment or from one callback (AUTH-104 to AUTH-106). A password
-        // is always an error, and a user name is one for the environment `test` (AUTH-109).
-        const RESOURCE: (&str, &str) = ("Token_Resource", "r");
-        let user = ("u", "", "$external");
-        let no_user = ("", "", "$external");
-        let cases: &[(Fields, Properties, bool)] = &[
-            (user, &[("environment", "azure"), RESOURCE], true),
-            (
-                ("u", "p", "$external"),
-                &[("ENVIRONMENT", "azure"), RESOURCE],
-                false,
-            ),
-            (no_user, &[("ENVIRONMENT", "gcp")], false),
-            (no_user, &[("ENVIRONMENT", "k8s")], true),
-            (no_user, &[("ENVIRONMENT", "k8s"), RESOURCE], false),
-            (no_user, &[("ENVIRONMENT", "test")], true),
-            (user, &[("ENVIRONMENT", "test")], false),
-            (no_user, &[("ENVIRONMENT", "moon")], false),
-            (no_user, &[("OIDC_CALLBACK", "")], true),
-            (
-                no_user,
-                &[("OIDC_CALLBACK", ""), ("OIDC_HUMAN_CALLBACK", "")],
-                false,
-            ),
-            (
-                no_user,
-                &[("ENVIRONMENT", "k8s"), ("OIDC_CALLBACK", "")],
-                false,
-            ),
-        ];
-        for (fields, properties, allowed) in cases {
-            let found = check(Some(MongoDbOidc), *fields, properties);
-            assert_eq!(
-                found.is_ok(),
-                *allowed,
-                "{fields:?} {properties:?}: {found:?}"
-            );
-        }
-    }
-}
+mod tests;
