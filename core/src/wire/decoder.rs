@@ -73,6 +73,12 @@ impl FrameDecoder {
         self.max_bytes = max_bytes;
     }
 
+    /// Returns the maximum size of a message in bytes, including the header.
+    #[must_use]
+    pub const fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
     /// Gives the decoder a buffer to reuse. The decoder must be empty.
     pub fn set_buffer(&mut self, buffer: Vec<u8>) {
         debug_assert!(self.is_empty(), "received bytes would be lost");

@@ -18,8 +18,7 @@ pub enum OpCode {
     Reply,
     /// OP_QUERY, code 2004: the legacy query. This driver neither sends nor accepts such messages.
     Query,
-    /// OP_COMPRESSED, code 2012: a compressed message. This driver neither sends nor accepts such
-    /// messages.
+    /// OP_COMPRESSED, code 2012: a compressed message of another kind.
     Compressed,
     /// OP_MSG, code 2013: the format of all commands that this driver sends, and of their replies.
     Msg,
@@ -92,10 +91,23 @@ impl Header {
 
     /// Appends the header to `buffer`.
     pub fn encode(&self, buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(&self.to_bytes());
+    }
+
+    /// Returns the bytes of the header.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let length = i32::try_from(self.length).expect("messages are bounded by 48 MB");
-        buffer.extend_from_slice(&length.to_le_bytes());
-        buffer.extend_from_slice(&self.request_id.to_le_bytes());
-        buffer.extend_from_slice(&self.response_to.to_le_bytes());
-        buffer.extend_from_slice(&self.op_code.code().to_le_bytes());
+        let mut bytes = [0; HEADER_BYTES];
+        let fields = [
+            length,
+            self.request_id,
+            self.response_to,
+            self.op_code.code(),
+        ];
+        for (place, field) in bytes.chunks_exact_mut(4).zip(fields) {
+            place.copy_from_slice(&field.to_le_bytes());
+        }
+        bytes
     }
 }

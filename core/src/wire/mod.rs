@@ -1,11 +1,14 @@
-//! The wire protocol: message headers, OP_MSG, and the decoding of messages from a stream of bytes.
+//! The wire protocol: message headers, OP_MSG, the head of OP_COMPRESSED, and the decoding of
+//! messages from a stream of bytes.
 
+mod compressed;
 mod decoder;
 #[cfg(test)]
 mod golden;
 mod header;
 mod message;
 
+pub use compressed::{COMPRESSED_START, CompressedHead};
 pub use decoder::{FrameDecoder, MAX_IDLE_BUFFER_BYTES};
 pub use header::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, OpCode};
 pub use message::{Flags, MAX_SEQUENCES, Message, MessageWriter, Section, Sections};
@@ -55,6 +58,17 @@ pub enum WireError {
         /// The checksum of the received bytes.
         actual: u32,
     },
+    /// A compressed message within a compressed message.
+    NestedCompression,
+    /// A number of a compressor that the driver did not announce ([COMP-26]).
+    ///
+    /// [COMP-26]: crate::requirements::compression#COMP-26
+    UnknownCompressor(u8),
+    /// A compressed message that cannot be decompressed, or not to its stated size ([COMP-26]). The
+    /// text names the fault.
+    ///
+    /// [COMP-26]: crate::requirements::compression#COMP-26
+    Decompression(&'static str),
     /// A document with an impossible length or without a terminator, or an identifier that is not
     /// UTF-8. The text names the fault.
     Document(&'static str),
@@ -92,6 +106,14 @@ impl fmt::Display for WireError {
                     "checksum {expected:#010x} does not match the bytes ({actual:#010x})"
                 )
             }
+            Self::NestedCompression => f.write_str("a compressed message in a compressed message"),
+            Self::UnknownCompressor(id) => {
+                write!(
+                    f,
+                    "a message is compressed with {id}, which was not announced"
+                )
+            }
+            Self::Decompression(fault) => write!(f, "malformed compressed message: {fault}"),
             Self::Document(what) => write!(f, "malformed document: {what}"),
         }
     }
