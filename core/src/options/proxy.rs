@@ -1,0 +1,245 @@
+//! The options of a SOCKS5 proxy.
+
+use super::Secret;
+use crate::error::{Error, ErrorKind};
+use std::net::Ipv6Addr;
+
+/// The address of a SOCKS5 proxy, and the credentials for it.
+///
+/// ```
+/// use onionskin_core::options::ProxyOptions;
+///
+/// let proxy = ProxyOptions::new("proxy.example.net").with_credentials("me", "pencil");
+/// assert_eq!(proxy.port(), 1080);
+/// assert_eq!(proxy.validate(), Ok(()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProxyOptions {
+    host: String,
+    port: u16,
+    credentials: Option<(String, Secret)>,
+}
+
+impl ProxyOptions {
+    /// The default of [`port`](Self::port): 1080.
+    pub const DEFAULT_PORT: u16 = 1080;
+
+    /// The maximum length of a host name, a user name and a password in bytes: 255. In the messages
+    /// of SOCKS5, one byte has the length (RFC 1928 section 5, RFC 1929 section 2).
+    pub const MAX_TEXT_BYTES: usize = 255;
+
+    /// Returns the proxy at `host`, a name or IP address, with port 1080 and without credentials.
+    /// An IPv6 address may be in brackets.
+    pub fn new(host: impl Into<String>) -> Self {
+        let mut host = host.into();
+        let inner = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
+        if let Some(inner) = inner.filter(|inner| is_ipv6(inner)) {
+            host = inner.to_owned();
+        }
+        Self {
+            host,
+            port: Self::DEFAULT_PORT,
+            credentials: None,
+        }
+    }
+
+    /// Sets [`port`](Self::port).
+    #[must_use]
+    pub const fn with_port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
+    /// Sets the user name and password for the proxy. If both are empty, there are no credentials
+    /// ([SOCKS-5], [SOCKS-7]). The client offers the proxy to authenticate, and also to connect
+    /// without authentication. The proxy chooses ([SOCKS-13]).
+    ///
+    /// [SOCKS-5]: crate::requirements::proxies#SOCKS-5
+    /// [SOCKS-7]: crate::requirements::proxies#SOCKS-7
+    /// [SOCKS-13]: crate::requirements::proxies#SOCKS-13
+    #[must_use]
+    pub fn with_credentials(
+        mut self,
+        username: impl Into<String>,
+        password: impl Into<String>,
+    ) -> Self {
+        let (username, password) = (username.into(), Secret::new(password));
+        let is_empty = username.is_empty() && password.expose().is_empty();
+        self.credentials = (!is_empty).then_some((username, password));
+        self
+    }
+
+    /// Checks the host, the port and the credentials. The check of a client's options
+    /// ([`ClientOptions::validate`](super::ClientOptions::validate)) includes this one.
+    ///
+    /// The host must be a domain name, an IPv4 address or an IPv6 address ([SOCKS-2]). User name
+    /// and password need each other ([SOCKS-6], [SOCKS-8]), and are at most
+    /// [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES) long.
+    ///
+    /// [SOCKS-2]: crate::requirements::proxies#SOCKS-2
+    /// [SOCKS-6]: crate::requirements::proxies#SOCKS-6
+    /// [SOCKS-8]: crate::requirements::proxies#SOCKS-8
+    pub fn validate(&self) -> Result<(), Error> {
+        if let Some(fault) = host_fault(&self.host) {
+            return Err(invalid("proxyHost", fault));
+        }
+        if self.port == 0 {
+            return Err(invalid("proxyPort", "it must be from 1 to 65535"));
+        }
+        let Some((username, password)) = &self.credentials else {
+            return Ok(());
+        };
+        for (option, other, text) in [
+            ("proxyUsername", "proxyPassword", username.as_str()),
+            ("proxyPassword", "proxyUsername", password.expose()),
+        ] {
+            if text.is_empty() {
+                return Err(invalid(
+                    option,
+                    format!("{other} needs it; give both or neither"),
+                ));
+            }
+            if text.len() > Self::MAX_TEXT_BYTES {
+                let limit = Self::MAX_TEXT_BYTES;
+                let message = format!("it has {} bytes, but SOCKS5 allows {limit}", text.len());
+                return Err(invalid(option, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns `proxyHost`, the name or IP address of the proxy.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns `proxyPort`. Default: 1080.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns `proxyUsername` and `proxyPassword`. Default: none.
+    #[must_use]
+    pub fn credentials(&self) -> Option<(&str, &Secret)> {
+        self.credentials
+            .as_ref()
+            .map(|(name, word)| (name.as_str(), word))
+    }
+}
+
+/// Returns the reason why `host` is neither a name nor an IP address; `None` if it is one.
+fn host_fault(host: &str) -> Option<&'static str> {
+    if host.is_empty() {
+        return Some("it is empty; give the name or the IP address of the proxy");
+    }
+    if host.len() > ProxyOptions::MAX_TEXT_BYTES {
+        return Some("it has more than 255 bytes");
+    }
+    if is_ipv6(host) {
+        return None;
+    }
+    if host.contains("://") {
+        return Some("it is the name or the IP address of the proxy, without a scheme");
+    }
+    if host.contains(':') {
+        return Some("it is neither a name nor an IP address; give the port in proxyPort");
+    }
+    let is_wrong = |c: char| c.is_whitespace() || c.is_control() || "/@[]?#".contains(c);
+    host.contains(is_wrong)
+        .then_some("it is neither a name nor an IP address")
+}
+
+/// True for an IPv6 address without brackets, with or without a zone.
+fn is_ipv6(host: &str) -> bool {
+    let (address, zone) = host.split_once('%').unwrap_or((host, "zone"));
+    !zone.is_empty() && address.parse::<Ipv6Addr>().is_ok()
+}
+
+fn invalid(option: &'static str, message: impl Into<String>) -> Error {
+    let message = message.into();
+    ErrorKind::InvalidOption { option, message }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the name of the option that is refused; `None` if none is.
+    fn refused(proxy: &ProxyOptions) -> Option<&'static str> {
+        match proxy.validate().err()?.kind() {
+            ErrorKind::InvalidOption { option, .. } => Some(option),
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn the_host_is_a_name_or_an_ip_address() {
+        // SOCKS-2. The default of the port is 1080 (SOCKS-3).
+        for (text, host) in [
+            ("localhost", "localhost"),
+            ("proxy_1.example.net", "proxy_1.example.net"),
+            ("10.0.0.1", "10.0.0.1"),
+            ("::1", "::1"),
+            ("[::1]", "::1"),
+            ("fe80::1%eth0", "fe80::1%eth0"),
+        ] {
+            let proxy = ProxyOptions::new(text);
+            assert_eq!((proxy.host(), proxy.port()), (host, 1080));
+            assert_eq!(refused(&proxy), None, "{text}");
+        }
+        let long = "a".repeat(256);
+        for text in [
+            "",
+            " ",
+            "a b",
+            "a/b",
+            "a\0",
+            "proxy:1080",
+            "[proxy]",
+            "[::1]:1080",
+            "socks5://proxy",
+            "me@proxy",
+            "::1%",
+            &long,
+        ] {
+            assert_eq!(
+                refused(&ProxyOptions::new(text)),
+                Some("proxyHost"),
+                "{text}"
+            );
+        }
+        assert_eq!(refused(&ProxyOptions::new("a".repeat(255))), None);
+        assert_eq!(
+            refused(&ProxyOptions::new("a").with_port(0)),
+            Some("proxyPort")
+        );
+    }
+
+    #[test]
+    fn user_name_and_password_need_each_other_and_have_at_most_255_bytes() {
+        // Empty ones are as if absent (SOCKS-5, SOCKS-7). One without the other is an error
+        // (SOCKS-6, SOCKS-8). RFC 1929 has one byte for each length.
+        let proxy = || ProxyOptions::new("proxy");
+        let (long, longest) = (&*"x".repeat(256), &*"x".repeat(255));
+        let none = proxy().with_credentials("", "");
+        assert_eq!((none.credentials(), refused(&none)), (None, None));
+        for (username, password, expected) in [
+            ("me", "", Some("proxyPassword")),
+            ("", "pencil", Some("proxyUsername")),
+            ("me", "pencil", None),
+            (longest, longest, None),
+            (long, "pencil", Some("proxyUsername")),
+            ("me", long, Some("proxyPassword")),
+        ] {
+            let proxy = proxy().with_credentials(username, password);
+            assert_eq!(refused(&proxy), expected);
+            let error = proxy
+                .validate()
+                .err()
+                .map(|error| format!("{error} {error:?}"));
+            assert!(!error.unwrap_or_default().contains("pencil"));
+        }
+    }
+}
