@@ -1,19 +1,34 @@
 //! Options of TLS.
 
 use super::Secret;
+#[cfg(feature = "tls")]
+use rustls::ClientConfig;
 use std::{fmt, sync::Arc};
 
 /// The TLS options of a client. Without `enabled` the other options have no effect, and a client
 /// that sets one gets a [warning](crate::uri::ineffective_options).
 ///
 /// Certificates are named by path. The shell reads the files before it creates the client, and
-/// stores their content in the `*_pem` fields beside the paths.
+/// stores their content in the `*_pem` fields beside the paths. If such a field is set already, the
+/// file is not read. Certificates and keys can therefore come from memory as well:
+///
+/// ```
+/// use onionskin_core::options::{Secret, TlsOptions};
+///
+/// # let (authorities, certificate, key) = (String::new(), String::new(), String::new());
+/// let mut tls = TlsOptions::default();
+/// tls.enabled = true;
+/// tls.ca_pem = Some(authorities.into_bytes());
+/// tls.certificate_key_pem = Some(Secret::new(certificate));
+/// tls.private_key_pem = Some(Secret::new(key));
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TlsOptions {
     /// True if connections use TLS (`tls`, or `ssl`). Default: false; true with `mongodb+srv`.
     pub enabled: bool,
-    /// The path of a PEM file of certificate authorities to trust (`tlsCAFile`). Default: none,
+    /// The path of a PEM file of certificate authorities to trust (`tlsCAFile`). The file can have
+    /// several certificates, and other text between them. Default: none,
     /// which trusts the built-in Mozilla list and [`system_roots`](Self::system_roots).
     pub ca_file: Option<String>,
     /// The content of [`ca_file`](Self::ca_file).
@@ -22,13 +37,26 @@ pub struct TlsOptions {
     /// [`ca_file`](Self::ca_file) is not set. The shell reads them before it creates the client.
     /// Default: none.
     pub system_roots: SystemRoots,
+    /// The path of a PEM file of certificate revocation lists (`tlsCRLFile`). A connection is
+    /// closed if a certificate of the server's chain is in one of them. Default: none.
+    pub crl_file: Option<String>,
+    /// The content of [`crl_file`](Self::crl_file).
+    pub crl_pem: Option<Vec<u8>>,
     /// The path of a PEM file with the client's certificate chain and private key
-    /// (`tlsCertificateKeyFile`). Default: none.
+    /// (`tlsCertificateKeyFile`), or only the chain if [`private_key_file`](Self::private_key_file)
+    /// is set. Default: none.
     pub certificate_key_file: Option<String>,
     /// The content of [`certificate_key_file`](Self::certificate_key_file).
     pub certificate_key_pem: Option<Secret>,
-    /// The password of the private key (`tlsCertificateKeyFilePassword`). This version refuses
-    /// encrypted private keys, so that the password has no effect.
+    /// The path of a PEM file with the private key, if it is not in
+    /// [`certificate_key_file`](Self::certificate_key_file). Connection strings have no such
+    /// option. Default: none.
+    pub private_key_file: Option<String>,
+    /// The content of [`private_key_file`](Self::private_key_file).
+    pub private_key_pem: Option<Secret>,
+    /// The password of the private key (`tlsCertificateKeyFilePassword`), for keys that are
+    /// encrypted. These can be in PKCS#8 form, with PBES2 (AES or Triple DES), or in the older form
+    /// of OpenSSL, with AES or Triple DES. Default: none.
     pub certificate_key_password: Option<Secret>,
     /// True if any certificate is accepted, also for another host (`tlsAllowInvalidCertificates`).
     /// Default: false.
@@ -39,11 +67,90 @@ pub struct TlsOptions {
     /// True if any certificate is accepted for any host (`tlsInsecure`). Default: false.
     pub insecure: bool,
     /// True if OCSP endpoints must not be contacted (`tlsDisableOCSPEndpointCheck`). Default:
-    /// false. This version never contacts them.
+    /// false. Stapled responses and the CRLs of [`crl_file`](Self::crl_file) are still checked.
     pub disable_ocsp_endpoint_check: bool,
     /// True if revocation must not be checked (`tlsDisableCertificateRevocationCheck`). Default:
-    /// false. This version never checks revocation.
+    /// false.
     pub disable_certificate_revocation_check: bool,
+    /// A configuration of `rustls` that replaces all of these options except
+    /// [`enabled`](Self::enabled). A client with another option beside it is refused. Default:
+    /// none.
+    #[cfg(feature = "tls")]
+    pub config: Option<TlsConfig>,
+}
+
+impl TlsOptions {
+    /// True if the field `config` is set, which needs the Cargo feature `tls`.
+    #[must_use]
+    pub fn has_config(&self) -> bool {
+        #[cfg(feature = "tls")]
+        let is_set = self.config.is_some();
+        #[cfg(not(feature = "tls"))]
+        let is_set = false;
+        is_set
+    }
+}
+
+/// A configuration of the library `rustls`, for needs that no option covers: a certificate verifier
+/// of the application, a key in hardware, or another cryptography provider.
+///
+/// With such a configuration the application decides on everything: which certificates are
+/// accepted, whether revocation is checked, whether sessions are resumed, the time of day, the
+/// versions and the cipher suites. The limits of certificate chains are not applied either.
+/// Handshakes run under the client's lock, so a verifier must neither block nor take long.
+///
+/// The version of `rustls` must be that of [`crate::rustls`].
+///
+/// ```
+/// use onionskin_core::{options::{TlsConfig, TlsOptions}, rustls};
+/// use std::sync::Arc;
+///
+/// let provider = Arc::new(rustls::crypto::ring::default_provider());
+/// let config = rustls::ClientConfig::builder_with_provider(provider)
+///     .with_protocol_versions(&[&rustls::version::TLS13])?
+///     .with_root_certificates(rustls::RootCertStore::empty())
+///     .with_no_client_auth();
+/// let mut tls = TlsOptions::default();
+/// tls.enabled = true;
+/// tls.config = Some(TlsConfig::new(Arc::new(config)));
+/// # Ok::<(), rustls::Error>(())
+/// ```
+#[cfg(feature = "tls")]
+#[derive(Clone)]
+pub struct TlsConfig(Arc<ClientConfig>);
+
+#[cfg(feature = "tls")]
+impl TlsConfig {
+    /// Returns an option that holds `config`.
+    #[must_use]
+    pub fn new(config: Arc<ClientConfig>) -> Self {
+        Self(config)
+    }
+
+    /// Returns the configuration.
+    #[must_use]
+    pub fn get(&self) -> &Arc<ClientConfig> {
+        &self.0
+    }
+}
+
+/// Compares by identity: two values are equal if they hold the same `Arc`.
+#[cfg(feature = "tls")]
+impl PartialEq for TlsConfig {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+#[cfg(feature = "tls")]
+impl Eq for TlsConfig {}
+
+/// Shows no content, because a configuration can hold a private key.
+#[cfg(feature = "tls")]
+impl fmt::Debug for TlsConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TlsConfig(..)")
+    }
 }
 
 /// The certificate authorities that the operating system trusts, in DER form.

@@ -1,6 +1,7 @@
 //! Tests with long certificate chains, and chains with many paths.
 
 use super::*;
+use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, SignatureAlgorithm};
 use rustls::{
     crypto::ring::sign::any_supported_type,
     server::{ClientHello, ResolvesServerCert},
@@ -136,4 +137,73 @@ fn the_host_name_error_is_short_for_a_certificate_with_many_names() {
     assert_eq!(*fault, TlsFault::HostName);
     assert!(message.len() <= MAX_MESSAGE_BYTES + 4, "{}", message.len());
     assert!(message.contains("db.example.net"), "{message}");
+}
+
+/// Returns the result of a handshake with a server whose path to the authority `root` has this
+/// number of signatures.
+fn handshake_with_path(
+    signatures: usize,
+    algorithm: &'static SignatureAlgorithm,
+) -> Result<TlsSession, Error> {
+    let key = || KeyPair::generate_for(algorithm).expect("a key");
+    let root_key = key();
+    let root = named("root").self_signed(&root_key).expect("an authority");
+    let mut issuer = Issuer::new(named("root"), root_key);
+    let mut added = Vec::new();
+    for n in 2..signatures {
+        let next = key();
+        let name = format!("x{n}");
+        let certificate = named(&name).signed_by(&next, &issuer);
+        added.push(certificate.expect("a certificate").der().clone());
+        issuer = Issuer::new(named(&name), next);
+    }
+    let last = key();
+    let certificate = named("last").signed_by(&last, &issuer);
+    added.push(certificate.expect("a certificate").der().clone());
+    let own = Authority {
+        pem: root.pem(),
+        der: root.der().clone(),
+        issuer: Issuer::new(named("last"), last),
+    };
+    handshake_with(&own.options(), added, &own)
+}
+
+#[test]
+fn the_number_of_signatures_on_the_path_to_an_authority_is_limited() {
+    // The library itself accepts at most six authorities between the server and the trusted one.
+    for signatures in [2, 3, 7] {
+        handshake_with_path(signatures, &PKCS_ECDSA_P256_SHA256).expect("a path");
+    }
+    // Signatures of this algorithm count twice.
+    handshake_with_path(4, &PKCS_ECDSA_P384_SHA384).expect("a path");
+    let refused = handshake_with_path(5, &PKCS_ECDSA_P384_SHA384);
+    let error = refused.map(|_| ()).expect_err("too many");
+    assert!(
+        error.to_string().contains("8 checks of signatures"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_number_of_checked_signatures_is_limited() {
+    let root = named("a").self_signed(&KeyPair::generate().expect("a key"));
+    let root = root.expect("an authority");
+    // The certificates name the trusted authority `a`, which has signed none of them. There are
+    // many paths to it.
+    let own = Authority {
+        pem: root.pem(),
+        der: root.der().clone(),
+        issuer: Issuer::new(named("a"), KeyPair::generate().expect("a key")),
+    };
+    let maze = [("a", "b"), ("b", "a"), ("a", "b"), ("b", "a"), ("x", "b")];
+    let met = handshake_with(&own.options(), authorities(&maze), &own);
+    let error = met.map(|_| ()).expect_err("no authority has signed it");
+    assert!(
+        error.to_string().contains("8 checks of signatures"),
+        "{error}"
+    );
+    // With fewer paths, the reason is the signature.
+    let met = handshake_with(&own.options(), authorities(&maze[..1]), &own);
+    let error = met.map(|_| ()).expect_err("no authority has signed it");
+    assert!(error.to_string().contains("BadSignature"), "{error}");
 }
