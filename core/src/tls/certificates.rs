@@ -1,15 +1,28 @@
 //! Parsers for certificates and keys in PEM text.
 
-use super::configuration;
+use super::{
+    configuration,
+    keys::{KeySource, private_key},
+    pem::{self, Block, blocks},
+};
 use crate::{
     error::Result,
     options::{SystemRoots, TlsOptions},
 };
 use rustls::{
-    RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    Error, RootCertStore,
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, PrivateKeyDer},
+    sign::CertifiedKey,
 };
 use std::collections::BTreeSet;
+
+/// The names of the options that have the client's certificate and key.
+const CERTIFICATE_KEY_FILE: &str = "tlsCertificateKeyFile";
+const PRIVATE_KEY_FILE: &str = "TlsOptions::private_key_file";
+
+/// The label of a certificate in PEM text.
+const CERTIFICATE: &str = "CERTIFICATE";
 
 /// Returns the authorities to trust: those of `tlsCAFile`, or else the Mozilla list and those of
 /// the operating system.
@@ -23,7 +36,8 @@ pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
         return Ok(public_roots(&options.system_roots));
     };
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem, "tlsCAFile")? {
+    // Comments in a bundle can have any encoding.
+    for certificate in certificates(&blocks(&String::from_utf8_lossy(pem)), "tlsCAFile")? {
         // One certificate that cannot be used does not make the others of a bundle unusable.
         let _unusable = roots.add(certificate);
     }
@@ -56,7 +70,8 @@ fn public_roots(system: &SystemRoots) -> RootCertStore {
     RootCertStore { roots }
 }
 
-/// Returns the client's certificate chain and key, if `tlsCertificateKeyFile` was given.
+/// Returns the client's certificate chain and key, if `tlsCertificateKeyFile` was given. The key is
+/// in that file, or in one of its own.
 pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
     let Some(pem) = &options.certificate_key_pem else {
         if options.certificate_key_file.is_some() {
@@ -67,35 +82,66 @@ pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
         }
         return Ok(None);
     };
-    let text = pem.expose();
-    // PEM marks an encrypted key by the label `ENCRYPTED PRIVATE KEY` or by the header `Proc-Type`.
-    if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----")
-        || (text.contains("Proc-Type:") && text.contains("ENCRYPTED"))
-    {
-        return Err(configuration(
-            "the key in tlsCertificateKeyFile is encrypted, which is not supported yet; \
-             decrypt the file, for example with `openssl pkey`",
-        ));
-    }
-    let chain = certificates(text.as_bytes(), "tlsCertificateKeyFile")?;
+    let mut blocks = blocks(pem.expose());
+    let chain = certificates(&blocks, CERTIFICATE_KEY_FILE)?;
     if chain.is_empty() {
         return Err(configuration("tlsCertificateKeyFile has no certificate"));
     }
-    // The key is in PKCS#8, PKCS#1 or SEC1 form. The error does not contain the message of the PEM
-    // parser, which can quote lines of the file.
-    let key = PrivateKeyDer::from_pem_slice(text.as_bytes())
-        .map_err(|_| configuration("tlsCertificateKeyFile has no private key that can be read"))?;
-    Ok(Some(Identity { chain, key }))
+    let mut source = KeySource {
+        option: CERTIFICATE_KEY_FILE,
+        password: options.certificate_key_password.as_ref(),
+    };
+    if let Some(pem) = &options.private_key_pem {
+        if blocks.iter().any(Block::is_private_key) {
+            return Err(configuration(
+                "both tlsCertificateKeyFile and TlsOptions::private_key_pem have a private key; \
+                 remove one",
+            ));
+        }
+        source.option = PRIVATE_KEY_FILE;
+        blocks = pem::blocks(pem.expose());
+    } else if options.private_key_file.is_some() {
+        return Err(configuration(
+            "the content of TlsOptions::private_key_file was not loaded; set \
+             TlsOptions::private_key_pem",
+        ));
+    }
+    let option = source.option;
+    let key = private_key(blocks, source)?
+        .ok_or_else(|| configuration(format!("{option} has no private key")))?;
+    Ok(Some(Identity { chain, key, option }))
 }
 
 /// The client's certificate and key, for servers that request a certificate.
 pub(super) struct Identity {
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
+    /// The name of the option that has the key.
+    option: &'static str,
 }
 
-fn certificates(pem: &[u8], option: &str) -> Result<Vec<CertificateDer<'static>>> {
-    CertificateDer::pem_slice_iter(pem)
-        .collect::<Result<_, _>>()
-        .map_err(|_| configuration(format!("{option} is not PEM text")))
+impl Identity {
+    /// Returns the certificate and the key in the form of `rustls`. Fails if the key is not that of
+    /// the certificate, or if the provider does not support it.
+    pub(super) fn certified(self, provider: &CryptoProvider) -> Result<CertifiedKey> {
+        let option = self.option;
+        CertifiedKey::from_der(self.chain, self.key, provider).map_err(|error| match error {
+            Error::InconsistentKeys(_) => configuration(format!(
+                "the private key in {option} is not the key of the certificate in \
+                 tlsCertificateKeyFile"
+            )),
+            error => configuration(format!("{option}: {error}")),
+        })
+    }
+}
+
+/// Returns the certificates of PEM text. Fails if one of them is damaged.
+fn certificates(blocks: &[Block<'_>], option: &str) -> Result<Vec<CertificateDer<'static>>> {
+    let certificates = blocks.iter().filter(|block| block.label == CERTIFICATE);
+    certificates
+        .map(|block| match &block.der {
+            Some(der) => Ok(CertificateDer::from(der.to_vec())),
+            None => Err(configuration(format!("{option} has a damaged certificate"))),
+        })
+        .collect()
 }

@@ -3,11 +3,16 @@
 use super::{
     certificates::{identity, roots},
     configuration,
+    provider::provider,
+    revocation::Subject,
     verifier::Verifier,
 };
 use crate::{error::Result, options::TlsOptions, time::WallTime};
 use rustls::{
-    ClientConfig, client::Resumption, crypto::ring, pki_types::UnixTime,
+    ClientConfig, Error,
+    client::{ClientSessionMemoryCache, ClientSessionStore, Resumption},
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    sign::SingleCertAndKey,
     time_provider::TimeProvider,
 };
 use std::{
@@ -19,24 +24,39 @@ use std::{
     time::Duration,
 };
 
+/// The maximum number of hosts whose sessions are stored for resumption. If there are more, the
+/// sessions of the host that was added first are dropped.
+pub const MAX_RESUMABLE_SERVERS: usize = 32;
+
+/// The number of sessions that `rustls` stores for one host.
+pub(super) const SESSIONS_OF_ONE_SERVER: usize = 8;
+
 /// The TLS configuration of a client: trusted authorities, the client's certificate, and the time
 /// of day. Cloning is cheap, and clones share the time.
 ///
 /// The insecure options switch checks off ([URI-21]). `tlsAllowInvalidHostnames` switches off the
 /// check of the host name. `tlsAllowInvalidCertificates` and `tlsInsecure` switch off the checks of
 /// chain, validity, purpose and host name. The peer's proof that it holds the key of the
-/// certificate is always checked. Revocation is never checked. Therefore
-/// `tlsDisableOCSPEndpointCheck` and `tlsDisableCertificateRevocationCheck` have no effect.
+/// certificate is always checked. Revocation is checked unless one of
+/// `tlsAllowInvalidCertificates`, `tlsInsecure` and `tlsDisableCertificateRevocationCheck` is set.
+/// A session asks OCSP responders only if its context was made with
+/// [`with_status_queries`](Self::with_status_queries), and not with `tlsDisableOCSPEndpointCheck`.
 ///
 /// Handshakes run under the client's lock, where a slow one delays all operations. A certificate
 /// chain that would take long to check is therefore refused at once.
 /// [`MAX_CERTIFICATES`](super::MAX_CERTIFICATES) and [`MAX_CHAIN_BYTES`](super::MAX_CHAIN_BYTES)
 /// limit its size. [`MAX_OF_ONE_SUBJECT`](super::MAX_OF_ONE_SUBJECT) and
 /// [`MAX_SHARED_SUBJECTS`](super::MAX_SHARED_SUBJECTS) limit the number of its paths to an
-/// authority.
+/// authority, and [`MAX_SIGNATURES`](super::MAX_SIGNATURES) the number of signatures that are
+/// checked.
 ///
-/// Sessions are not resumed: a resumed session would skip the check of the certificate, and pools
-/// rarely connect.
+/// Sessions are resumed, which saves the server its signature, and with TLS 1.2 a round trip. The
+/// handshake of a resumed session does not check the certificate. The context therefore checks the
+/// certificate of the original session again, as for a new session. If this fails, the connection
+/// fails, and the sessions of that host are dropped. A context stores sessions of at most
+/// [`MAX_RESUMABLE_SERVERS`] hosts. Contexts share no sessions, except with their clones.
+///
+/// With [`TlsOptions::config`], all of this is left to the application's configuration.
 ///
 /// ```
 /// use onionskin_core::{options::TlsOptions, time::WallTime, tls::{TlsContext, TlsSession}};
@@ -54,6 +74,10 @@ use std::{
 pub struct TlsContext {
     config: Arc<ClientConfig>,
     clock: Arc<Clock>,
+    /// `None` with a configuration of the application, which checks certificates itself.
+    own: Option<Arc<Own>>,
+    has_queries: bool,
+    asks_responders: bool,
 }
 
 impl TlsContext {
@@ -62,26 +86,78 @@ impl TlsContext {
     ///
     /// Every handshake fails until [`set_wall_time`](Self::set_wall_time) is called.
     pub fn new(options: &TlsOptions) -> Result<Self> {
-        let provider = Arc::new(ring::default_provider());
-        let algorithms = provider.signature_verification_algorithms;
-        let verifier = Arc::new(Verifier::new(roots(options)?, algorithms, options));
         let clock = Arc::new(Clock::default());
-        let builder = ClientConfig::builder_with_details(provider, clock.clone())
+        if let Some(config) = &options.config {
+            return Ok(Self {
+                config: config.get().clone(),
+                clock,
+                own: None,
+                has_queries: false,
+                asks_responders: false,
+            });
+        }
+        let provider = Arc::new(provider()?);
+        let algorithms = provider.signature_verification_algorithms;
+        let verifier = Arc::new(Verifier::new(roots(options)?, algorithms, options)?);
+        let builder = ClientConfig::builder_with_details(provider.clone(), clock.clone())
             .with_safe_default_protocol_versions()
             .map_err(|error| configuration(error.to_string()))?
             .dangerous()
-            .with_custom_certificate_verifier(verifier);
+            .with_custom_certificate_verifier(verifier.clone());
         let mut config = match identity(options)? {
-            Some(identity) => builder
-                .with_client_auth_cert(identity.chain, identity.key)
-                .map_err(|error| configuration(format!("tlsCertificateKeyFile: {error}")))?,
+            Some(identity) => {
+                let key = identity.certified(&provider)?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
+            }
             None => builder.with_no_client_auth(),
         };
-        config.resumption = Resumption::disabled();
+        let sessions = MAX_RESUMABLE_SERVERS * SESSIONS_OF_ONE_SERVER;
+        let store = Arc::new(ClientSessionMemoryCache::new(sessions));
+        config.resumption = Resumption::store(store.clone());
         Ok(Self {
             config: Arc::new(config),
             clock,
+            own: Some(Arc::new(Own { verifier, store })),
+            has_queries: false,
+            asks_responders: !options.disable_ocsp_endpoint_check,
         })
+    }
+
+    /// Makes sessions give a [`StatusQuery`](super::StatusQuery) before they are established, if
+    /// neither a CRL of the user nor the options answer it.
+    #[must_use]
+    pub fn with_status_queries(mut self) -> Self {
+        self.has_queries = true;
+        self
+    }
+
+    /// Checks the certificates of a resumed session, which its handshake did not check. If they are
+    /// not accepted now, the sessions with this host are dropped, so that the next connection gets
+    /// the certificate that the server has by then. Returns what the check of revocation needs.
+    pub(super) fn check_resumed(
+        &self,
+        host: &ServerName<'static>,
+        chain: &[CertificateDer<'_>],
+    ) -> std::result::Result<Option<Arc<Subject>>, Error> {
+        let Some(own) = &self.own else {
+            return Ok(None);
+        };
+        let now = self.clock.current_time();
+        let now = now.ok_or(Error::FailedToGetCurrentTime)?;
+        let (first, others) = chain.split_first().ok_or(Error::NoCertificatesPresented)?;
+        let result = own.verifier.check(first, others, host, now);
+        if result.is_err() {
+            self.drop_sessions(host);
+        }
+        result
+    }
+
+    /// Drops the sessions with this host, so that the next handshake is a full one.
+    pub(super) fn drop_sessions(&self, host: &ServerName<'static>) {
+        if let Some(own) = &self.own {
+            own.store.remove_tls12_session(host);
+            while own.store.take_tls13_ticket(host).is_some() {}
+        }
     }
 
     /// Sets the time of day. Certificates are checked against the last time that was set.
@@ -89,9 +165,39 @@ impl TlsContext {
         self.clock.0.store(now.as_unix_millis(), Ordering::Relaxed);
     }
 
+    /// Returns the verifier; `None` with a configuration of the application.
+    pub(super) fn verifier(&self) -> Option<&Verifier> {
+        self.own.as_ref().map(|own| &*own.verifier)
+    }
+
+    pub(super) fn clock(&self) -> &Arc<Clock> {
+        &self.clock
+    }
+
+    /// True if sessions give a status query.
+    pub(super) fn has_queries(&self) -> bool {
+        self.has_queries
+    }
+
+    /// True if OCSP responders may be asked.
+    pub(super) fn asks_responders(&self) -> bool {
+        self.asks_responders
+    }
+
+    #[cfg(test)]
+    pub(super) fn store(&self) -> Option<Arc<ClientSessionMemoryCache>> {
+        self.own.as_ref().map(|own| own.store.clone())
+    }
+
     pub(super) fn config(&self) -> Arc<ClientConfig> {
         self.config.clone()
     }
+}
+
+/// The verifier of a context, and the sessions that can be resumed.
+struct Own {
+    verifier: Arc<Verifier>,
+    store: Arc<ClientSessionMemoryCache>,
 }
 
 impl fmt::Debug for TlsContext {
@@ -102,7 +208,14 @@ impl fmt::Debug for TlsContext {
 
 /// The time of day that was set last, in milliseconds since 1970; zero if none was set.
 #[derive(Debug, Default)]
-struct Clock(AtomicU64);
+pub(super) struct Clock(AtomicU64);
+
+impl Clock {
+    /// Returns the time in seconds since 1970; `None` if none was set.
+    pub(super) fn unix_seconds(&self) -> Option<u64> {
+        self.current_time().map(|time| time.as_secs())
+    }
+}
 
 impl TimeProvider for Clock {
     fn current_time(&self) -> Option<UnixTime> {

@@ -1,4 +1,5 @@
-//! Limits of certificate chains, which are checked before any path to an authority is tried.
+//! Limits of certificate chains. Those on the chain itself are checked before any path to an
+//! authority is tried.
 //!
 //! Handshakes run under the client's lock, where a slow one delays all operations.
 //!
@@ -10,8 +11,20 @@
 //!
 //! The library also limits the size of keys, for RSA to 8,192 bits.
 
-use rustls::{CertificateError, Error, OtherError, pki_types::CertificateDer};
-use std::{fmt, sync::Arc};
+use rustls::{
+    CertificateError, Error, OtherError,
+    pki_types::{
+        AlgorithmIdentifier, CertificateDer, InvalidSignature, SignatureVerificationAlgorithm,
+        alg_id,
+    },
+};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 use webpki::EndEntityCert;
 
 /// The maximum number of certificates in a chain, that of the server included. Chains in use have
@@ -29,6 +42,16 @@ pub const MAX_OF_ONE_SUBJECT: usize = 2;
 /// The maximum number of subjects that several authority certificates share.
 pub const MAX_SHARED_SUBJECTS: usize = 2;
 
+/// The maximum number of signatures that are checked to find a path to an authority. A path needs
+/// one for each certificate except the authority's own, and paths in use need two or three.
+///
+/// A signature of ECDSA P-384 or P-521 counts as two. One of P-384 takes 500 µs with `ring`, and
+/// many authorities of Mozilla's list use this algorithm.
+pub const MAX_SIGNATURES: usize = 8;
+
+/// The number of signatures for which one of ECDSA P-384 or P-521 counts.
+const SLOW_SIGNATURE: usize = 2;
+
 /// The limit that a server's chain exceeds. The number in a variant is the value that is above the
 /// limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +60,7 @@ pub(super) enum Excess {
     Bytes(usize),
     OneSubject,
     SharedSubjects(usize),
+    Signatures,
 }
 
 impl fmt::Display for Excess {
@@ -59,6 +83,11 @@ impl fmt::Display for Excess {
                 "{count} subjects of the server's certificates occur more than once; \
                  {MAX_SHARED_SUBJECTS} are accepted"
             ),
+            Self::Signatures => write!(
+                f,
+                "no path to an authority was found with the {MAX_SIGNATURES} checks of signatures \
+                 that are made"
+            ),
         }
     }
 }
@@ -71,7 +100,62 @@ impl From<Excess> for Error {
     }
 }
 
-/// Checks that a chain exceeds no limit of this module.
+/// Signature algorithms that count the signatures that they check, and refuse those above
+/// [`MAX_SIGNATURES`].
+#[derive(Debug, Default)]
+pub(super) struct Counter(AtomicUsize);
+
+impl Counter {
+    pub(super) fn algorithms(
+        &self,
+        all: &'static [&'static dyn SignatureVerificationAlgorithm],
+    ) -> Vec<Counted<'_>> {
+        let counted = |&algorithm: &&'static _| Counted {
+            algorithm,
+            counter: self,
+        };
+        all.iter().map(counted).collect()
+    }
+
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > MAX_SIGNATURES
+    }
+}
+
+/// A signature algorithm of a [`Counter`].
+#[derive(Debug)]
+pub(super) struct Counted<'a> {
+    algorithm: &'static dyn SignatureVerificationAlgorithm,
+    counter: &'a Counter,
+}
+
+impl SignatureVerificationAlgorithm for Counted<'_> {
+    fn verify_signature(
+        &self,
+        public_key: &[u8],
+        message: &[u8],
+        signature: &[u8],
+    ) -> Result<(), InvalidSignature> {
+        let key = self.public_key_alg_id();
+        let is_slow = key == alg_id::ECDSA_P384 || key == alg_id::ECDSA_P521;
+        let cost = if is_slow { SLOW_SIGNATURE } else { 1 };
+        if self.counter.0.fetch_add(cost, Ordering::Relaxed) + cost > MAX_SIGNATURES {
+            return Err(InvalidSignature);
+        }
+        self.algorithm
+            .verify_signature(public_key, message, signature)
+    }
+
+    fn public_key_alg_id(&self) -> AlgorithmIdentifier {
+        self.algorithm.public_key_alg_id()
+    }
+
+    fn signature_alg_id(&self) -> AlgorithmIdentifier {
+        self.algorithm.signature_alg_id()
+    }
+}
+
+/// Checks that a chain exceeds no limit on certificates of this module.
 pub(super) fn check_chain(
     end_entity: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],

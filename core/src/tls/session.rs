@@ -1,6 +1,9 @@
 //! The client side of one TLS connection.
 
-use super::{TlsContext, broken, fault, from_library, records::Records};
+use super::{
+    CertId, RevocationStatus, StatusQuery, TlsContext, TlsFacts, broken, fault, from_library,
+    records::Records, status::StatusCheck, verifier::observe,
+};
 use crate::error::{Error, NetworkFault, Result, TlsFault};
 use rustls::{ClientConnection, ProtocolVersion, pki_types::ServerName};
 use std::{
@@ -18,20 +21,6 @@ pub(super) const MAX_BYTES_WITHOUT_DATA: usize = 64 * 1024;
 
 /// The maximum number of bytes that a peer may send during the handshake, certificates included.
 pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
-
-/// The version, the cipher suite and the certificates of a TLS connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TlsFacts {
-    /// The version of the protocol, for example `TLS 1.3`.
-    pub version: String,
-    /// The name of the cipher suite in the registry of IANA, for example
-    /// `TLS13_AES_256_GCM_SHA384`, in which `TLS13` marks the suites of version 1.3.
-    pub cipher_suite: String,
-    /// The certificates of the server in DER form: its own first, then those of issuers that it
-    /// sent.
-    pub certificates: Vec<Vec<u8>>,
-}
 
 /// The client side of one TLS connection: a machine between the socket and the protocol above.
 ///
@@ -51,11 +40,16 @@ pub struct TlsFacts {
 /// the end of the stream, call [`peer_closed`](Self::peer_closed) and report an error if it is
 /// false. For MongoDB this makes no difference, because its messages state their lengths.
 ///
+/// After the handshake, a session can give a [`StatusQuery`] about the revocation of the server's
+/// certificate. The session counts as handshaking, and holds back all plaintext, until
+/// [`handle_status`](Self::handle_status) has the answer.
+///
 /// The client closes its connections without a `close_notify`: nothing can be truncated between
 /// messages, and closing must not wait for a peer that does not read.
 pub struct TlsSession {
     connection: ClientConnection,
     records: Records,
+    status: StatusCheck,
     /// True if the peer has sent plaintext, and so has accepted the handshake.
     is_established: bool,
     /// The number of bytes received since the last plaintext, or since the start or end of the
@@ -84,14 +78,15 @@ impl TlsSession {
                 format!("{host:?} is no host name that a certificate can be for"),
             )
         })?;
-        let mut connection =
-            ClientConnection::new(context.config(), name).map_err(|error| from_library(&error))?;
+        let mut connection = ClientConnection::new(context.config(), name.clone())
+            .map_err(|error| from_library(&error))?;
         // No limit is needed: `seal` encrypts one piece at a time. `close` encrypts all
         // remaining pieces at once, which a limit would prevent.
         connection.set_buffer_limit(None);
         Ok(Self {
             connection,
             records: Records::default(),
+            status: StatusCheck::new(context.clone(), name),
             is_established: false,
             without_data: 0,
             received: Vec::new(),
@@ -125,6 +120,9 @@ impl TlsSession {
     /// Moves received plaintext into `buffer`, and returns the number of bytes that were moved.
     /// Zero means that there is no plaintext now.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        if self.is_waiting_for_status() {
+            return Ok(0);
+        }
         let available = &self.received[self.taken..];
         let count = available.len().min(buffer.len());
         buffer[..count].copy_from_slice(&available[..count]);
@@ -171,17 +169,42 @@ impl TlsSession {
         self.end();
     }
 
-    /// True until the peer's certificate is accepted and the keys are negotiated.
+    /// True until the peer's certificate is accepted, the keys are negotiated, and the answer to
+    /// the [status query](Self::poll_status_query) has come.
     #[must_use]
     pub fn is_handshaking(&self) -> bool {
-        self.connection.is_handshaking()
+        self.connection.is_handshaking() || self.status.status().is_none()
+    }
+
+    /// True if the handshake is over, and the answer to the status query has not come.
+    pub(crate) fn is_waiting_for_status(&self) -> bool {
+        !self.connection.is_handshaking() && self.is_handshaking()
+    }
+
+    /// Returns the query about the revocation of the server's certificate, if there is one that
+    /// was not returned before. A session can give one after the last bytes of the handshake.
+    pub fn poll_status_query(&mut self) -> Option<StatusQuery> {
+        self.status.take_query()
+    }
+
+    /// Takes the answer to a status query. The status of another certificate is ignored. Fails if
+    /// the certificate was revoked, after which the session cannot be used.
+    pub fn handle_status(&mut self, id: &CertId, status: RevocationStatus) -> Result<()> {
+        let result = self.status.handle_status(id, status);
+        if result.is_err() {
+            self.end();
+        } else if !self.is_handshaking() {
+            self.without_data = 0;
+        }
+        result
     }
 
     /// Returns what the handshake has agreed on; `None` before its end.
     pub(crate) fn facts(&self) -> Option<TlsFacts> {
-        if self.is_handshaking() {
+        if self.connection.is_handshaking() {
             return None;
         }
+        let revocation = self.status.status()?;
         let version = match self.connection.protocol_version()? {
             ProtocolVersion::TLSv1_2 => "TLS 1.2".to_owned(),
             ProtocolVersion::TLSv1_3 => "TLS 1.3".to_owned(),
@@ -193,6 +216,7 @@ impl TlsSession {
             version,
             cipher_suite: cipher.as_str().unwrap_or("unknown").to_owned(),
             certificates: certificates.iter().map(|der| der.to_vec()).collect(),
+            revocation,
         })
     }
 
@@ -222,9 +246,19 @@ impl TlsSession {
                 // too large.
                 fault(too_large, error.to_string())
             })?;
-            let state = match self.connection.process_new_packets() {
+            let connection = &mut self.connection;
+            let state = if connection.is_handshaking() {
+                let (state, found) = observe(|| connection.process_new_packets());
+                self.status.note(found);
+                state
+            } else {
+                connection.process_new_packets()
+            };
+            let state = match state {
                 Ok(state) => state,
                 Err(error) => {
+                    self.status.handle_failed();
+                    self.status.advance(&self.connection)?;
                     // Plaintext before the faulty record or the alert is valid.
                     self.keep_rest()?;
                     return Err(if self.is_established {
@@ -234,8 +268,11 @@ impl TlsSession {
                     });
                 }
             };
-            self.keep(state.plaintext_bytes_to_read())?;
-            self.peer_closed = state.peer_has_closed();
+            let (plaintext, peer_closed) =
+                (state.plaintext_bytes_to_read(), state.peer_has_closed());
+            self.status.advance(&self.connection)?;
+            self.keep(plaintext)?;
+            self.peer_closed = peer_closed;
             if count == 0 {
                 break;
             }
@@ -267,7 +304,10 @@ impl TlsSession {
     fn keep(&mut self, count: usize) -> Result<()> {
         if count > 0 {
             self.is_established = true;
-            self.without_data = 0;
+            // Until the status is known, the plaintext is kept, and so counts.
+            if !self.is_handshaking() {
+                self.without_data = 0;
+            }
         }
         let start = self.received.len();
         self.received.resize(start + count, 0);
@@ -294,7 +334,7 @@ impl TlsSession {
     /// Encrypts the next piece of the plaintext to be sent. False if there is none, or before the
     /// end of the handshake.
     fn seal(&mut self) -> bool {
-        if self.connection.is_handshaking() || self.sealed == self.waiting.len() {
+        if self.is_handshaking() || self.sealed == self.waiting.len() {
             return false;
         }
         let end = self.waiting.len().min(self.sealed + WRITE_CHUNK_BYTES);

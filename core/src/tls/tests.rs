@@ -2,13 +2,19 @@
 
 mod chains;
 mod hostile;
+mod keys;
 mod names;
+mod own_config;
+mod resumption;
+pub(crate) mod revocation;
 
 use super::{
+    errors::MAX_MESSAGE_BYTES,
     session::{MAX_BYTES_WITHOUT_DATA, MAX_HANDSHAKE_BYTES},
     *,
 };
 use crate::{
+    error::{Error, ErrorKind, TlsFault},
     options::{Secret, SystemRoots, TlsOptions},
     time::WallTime,
 };
@@ -97,6 +103,17 @@ impl Authority {
         version: &'static SupportedProtocolVersion,
         wants_client: bool,
     ) -> ServerConnection {
+        let config = self.server_config(version, wants_client);
+        let mut server = ServerConnection::new(Arc::new(config)).expect("a server");
+        server.set_buffer_limit(None);
+        server
+    }
+
+    fn server_config(
+        &self,
+        version: &'static SupportedProtocolVersion,
+        wants_client: bool,
+    ) -> ServerConfig {
         let names = ["db.example.net", "127.0.0.1", "::1"];
         let (certificate, key) = self.issue(&names, ExtendedKeyUsagePurpose::ServerAuth);
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
@@ -112,12 +129,9 @@ impl Authority {
         } else {
             builder.with_no_client_auth()
         };
-        let config = builder
+        builder
             .with_single_cert(vec![certificate.der().clone()], key)
-            .expect("key and certificate match");
-        let mut server = ServerConnection::new(Arc::new(config)).expect("a server");
-        server.set_buffer_limit(None);
-        server
+            .expect("key and certificate match")
     }
 }
 
@@ -409,6 +423,14 @@ fn unusable_tls_options_fail_with_an_error_that_quotes_no_secret() {
         certificate_key_pem: Some(Secret::new(pem)),
         ..TlsOptions::default()
     };
+    let with_keys = |pem: &str, key: &str| TlsOptions {
+        private_key_pem: Some(Secret::new(key)),
+        ..with_key(pem)
+    };
+    let key_not_loaded = TlsOptions {
+        private_key_file: Some("x.pem".to_owned()),
+        ..with_key(&authority.pem)
+    };
     let with_ca = |pem: &[u8]| TlsOptions {
         ca_pem: Some(pem.to_vec()),
         ..TlsOptions::default()
@@ -427,6 +449,11 @@ fn unusable_tls_options_fail_with_an_error_that_quotes_no_secret() {
         (with_key(&key_only), "no certificate"),
         (with_key(&encrypted), "encrypted"),
         (with_key(&old_header), "encrypted"),
+        (with_keys(&authority.pem, ""), "private_key_file has no"),
+        (with_keys(&authority.pem, &key_only), "is not the key of"),
+        (with_keys(good.expose(), &key_only), "remove one"),
+        (with_keys(&key_only, &key_only), "no certificate"),
+        (key_not_loaded, "TlsOptions::private_key_pem"),
         (with_key(&other_key), "tlsCertificateKeyFile"),
         (with_ca(b""), "no certificate"),
         (with_ca(b"\xff"), "no certificate"),
