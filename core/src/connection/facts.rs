@@ -3,6 +3,7 @@
 use super::{ConnectionId, SocketId, Transport};
 use crate::{
     address::Address,
+    auth::Authenticated,
     description::{ServerId, ServerType, TopologyId},
     time::Instant,
 };
@@ -53,6 +54,8 @@ pub struct ConnectionFacts {
 pub struct Established {
     pub(crate) transport: Transport,
     pub(crate) facts: ConnectionFacts,
+    /// The authentication of the connection; `None` if it needed none.
+    pub(crate) authenticated: Option<Authenticated>,
     /// The time at which the last exchange or drain on the connection ended; before the first one,
     /// the time at which the connection was established.
     pub(crate) used: Instant,

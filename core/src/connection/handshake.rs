@@ -6,14 +6,20 @@
 //!    │                   │
 //!    └─────────┬─────────┘
 //!              ▼
+//!         (AwaitingLogin)                                        pools with a password provider
+//!              │
+//!              ▼
 //!        AwaitingHello ──────► Idle ◄────► Checking              monitors
 //!              │
 //!              ▼
-//!       Authenticating ◄─────► DerivingKeys                      pools
+//!       Authenticating ◄─────► DerivingKeys, Fetching,           pools
+//!              │                 Negotiating
 //!              │
 //!              ▼
 //!            Over              ready, or failed in any state
 //! ```
+//!
+//! A connection that authenticates again begins with `Authenticating`.
 //!
 //! `State::leads_to` has all transitions. [`steps`] has the steps of a handshake, [`checks`] the
 //! checks of a monitor, and [`limits`] the time limits.
@@ -24,20 +30,20 @@ mod state;
 mod steps;
 
 use super::{
-    Arrival, ConnectionPurpose, HandshakeOptions, Output, Phase, Transport, types::lost_early,
+    Arrival, ConnectionPurpose, HandshakeOptions, Output, Phase, Transport,
+    types::{lost_early, not_dialled},
 };
 use crate::{
     address::Address,
-    auth::{Conversation, DerivedKeys, KeyCache},
+    auth::{AuthState, Authenticated, Conversation, DerivedKeys, Negotiated, Provided},
     error::{Error, Wait},
     hello::HelloReply,
-    options::Mechanism,
-    random::Random,
+    options::{Compressor, Mechanism},
     time::Instant,
-    tls::TlsFacts,
+    tls::{CertId, RevocationStatus, TlsFacts},
     wire::MessageWriter,
 };
-use bson::RawDocumentBuf;
+use bson::{RawDocument, RawDocumentBuf};
 use state::State;
 use std::{collections::VecDeque, sync::Arc};
 
@@ -49,8 +55,8 @@ const FIRST_REQUEST_ID: i32 = 1 << 30;
 /// The machine that drives one connection until the connection is ready for operations or, for a
 /// monitor, until its end.
 ///
-/// Inputs are changes of the socket, bytes from the socket, derived keys, checks to send, and the
-/// time. Outputs are bytes to transmit and reports.
+/// Inputs are changes of the socket, bytes from the socket, derived keys, results of Kerberos,
+/// checks to send, and the time. Outputs are bytes to transmit and reports.
 #[derive(Debug)]
 pub struct Connection {
     address: Address,
@@ -59,9 +65,17 @@ pub struct Connection {
     state: State,
     transport: Transport,
     conversation: Option<Conversation>,
-    /// The hello reply; `None` before it arrives, and for monitors.
+    /// The hello reply; `None` before it arrives, for monitors, and for a connection that
+    /// authenticates again.
     hello: Option<HelloReply>,
+    /// The authentication of the connection, once it has succeeded.
+    authenticated: Option<Authenticated>,
+    /// The earlier authentication of a connection that authenticates again, while it waits for the
+    /// login of the application's password provider.
+    earlier: Option<Authenticated>,
     deadline: Option<Instant>,
+    /// The time at which dialling began.
+    began: Instant,
     request_id: i32,
     /// The id of the request, or of the reply in a stream, that the next message must answer.
     awaited_id: i32,
@@ -82,10 +96,13 @@ impl Connection {
             options,
             purpose,
             state: State::Dialling,
-            transport: Transport::for_handshake(Vec::new()),
+            transport: Transport::for_handshake(Vec::new(), None),
             conversation: None,
             hello: None,
+            authenticated: None,
+            earlier: None,
             deadline: None,
+            began: now,
             request_id: FIRST_REQUEST_ID,
             awaited_id: 0,
             output: VecDeque::new(),
@@ -94,44 +111,68 @@ impl Connection {
         connection
     }
 
+    /// Returns an established connection that authenticates again, because the server required it
+    /// with the error 391 ([AUTH-37]). There is no new hello ([AUTH-38]).
+    ///
+    /// [AUTH-37]: crate::requirements::authentication#AUTH-37
+    /// [AUTH-38]: crate::requirements::authentication#AUTH-38
+    pub(crate) fn again(
+        now: Instant,
+        address: Address,
+        options: Arc<HandshakeOptions>,
+        transport: Transport,
+        earlier: &Authenticated,
+        auth: &mut AuthState,
+    ) -> Self {
+        let mut connection = Self::new(now, address, ConnectionPurpose::Operations, options);
+        connection.transport = transport;
+        let login = auth.caches.login().cloned();
+        connection.authenticate_again(now, earlier.clone(), login, auth);
+        connection
+    }
+
     /// Continues after the socket was connected: starts the opening conversations of the layers or,
     /// if no layer has one, queues the hello. Ignored unless the socket is being dialled.
-    pub fn handle_connected(&mut self, now: Instant, random: &mut Random) {
+    pub fn handle_connected(&mut self, now: Instant, auth: &mut AuthState) {
         if !matches!(self.state, State::Dialling) {
             return;
         }
         match self.options.layers.begin(&self.address) {
-            Ok(layers) => self.transport = Transport::for_handshake(layers),
+            Ok(layers) => {
+                let compression = self.options.compression.clone();
+                self.transport = Transport::for_handshake(layers, compression);
+            }
             Err(error) => return self.fail(error),
         }
         if self.transport.opening().is_some() {
             self.enter(State::OpeningLayers);
         } else {
-            self.on_open(now, random);
+            self.on_open(now, auth);
         }
     }
 
     /// Processes bytes from the socket. Ignored before the socket is connected, and after the
     /// connection was established or has failed.
-    pub fn handle_received(
-        &mut self,
-        now: Instant,
-        bytes: &[u8],
-        random: &mut Random,
-        keys: &mut KeyCache,
-    ) {
+    pub fn handle_received(&mut self, now: Instant, bytes: &[u8], auth: &mut AuthState) {
         if matches!(self.state, State::Over | State::Dialling) {
             return;
         }
         if let Err(error) = self.transport.receive(bytes) {
             return self.fail(error);
         }
-        if matches!(self.state, State::OpeningLayers) && self.transport.opening().is_none() {
-            self.on_open(now, random);
+        while let Some(query) = self.transport.poll_status_query() {
+            self.output.push_back(Output::StatusNeeded(Box::new(query)));
         }
+        if matches!(self.state, State::OpeningLayers) && self.transport.opening().is_none() {
+            self.on_open(now, auth);
+        }
+        self.take_messages(now, auth);
+    }
+
+    fn take_messages(&mut self, now: Instant, auth: &mut AuthState) {
         while !matches!(self.state, State::Over) {
             match self.next_message() {
-                Ok(Some((reply, more_to_come))) => self.on_message(now, reply, more_to_come, keys),
+                Ok(Some((reply, more_to_come))) => self.on_message(now, reply, more_to_come, auth),
                 Ok(None) => break,
                 Err(error) => return self.fail(error),
             }
@@ -139,15 +180,74 @@ impl Connection {
         self.free_if_monitor();
     }
 
+    /// Takes the answer to a query about the certificate of the server. An answer that comes at
+    /// another time is ignored.
+    pub fn handle_status(
+        &mut self,
+        now: Instant,
+        id: &CertId,
+        status: RevocationStatus,
+        auth: &mut AuthState,
+    ) {
+        if !matches!(self.state, State::OpeningLayers) {
+            return;
+        }
+        if let Err(error) = self.transport.handle_status(id, status) {
+            return self.fail(error);
+        }
+        if self.transport.opening().is_none() {
+            self.on_open(now, auth);
+        }
+        self.take_messages(now, auth);
+    }
+
     /// Takes the keys that authentication waits for. Keys that come at another time are
     /// ignored. Keys of another derivation fail the connection.
-    pub fn handle_keys(&mut self, now: Instant, keys: &DerivedKeys) {
+    pub fn handle_keys(&mut self, now: Instant, keys: &DerivedKeys, auth: &mut AuthState) {
         let State::DerivingKeys { rounds } = self.state else {
             return;
         };
         if let Some(conversation) = &mut self.conversation {
-            let step = conversation.handle_keys(keys);
+            let step = conversation.handle_keys(keys, &mut auth.caches);
             self.on_step(now, step, rounds);
+        }
+    }
+
+    /// Takes the result of the step of Kerberos that authentication waits for. A result that comes
+    /// at another time is ignored.
+    pub fn handle_negotiated(
+        &mut self,
+        now: Instant,
+        negotiated: Negotiated,
+        auth: &mut AuthState,
+    ) {
+        let State::Negotiating { rounds } = self.state else {
+            return;
+        };
+        if let Some(conversation) = &mut self.conversation {
+            let step = conversation.handle_negotiated(negotiated, &mut auth.caches);
+            self.on_step(now, step, rounds);
+        }
+    }
+
+    /// Takes a part of the credential that the connection waits for. A part that comes at another
+    /// time is ignored.
+    pub fn handle_provided(&mut self, now: Instant, provided: &Provided, auth: &mut AuthState) {
+        match (self.state, provided) {
+            (State::AwaitingLogin, Provided::Login(login)) => match self.earlier.take() {
+                Some(earlier) => {
+                    self.authenticate_again(now, earlier, Some(login.clone()), auth);
+                }
+                None => self.send_hello(now, Some(login.clone()), auth),
+            },
+            (State::Fetching { rounds }, _) => {
+                if let Some(conversation) = &mut self.conversation {
+                    let AuthState { nonces, caches } = auth;
+                    let step = conversation.handle_provided(now, provided, caches, nonces);
+                    self.on_step(now, step, rounds);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -156,26 +256,30 @@ impl Connection {
     /// error can get a hint about TLS or another layer. Ignored after the connection was
     /// established or has failed.
     pub fn handle_failed(&mut self, error: Error) {
-        let hint = match self.state {
+        let error = match self.state {
             State::Over => return,
-            State::OpeningLayers => self.transport.opening().and_then(|layer| {
-                let hint = layer.loss_hint()?;
-                Some(format!("in the {} handshake; {hint}", layer.name()))
-            }),
+            State::Dialling => match self.proxy() {
+                Some(proxy) => not_dialled(&error, proxy),
+                None => error,
+            },
+            State::OpeningLayers => match self.transport.opening() {
+                Some(layer) => layer.describe_loss(error),
+                None => error,
+            },
             State::AwaitingHello { .. } if !self.options.layers.encrypt() => {
-                Some("before hello was answered; does the server require TLS?".to_owned())
+                let hint = "before hello was answered; does the server require TLS?";
+                lost_early(error, hint)
             }
-            State::Dialling
+            State::AwaitingLogin
             | State::AwaitingHello { .. }
             | State::Authenticating { .. }
             | State::DerivingKeys { .. }
+            | State::Fetching { .. }
+            | State::Negotiating { .. }
             | State::Idle
-            | State::Checking { .. } => None,
+            | State::Checking { .. } => error,
         };
-        self.fail(match hint {
-            Some(hint) => lost_early(error, &hint),
-            None => error,
-        });
+        self.fail(error);
     }
 
     /// Appends the bytes to transmit to `out`. Returns false if there are none.
@@ -213,14 +317,24 @@ impl Connection {
     /// has one, such as a proxy.
     #[must_use]
     pub fn dial_address(&self) -> &Address {
-        let own = self.options.layers.dial_address();
-        own.unwrap_or(&self.address)
+        self.proxy().unwrap_or(&self.address)
+    }
+
+    /// Returns the address to connect the socket to if it is not that of the server.
+    fn proxy(&self) -> Option<&Address> {
+        self.options.layers.dial_address(&self.address)
     }
 
     /// True once the socket is connected and the opening conversations of all layers are over.
     pub(crate) fn is_open(&self) -> bool {
         !matches!(self.state, State::Dialling | State::OpeningLayers)
             && self.transport.opening().is_none()
+    }
+
+    /// True if the conversation with a proxy is not over, or has failed.
+    pub(crate) fn is_at_proxy(&self) -> bool {
+        let opening = self.transport.opening();
+        opening.is_some_and(|layer| layer.phase() == Phase::Proxy)
     }
 
     /// Returns the mechanism of the authentication that is under way.
@@ -231,6 +345,17 @@ impl Connection {
     /// Returns the facts of TLS once its handshake is over; `None` without TLS.
     pub(crate) fn tls_facts(&self) -> Option<TlsFacts> {
         self.transport.tls_facts()
+    }
+
+    /// Compresses this document as a message. Returns the compressor of the connection, and the
+    /// sizes in bytes of the message before and after; `None` if requests are not compressed.
+    pub(crate) fn compress_sample(
+        &mut self,
+        document: &RawDocument,
+    ) -> Option<(Compressor, usize, usize)> {
+        let (plain, compressed) = self.transport.compress_sample(document);
+        let compressor = self.transport.compressor()?;
+        Some((compressor, plain, compressed))
     }
 
     /// Returns the purpose of the connection.
@@ -244,6 +369,16 @@ impl Connection {
     #[must_use]
     pub fn into_parts(self) -> Option<(Transport, HelloReply)> {
         self.hello.map(|hello| (self.transport, hello))
+    }
+
+    /// Takes the authentication of the connection; `None` if it needed none, or has not succeeded.
+    pub(crate) fn take_authenticated(&mut self) -> Option<Authenticated> {
+        self.authenticated.take()
+    }
+
+    /// Takes the transport of a connection that has authenticated again.
+    pub(crate) fn into_transport(self) -> Transport {
+        self.transport
     }
 
     /// Frees the empty buffers of a monitor's connection, which is idle most of the time.
@@ -286,12 +421,12 @@ impl Connection {
         now: Instant,
         reply: RawDocumentBuf,
         more_to_come: bool,
-        keys: &mut KeyCache,
+        auth: &mut AuthState,
     ) {
         match self.state {
-            State::AwaitingHello { sent } => self.on_hello_reply(now, reply, now - sent, keys),
+            State::AwaitingHello { sent } => self.on_hello_reply(now, reply, now - sent, auth),
             State::Authenticating { rounds } => {
-                self.on_authentication_reply(now, &reply, rounds, keys);
+                self.on_authentication_reply(now, &reply, rounds, auth);
             }
             State::Checking { sent, .. } => {
                 self.on_check_reply(now, reply, now - sent, more_to_come);
@@ -300,7 +435,10 @@ impl Connection {
             // `next_message` has refused the message.
             State::Dialling
             | State::OpeningLayers
+            | State::AwaitingLogin
             | State::DerivingKeys { .. }
+            | State::Fetching { .. }
+            | State::Negotiating { .. }
             | State::Idle
             | State::Over => {}
         }
@@ -328,11 +466,14 @@ impl Connection {
     /// Returns the phase of an error in the current state.
     fn phase(&self) -> Phase {
         match self.state {
-            State::Dialling if self.options.layers.dial_address().is_some() => Phase::Proxy,
+            State::Dialling if self.proxy().is_some() => Phase::Proxy,
             State::OpeningLayers => self.transport.opening().map_or(Phase::Hello, |l| l.phase()),
             State::Dialling | State::AwaitingHello { .. } => Phase::Hello,
-            State::Authenticating { .. }
+            State::AwaitingLogin
+            | State::Authenticating { .. }
             | State::DerivingKeys { .. }
+            | State::Fetching { .. }
+            | State::Negotiating { .. }
             | State::Idle
             | State::Checking { .. }
             | State::Over => Phase::Authentication,

@@ -1,8 +1,7 @@
 //! Layers between the socket and the messages of a connection.
 //!
 //! A layer is a machine that changes bytes. It takes bytes from below and from above, and gives
-//! bytes to both sides. TLS is a layer. The conversation with a proxy and compression can be
-//! layers, too.
+//! bytes to both sides. TLS is a layer, and so is the conversation with a SOCKS5 proxy.
 //!
 //! [`Layers`] lists the layers that each connection of a client has, from the socket upwards.
 //! `Stack` runs the layers of one connection. A connection without layers has no stack: bytes from
@@ -11,10 +10,16 @@
 //! A new layer needs an implementation of [`Layer`], one of [`LayerPlan`], and a place in
 //! [`Layers`].
 
+mod socks5;
 mod tls;
 
 use super::Phase;
-use crate::{address::Address, error::Error, time::WallTime, tls::TlsFacts};
+use crate::{
+    address::Address,
+    error::Error,
+    time::WallTime,
+    tls::{CertId, RevocationStatus, StatusQuery, TlsFacts},
+};
 use std::{fmt, sync::Arc};
 
 /// The progress of a layer's opening conversation, such as the TLS handshake.
@@ -77,25 +82,40 @@ pub trait Layer: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Returns a query about the revocation of the server's certificate, if the layer has one that
+    /// was not returned before. The layer is [opening](LayerProgress::Opening) until
+    /// [`handle_status`](Self::handle_status) has the answer.
+    fn poll_status_query(&mut self) -> Option<StatusQuery> {
+        None
+    }
+
+    /// Takes the answer to a query. After an error the connection cannot be used.
+    fn handle_status(&mut self, _id: &CertId, _status: RevocationStatus) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Returns the phase of errors in the opening conversation.
     fn phase(&self) -> Phase {
         Phase::Hello
     }
 
-    /// Returns a question about the likely cause if the connection is lost during the opening
-    /// conversation, such as "does the server support TLS?".
-    fn loss_hint(&self) -> Option<&'static str> {
-        None
+    /// Returns the error for a connection that was lost during the opening conversation. `error` is
+    /// that of the socket. The result can also say when the connection was lost, by whom, and a
+    /// likely cause, such as "does the server support TLS?".
+    fn describe_loss(&self, error: Error) -> Error {
+        error
     }
 }
 
 /// Makes a [`Layer`] for each connection of a client.
 pub trait LayerPlan: fmt::Debug + Send + Sync {
-    /// Returns the layer for a new connection to `address`.
-    fn layer(&self, address: &Address) -> Result<Box<dyn Layer>, Error>;
+    /// Returns the layer for a new connection to `address`; `None` if connections to that address
+    /// have no such layer.
+    fn layer(&self, address: &Address) -> Result<Option<Box<dyn Layer>>, Error>;
 
-    /// Returns the address to dial instead of the server's address, such as that of a proxy.
-    fn dial_address(&self) -> Option<&Address> {
+    /// Returns the address to dial instead of `server`, such as that of a proxy. `None` for a
+    /// server that is dialled itself.
+    fn dial_address(&self, _server: &Address) -> Option<&Address> {
         None
     }
 
@@ -125,13 +145,13 @@ impl Layers {
 
     /// Returns the layers for a new connection to `address`, the lowest first.
     pub(super) fn begin(&self, address: &Address) -> Result<Vec<Box<dyn Layer>>, Error> {
-        self.plans.iter().map(|plan| plan.layer(address)).collect()
+        let layers = self.plans.iter().map(|plan| plan.layer(address));
+        layers.filter_map(Result::transpose).collect()
     }
 
-    /// Returns the address to dial instead of the server's address: that of the lowest layer that
-    /// has one.
-    pub(super) fn dial_address(&self) -> Option<&Address> {
-        self.plans.iter().find_map(|plan| plan.dial_address())
+    /// Returns the address to dial instead of `server`: that of the lowest layer that has one.
+    pub(super) fn dial_address(&self, server: &Address) -> Option<&Address> {
+        self.plans.iter().find_map(|plan| plan.dial_address(server))
     }
 
     /// True if one of the layers encrypts.

@@ -3,16 +3,18 @@
 //! Monitors, handshakes, exchanges and drains of late replies all use [`next`]. Each of them gives
 //! an [`Awaited`] with the message that it expects. The checks are the same for all:
 //!
-//! - The message is not larger than the limit.
-//! - The message is an OP_MSG.
+//! - The message is not larger than the limit, also once it is decompressed.
+//! - The message is an OP_MSG, or a compressed OP_MSG if compression was negotiated.
 //! - The message sets no unknown required flag.
 //! - The message answers the expected request.
 //! - The message announces another reply only where one may follow.
 //!
-//! The checks need only the first 20 bytes of a message, so that a wrong message is refused before
-//! the rest of it arrives.
+//! The checks need only the first 25 bytes of a message, so that a wrong message is refused before
+//! the rest of it arrives. Only the flags of a compressed message are checked later, when it was
+//! decompressed.
 
 use crate::{
+    compression::Compression,
     error::Error,
     wire::{Flags, FrameDecoder, HEADER_BYTES, Header, Message, OpCode, WireError},
 };
@@ -76,6 +78,18 @@ impl Awaited {
     /// Checks that the message with this header and these flags is the expected one.
     #[inline]
     fn check(self, header: &Header, flags: Flags) -> Result<(), Error> {
+        self.check_header(header, OpCode::Msg)?;
+        if flags.contains(Flags::MORE_TO_COME) && !matches!(self, Self::Stream(_)) {
+            return Err(Error::protocol(
+                "the server announced another reply, which the request does not permit",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that the message with this header is the expected one.
+    #[inline]
+    fn check_header(self, header: &Header, op_code: OpCode) -> Result<(), Error> {
         let (Self::Reply(request_id) | Self::Stream(request_id) | Self::Discarded(request_id)) =
             self
         else {
@@ -83,7 +97,7 @@ impl Awaited {
                 "the server sent a message although no request is outstanding",
             ));
         };
-        if header.op_code != OpCode::Msg {
+        if header.op_code != op_code {
             return Err(Error::protocol(format!(
                 "the server sent a message of kind {:?} instead of the reply to request \
                  {request_id}",
@@ -96,11 +110,6 @@ impl Awaited {
                  {request_id}",
                 header.response_to
             )));
-        }
-        if flags.contains(Flags::MORE_TO_COME) && !matches!(self, Self::Stream(_)) {
-            return Err(Error::protocol(
-                "the server announced another reply, which the request does not permit",
-            ));
         }
         Ok(())
     }
@@ -134,6 +143,53 @@ pub(super) fn next<'a>(
     let Some(frame) = decoder.buffered().get(..header.length) else {
         return pending(end);
     };
+    whole(&header, frame)
+}
+
+/// Returns how much of the expected message has arrived, like [`next`], on a connection with
+/// compression. A compressed message is decompressed when it is complete.
+pub(super) fn next_unpacked<'a>(
+    decoder: &'a mut FrameDecoder,
+    compression: &'a mut Compression,
+    awaited: &mut Awaited,
+    end: Option<&Error>,
+) -> Result<Arrival<'a>, Error> {
+    if compression.unpacked().is_none() && !matches!(awaited, Awaited::Rest) {
+        match decoder.header()? {
+            Some(header) if header.op_code == OpCode::Compressed => {
+                awaited.check_header(&header, OpCode::Compressed)?;
+                let (frame, max_bytes) = (decoder.buffered(), decoder.max_bytes());
+                let Some(head) = compression.head(&header, frame, max_bytes)? else {
+                    return pending(end);
+                };
+                if matches!(awaited, Awaited::Discarded(_)) {
+                    // The flags are not known. If they announce another reply, the next exchange
+                    // refuses that reply, because it answers no request.
+                    *awaited = Awaited::Rest;
+                    decoder.skip(header.length);
+                    return rest(decoder, end);
+                }
+                if frame.len() < header.length {
+                    return pending(end);
+                }
+                compression.unpack(&header, &head, frame)?;
+                decoder.consume(header.length);
+            }
+            _ => return next(decoder, awaited, end),
+        }
+    }
+    let Some(frame) = compression.unpacked() else {
+        return next(decoder, awaited, end);
+    };
+    let header = Header::decode(frame, frame.len())?;
+    let flags = flags(&header, frame)?.unwrap_or_default();
+    awaited.check(&header, flags)?;
+    whole(&header, frame)
+}
+
+/// Decodes a complete message.
+#[inline]
+fn whole<'a>(header: &Header, frame: &'a [u8]) -> Result<Arrival<'a>, Error> {
     let message = Message::decode(frame)?;
     let body = message.body.as_bytes();
     let start = body.as_ptr() as usize - frame.as_ptr() as usize;
@@ -154,20 +210,25 @@ fn head(decoder: &FrameDecoder) -> Result<Option<(Header, Flags)>, WireError> {
     let Some(header) = decoder.header()? else {
         return Ok(None);
     };
+    Ok(flags(&header, decoder.buffered())?.map(|flags| (header, flags)))
+}
+
+/// Returns the flags of a message; `None` until they have arrived.
+#[inline]
+fn flags(header: &Header, frame: &[u8]) -> Result<Option<Flags>, WireError> {
     if header.length < HEAD_BYTES {
         return Err(WireError::Truncated("the flags"));
     }
-    let bytes = decoder.buffered().get(HEADER_BYTES..);
+    let bytes = frame.get(HEADER_BYTES..);
     let Some(bits) = bytes.and_then(|bytes| bytes.first_chunk::<4>()) else {
         return Ok(None);
     };
     // In other kinds of messages, these four bytes are not the flags of OP_MSG. `Awaited::check`
     // refuses such messages.
-    let flags = match header.op_code {
-        OpCode::Msg => Flags::decode(u32::from_le_bytes(*bits))?,
-        OpCode::Reply | OpCode::Query | OpCode::Compressed => Flags::default(),
-    };
-    Ok(Some((header, flags)))
+    match header.op_code {
+        OpCode::Msg => Flags::decode(u32::from_le_bytes(*bits)).map(Some),
+        OpCode::Reply | OpCode::Query | OpCode::Compressed => Ok(Some(Flags::default())),
+    }
 }
 
 /// Returns whether a reply that is dropped has arrived completely. Fails if more bytes follow the

@@ -1,7 +1,11 @@
 //! The layers of one connection, and how bytes pass through them.
 
 use super::{Layer, LayerProgress, closed_by_peer};
-use crate::{error::Error, tls::TlsFacts, wire::FrameDecoder};
+use crate::{
+    error::Error,
+    tls::{CertId, RevocationStatus, StatusQuery, TlsFacts},
+    wire::FrameDecoder,
+};
 
 /// The size of the buffer for one read from the socket, in bytes. A full TLS record with its header
 /// fits.
@@ -137,6 +141,30 @@ impl Stack {
     /// True if a layer has received part of a unit, such as a TLS record, and not the rest.
     pub(super) fn is_mid_record(&self) -> bool {
         self.layers.iter().any(|layer| layer.is_mid_record())
+    }
+
+    /// Returns the next query of a layer about the revocation of the server's certificate.
+    pub(super) fn poll_status_query(&mut self) -> Option<StatusQuery> {
+        let mut layers = self.layers.iter_mut();
+        layers.find_map(|layer| layer.poll_status_query())
+    }
+
+    /// Gives the answer to a query to the layers, and appends to `output` the bytes that they then
+    /// send. Bytes that a layer received before go on to the layers above. An error of a layer
+    /// becomes the [`end`](Self::end) of the stack.
+    pub(super) fn handle_status(
+        &mut self,
+        id: &CertId,
+        status: RevocationStatus,
+        decoder: &mut FrameDecoder,
+        output: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        for layer in &mut self.layers {
+            if let Err(error) = layer.handle_status(id, status) {
+                self.end.get_or_insert(error);
+            }
+        }
+        self.receive(&[], decoder, output)
     }
 
     /// Returns the facts of the lowest layer of TLS whose handshake is over.

@@ -1,7 +1,9 @@
 //! Tests of the time limits of a connection's steps, and of the reports and errors of connections.
 
+mod compression;
 mod layers;
 mod replies;
+mod socks5;
 
 pub(crate) use layers::ProxyPlan;
 pub(crate) use replies::wrong_heads;
@@ -11,7 +13,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    auth::KeyCache,
+    auth::AuthState,
     error::{Error, ErrorKind, NetworkFault},
     hello::HelloReply,
     options::TlsOptions,
@@ -23,9 +25,15 @@ use crate::{
 use bson::rawdoc;
 use std::{sync::Arc, time::Duration};
 
+/// Returns the state of authentication of a client.
+fn auth() -> AuthState {
+    AuthState::new(Seed::new([0; 32]).random())
+}
+
 fn options() -> HandshakeOptions {
     HandshakeOptions {
         layers: Layers::default(),
+        compression: None,
         metadata: bson::RawDocumentBuf::new(),
         credential: None,
         legacy_hello: true,
@@ -60,7 +68,7 @@ fn error_of_early_close(tls: Option<TlsContext>) -> Error {
         ..options()
     };
     let mut connection = dialled(ConnectionPurpose::Monitor, options);
-    connection.handle_connected(now, &mut Seed::new([0; 32]).random());
+    connection.handle_connected(now, &mut auth());
     connection.handle_failed(closed_by_peer());
     match connection.poll_output() {
         Some(Output::Failed { error, phase }) => {
@@ -97,8 +105,8 @@ fn an_early_close_by_the_peer_fails_with_a_hint_about_tls() {
 fn a_hello_reply_is_reported_as_bson_and_with_its_parsed_fields() {
     let now = Instant::ZERO;
     let mut connection = dialled(ConnectionPurpose::Operations, options());
-    let mut random = Seed::new([0; 32]).random();
-    connection.handle_connected(now, &mut random);
+    let mut auth = auth();
+    connection.handle_connected(now, &mut auth);
     let mut request = Vec::new();
     assert!(connection.poll_transmit(&mut request));
     let request = Header::decode(&request, MAX_MESSAGE_BYTES).expect("a request");
@@ -107,7 +115,7 @@ fn a_hello_reply_is_reported_as_bson_and_with_its_parsed_fields() {
     MessageWriter::begin(&mut bytes, 1, request.request_id)
         .body(&reply)
         .end();
-    connection.handle_received(now, &bytes, &mut random, &mut KeyCache::new());
+    connection.handle_received(now, &bytes, &mut auth);
     let Some(Output::HelloAnswered {
         reply: whole,
         hello,
@@ -187,7 +195,7 @@ fn timeout_options_limit_each_step_of_establishing_a_connection() {
                 );
                 let socket = connection.deadline();
                 let later = Instant::ZERO + Duration::from_millis(5);
-                connection.handle_connected(later, &mut Seed::new([0; 32]).random());
+                connection.handle_connected(later, &mut auth());
                 let left = |at: Instant, since| at.saturating_since(since).as_millis();
                 let commands = connection.deadline().map(|at| left(at, later));
                 (socket.map(|at| left(at, Instant::ZERO)), commands)
@@ -209,7 +217,7 @@ fn connecting_and_the_tls_handshake_share_the_connect_timeout() {
         ..options()
     };
     let mut connection = dialled(ConnectionPurpose::Operations, options);
-    connection.handle_connected(at(250), &mut Seed::new([0; 32]).random());
+    connection.handle_connected(at(250), &mut auth());
     assert_eq!(connection.deadline(), Some(at(300)));
     connection.handle_timeout(at(300));
     let Some(Output::Failed { error, .. }) = connection.poll_output() else {

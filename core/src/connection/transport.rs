@@ -2,12 +2,14 @@
 
 use super::{Arrival, Awaited, Layer, Place, messages, stack::Stack};
 use crate::{
+    compression::{Compression, CompressionPlan, Workspace},
     error::Error,
-    tls::TlsFacts,
-    wire::{FrameDecoder, WireError},
+    options::Compressor,
+    tls::{CertId, RevocationStatus, StatusQuery, TlsFacts},
+    wire::{FrameDecoder, MessageWriter, WireError},
 };
 use bson::RawDocument;
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// The capacity in bytes to which the output buffer is reduced once everything was sent.
 const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
@@ -28,6 +30,8 @@ const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 256 * 1024;
 pub struct Transport {
     /// The layers; `None` if bytes pass unchanged.
     stack: Option<Box<Stack>>,
+    /// The compression of messages; `None` if the client has no compressors.
+    compression: Option<Box<Compression>>,
     decoder: FrameDecoder,
     output: Vec<u8>,
     sent: usize,
@@ -40,6 +44,7 @@ impl fmt::Debug for Transport {
         let names = self.stack.as_ref().map(|stack| stack.names());
         f.debug_struct("Transport")
             .field("layers", &names.unwrap_or_default())
+            .field("compression", &self.compression)
             .field("output_bytes", &self.output().len())
             .finish_non_exhaustive()
     }
@@ -52,6 +57,7 @@ impl Transport {
         let mut output = Vec::new();
         Self {
             stack: Stack::new(layers, &mut output),
+            compression: None,
             decoder: FrameDecoder::new(),
             output,
             sent: 0,
@@ -60,10 +66,27 @@ impl Transport {
 
     /// Returns a transport for a handshake. Accepts messages of at most
     /// [`MAX_HANDSHAKE_MESSAGE_BYTES`].
-    pub(super) fn for_handshake(layers: Vec<Box<dyn Layer>>) -> Self {
+    pub(super) fn for_handshake(
+        layers: Vec<Box<dyn Layer>>,
+        compression: Option<Arc<CompressionPlan>>,
+    ) -> Self {
         let mut transport = Self::new(layers);
+        transport.compression = compression.map(|plan| Box::new(Compression::new(plan)));
         transport.set_max_bytes(MAX_HANDSHAKE_MESSAGE_BYTES);
         transport
+    }
+
+    /// Chooses the compressor of requests from those in the server's reply to the hello.
+    pub(super) fn negotiate_compression(&mut self, server: &[String]) {
+        if let Some(compression) = &mut self.compression {
+            compression.negotiate(server);
+        }
+    }
+
+    /// Returns the compressor of requests; `None` if requests are not compressed.
+    #[must_use]
+    pub fn compressor(&self) -> Option<Compressor> {
+        self.compression.as_ref()?.chosen()
     }
 
     /// Sets the size in bytes of the largest message that is accepted from the peer.
@@ -77,6 +100,53 @@ impl Transport {
             None => write(&mut self.output),
             Some(stack) => stack.send(write, &mut self.output),
         }
+    }
+
+    /// Queues the message that `write` appends to its buffer, compressed if a compressor was
+    /// chosen. A message is sent uncompressed if it would otherwise exceed `max_bytes`.
+    pub(crate) fn send_compressed<T>(
+        &mut self,
+        max_bytes: usize,
+        write: impl FnOnce(&mut Vec<u8>) -> T,
+    ) -> T {
+        let Some(compression) = self.compression.as_deref_mut() else {
+            return self.send(write);
+        };
+        let mut message = compression.take_message();
+        let result = write(&mut message);
+        let mut pack = |buffer: &mut Vec<u8>| compression.pack(&message, max_bytes, buffer);
+        match &mut self.stack {
+            None => pack(&mut self.output),
+            Some(stack) => stack.send(pack, &mut self.output),
+        }
+        compression.keep_message(message);
+        result
+    }
+
+    /// Returns the sizes in bytes of a message with this document, uncompressed and as it would be
+    /// sent.
+    pub(super) fn compress_sample(&mut self, document: &RawDocument) -> (usize, usize) {
+        let mut plain = Vec::new();
+        MessageWriter::begin(&mut plain, 0, 0).body(document).end();
+        let mut sent = Vec::new();
+        match &mut self.compression {
+            Some(compression) => compression.pack(&plain, usize::MAX, &mut sent),
+            None => sent.clone_from(&plain),
+        }
+        (plain.len(), sent.len())
+    }
+
+    /// Exchanges the memory that compressors use with another one. Does nothing if the connection
+    /// has no compressors.
+    pub(crate) fn swap_workspace(&mut self, other: &mut Workspace) {
+        if let Some(compression) = &mut self.compression {
+            compression.swap_workspace(other);
+        }
+    }
+
+    /// True if messages of the connection can be compressed.
+    pub(crate) const fn has_compression(&self) -> bool {
+        self.compression.is_some()
     }
 
     /// Records that the first `count` bytes of [`output`](Self::output) were written. Panics if the
@@ -142,18 +212,45 @@ impl Transport {
     #[inline]
     pub(crate) fn next(&mut self, awaited: &mut Awaited) -> Result<Arrival<'_>, Error> {
         let end = self.stack.as_ref().and_then(|stack| stack.end());
-        messages::next(&mut self.decoder, awaited, end)
+        match &mut self.compression {
+            None => messages::next(&mut self.decoder, awaited, end),
+            Some(compression) => {
+                messages::next_unpacked(&mut self.decoder, compression, awaited, end)
+            }
+        }
+    }
+
+    /// Returns the next query of a layer about the revocation of the server's certificate.
+    pub(super) fn poll_status_query(&mut self) -> Option<StatusQuery> {
+        self.stack.as_mut()?.poll_status_query()
+    }
+
+    /// Gives the answer to a query to the layers. Fails if the certificate was revoked.
+    pub(super) fn handle_status(
+        &mut self,
+        id: &CertId,
+        status: RevocationStatus,
+    ) -> Result<(), Error> {
+        if let Some(stack) = &mut self.stack {
+            stack.handle_status(id, status, &mut self.decoder, &mut self.output)?;
+        }
+        self.ended()
     }
 
     /// Drops the first `length` bytes of the buffer, which are a processed message.
     pub fn consume(&mut self, length: usize) {
-        self.decoder.consume(length);
+        if self.take_unpacked().is_none() {
+            self.decoder.consume(length);
+        }
     }
 
     /// Moves the complete message of `length` bytes out of the transport. Returns a buffer and the
     /// range of the message in that buffer.
     pub fn take_frame(&mut self, length: usize) -> (Vec<u8>, std::ops::Range<usize>) {
-        self.decoder.take_frame(length)
+        match self.take_unpacked() {
+            Some(message) => (message, 0..length),
+            None => self.decoder.take_frame(length),
+        }
     }
 
     /// Takes the output that is left when the client gives up the connection, such as a TLS alert
@@ -171,6 +268,9 @@ impl Transport {
     pub fn free_idle_buffers(&mut self) {
         if let Some(stack) = &mut self.stack {
             stack.free_idle_buffers();
+        }
+        if let Some(compression) = &mut self.compression {
+            compression.free_workspace();
         }
     }
 
@@ -204,7 +304,9 @@ impl Transport {
 
     /// Returns the body of a complete message that was not consumed.
     pub(crate) fn body(&self, place: &Place) -> Option<&RawDocument> {
-        let bytes = self.decoder.buffered().get(place.body.clone())?;
+        let unpacked = self.compression.as_ref().and_then(|c| c.unpacked());
+        let message = unpacked.unwrap_or_else(|| self.decoder.buffered());
+        let bytes = message.get(place.body.clone())?;
         RawDocument::from_bytes(bytes).ok()
     }
 
@@ -222,7 +324,8 @@ impl Transport {
     #[must_use]
     pub fn has_input(&self) -> bool {
         let is_ended = self.stack.as_ref().is_some_and(|s| s.end().is_some());
-        !self.decoder.is_empty() || self.decoder.is_skipping() || is_ended
+        let unpacked = self.compression.as_ref().and_then(|c| c.unpacked());
+        unpacked.is_some() || !self.decoder.is_empty() || self.decoder.is_skipping() || is_ended
     }
 
     /// True if a layer has received part of a unit, such as a TLS record, and not the rest.
@@ -231,6 +334,11 @@ impl Transport {
         self.stack
             .as_ref()
             .is_some_and(|stack| stack.is_mid_record())
+    }
+
+    #[inline]
+    fn take_unpacked(&mut self) -> Option<Vec<u8>> {
+        self.compression.as_mut()?.take_unpacked()
     }
 
     #[cfg(test)]

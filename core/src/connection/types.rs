@@ -2,10 +2,13 @@
 
 use super::Layers;
 use crate::{
-    auth::KeyDerivation,
+    address::Address,
+    auth::{KeyDerivation, Need, Negotiation},
+    compression::CompressionPlan,
     error::{Error, ErrorKind, NetworkFault},
     hello::HelloReply,
     options::{Credential, ServerApi},
+    tls::StatusQuery,
 };
 use bson::{RawDocumentBuf, oid::ObjectId};
 use std::{sync::Arc, time::Duration};
@@ -32,6 +35,8 @@ pub enum ConnectionPurpose {
 pub struct HandshakeOptions {
     /// The layers between the socket and the messages, such as TLS.
     pub layers: Layers,
+    /// The compressors that each connection announces; `None` for none.
+    pub compression: Option<Arc<CompressionPlan>>,
     /// The client metadata, which the hello of each handshake carries.
     pub metadata: RawDocumentBuf,
     /// The credential to authenticate with; `None` for no authentication.
@@ -69,7 +74,8 @@ pub enum Phase {
     Proxy,
     /// Connecting, the TLS handshake, or the first hello of the connection.
     Hello,
-    /// The commands of authentication after the first hello, and the derivation of keys.
+    /// The commands of authentication after the first hello, and the work that they need, such
+    /// as the derivation of keys.
     Authentication,
     /// A command of an operation.
     Operation,
@@ -92,6 +98,15 @@ pub enum Output {
     /// The connection waits for these keys, whose derivation may take long.
     /// [`Connection::handle_keys`](super::Connection::handle_keys) takes them.
     KeysNeeded(KeyDerivation),
+    /// The connection waits for this part of the credential.
+    /// [`Connection::handle_provided`](super::Connection::handle_provided) takes it.
+    CredentialNeeded(Need),
+    /// The connection waits for the answer to this query about the certificate of the server.
+    /// [`Connection::handle_status`](super::Connection::handle_status) takes it.
+    StatusNeeded(Box<StatusQuery>),
+    /// The connection waits for this step of the Kerberos library, which may block for a long time.
+    /// [`Connection::handle_negotiated`](super::Connection::handle_negotiated) takes the result.
+    NegotiationNeeded(Negotiation),
     /// The connection is ready for operations. No further report follows.
     Established,
     /// A check was answered.
@@ -118,6 +133,18 @@ pub enum Output {
 #[must_use]
 pub fn closed_by_peer() -> Error {
     Error::network(NetworkFault::Closed, "the server closed the connection")
+}
+
+/// Returns the error of a connection whose proxy could not be dialled. `error` is that of the
+/// shell, which knows only the address of the proxy. The result names the proxy in its text, and
+/// the server of the connection is added later.
+pub(super) fn not_dialled(error: &Error, proxy: &Address) -> Error {
+    let text = |message: &str| format!("cannot connect to the proxy {proxy}: {message}");
+    match error.kind() {
+        ErrorKind::Network { fault, message } => Error::network(*fault, text(message)),
+        ErrorKind::Timeout { wait, message } => Error::timeout(*wait, text(message)),
+        kind => Error::new(kind.clone()),
+    }
 }
 
 /// Adds a hint to the error of a connection that was lost during its handshake. The hint states

@@ -1,8 +1,9 @@
 //! The time limits of a connection's steps.
 //!
 //! Connecting the socket and opening the layers share `connectTimeoutMS`. After that, each command
-//! has a time limit of its own, the hello included, and so has each derivation of keys. The
-//! connections of monitors have none of these limits.
+//! has a time limit of its own, the hello included, and so has each derivation of keys and each
+//! step of Kerberos. A fetch of a part of the credential has limits of its own. The connections of
+//! monitors have none of these limits.
 //!
 //! The time limit of an operation does not end a handshake. When the time of an operation is over,
 //! the operation stops waiting, and the handshake continues for the next operation. Otherwise work
@@ -18,11 +19,11 @@ use crate::{
 use std::time::Duration;
 
 impl HandshakeOptions {
-    /// Returns the time limit of one step: of connecting for [`Wait::Connect`], of one command or
-    /// key derivation for any other `wait`. The limits of connections for `minPoolSize` follow
-    /// CMAP-154. For other connections, `timeoutMS` does not limit the commands, which differs from
-    /// CMAP-153 (see the documentation of this module). `None` means no limit, for example after
-    /// `connectTimeoutMS=0` (CMAP-155).
+    /// Returns the time limit of one step: of connecting for [`Wait::Connect`], of one command, key
+    /// derivation or step of Kerberos for any other `wait`. The limits of connections for
+    /// `minPoolSize` follow CMAP-154. For other connections, `timeoutMS` does not limit the
+    /// commands, which differs from CMAP-153 (see the documentation of this module). `None` means
+    /// no limit, for example after `connectTimeoutMS=0` (CMAP-155).
     pub(super) fn limit(&self, purpose: ConnectionPurpose, wait: Wait) -> Option<Duration> {
         if purpose == ConnectionPurpose::Monitor {
             // The monitor limits its checks itself, connecting included (timer T-3).
@@ -57,7 +58,13 @@ impl Connection {
             return;
         }
         let (wait, doing) = match self.state {
-            State::Dialling => (Wait::Connect, "connecting".to_owned()),
+            State::Dialling => {
+                let doing = match self.proxy() {
+                    Some(proxy) => format!("connecting to the proxy {proxy}"),
+                    None => "connecting".to_owned(),
+                };
+                (Wait::Connect, doing)
+            }
             State::OpeningLayers => {
                 let layer = self.transport.opening().map_or("layers'", |l| l.name());
                 (Wait::Connect, format!("the {layer} handshake"))
@@ -66,6 +73,12 @@ impl Connection {
             State::Authenticating { .. } | State::DerivingKeys { .. } => {
                 (Wait::Handshake, "authentication".to_owned())
             }
+            State::Negotiating { .. } => (
+                Wait::Handshake,
+                "a step of Kerberos, which may ask the key distribution center,".to_owned(),
+            ),
+            // A fetch has limits of its own.
+            State::AwaitingLogin | State::Fetching { .. } => return,
             State::Idle | State::Checking { .. } | State::Over => return,
         };
         let limit = self.options.limit(self.purpose, wait).unwrap_or_default();
@@ -81,6 +94,12 @@ impl Connection {
     }
 
     /// Starts the time limit of the next step.
+    /// Returns what is left of `connectTimeoutMS` while the layers are opened; `None` for no limit.
+    pub(crate) fn connect_time_left(&self, now: Instant) -> Option<Duration> {
+        let limit = self.options.connect_timeout?;
+        Some(limit.saturating_sub(now.saturating_since(self.began)))
+    }
+
     pub(super) fn renew_deadline(&mut self, now: Instant, wait: Wait) {
         let limit = self.options.limit(self.purpose, wait);
         self.deadline = limit.and_then(|limit| now.checked_add(limit));

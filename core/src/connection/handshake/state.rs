@@ -10,6 +10,9 @@ pub(super) enum State {
     /// The layers hold their opening conversations, such as the TLS handshake, the lowest layer
     /// first.
     OpeningLayers,
+    /// The connection waits for the login of the application's password provider. The hello needs
+    /// the login, and so does the first command of a connection that authenticates again.
+    AwaitingLogin,
     /// The hello was sent and is not answered yet.
     AwaitingHello {
         /// The time at which the hello was sent.
@@ -23,6 +26,16 @@ pub(super) enum State {
     },
     /// Authentication waits for keys, which the shell derives.
     DerivingKeys {
+        /// The number of authentication commands that were sent.
+        rounds: u32,
+    },
+    /// Authentication waits for a part of the credential, such as a token.
+    Fetching {
+        /// The number of authentication commands that were sent.
+        rounds: u32,
+    },
+    /// Authentication waits for a step of the Kerberos library, which the shell runs.
+    Negotiating {
         /// The number of authentication commands that were sent.
         rounds: u32,
     },
@@ -45,19 +58,41 @@ impl State {
     /// may change to `Over`, which is the last.
     pub(super) const fn leads_to(&self, next: &Self) -> bool {
         match self {
+            // A connection that authenticates again was dialled before.
             Self::Dialling => matches!(
                 next,
-                Self::OpeningLayers | Self::AwaitingHello { .. } | Self::Over
+                Self::OpeningLayers
+                    | Self::AwaitingLogin
+                    | Self::AwaitingHello { .. }
+                    | Self::Authenticating { .. }
+                    | Self::Over
             ),
-            Self::OpeningLayers => matches!(next, Self::AwaitingHello { .. } | Self::Over),
+            Self::OpeningLayers => matches!(
+                next,
+                Self::AwaitingLogin | Self::AwaitingHello { .. } | Self::Over
+            ),
+            Self::AwaitingLogin => matches!(
+                next,
+                Self::AwaitingHello { .. } | Self::Authenticating { .. } | Self::Over
+            ),
             Self::AwaitingHello { .. } => {
                 matches!(next, Self::Authenticating { .. } | Self::Idle | Self::Over)
             }
             Self::Authenticating { .. } => matches!(
                 next,
-                Self::Authenticating { .. } | Self::DerivingKeys { .. } | Self::Over
+                Self::Authenticating { .. }
+                    | Self::DerivingKeys { .. }
+                    | Self::Fetching { .. }
+                    | Self::Negotiating { .. }
+                    | Self::Over
             ),
-            Self::DerivingKeys { .. } => matches!(next, Self::Authenticating { .. } | Self::Over),
+            Self::DerivingKeys { .. } | Self::Negotiating { .. } => {
+                matches!(next, Self::Authenticating { .. } | Self::Over)
+            }
+            Self::Fetching { .. } => matches!(
+                next,
+                Self::Authenticating { .. } | Self::Fetching { .. } | Self::Over
+            ),
             Self::Idle => matches!(next, Self::Checking { .. } | Self::Over),
             Self::Checking { .. } => {
                 matches!(next, Self::Checking { .. } | Self::Idle | Self::Over)
@@ -72,7 +107,10 @@ impl State {
         match self {
             Self::Dialling
             | Self::OpeningLayers
+            | Self::AwaitingLogin
             | Self::DerivingKeys { .. }
+            | Self::Fetching { .. }
+            | Self::Negotiating { .. }
             | Self::Idle
             | Self::Over => Awaited::Nothing,
             Self::AwaitingHello { .. } | Self::Authenticating { .. } => Awaited::Reply(request_id),
@@ -92,11 +130,14 @@ mod tests {
     use super::*;
 
     const EXITS: &str = "\
-Dialling: OpeningLayers AwaitingHello Over
-OpeningLayers: AwaitingHello Over
+Dialling: OpeningLayers AwaitingLogin AwaitingHello Authenticating Over
+OpeningLayers: AwaitingLogin AwaitingHello Over
+AwaitingLogin: AwaitingHello Authenticating Over
 AwaitingHello: Authenticating Idle Over
-Authenticating: Authenticating DerivingKeys Over
+Authenticating: Authenticating DerivingKeys Fetching Negotiating Over
 DerivingKeys: Authenticating Over
+Fetching: Authenticating Fetching Over
+Negotiating: Authenticating Over
 Idle: Checking Over
 Checking: Idle Checking Over
 Over:
@@ -108,9 +149,12 @@ Over:
         let states = [
             State::Dialling,
             State::OpeningLayers,
+            State::AwaitingLogin,
             State::AwaitingHello { sent },
             State::Authenticating { rounds: 0 },
             State::DerivingKeys { rounds: 0 },
+            State::Fetching { rounds: 0 },
+            State::Negotiating { rounds: 0 },
             State::Idle,
             State::Checking {
                 sent,

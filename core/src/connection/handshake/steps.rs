@@ -2,25 +2,54 @@
 
 use super::{Connection, State};
 use crate::{
-    auth::{Conversation, KeyCache, Step},
+    auth::{AuthState, Authenticated, Conversation, Need, Step},
     bson::DocumentWriter,
     connection::{ConnectionPurpose, Output},
     description::ServerType,
     error::{CommandError, Error, ErrorKind, Labels, Wait},
     hello::{HelloCommand, HelloReply, ServerApiFields},
-    random::Random,
+    options::Login,
     time::Instant,
 };
 use bson::{RawDocument, RawDocumentBuf};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The number of commands after which authentication fails. The longest conversation of SCRAM has
-/// three commands.
+/// three commands. MONGODB-OIDC can need four: a cached token, a refreshed token, and two steps
+/// with a new one.
 const MAX_AUTHENTICATION_ROUNDS: u32 = 10;
 
 impl Connection {
-    /// Queues the hello, once all layers are open.
-    pub(super) fn on_open(&mut self, now: Instant, random: &mut Random) {
+    /// Continues once all layers are open: queues the hello or, if the hello needs a login that is
+    /// not cached, asks for the login.
+    pub(super) fn on_open(&mut self, now: Instant, auth: &mut AuthState) {
+        let credential = self.options.credential.as_ref();
+        let is_provided = credential.is_some_and(|credential| credential.has_password_provider());
+        let login = match is_provided && self.purpose != ConnectionPurpose::Monitor {
+            true => auth.caches.login().cloned(),
+            false => return self.send_hello(now, None, auth),
+        };
+        if login.is_some() {
+            return self.send_hello(now, login, auth);
+        }
+        self.await_login();
+    }
+
+    /// Asks for the login of the application's password provider.
+    fn await_login(&mut self) {
+        self.deadline = None;
+        self.enter(State::AwaitingLogin);
+        let need = Need::Login { refused: None };
+        self.output.push_back(Output::CredentialNeeded(need));
+    }
+
+    /// Queues the hello. `login` is that of the password provider, if the credential has one.
+    pub(super) fn send_hello(
+        &mut self,
+        now: Instant,
+        login: Option<Arc<Login>>,
+        auth: &mut AuthState,
+    ) {
         let credential = match self.purpose {
             ConnectionPurpose::Operations | ConnectionPurpose::Population => {
                 self.options.credential.clone()
@@ -28,20 +57,29 @@ impl Connection {
             ConnectionPurpose::Monitor => None,
         };
         if let Some(credential) = credential {
-            match Conversation::new(&credential, random) {
+            let host = self.address.host();
+            match Conversation::new(&credential, host, login.clone(), &mut auth.nonces) {
                 Ok(conversation) => self.conversation = Some(conversation),
-                Err(error) => return self.fail(error),
+                Err(error) => return self.fail_with_login(error, login.as_ref(), auth),
             }
         }
-        let conversation = self.conversation.as_ref();
-        let mechanisms = conversation.and_then(Conversation::sasl_supported_mechs);
-        let speculative = conversation.and_then(Conversation::speculative);
+        let conversation = self.conversation.as_mut();
+        let (mechanisms, speculative) = match conversation {
+            Some(conversation) => (
+                conversation.sasl_supported_mechs(),
+                conversation.speculative(&auth.caches),
+            ),
+            None => (None, None),
+        };
         let options = self.options.clone();
         let hello = HelloCommand {
             legacy: options.legacy_hello,
             load_balanced: options.load_balanced,
             metadata: Some(&options.metadata),
-            compressors: &[],
+            compressors: options
+                .compression
+                .as_ref()
+                .map_or(&[], |plan| plan.names()),
             sasl_supported_mechs: mechanisms.as_deref(),
             speculative_authenticate: speculative.as_deref(),
             awaitable: None,
@@ -52,13 +90,14 @@ impl Connection {
         self.enter(State::AwaitingHello { sent: now });
     }
 
-    /// Handles the reply to the hello.
+    /// Handles the reply to the hello, after which authentication begins at once (AUTH-14). An
+    /// error in the reply counts as a failed authentication (AUTH-15).
     pub(super) fn on_hello_reply(
         &mut self,
         now: Instant,
         reply: RawDocumentBuf,
         round_trip: Duration,
-        keys: &mut KeyCache,
+        auth: &mut AuthState,
     ) {
         let hello = HelloReply::parse(&reply);
         if !hello.ok {
@@ -73,6 +112,8 @@ impl Connection {
                  but the server does not support this mode.",
             ));
         }
+        // Each connection negotiates by its own handshake (COMP-22).
+        self.transport.negotiate_compression(&hello.compression);
         self.output.push_back(Output::HelloAnswered {
             reply,
             hello: Box::new(hello.clone()),
@@ -88,7 +129,7 @@ impl Connection {
                 // A monitor's connection keeps the lower size limit of the handshake, because
                 // its messages are hellos only.
                 self.transport.set_max_bytes(hello.max_message_size_bytes);
-                let step = self.first_step(&hello, keys);
+                let step = self.first_step(now, &hello, auth);
                 self.hello = Some(hello);
                 self.enter(State::Authenticating { rounds: 0 });
                 self.on_step(now, step, 0);
@@ -97,16 +138,54 @@ impl Connection {
     }
 
     /// Returns the first step of authentication after the reply to the hello.
-    fn first_step(&mut self, hello: &HelloReply, keys: &mut KeyCache) -> Step {
+    fn first_step(&mut self, now: Instant, hello: &HelloReply, auth: &mut AuthState) -> Step {
         match &mut self.conversation {
             // An arbiter has no users, so that authentication ends here (AUTH-16).
             Some(_) if hello.server_type == ServerType::RsArbiter => Step::Done,
             Some(conversation) => conversation.handle_hello(
+                now,
                 hello.sasl_supported_mechs.as_deref(),
                 hello.speculative_authenticate.as_deref(),
-                keys,
+                &mut auth.caches,
             ),
             None => Step::Done,
+        }
+    }
+
+    /// Fails the connection because its login cannot be used. The next connection asks the password
+    /// provider again.
+    fn fail_with_login(&mut self, error: Error, login: Option<&Arc<Login>>, auth: &mut AuthState) {
+        if let Some(login) = login {
+            auth.caches.invalidate_login(login);
+        }
+        self.fail(error);
+    }
+
+    /// Begins authentication on a connection that was authenticated before. `login` is that of the
+    /// password provider, if the credential has one and the provider was asked.
+    pub(super) fn authenticate_again(
+        &mut self,
+        now: Instant,
+        earlier: Authenticated,
+        login: Option<Arc<Login>>,
+        auth: &mut AuthState,
+    ) {
+        let Some(credential) = self.options.credential.clone() else {
+            return self.fail(Error::protocol("authentication without a credential"));
+        };
+        let login = login.filter(|_| credential.has_password_provider());
+        if credential.has_password_provider() && login.is_none() {
+            self.earlier = Some(earlier);
+            return self.await_login();
+        }
+        self.enter(State::Authenticating { rounds: 0 });
+        let host = self.address.host();
+        match Conversation::again(now, &credential, host, login.clone(), &earlier, auth) {
+            Ok((conversation, step)) => {
+                self.conversation = Some(conversation);
+                self.on_step(now, step, 0);
+            }
+            Err(error) => self.fail_with_login(error, login.as_ref(), auth),
         }
     }
 
@@ -116,15 +195,17 @@ impl Connection {
         now: Instant,
         reply: &RawDocument,
         rounds: u32,
-        keys: &mut KeyCache,
+        auth: &mut AuthState,
     ) {
         if rounds >= MAX_AUTHENTICATION_ROUNDS {
-            return self.fail(Error::protocol("authentication goes on and on"));
+            return self.fail(Error::protocol(
+                "authentication did not end after 10 commands",
+            ));
         }
         let Some(conversation) = &mut self.conversation else {
             return;
         };
-        let step = conversation.handle_reply(reply, keys);
+        let step = conversation.handle_reply(now, reply, &mut auth.caches);
         self.on_step(now, step, rounds);
     }
 
@@ -138,9 +219,21 @@ impl Connection {
                 self.enter(State::DerivingKeys { rounds });
                 self.output.push_back(Output::KeysNeeded(derivation));
             }
+            Step::Negotiate(negotiation) => {
+                self.renew_deadline(now, Wait::Handshake);
+                self.enter(State::Negotiating { rounds });
+                self.output
+                    .push_back(Output::NegotiationNeeded(negotiation));
+            }
+            Step::Fetch(need) => {
+                self.deadline = None;
+                self.enter(State::Fetching { rounds });
+                self.output.push_back(Output::CredentialNeeded(need));
+            }
             Step::Send { database, command } => {
                 let bytes = command.as_bytes();
                 let server_api = self.options.server_api;
+                // The commands of authentication are OP_MSG messages for each server (AUTH-17).
                 let fill = |body: &mut DocumentWriter<'_>| {
                     body.elements(&bytes[4..bytes.len() - 1])
                         .str("$db", &database);
@@ -166,7 +259,8 @@ impl Connection {
                 "the server sent bytes after its last reply of the handshake",
             ));
         }
-        self.conversation = None;
+        let conversation = self.conversation.take();
+        self.authenticated = conversation.map(|conversation| conversation.authenticated());
         self.transport.free_idle_buffers();
         self.deadline = None;
         self.enter(State::Over);

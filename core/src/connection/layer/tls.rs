@@ -3,14 +3,15 @@
 use super::{Layer, LayerPlan, LayerProgress};
 use crate::{
     address::Address,
+    connection::types::lost_early,
     error::Error,
     time::WallTime,
-    tls::{TlsContext, TlsFacts, TlsSession},
+    tls::{CertId, RevocationStatus, StatusQuery, TlsContext, TlsFacts, TlsSession},
 };
 
 impl LayerPlan for TlsContext {
-    fn layer(&self, address: &Address) -> Result<Box<dyn Layer>, Error> {
-        Ok(Box::new(TlsSession::new(self, address.host())?))
+    fn layer(&self, address: &Address) -> Result<Option<Box<dyn Layer>>, Error> {
+        Ok(Some(Box::new(TlsSession::new(self, address.host())?)))
     }
 
     fn encrypts(&self) -> bool {
@@ -63,7 +64,18 @@ impl Layer for TlsSession {
         Self::facts(self)
     }
 
-    fn loss_hint(&self) -> Option<&'static str> {
-        Some("does the server support TLS?")
+    fn poll_status_query(&mut self) -> Option<StatusQuery> {
+        Self::poll_status_query(self)
+    }
+
+    fn handle_status(&mut self, id: &CertId, status: RevocationStatus) -> Result<(), Error> {
+        Self::handle_status(self, id, status)
+    }
+
+    fn describe_loss(&self, error: Error) -> Error {
+        if self.is_waiting_for_status() {
+            return error;
+        }
+        lost_early(error, "in the TLS handshake; does the server support TLS?")
     }
 }

@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::{
-    auth::KeyCache,
     error::ErrorKind,
     wire::{Flags, HEADER_BYTES, Header, MessageWriter},
 };
@@ -57,8 +56,8 @@ fn request(connection: &mut Connection) -> i32 {
 }
 
 fn receive(connection: &mut Connection, bytes: &[u8]) {
-    let mut random = Seed::new([0; 32]).random();
-    connection.handle_received(Instant::ZERO, bytes, &mut random, &mut KeyCache::new());
+    let mut auth = auth();
+    connection.handle_received(Instant::ZERO, bytes, &mut auth);
 }
 
 /// A function that brings a new connection to a step in which it waits for a reply. Returns the
@@ -68,7 +67,7 @@ type Step = &'static dyn Fn() -> (Connection, i32);
 /// Returns a connection that waits for the reply to its hello, and the id of the hello.
 fn awaiting_hello(purpose: ConnectionPurpose) -> (Connection, i32) {
     let mut connection = dialled(purpose, options());
-    connection.handle_connected(Instant::ZERO, &mut Seed::new([0; 32]).random());
+    connection.handle_connected(Instant::ZERO, &mut auth());
     let id = request(&mut connection);
     (connection, id)
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     address::Address,
-    connection::{Layer, LayerPlan, LayerProgress, Phase},
+    connection::{Layer, LayerPlan, LayerProgress, Phase, types::lost_early},
     error::{Error, NetworkFault},
 };
 use rustls::ServerConnection;
@@ -66,8 +66,8 @@ impl Layer for Xor {
 pub(crate) struct XorPlan;
 
 impl LayerPlan for XorPlan {
-    fn layer(&self, _address: &Address) -> Result<Box<dyn Layer>, Error> {
-        Ok(Box::new(Xor::default()))
+    fn layer(&self, _address: &Address) -> Result<Option<Box<dyn Layer>>, Error> {
+        Ok(Some(Box::new(Xor::default())))
     }
 }
 
@@ -142,8 +142,8 @@ impl Layer for ProxyClient {
         Phase::Proxy
     }
 
-    fn loss_hint(&self) -> Option<&'static str> {
-        Some("is it a proxy?")
+    fn describe_loss(&self, error: Error) -> Error {
+        lost_early(error, "in the proxy handshake; is it a proxy?")
     }
 }
 
@@ -152,11 +152,11 @@ impl Layer for ProxyClient {
 pub(crate) struct ProxyPlan(pub(crate) Address);
 
 impl LayerPlan for ProxyPlan {
-    fn layer(&self, address: &Address) -> Result<Box<dyn Layer>, Error> {
-        Ok(Box::new(ProxyClient::new(address)))
+    fn layer(&self, address: &Address) -> Result<Option<Box<dyn Layer>>, Error> {
+        Ok(Some(Box::new(ProxyClient::new(address))))
     }
 
-    fn dial_address(&self) -> Option<&Address> {
+    fn dial_address(&self, _server: &Address) -> Option<&Address> {
         Some(&self.0)
     }
 }

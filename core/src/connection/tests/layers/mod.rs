@@ -8,7 +8,6 @@ pub(crate) use kinds::{MAX_ANSWER_BYTES, ProxyClient, ProxyPlan, Xor, XorPlan};
 
 use super::*;
 use crate::{
-    auth::KeyCache,
     connection::{Arrival, Awaited, LateReply, Layer, LayerProgress, Transport},
     error::{TlsFault, Wait},
     time::WallTime,
@@ -95,7 +94,7 @@ impl Pair {
         };
         let address = Address::tcp(HOST, 27017);
         let mut connection = Connection::new(Instant::ZERO, address, purpose, Arc::new(options));
-        connection.handle_connected(Instant::ZERO, &mut Seed::new([0; 32]).random());
+        connection.handle_connected(Instant::ZERO, &mut auth());
         Self {
             connection,
             server: Transport::new(server),
@@ -106,8 +105,7 @@ impl Pair {
 
     /// Moves bytes in both directions until there are none left.
     fn run(&mut self) {
-        let mut random = Seed::new([0; 32]).random();
-        let mut keys = KeyCache::new();
+        let mut auth = auth();
         loop {
             let mut bytes = Vec::new();
             let moved = self.connection.poll_transmit(&mut bytes);
@@ -118,7 +116,7 @@ impl Pair {
             let bytes = take_output(&mut self.server);
             for piece in bytes.chunks(self.piece) {
                 let connection = &mut self.connection;
-                connection.handle_received(Instant::ZERO, piece, &mut random, &mut keys);
+                connection.handle_received(Instant::ZERO, piece, &mut auth);
             }
             if !moved && bytes.is_empty() {
                 return;

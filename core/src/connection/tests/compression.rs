@@ -1,0 +1,285 @@
+//! Tests of compressed messages on a connection: replies in pieces, wrong ones, dropped ones.
+
+use super::*;
+use crate::{
+    compression::{Compression, CompressionPlan},
+    connection::{Arrival, Awaited, Transport},
+    options::{ClientOptions, Compressor},
+    wire::{COMPRESSED_START, CompressedHead, Flags, HEADER_BYTES, Header, MessageWriter, OpCode},
+};
+use bson::{RawDocumentBuf, rawdoc};
+
+fn plan() -> Arc<CompressionPlan> {
+    let mut options = ClientOptions::default();
+    options.set_compressors(Compressor::ALL.to_vec());
+    CompressionPlan::new(&options).expect("available compressors")
+}
+
+/// Returns the transport of a connection whose handshake has chosen zstd.
+fn transport() -> Transport {
+    let mut transport = Transport::for_handshake(Vec::new(), Some(plan()));
+    transport.set_max_bytes(MAX_MESSAGE_BYTES);
+    transport.negotiate_compression(&["zstd".to_owned()]);
+    assert_eq!(transport.compressor(), Some(Compressor::Zstd));
+    transport
+}
+
+fn document(n: i32) -> RawDocumentBuf {
+    let text = "onion ".repeat(usize::try_from(n).expect("a number") * 50);
+    rawdoc! { "ok": 1, "n": n, "text": text }
+}
+
+/// Returns the reply to the request with this id, compressed by the compressor with this number;
+/// uncompressed for `None`.
+fn reply(id: i32, compressor: Option<u8>, flags: Flags) -> Vec<u8> {
+    let mut plain = Vec::new();
+    MessageWriter::begin(&mut plain, id + 100, id)
+        .flags(flags)
+        .body(&document(id))
+        .end();
+    let Some(number) = compressor else {
+        return plain;
+    };
+    match Compressor::ALL.into_iter().find(|c| c.id() == number) {
+        Some(compressor) => {
+            let mut state = Compression::new(plan());
+            state.negotiate(&[compressor.name().to_owned()]);
+            let mut out = Vec::new();
+            state.pack(&plain, MAX_MESSAGE_BYTES, &mut out);
+            out
+        }
+        None => with_head(&plain, OpCode::Msg, plain.len() - HEADER_BYTES, number),
+    }
+}
+
+/// Wraps a message, without compressing it, in an OP_COMPRESSED message with this head.
+fn with_head(plain: &[u8], original: OpCode, uncompressed: usize, compressor: u8) -> Vec<u8> {
+    let header = Header::decode(plain, MAX_MESSAGE_BYTES).expect("a message");
+    let outer = Header {
+        length: COMPRESSED_START + plain.len() - HEADER_BYTES,
+        op_code: OpCode::Compressed,
+        ..header
+    };
+    let mut bytes = outer.to_bytes().to_vec();
+    let head = CompressedHead {
+        original,
+        uncompressed,
+        compressor,
+    };
+    head.encode(&mut bytes);
+    bytes.extend_from_slice(&plain[HEADER_BYTES..]);
+    bytes
+}
+
+/// The replies to the requests 1 to 8, in each form.
+fn replies() -> Vec<u8> {
+    let forms = [
+        Some(3),
+        None,
+        Some(0),
+        Some(1),
+        Some(2),
+        None,
+        Some(3),
+        Some(1),
+    ];
+    let all = forms.iter().zip(1..);
+    all.flat_map(|(form, id)| reply(id, *form, Flags::default()))
+        .collect()
+}
+
+#[test]
+fn replies_of_each_form_arrive_in_pieces_of_any_size() {
+    let bytes = replies();
+    for step in (1..40).chain([100, 1000, bytes.len()]) {
+        let mut transport = transport();
+        let mut id = 1;
+        for piece in bytes.chunks(step) {
+            transport.receive(piece).expect("no layer fails");
+            while id <= 8 {
+                let mut awaited = Awaited::Reply(id);
+                let arrival = transport.next(&mut awaited).expect("valid replies");
+                let Arrival::Whole(message) = arrival else {
+                    break;
+                };
+                assert_eq!(message.body, &*document(id), "step {step}");
+                let place = message.place;
+                let body = transport.body(&place).map(ToOwned::to_owned);
+                assert_eq!(body, Some(document(id)));
+                // A reply is consumed, or moved out with its buffer.
+                if id % 2 == 0 {
+                    transport.consume(place.length);
+                } else {
+                    let (buffer, frame) = transport.take_frame(place.length);
+                    let body = &buffer[frame][place.body];
+                    assert_eq!(body, document(id).as_bytes());
+                }
+                id += 1;
+            }
+        }
+        assert_eq!(id, 9, "step {step}");
+        assert!(!transport.has_input() && transport.ended().is_ok());
+    }
+}
+
+/// A reply in the buffer is input, whether it was decompressed or not.
+#[test]
+fn a_reply_that_was_not_consumed_is_input() {
+    let mut transport = transport();
+    transport
+        .receive(&reply(1, Some(1), Flags::default()))
+        .expect("no layer fails");
+    for _ in 0..2 {
+        assert!(transport.has_input());
+        let arrival = transport.next(&mut Awaited::Reply(1)).expect("valid");
+        assert!(matches!(arrival, Arrival::Whole(_)));
+    }
+    assert!(transport.has_input());
+}
+
+/// A wrong message is refused once its head has arrived. The fault of the flags is found when the
+/// message was decompressed.
+#[test]
+fn wrong_compressed_messages_are_refused() {
+    let flags = Flags::default();
+    let plain = reply(1, None, flags);
+    let size = plain.len() - HEADER_BYTES;
+    let more = reply(1, Some(2), Flags::MORE_TO_COME);
+    let whole = more.len();
+    for (name, bytes, needed, awaited) in [
+        (
+            "another request",
+            reply(2, Some(1), flags),
+            25,
+            Awaited::Reply(1),
+        ),
+        ("no request", reply(2, Some(1), flags), 16, Awaited::Nothing),
+        (
+            "unknown",
+            with_head(&plain, OpCode::Msg, size, 9),
+            25,
+            Awaited::Reply(1),
+        ),
+        (
+            "nested",
+            with_head(&plain, OpCode::Compressed, size, 0),
+            25,
+            Awaited::Reply(1),
+        ),
+        (
+            "too large",
+            with_head(&plain, OpCode::Msg, 48_000_000, 1),
+            25,
+            Awaited::Reply(1),
+        ),
+        (
+            "another kind",
+            with_head(&plain, OpCode::Reply, size, 0),
+            25 + size,
+            Awaited::Reply(1),
+        ),
+        (
+            "another size",
+            with_head(&plain, OpCode::Msg, size + 1, 0),
+            25 + size,
+            Awaited::Reply(1),
+        ),
+        ("more to come", more, whole, Awaited::Reply(1)),
+    ] {
+        let mut transport = transport();
+        transport.receive(&bytes[..needed]).expect("no layer fails");
+        let error = transport.next(&mut awaited.clone()).expect_err(name);
+        assert!(
+            matches!(error.kind(), ErrorKind::Protocol { .. }),
+            "{name}: {error}"
+        );
+    }
+}
+
+/// Compressed messages are refused on a connection of a client without compressors, and after a
+/// hello reply without a common one (COMP-21).
+#[test]
+fn a_compressed_reply_needs_negotiation() {
+    let bytes = reply(1, Some(1), Flags::default());
+    let mut none = Transport::new(Vec::new());
+    let mut off = transport();
+    off.negotiate_compression(&["lz4".to_owned()]);
+    for transport in [&mut none, &mut off] {
+        transport.receive(&bytes).expect("no layer fails");
+        let error = transport
+            .next(&mut Awaited::Reply(1))
+            .expect_err("it is refused");
+        assert!(
+            matches!(error.kind(), ErrorKind::Protocol { .. }),
+            "{error}"
+        );
+    }
+}
+
+/// A compressed reply that nobody reads is dropped as it arrives.
+#[test]
+fn a_discarded_reply_is_not_decompressed() {
+    let mut bytes = reply(90, Some(0), Flags::default());
+    let length = bytes.len();
+    // The compressed bytes are no valid message.
+    bytes[COMPRESSED_START..].fill(0xff);
+    bytes.extend(reply(91, Some(3), Flags::default()));
+    for step in [1, 24, 25, 26, 1000] {
+        let mut transport = transport();
+        let mut awaited = Awaited::Discarded(90);
+        for piece in bytes[..length].chunks(step) {
+            transport.receive(piece).expect("no layer fails");
+            match transport.next(&mut awaited).expect("valid") {
+                Arrival::Pending => assert!(transport.buffered_bytes() < COMPRESSED_START),
+                Arrival::Dropped => assert!(!transport.has_input()),
+                Arrival::Whole(_) => panic!("nobody reads it"),
+            }
+        }
+        transport.receive(&bytes[length..]).expect("no layer fails");
+        let arrival = transport.next(&mut Awaited::Reply(91)).expect("valid");
+        assert!(matches!(arrival, Arrival::Whole(message) if message.body == &*document(91)));
+    }
+}
+
+/// Replies of a stream are compressed as other replies are, and each answers the one before it
+/// (COMP-25).
+#[test]
+fn a_stream_of_compressed_replies_is_followed() {
+    let mut transport = transport();
+    let mut id = 1;
+    for form in [Some(1), None, Some(3), Some(2), Some(0)] {
+        transport
+            .receive(&reply(id, form, Flags::MORE_TO_COME))
+            .expect("no layer fails");
+        let Ok(Arrival::Whole(message)) = transport.next(&mut Awaited::Stream(id)) else {
+            panic!("a reply");
+        };
+        assert!(message.more_to_come);
+        id = message.request_id;
+        let length = message.place.length;
+        transport.consume(length);
+    }
+}
+
+/// The connection can be used again whatever was decompressed last, and an idle connection keeps
+/// no memory of compressors.
+#[test]
+fn requests_are_compressed_only_if_they_may_be() {
+    let mut transport = transport();
+    let write = |buffer: &mut Vec<u8>| {
+        MessageWriter::begin(buffer, 1, 0).body(&document(9)).end();
+    };
+    transport.send(write);
+    let plain = transport.output().len();
+    transport.sent(plain);
+    transport.send_compressed(MAX_MESSAGE_BYTES, write);
+    let packed = transport.output().len();
+    assert!(packed < plain / 2, "{packed} of {plain}");
+    assert!(transport.retract_request(), "nothing was written");
+    transport.send_compressed(50, write);
+    assert_eq!(
+        transport.output().len(),
+        plain,
+        "the server accepts 50 bytes"
+    );
+}
