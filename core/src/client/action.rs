@@ -21,10 +21,11 @@ pub enum Action {
     Dial {
         /// The id of the new socket.
         socket: SocketId,
-        /// The address to connect to.
+        /// The address to connect to: that of a server, or that of the proxy.
         address: Address,
     },
-    /// Read from a parked socket, on which a late reply is due. Report everything that the socket
+    /// Read from a parked socket, because a late reply is due, or because the connection
+    /// authenticates again. Report everything that the socket
     /// receives by [`handle_received`](super::Client::handle_received), until that returns another
     /// [`SocketUse`] than `Open`.
     Drain {

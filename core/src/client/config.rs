@@ -2,16 +2,18 @@
 
 use super::scanning::ScanRules;
 use crate::{
+    compression::CompressionPlan,
     connection::{HandshakeOptions, Layers},
     description::TopologyId,
     error::{Error, ErrorKind},
     event::Subscriptions,
     hello::{ClientMetadata, DriverInfo, Environment},
     operation::RetryPolicy,
-    options::{ClientOptions, Monitoring, MonitoringMode},
+    options::{ClientOptions, KerberosLibrary, Mechanism, Monitoring, MonitoringMode},
     pool::{MAX_WAITERS, PoolOptions},
     random::Seed,
     sdam::SdamOptions,
+    socks5::Socks5Context,
     tls::TlsContext,
 };
 use bson::RawDocumentBuf;
@@ -24,6 +26,7 @@ pub struct ClientConfig {
     pub(crate) seed: Seed,
     pub(super) metadata: ClientMetadata,
     pub(super) subscriptions: Subscriptions,
+    pub(super) proxy: Option<Socks5Context>,
     pub(super) tls: Option<TlsContext>,
     pub(super) streaming: bool,
 }
@@ -53,10 +56,11 @@ impl ClientConfig {
         let metadata = ClientMetadata::new(options.app_name(), environment, infos)?;
         let tls = options.tls();
         let tls = if tls.enabled {
-            Some(TlsContext::new(tls)?)
+            Some(TlsContext::new(tls).map(TlsContext::with_status_queries)?)
         } else {
             None
         };
+        let proxy = options.proxy().map(Socks5Context::new).transpose()?;
         let streaming = match options.monitoring_mode() {
             MonitoringMode::Stream => true,
             MonitoringMode::Poll => false,
@@ -68,6 +72,7 @@ impl ClientConfig {
             seed,
             metadata,
             subscriptions: Subscriptions::default(),
+            proxy,
             tls,
             streaming,
         })
@@ -80,28 +85,26 @@ impl ClientConfig {
         self
     }
 
+    /// Returns the Kerberos library of the client.
+    pub(crate) fn kerberos(&self) -> Option<KerberosLibrary> {
+        self.options.kerberos().cloned().map(KerberosLibrary)
+    }
+
     /// Returns the options of a connection's handshake.
     pub(crate) fn into_handshake_options(self) -> HandshakeOptions {
-        handshake_options(&self.options, self.metadata.document().to_owned(), self.tls)
+        let metadata = self.metadata.document().to_owned();
+        handshake_options(&self.options, metadata, self.proxy, self.tls)
     }
 }
 
-/// Refuses options that are not implemented and cannot be ignored without harm. If `proxyHost` were
-/// ignored, for example, traffic would not go through the proxy that the user demands.
+/// Refuses options that need a part which is not there, and which cannot be ignored without harm.
 pub(super) fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
-    let refuse = |option, message: &str| {
-        let message = format!("{message} is not supported by this version");
-        Err(ErrorKind::InvalidOption { option, message }.into())
-    };
-    if options.proxy().is_some() {
-        return refuse("proxyHost", "connecting through a SOCKS5 proxy");
-    }
     let mechanism = options.credential().and_then(|known| known.mechanism);
-    if let Some(mechanism) = mechanism.filter(|mechanism| !mechanism.is_available()) {
-        let message = format!(
-            "{mechanism} is not supported by this version; use SCRAM-SHA-256 or SCRAM-SHA-1"
-        );
-        let option = "authMechanism";
+    if mechanism == Some(Mechanism::GssApi) && options.kerberos().is_none() {
+        let message = "GSSAPI needs a Kerberos library; enable the Cargo feature gssapi of the \
+                       runtime's crate, for example of onionskin-tokio, or set one by \
+                       ClientOptions::set_kerberos";
+        let (option, message) = ("authMechanism", message.to_owned());
         return Err(ErrorKind::InvalidOption { option, message }.into());
     }
     Ok(())
@@ -153,10 +156,11 @@ impl Settings {
     pub(super) fn new(
         options: &ClientOptions,
         metadata: ClientMetadata,
+        proxy: Option<Socks5Context>,
         tls: Option<TlsContext>,
         subscriptions: Subscriptions,
     ) -> Self {
-        let handshake = handshake_options(options, metadata.document().to_owned(), tls);
+        let handshake = handshake_options(options, metadata.document().to_owned(), proxy, tls);
         Self {
             selection: options.server_selection_timeout(),
             socket_timeout: options.socket_timeout(),
@@ -231,14 +235,20 @@ pub(super) fn set_seed_list(sdam: &mut SdamOptions, options: &ClientOptions) {
 fn handshake_options(
     options: &ClientOptions,
     metadata: RawDocumentBuf,
+    proxy: Option<Socks5Context>,
     tls: Option<TlsContext>,
 ) -> HandshakeOptions {
     let mut layers = Layers::default();
+    // The conversation with the proxy comes before TLS with the server (SOCKS-15).
+    if let Some(proxy) = proxy {
+        layers.push(proxy);
+    }
     if let Some(tls) = tls {
         layers.push(tls);
     }
     HandshakeOptions {
         layers,
+        compression: CompressionPlan::new(options),
         metadata,
         credential: options.credential().cloned().map(Arc::new),
         legacy_hello: options.server_api().is_none() && !options.load_balanced(),

@@ -5,15 +5,20 @@
 //! drains. At other times, the established connection is held by its pool, by the operation that it
 //! was granted to, by an exchange, or by a pin.
 
+mod authentication;
+
 use super::Action;
 use crate::{
     address::Address,
     arena::{Arena, Slot},
-    auth::{DerivedKeys, KeyCache},
-    connection::{Connection, Established, LateReply, Output, SocketId, closed_by_peer},
+    auth::AuthState,
+    connection::{
+        Connection, ConnectionFacts, Established, LateReply, Output, SocketId, closed_by_peer,
+    },
     description::ServerId,
-    error::{Error, ErrorKind, TopologyVersion},
+    error::{Error, TopologyVersion},
     operation::OperationId,
+    options::{KerberosLibrary, Mechanism},
     pool::ConnectionId,
     random::Random,
     sdam::MonitorConnectionId,
@@ -58,10 +63,21 @@ pub(super) struct Drain {
     pub(super) reply: LateReply,
 }
 
+/// The operation and the facts of a connection that authenticates again.
+#[derive(Debug)]
+pub(super) struct Again {
+    /// The operation that waits for the connection.
+    pub(super) operation: OperationId,
+    pub(super) facts: ConnectionFacts,
+}
+
 #[derive(Debug)]
 struct Record {
     role: Role,
     state: State,
+    /// The operation and the facts of a connection that authenticates again; `None` for any other
+    /// connection.
+    again: Option<Box<Again>>,
 }
 
 /// An order of the connections part.
@@ -71,6 +87,8 @@ pub(super) enum Order {
     Act(Action),
     /// Read the late reply on this socket, unless the connection was closed meanwhile.
     ReadLateReply(SocketId),
+    /// Read from this parked socket, unless the connection was closed meanwhile.
+    Read(SocketId),
     /// Handle this output of a connection that is driven.
     Report(SocketId, Role, Output),
     /// Notify the pool that its connection was not established. The topology was notified before,
@@ -78,6 +96,9 @@ pub(super) enum Order {
     Lost(ServerId, ConnectionId, Error),
     /// Give this connection back to its pin or its pool: its late reply was read and dropped.
     Drained(Box<Established>),
+    /// Close this connection and raise this error in this operation: the connection could not
+    /// authenticate again.
+    NotAuthenticated(Box<Established>, OperationId, Error),
     /// Close this connection, or mark it as broken if it is pinned: its drain failed with this
     /// error.
     NotDrained(Box<Established>, Error),
@@ -94,27 +115,24 @@ pub(super) struct Connections {
     records: Arena<Record>,
     by_role: BTreeMap<Role, SocketId>,
     last_number: u64,
-    /// The cache of keys that were derived from passwords.
-    keys: KeyCache,
-    /// The source of random numbers for the nonces of authentication.
-    nonces: Random,
+    /// The nonces and caches with which connections authenticate.
+    auth: AuthState,
     orders: VecDeque<Order>,
 }
 
 impl Connections {
-    pub(super) fn new(nonces: Random) -> Self {
+    pub(super) fn new(nonces: Random, kerberos: Option<KerberosLibrary>) -> Self {
         Self {
             records: Arena::new(),
             by_role: BTreeMap::new(),
             last_number: 0,
-            keys: KeyCache::new(),
-            nonces,
+            auth: AuthState::new(nonces).with_kerberos(kerberos),
             orders: VecDeque::new(),
         }
     }
 
     pub(super) fn reseed(&mut self, nonces: Random) {
-        self.nonces = nonces;
+        self.auth.nonces = nonces;
     }
 
     #[inline]
@@ -129,7 +147,12 @@ impl Connections {
         let address = connection.dial_address().clone();
         let limit = connection.deadline();
         let state = State::Driven(Box::new(connection));
-        let slot = self.records.insert(number, Record { role, state });
+        let record = Record {
+            role,
+            state,
+            again: None,
+        };
+        let slot = self.records.insert(number, record);
         let socket = SocketId::new(number, slot.0);
         self.by_role.insert(role, socket);
         self.orders
@@ -145,7 +168,7 @@ impl Connections {
         };
         let record = self.records.get_mut(slot);
         if let State::Driven(connection) = &mut record.state {
-            connection.handle_connected(now, &mut self.nonces);
+            connection.handle_connected(now, &mut self.auth);
             self.after_step(id);
         }
     }
@@ -160,7 +183,7 @@ impl Connections {
                 if bytes.is_empty() {
                     connection.handle_failed(closed_by_peer());
                 } else {
-                    connection.handle_received(now, bytes, &mut self.nonces, &mut self.keys);
+                    connection.handle_received(now, bytes, &mut self.auth);
                 }
                 self.after_step(id);
             }
@@ -202,32 +225,9 @@ impl Connections {
 
     /// Handles the end of the time limit of a connection's current step.
     pub(super) fn handle_limit(&mut self, now: Instant, id: SocketId) {
-        if let Some(connection) = self.driven(id) {
+        if let Some((connection, _)) = self.driven(id) {
             connection.handle_timeout(now);
             self.after_step(id);
-        }
-    }
-
-    /// Gives derived keys to the connections that wait for them, and keeps them for later
-    /// connections.
-    pub(super) fn handle_keys(&mut self, now: Instant, waiting: &[SocketId], keys: &DerivedKeys) {
-        self.keys.keep_unproven(keys);
-        for &id in waiting {
-            if let Some(connection) = self.driven(id) {
-                connection.handle_keys(now, keys);
-                self.after_step(id);
-            }
-        }
-    }
-
-    /// Fails the connections that wait for keys, because the keys were not derived.
-    pub(super) fn handle_no_answer(&mut self, waiting: &[SocketId]) {
-        for &id in waiting {
-            if let Some(connection) = self.driven(id) {
-                let message = "the authentication keys could not be derived".to_owned();
-                connection.handle_failed(ErrorKind::Runtime { message }.into());
-                self.after_step(id);
-            }
         }
     }
 
@@ -242,7 +242,7 @@ impl Connections {
         let Some(&id) = self.by_role.get(&Role::Monitor(monitor)) else {
             return;
         };
-        if let Some(connection) = self.driven(id) {
+        if let Some((connection, _)) = self.driven(id) {
             connection.check(now, legacy, awaitable);
             self.after_step(id);
         }
@@ -330,7 +330,7 @@ impl Connections {
         let Some(slot) = self.find(id) else {
             return;
         };
-        let Record { role, state } = self.records.get_mut(slot);
+        let Record { role, state, .. } = self.records.get_mut(slot);
         let State::Driven(connection) = state else {
             return;
         };
@@ -338,6 +338,10 @@ impl Connections {
         while let Some(output) = connection.poll_output() {
             is_over |= matches!(output, Output::Failed { .. });
             self.orders.push_back(Order::Report(id, *role, output));
+        }
+        if is_over && connection.mechanism() == Some(Mechanism::MongoDbAws) {
+            // Any failure can be due to the credentials (AUTH-100).
+            self.auth.caches.clear_aws();
         }
         let mut bytes = Vec::new();
         if is_over {
@@ -358,10 +362,10 @@ impl Connections {
         }
     }
 
-    fn driven(&mut self, id: SocketId) -> Option<&mut Connection> {
+    fn driven(&mut self, id: SocketId) -> Option<(&mut Connection, &mut AuthState)> {
         let slot = self.find(id)?;
         match &mut self.records.get_mut(slot).state {
-            State::Driven(connection) => Some(connection),
+            State::Driven(connection) => Some((connection, &mut self.auth)),
             _ => None,
         }
     }

@@ -137,6 +137,9 @@ impl Client {
         if exchange.is_preliminary() {
             return self.end_ping(now, exchange, outcome);
         }
+        if self.must_authenticate_again(&exchange, &outcome) {
+            return self.authenticate_again(now, exchange);
+        }
         let mut condition = self.condition_after(now, &mut exchange, &outcome);
         let assessment = exchange.assessment.take();
         exchange.finish();
@@ -197,7 +200,7 @@ impl Client {
     }
 
     /// Returns the error with which the pool interrupted this connection, if it did.
-    fn interruption(&self, facts: &ConnectionFacts) -> Option<Error> {
+    pub(super) fn interruption(&self, facts: &ConnectionFacts) -> Option<Error> {
         self.pools.interruption_of(facts.server, facts.pooled)
     }
 
@@ -346,12 +349,7 @@ impl Client {
         mut operation: Box<Operation>,
         end: End,
     ) -> Next {
-        if operation.lsid.take().is_some()
-            && let Some(session) = operation.session
-        {
-            let timeout = self.topology.description().logical_session_timeout_minutes;
-            self.sessions.leave(now, timeout, session);
-        }
+        self.leave_session(now, &mut operation);
         let result = match end {
             End::Answered => Ok(()),
             End::Abandoned => Err(ErrorKind::Abandoned.into()),
@@ -364,9 +362,11 @@ impl Client {
             End::NotBegun => {
                 operation.attempts = operation.attempts.saturating_sub(1);
                 operation.selection_began = None;
+                operation.has_authenticated_again = false;
                 return Next::Again(operation);
             }
             End::Failed(error, facts) => {
+                operation.has_authenticated_again = false;
                 let attempt = FailedAttempt {
                     facts: facts.as_deref(),
                     topology_type: self.topology().topology_type,
@@ -391,6 +391,17 @@ impl Client {
         }
         self.finish(now, operation);
         Next::Over(result)
+    }
+
+    /// Ends the use of the operation's session by an attempt.
+    #[inline]
+    pub(super) fn leave_session(&mut self, now: Instant, operation: &mut Operation) {
+        if operation.lsid.take().is_some()
+            && let Some(session) = operation.session
+        {
+            let timeout = self.topology.description().logical_session_timeout_minutes;
+            self.sessions.leave(now, timeout, session);
+        }
     }
 
     /// Ends an operation. Gives back its session if the session ends with the operation, and

@@ -7,7 +7,7 @@
 //! on cursors or pinned connections of the parent fail. Without a load balancer, the pools are
 //! cleared, so an operation that waits for a connection fails unless it can be retried.
 
-use super::{Client, end::End, operations::Waiting};
+use super::{Client, Timer, end::End, operations::Waiting};
 use crate::{
     description::TopologyType,
     error::{Error, ErrorKind, NetworkFault},
@@ -49,6 +49,9 @@ impl Client {
         self.carry(now);
         // The thread that works on an answer may exist in the parent only.
         self.questions.withdraw_all();
+        self.credentials.reseed(seed.split("credentials").random());
+        self.revocation.give_up();
+        self.arm(Timer::Callback, None);
         self.seed_list.forget_questions();
         self.arm_rescan();
         self.take_grants_back(now);
@@ -86,11 +89,16 @@ impl Client {
         }
     }
 
-    /// Withdraws the grants of operations that have not resumed. These operations begin another
-    /// attempt.
+    /// Withdraws the grants of operations that have not resumed, and the connections that
+    /// authenticate again. These operations begin another attempt.
     fn take_grants_back(&mut self, now: Instant) {
-        let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
-        for id in self.operations.ids_where(is_granted) {
+        let has_connection = |waiting: &Waiting| {
+            matches!(
+                waiting,
+                Waiting::Granted(..) | Waiting::ForAuthentication(..)
+            )
+        };
+        for id in self.operations.ids_where(has_connection) {
             self.end_waiting(now, id, End::NotBegun);
         }
     }

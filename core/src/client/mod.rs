@@ -1,8 +1,9 @@
 //! The client of the core: its parts, and the loop that carries orders between them.
 //!
-//! The client consists of seven parts, which do not use each other. The client gives each input to
-//! the part that it concerns. All parts except operations and the seed list answer with orders, and
-//! a loop in `routing.rs` carries the orders out until there are none.
+//! The client consists of nine parts, which do not use each other. The client gives each input to
+//! the part that it concerns. All parts except operations, the seed list, credentials and
+//! revocation answer with orders, and a loop in `routing.rs` carries the orders out until there are
+//! none.
 //!
 //! | part | type | file |
 //! |---|---|---|
@@ -13,6 +14,8 @@
 //! | operations | `Operations` | `operations.rs` |
 //! | questions | `Questions` | `questions.rs` |
 //! | seed list | `SeedList` | `seed_list.rs` |
+//! | credentials | `Credentials` | `credentials.rs` |
+//! | revocation | `Revocation` | `revocation.rs` |
 //!
 //! Beside the parts, the client has tables of sessions (`session/`) and timers (`time/timers.rs`),
 //! which give no orders, and server selection (`choice.rs`, `scanning.rs`, `selection/`), which
@@ -25,16 +28,19 @@
 //! reply through the exchange, without the client.
 
 mod action;
+mod authenticating;
 mod begin;
 mod begin_exchange;
 mod choice;
 mod config;
 mod connections;
+mod credentials;
 mod end;
 mod forking;
 mod idle_probe;
 mod inputs;
 mod lifecycle;
+mod negotiating;
 mod operations;
 mod outbox;
 mod pinging;
@@ -42,6 +48,7 @@ mod pins;
 mod pools;
 mod questions;
 mod releases;
+mod revocation;
 mod routing;
 mod scanning;
 mod seed_list;
@@ -49,13 +56,14 @@ mod seed_lookup;
 mod seeds;
 #[cfg(any(test, feature = "unstable-machines"))]
 mod snapshot;
+mod supplying;
 #[cfg(test)]
 mod tests;
 mod timing;
 mod waits;
 
 pub use crate::{
-    auth::{DerivedKeys, KeyDerivation},
+    auth::{DerivedKeys, Finding, Inquiry, KeyDerivation, MAX_FILE_BYTES, Negotiated, Negotiation},
     connection::{ConnectionFacts, ConnectionId, SocketId, closed_by_peer},
     hello::{DriverInfo, Environment, OsFacts},
     operation::Outcome,
@@ -67,7 +75,9 @@ pub use config::{ClientConfig, Counts};
 pub use end::DRAIN_LIMIT;
 pub use idle_probe::{MAX_PROBED_BYTES, PROBE_AFTER};
 pub use pinging::SOCKET_CHECK_INTERVAL;
-pub use questions::{Answer, MAX_DERIVATIONS, QUESTION_LIMIT, Question, QuestionId};
+pub use questions::{
+    Answer, MAX_DERIVATIONS, MAX_NEGOTIATIONS, QUESTION_LIMIT, Question, QuestionId,
+};
 pub use seed_list::MIN_RESCAN_INTERVAL;
 pub use seed_lookup::SeedLookup;
 pub use timing::Timer;
@@ -96,12 +106,14 @@ use bson::oid::ObjectId;
 use choice::Choice;
 use config::Settings;
 use connections::Connections;
+use credentials::Credentials;
 use lifecycle::Life;
 use operations::Operations;
 use outbox::Outbox;
 use pins::Pins;
 use pools::Pools;
 use questions::Questions;
+use revocation::Revocation;
 use seed_list::SeedList;
 use std::sync::Arc;
 
@@ -140,6 +152,8 @@ pub struct Client {
     sessions: Sessions,
     questions: Questions,
     seed_list: SeedList,
+    credentials: Credentials,
+    revocation: Revocation,
     /// The warnings about the TXT record that this client has looked up.
     txt_warnings: Vec<Warning>,
     /// The options of the topology while the seed list is not resolved; `None` otherwise.
@@ -163,18 +177,20 @@ impl Client {
     /// Returns a client that does nothing until [`open`](Self::open).
     #[must_use]
     pub fn new(config: ClientConfig) -> Self {
+        let kerberos = config.kerberos();
         let ClientConfig {
             options,
             seed,
             metadata,
             subscriptions,
+            proxy,
             tls,
             streaming,
         } = config;
         let mut id = [0; 12];
         seed.split("topology").random().fill(&mut id);
         let topology_id = TopologyId(ObjectId::from_bytes(id));
-        let settings = Settings::new(&options, metadata, tls, subscriptions);
+        let settings = Settings::new(&options, metadata, proxy, tls, subscriptions);
         let selector = Selector::new(
             options.local_threshold(),
             options.heartbeat_frequency(),
@@ -189,9 +205,11 @@ impl Client {
             unresolved: seed_list.is_unresolved().then(|| Box::new(sdam.clone())),
             topology: Sdam::new(sdam),
             seed_list,
+            credentials: Credentials::new(seed.split("credentials").random()),
+            revocation: Revocation::default(),
             txt_warnings: Vec::new(),
             pools: Pools::new(config::pool_options(&options), subscriptions.pool),
-            connections: Connections::new(seed.split("nonces").random()),
+            connections: Connections::new(seed.split("nonces").random(), kerberos),
             pins: Pins::new(topology_id),
             operations: Operations::new(settings.without_server),
             sessions: Sessions::new(seed.split("sessions").random()),
@@ -227,10 +245,11 @@ impl Client {
         Ok(())
     }
 
-    /// Sets the calendar time by which certificates are checked. Call this before connections are
-    /// made, and from time to time afterwards.
-    pub fn set_wall_time(&mut self, wall: WallTime) {
+    /// Sets the calendar time, by which certificates are checked and AWS credentials expire. Call
+    /// this before connections are made, and from time to time afterwards.
+    pub fn set_wall_time(&mut self, now: Instant, wall: WallTime) {
         self.settings.handshake.layers.set_wall_time(wall);
+        self.connections.set_wall_time(now, wall);
     }
 
     /// Returns the next action, or `None` if there is none.

@@ -28,6 +28,8 @@ pub(super) enum Waiting {
     ForConnection(Box<Operation>, ServerId),
     /// The operation waits for the end of the late reply on its pinned connection.
     ForPin(Box<Operation>, SocketId),
+    /// The operation waits until its connection has authenticated again.
+    ForAuthentication(Box<Operation>, SocketId),
     /// The operation was granted this connection; its task has to resume it.
     Granted(Box<Operation>, Box<Established>),
     /// The operation failed; its task has to take this error.
@@ -42,6 +44,7 @@ impl Waiting {
             | Self::Asking(operation)
             | Self::ForConnection(operation, _)
             | Self::ForPin(operation, _)
+            | Self::ForAuthentication(operation, _)
             | Self::Granted(operation, _) => Some(operation),
             Self::Failed(_) => None,
         }
@@ -54,6 +57,8 @@ pub(super) struct Operations {
     waiting: BTreeMap<OperationId, Waiting>,
     /// The operations in `waiting` that wait for a server, oldest first.
     without_server: BTreeSet<OperationId>,
+    /// The deadlines of the operations in `without_server`, earliest first.
+    deadlines_without_server: BTreeSet<(Instant, OperationId)>,
     /// The number of operations in `waiting` that pause between two attempts.
     paused: usize,
     /// The highest number of operations that wait for a server or pause at once (SEL-37).
@@ -68,6 +73,7 @@ impl Operations {
         Self {
             waiting: BTreeMap::new(),
             without_server: BTreeSet::new(),
+            deadlines_without_server: BTreeSet::new(),
             paused: 0,
             max_without_server,
             ready: VecDeque::new(),
@@ -100,9 +106,11 @@ impl Operations {
 
     /// Adds an operation that waits.
     pub(super) fn wait(&mut self, id: OperationId, waiting: Waiting) {
-        match waiting {
-            Waiting::ForServer(_) => {
+        match &waiting {
+            Waiting::ForServer(operation) => {
                 self.without_server.insert(id);
+                let deadline = operation.deadline.map(|deadline| (deadline, id));
+                self.deadlines_without_server.extend(deadline);
             }
             Waiting::Paused(_) => self.paused += 1,
             _ => {}
@@ -113,9 +121,12 @@ impl Operations {
     /// Removes and returns an operation.
     pub(super) fn take(&mut self, id: OperationId) -> Option<Waiting> {
         let waiting = self.waiting.remove(&id)?;
-        match waiting {
-            Waiting::ForServer(_) => {
+        match &waiting {
+            Waiting::ForServer(operation) => {
                 self.without_server.remove(&id);
+                if let Some(deadline) = operation.deadline {
+                    self.deadlines_without_server.remove(&(deadline, id));
+                }
             }
             Waiting::Paused(_) => self.paused -= 1,
             _ => {}
@@ -160,9 +171,8 @@ impl Operations {
 
     /// Returns the earliest deadline of the operations that wait for a server.
     pub(super) fn deadline_without_server(&self) -> Option<Instant> {
-        let ids = self.without_server.iter();
-        let deadlines = ids.filter_map(|id| self.waiting.get(id)?.operation()?.deadline);
-        deadlines.min()
+        let earliest = self.deadlines_without_server.first();
+        earliest.map(|&(deadline, _)| deadline)
     }
 
     /// Fails if the limit of operations that wait for a server or pause is reached (SEL-37).

@@ -3,6 +3,7 @@
 
 use super::{
     AfterExchange, Client, Outcome, Timer,
+    authenticating::REAUTHENTICATION_REQUIRED,
     begin::Attempt,
     end::{End, Next},
 };
@@ -87,7 +88,12 @@ impl Client {
             (Outcome::Failed(error), _) => Some(error),
             (Outcome::Completed, Some(assessment)) => {
                 self.note_cluster_time(assessment.cluster_time);
-                assessment.result.err()
+                // The operation authenticates the connection again.
+                let again = Some(REAUTHENTICATION_REQUIRED);
+                assessment
+                    .result
+                    .err()
+                    .filter(|error| error.code() != again)
             }
             (Outcome::Completed, None) => None,
         };

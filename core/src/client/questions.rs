@@ -6,20 +6,29 @@
 //! [`Client::handle_answer`](super::Client::handle_answer). A question that is not answered within
 //! [`QUESTION_LIMIT`] is withdrawn. No connection waits for an answer that comes later.
 //!
-//! There are two kinds of questions. A derivation of keys from a password takes long, because the
+//! There are four kinds of questions. A derivation of keys from a password takes long, because the
 //! server chooses how many iterations it has. Connections that need the same keys share one
 //! derivation. The keys of one server are derived one after the other, and at most
-//! [`MAX_DERIVATIONS`] derivations run at once. A DNS lookup is asked for by the seed list part.
+//! [`MAX_DERIVATIONS`] derivations run at once. A step of Kerberos may block until the key
+//! distribution center answers, so at most [`MAX_NEGOTIATIONS`] steps run at once. A DNS lookup is
+//! asked for by the seed list part. An inquiry, for example to an endpoint that has AWS
+//! credentials, is asked for by the credentials part.
+
+mod negotiations;
+
+pub use negotiations::MAX_NEGOTIATIONS;
 
 use super::Action;
 use crate::{
-    auth::{DerivedKeys, KeyDerivation, KeyName},
+    auth::{DerivedKeys, Finding, Inquiry, KeyDerivation, KeyName, Negotiated, Negotiation},
     connection::SocketId,
     description::ServerId,
     dns::{DnsAnswer, DnsQuery},
     error::Error,
+    options::ProviderCall,
     time::Instant,
 };
+use negotiations::Negotiations;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
@@ -46,6 +55,11 @@ pub enum Question {
     /// Derive these keys ([`KeyDerivation::derive`]) and answer with [`Answer::Keys`]. This may
     /// take seconds, and must not delay anything else.
     DeriveKeys(KeyDerivation),
+    /// Run this step of the Kerberos library ([`Negotiation::run`]) on a thread that may block, and
+    /// answer with [`Answer::Negotiated`]. Answer also if the step takes longer than the connection
+    /// waits, because only [`MAX_NEGOTIATIONS`] steps without an answer are permitted. The question
+    /// is withdrawn only when the client is closed or its process has forked.
+    Negotiate(Negotiation),
     /// Look up these DNS records and answer with [`Answer::Records`].
     /// [`dns::Lookup`](crate::dns::Lookup) is a resolver that does this.
     LookUp {
@@ -54,6 +68,10 @@ pub enum Question {
         /// The time limit of the lookup.
         limit: Duration,
     },
+    /// Find the answer to this inquiry and answer with [`Answer::Found`]. The question is withdrawn
+    /// when its time limit passes, except a call of a provider that may block. Answer such a
+    /// question also after its limit, because no other call is made before.
+    Inquire(Inquiry),
 }
 
 /// The answer to a [`Question`].
@@ -61,8 +79,13 @@ pub enum Question {
 pub enum Answer {
     /// The derived keys.
     Keys(DerivedKeys),
+    /// The result of a step of the Kerberos library.
+    Negotiated(Negotiated),
     /// The records of a lookup, or the reason why there are none.
     Records(Result<DnsAnswer, Error>),
+    /// The answer to an inquiry, or the reason why there is none. The reason becomes part of an
+    /// error message, so it must not contain secrets.
+    Found(Result<Finding, String>),
     /// There will be no answer, because the work panicked or was given up.
     None,
 }
@@ -98,6 +121,13 @@ pub(super) struct Questions {
     running: BTreeMap<QuestionId, Running>,
     /// The DNS lookups that were asked for.
     lookups: BTreeSet<QuestionId>,
+    /// The inquiries that were made.
+    inquiries: BTreeSet<QuestionId>,
+    /// The inquiries that call a provider on a thread that may block.
+    blocking: BTreeSet<QuestionId>,
+    /// The inquiries of `blocking` whose limit has passed. Their threads cannot be stopped.
+    overdue: BTreeSet<QuestionId>,
+    negotiations: Negotiations,
     /// The derivations that were not asked for yet, oldest first.
     queued: Vec<Queued>,
     last: u64,
@@ -149,15 +179,57 @@ impl Questions {
     /// Ends the question for DNS records, because of its answer or because its limit has passed.
     /// False if `id` is no such question, or if it was withdrawn or answered before.
     pub(super) fn end_lookup(&mut self, id: QuestionId, is_answered: bool) -> bool {
-        if !self.lookups.remove(&id) {
-            return false;
-        }
+        self.lookups.remove(&id) && self.end(id, is_answered)
+    }
+
+    fn end(&mut self, id: QuestionId, is_answered: bool) -> bool {
         let order = match is_answered {
             true => Order::Limit(id, None),
             false => Order::Act(Action::Withdraw { question: id }),
         };
         self.orders.push_back(order);
         true
+    }
+
+    /// Makes an inquiry.
+    pub(super) fn inquire(
+        &mut self,
+        now: Instant,
+        inquiry: Inquiry,
+        limit: Duration,
+    ) -> QuestionId {
+        let id = self.next_id();
+        self.inquiries.insert(id);
+        if matches!(inquiry, Inquiry::Call(ProviderCall::Blocking(_))) {
+            self.blocking.insert(id);
+        }
+        let question = Question::Inquire(inquiry);
+        self.orders
+            .push_back(Order::Act(Action::Ask { id, question }));
+        self.orders
+            .push_back(Order::Limit(id, now.checked_add(limit)));
+        id
+    }
+
+    /// Ends an inquiry, because of its answer or because its limit has passed. False if `id` is no
+    /// inquiry, or one that was withdrawn or answered before. A blocking call whose limit has
+    /// passed is not withdrawn but counts as running until it is answered.
+    pub(super) fn end_inquiry(&mut self, id: QuestionId, is_answered: bool) -> bool {
+        let is_blocking = self.blocking.remove(&id);
+        if !self.inquiries.remove(&id) {
+            self.overdue.remove(&id);
+            return false;
+        }
+        if is_blocking && !is_answered {
+            self.overdue.insert(id);
+            return true;
+        }
+        self.end(id, is_answered)
+    }
+
+    /// True if a blocking call of a provider still runs although its limit has passed.
+    pub(super) fn has_overdue_call(&self) -> bool {
+        !self.overdue.is_empty()
     }
 
     /// Withdraws all questions for DNS records.
@@ -199,8 +271,12 @@ impl Questions {
     /// Withdraws all questions and forgets the connections that wait for answers.
     pub(super) fn withdraw_all(&mut self) {
         self.queued.clear();
-        let lookups = std::mem::take(&mut self.lookups);
-        for id in std::mem::take(&mut self.running).into_keys().chain(lookups) {
+        let mut others = std::mem::take(&mut self.lookups);
+        others.append(&mut self.inquiries);
+        others.append(&mut self.overdue);
+        self.blocking.clear();
+        others.extend(self.negotiations.take_all());
+        for id in std::mem::take(&mut self.running).into_keys().chain(others) {
             let withdraw = Action::Withdraw { question: id };
             self.orders.push_back(Order::Act(withdraw));
             self.orders.push_back(Order::Limit(id, None));
@@ -213,6 +289,9 @@ impl Questions {
         self.queued.retain(|queued| queued.socket != socket);
         for running in self.running.values_mut() {
             running.waiting.retain(|&waiting| waiting != socket);
+        }
+        for id in self.negotiations.forget(socket) {
+            self.orders.push_back(Order::Limit(id, None));
         }
     }
 
@@ -266,18 +345,25 @@ impl Questions {
     /// Returns the questions that were asked and not answered.
     #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn asked(&self) -> impl Iterator<Item = QuestionId> {
-        self.running.keys().chain(&self.lookups).copied()
+        let others = self.lookups.iter().chain(&self.inquiries);
+        let others = others.chain(&self.overdue);
+        let others = others.chain(self.negotiations.asked());
+        self.running.keys().chain(others).copied()
     }
 
     /// Returns the number of connections that wait for an answer.
     #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn waiting(&self) -> usize {
         let running = self.running.values().map(|running| running.waiting.len());
-        running.sum::<usize>() + self.queued.len()
+        running.sum::<usize>() + self.queued.len() + self.negotiations.waiting()
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.running.is_empty() && self.queued.is_empty() && self.lookups.is_empty()
+        self.running.is_empty()
+            && self.queued.is_empty()
+            && self.lookups.is_empty()
+            && self.inquiries.is_empty()
+            && self.overdue.is_empty()
     }
 }

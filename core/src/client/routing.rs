@@ -156,7 +156,8 @@ impl Client {
             Some(&State::Granted(operation)) => self.interrupt_grant(now, operation, error),
             Some(State::Draining(_)) => self.connections.give_up_drain(socket, error),
             Some(State::Pinned) => self.pins.interrupt(socket, error),
-            Some(State::Driven(_) | State::Idle) | None => {}
+            Some(State::Driven(_)) => self.interrupt_authentication(socket, error),
+            Some(State::Idle) | None => {}
         }
     }
 
@@ -197,19 +198,31 @@ impl Client {
                     self.out.act(Action::Drain { socket });
                 }
             }
+            connections::Order::Read(socket) => {
+                if let Some(State::Driven(_)) = self.connections.state(socket) {
+                    self.out.act(Action::Drain { socket });
+                }
+            }
             connections::Order::Report(id, role, output) => self.on_report(now, id, role, output),
             connections::Order::Lost(server, pooled, error) => {
                 self.pools
                     .handle_establish_failed(now, server, pooled, &error);
             }
             connections::Order::Drained(connection) => self.on_drain_over(now, connection, None),
+            connections::Order::NotAuthenticated(connection, operation, error) => {
+                self.end_not_authenticated(now, connection, operation, error);
+            }
             connections::Order::NotDrained(connection, error) => {
                 self.on_drain_over(now, connection, Some(error));
             }
             connections::Order::Limit(socket, limit) => {
                 self.arm(super::Timer::Step(socket), limit);
             }
-            connections::Order::NotDriven(socket) => self.questions.forget(socket),
+            connections::Order::NotDriven(socket) => {
+                self.questions.forget(socket);
+                self.credentials.forget(socket);
+                self.revocation.forget(socket);
+            }
         }
     }
 
@@ -280,20 +293,39 @@ impl Client {
                 self.topology
                     .handle_reply(now, connection, &reply, round_trip, more_to_come);
             }
+            (_, Output::StatusNeeded(query)) => self.on_status_needed(now, id, &query),
             (Role::Pooled(server, _), Output::KeysNeeded(derivation)) => {
                 self.questions.derive(now, server, id, derivation);
             }
+            (Role::Pooled(..), Output::NegotiationNeeded(negotiation)) => {
+                self.questions.negotiate(now, id, negotiation);
+            }
+            (Role::Pooled(..), Output::CredentialNeeded(need)) => {
+                self.on_credential_needed(now, id, &need);
+            }
             (Role::Pooled(server, pooled), Output::Established) => {
-                self.on_established(now, id, server, pooled);
+                match self.connections.take_again(id) {
+                    Some(again) => self.on_authenticated_again(now, id, again),
+                    None => self.on_established(now, id, server, pooled),
+                }
             }
             (Role::Monitor(connection), Output::Failed { error, .. }) => {
                 self.connections.close(role);
                 self.topology.handle_failed(now, connection, error);
             }
             (Role::Pooled(server, pooled), Output::Failed { error, phase }) => {
-                self.on_connection_failed(now, server, pooled, error, phase);
+                match self.connections.take_again(id) {
+                    Some(again) => self.on_not_authenticated_again(now, id, again, error),
+                    None => self.on_connection_failed(now, server, pooled, error, phase),
+                }
             }
-            (Role::Monitor(_), Output::KeysNeeded(_) | Output::Established)
+            (
+                Role::Monitor(_),
+                Output::KeysNeeded(_)
+                | Output::NegotiationNeeded(_)
+                | Output::CredentialNeeded(_)
+                | Output::Established,
+            )
             | (Role::Pooled(..), Output::Checked { .. }) => {}
         }
     }
@@ -305,10 +337,11 @@ impl Client {
         server: ServerId,
         pooled: ConnectionId,
     ) {
-        let Some(connection) = self.connections.establish(id) else {
+        let Some(mut connection) = self.connections.establish(id) else {
             return;
         };
         let address = connection.address().clone();
+        let authenticated = connection.take_authenticated();
         let (Some(pool), Some((transport, hello))) =
             (self.pools.get(server), connection.into_parts())
         else {
@@ -339,6 +372,7 @@ impl Client {
         let established = Established {
             transport,
             facts,
+            authenticated,
             used: now,
         };
         self.pools

@@ -155,7 +155,7 @@ impl Client {
             None => return,
             Some(Found::Seeds(options, warnings)) => self.on_seeds(now, &options, warnings),
             Some(Found::NoSeeds(error)) => {
-                // The answer to the other question is not needed any more.
+                // Without SRV records the TXT record is not needed.
                 self.questions.withdraw_lookups();
                 self.fail_without_servers(now, &error);
             }

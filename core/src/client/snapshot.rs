@@ -61,6 +61,8 @@ pub enum ConnectionState {
     Monitoring(MonitorConnectionId),
     /// The connection is being established for a pool.
     Establishing(ServerId, ConnectionId),
+    /// The connection is checked out and authenticates again.
+    Authenticating(ServerId, ConnectionId),
     /// The connection is in its pool and not in use.
     Idle(ServerId, ConnectionId),
     /// The connection is granted to this operation, which has not resumed.
@@ -119,6 +121,8 @@ pub enum OperationState {
     ForConnection(ServerId),
     /// The operation waits for the end of the late reply on this pinned connection.
     ForPin(SocketId),
+    /// The operation waits until this connection has authenticated again.
+    ForAuthentication(SocketId),
     /// The operation was granted the connection of this socket; its task has to resume it.
     Granted(SocketId),
     /// The operation failed; its task has to resume it.
@@ -145,7 +149,10 @@ impl Client {
         let operations = self.operations.iter();
         Snapshot {
             connections: connections
-                .map(|(socket, role, state)| (socket, connection_state(role, state)))
+                .map(|(socket, role, state)| {
+                    let is_again = self.connections.is_again(socket);
+                    (socket, connection_state(role, state, is_again))
+                })
                 .collect(),
             pools: self
                 .pools
@@ -184,15 +191,20 @@ impl Client {
             sessions_in_use: self.sessions.used(),
             idle_sessions: self.sessions.idle(),
             questions: self.questions.asked().collect(),
-            waiting_for_answers: self.questions.waiting(),
+            waiting_for_answers: self.questions.waiting()
+                + self.credentials.waiting()
+                + self.revocation.waiting(),
             timers: self.timers.iter().collect(),
         }
     }
 }
 
-fn connection_state(role: Role, state: &State) -> ConnectionState {
+fn connection_state(role: Role, state: &State, is_again: bool) -> ConnectionState {
     match (role, state) {
         (Role::Monitor(connection), _) => ConnectionState::Monitoring(connection),
+        (Role::Pooled(server, pooled), State::Driven(_)) if is_again => {
+            ConnectionState::Authenticating(server, pooled)
+        }
         (Role::Pooled(server, pooled), State::Driven(_)) => {
             ConnectionState::Establishing(server, pooled)
         }
@@ -215,6 +227,7 @@ fn operation_state(waiting: &Waiting) -> OperationState {
         Waiting::Asking(_) => OperationState::Asking,
         Waiting::ForConnection(_, server) => OperationState::ForConnection(*server),
         Waiting::ForPin(_, socket) => OperationState::ForPin(*socket),
+        Waiting::ForAuthentication(_, socket) => OperationState::ForAuthentication(*socket),
         Waiting::Granted(_, connection) => OperationState::Granted(connection.facts.socket),
         Waiting::Failed(_) => OperationState::Failed,
     }

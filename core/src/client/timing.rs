@@ -29,6 +29,8 @@ pub enum Timer {
     /// The next rescan of the SRV records. In a client that scans, the end of the wait of a scan
     /// for the rescan that precedes it.
     Rescan,
+    /// The time at which a delayed call of a callback for tokens is due.
+    Callback,
 }
 
 impl Client {
@@ -73,13 +75,23 @@ impl Client {
                     self.connections.give_up_drain(socket, error);
                 }
             },
-            Timer::Question(question) => {
-                let waiting = self.questions.handle_limit(now, question);
-                self.connections.handle_no_answer(&waiting);
-                self.on_lookup_limit(now, question);
-            }
+            Timer::Question(question) => match deadline_after_freeze(at, now) {
+                Some(later) => self.timers.set(timer, later),
+                None => self.on_question_limit(now, question),
+            },
             Timer::Rescan => self.on_rescan_timer(now),
+            Timer::Callback => self.on_callback_due(now),
         }
+    }
+
+    /// Fails what waits for an answer whose limit has passed.
+    fn on_question_limit(&mut self, now: Instant, question: QuestionId) {
+        let waiting = self.questions.handle_limit(now, question);
+        self.connections.handle_no_answer(&waiting);
+        self.on_negotiation_limit(now, question);
+        self.on_lookup_limit(now, question);
+        let reason = "no answer came within the time limit".to_owned();
+        self.on_finding(now, question, Err(reason), false);
     }
 
     /// Arms or moves a timer. Without a deadline, disarms it.

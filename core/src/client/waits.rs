@@ -173,6 +173,10 @@ impl Client {
                 "the reply to an earlier command on the pinned connection did not arrive in \
                      time",
             ),
+            Waiting::ForAuthentication(..) => timeout(
+                "the server required authentication again, which did not end within the \
+                 operation's time limit",
+            ),
             Waiting::ForServer(operation) | Waiting::Paused(operation) if is_late(operation) => {
                 WaitOver::NoServer
             }
@@ -215,6 +219,10 @@ impl Client {
             }
             Waiting::ForPin(operation, socket) => {
                 self.pins.leave(socket);
+                Some(operation)
+            }
+            Waiting::ForAuthentication(operation, socket) => {
+                self.give_up_authentication(now, socket);
                 Some(operation)
             }
             Waiting::Failed(_) => None,

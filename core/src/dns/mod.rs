@@ -1,8 +1,8 @@
 //! DNS: the queries of a client, their answers, and a stub resolver without I/O.
 //!
 //! A client needs SRV and TXT records for a `mongodb+srv` connection string, and addresses if it
-//! resolves host names itself. [`DnsQuery`] and [`DnsAnswer`] are the form of such a query and of
-//! its answer, whoever answers. With the feature `dns`, `Lookup` is a state machine that asks name
+//! resolves host names itself. [`DnsQuery`] and [`DnsAnswer`] are such a query and its answer, for
+//! each resolver. With the feature `dns`, `Lookup` is a state machine that asks name
 //! servers. It is a stub resolver: it sends recursive queries to the name servers of a
 //! `ResolverConfig` and follows no referrals.
 

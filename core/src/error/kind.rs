@@ -65,7 +65,9 @@ pub enum NetworkFault {
     /// The process or the system has no free socket, or lacks the memory, the port or the local
     /// address for a socket.
     OutOfSockets,
-    /// Any other network failure.
+    /// The proxy requires authentication, or refused the user name or the password.
+    ProxyAuthentication,
+    /// Any other network failure, for example of a proxy.
     Other,
 }
 
@@ -306,6 +308,10 @@ impl ErrorKind {
             | Self::Bson { .. }
             | Self::Dns {
                 failure: DnsFailure::NoSuchName | DnsFailure::NoRecords,
+                ..
+            }
+            | Self::Network {
+                fault: NetworkFault::ProxyAuthentication,
                 ..
             }
             | Self::Authentication { .. }

@@ -190,8 +190,9 @@ impl Error {
         self.0.partial_insert.as_deref()
     }
 
-    /// Returns the server's numeric error code. `None` for a command error without a code, and for
-    /// every kind other than [`ErrorKind::Command`] and [`ErrorKind::Write`].
+    /// Returns the server's numeric error code, for example 18 for a refused login. `None` for a
+    /// reply without a code, and for every kind other than [`ErrorKind::Command`],
+    /// [`ErrorKind::Write`] and [`ErrorKind::Authentication`].
     ///
     /// For a write, this is the code of the first failed statement, for example 11000 for a
     /// duplicate key, or else the code of the write concern error. Server discovery does not use
@@ -207,6 +208,7 @@ impl Error {
             ErrorKind::Write(fault) => fault
                 .first_code()
                 .or_else(|| fault.write_concern.as_ref().map(|w| w.code)),
+            ErrorKind::Authentication { cause, .. } => cause.as_ref()?.code,
             _ => None,
         }
     }

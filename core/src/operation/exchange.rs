@@ -8,6 +8,7 @@ use super::{
     request::write_body,
 };
 use crate::{
+    compression::{Workspace, is_compressible},
     connection::{Arrival, Awaited, ConnectionFacts, Established, Place, SocketId},
     description::TopologyType,
     error::Error,
@@ -229,6 +230,21 @@ impl Exchange {
         self.operation.command.acknowledged
     }
 
+    /// True if messages of the connection can be compressed. Then the exchange uses a
+    /// [`Workspace`] in [`begin`](Self::begin) and [`received`](Self::received).
+    #[must_use]
+    pub const fn has_compression(&self) -> bool {
+        self.connection.transport.has_compression()
+    }
+
+    /// Exchanges the workspace of the exchange with another one. Before [`begin`](Self::begin) and
+    /// [`received`](Self::received), a shell can lend a workspace to the exchange, and take it back
+    /// after the call. Does nothing if the connection [has no
+    /// compression](Self::has_compression).
+    pub fn swap_workspace(&mut self, other: &mut Workspace) {
+        self.connection.transport.swap_workspace(other);
+    }
+
     /// Returns the buffer for the next read, which is never empty.
     pub fn input(&mut self) -> Result<&mut [u8], Error> {
         Ok(self.connection.transport.input()?)
@@ -333,7 +349,9 @@ impl Exchange {
         } else {
             Flags::MORE_TO_COME
         };
-        connection.transport.send(|buffer| {
+        let is_compressed = connection.transport.compressor().is_some()
+            && is_compressible(operation.command.name());
+        let write = |buffer: &mut Vec<u8>| {
             let start = buffer.len();
             let mut message = MessageWriter::begin(buffer, context.request_id, 0)
                 .flags(flags)
@@ -360,6 +378,12 @@ impl Exchange {
             }
             message.end();
             Ok(())
-        })
+        };
+        if is_compressed {
+            let max_bytes = facts.max_message_size;
+            connection.transport.send_compressed(max_bytes, write)
+        } else {
+            connection.transport.send(write)
+        }
     }
 }

@@ -25,7 +25,7 @@ mod request;
 mod retry;
 mod sensitive;
 
-pub use crate::pool::PinnedFor;
+pub use crate::{compression::Workspace, pool::PinnedFor};
 pub use batch::Batch;
 pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
 pub use command::{Command, CommandKind, SessionUse};
@@ -111,6 +111,8 @@ pub(crate) struct Operation {
     /// The error of an earlier attempt, to raise if a retry sends no request or its error proves no
     /// attempt (RR-15, RR-19, RW-26).
     pub(crate) kept_error: Option<Error>,
+    /// True once the connection of the operation had to authenticate again (AUTH-37).
+    pub(crate) has_authenticated_again: bool,
     /// The value of `Sdam::scans_begun_before` at the start of the selection. With
     /// `serverSelectionTryOnce`, the selection fails if no server suits although more scans than
     /// this number are complete. `None` while no selection by scans runs.
@@ -161,6 +163,7 @@ impl Operation {
             txn_number: None,
             deprioritized: Vec::new(),
             kept_error: None,
+            has_authenticated_again: false,
             scans_before: None,
             selector_answer: None,
             after_ping: None,

@@ -6,7 +6,6 @@ use crate::{
     error::ErrorKind,
     options::{Compressor, Credential, Mechanism, ServerApi, ServerApiVersion},
 };
-use bson::RawArray;
 
 /// Returns options with every setting that could show in a hello.
 fn options_with_every_setting(text: &str, api: bool) -> ClientOptions {
@@ -162,7 +161,8 @@ impl<T, F: Fn(&RawDocument) -> Option<T>> Peer for SearchingServer<T, F> {
 
 /// Returns what `look` finds first in the hellos of a client that has a waiting operation.
 fn first_of<T>(text: &str, look: impl Fn(&RawDocument) -> Option<T>) -> Option<T> {
-    let config = ClientConfig::new(options_with_every_setting(text, false), Seed::new([5; 32]));
+    let options = uri::parse(text).expect("a connection string").options;
+    let config = ClientConfig::new(options, Seed::new([5; 32]));
     let mut peer = SearchingServer {
         peer: silent_peer::SilentPeer::new(Client::new(config.expect("options"))),
         look,
@@ -193,19 +193,34 @@ fn every_handshake_announces_backpressure_as_a_string() {
 }
 
 #[test]
-fn the_handshake_lists_no_compressors() {
-    // The handshake announces no compressor that the driver does not support, even if it is
-    // configured (COMP-8). The list is then empty (COMP-2).
-    let list = first_of("mongodb://a/", |hello| {
-        hello.get_array("compression").ok().map(RawArray::to_owned)
-    });
-    assert!(list.is_some_and(|list| list.is_empty()));
+fn the_handshake_lists_the_compressors_of_the_options() {
+    // The list is empty without compressors (COMP-1 to COMP-3). Names that are not known are left
+    // out (COMP-8).
+    for (text, names) in [
+        ("mongodb://a/", &[][..]),
+        ("mongodb://a/?compressors=snoopy", &[]),
+        (
+            "mongodb://a/?compressors=zstd,snoopy,snappy",
+            &["zstd", "snappy"],
+        ),
+        ("mongodb://a/?compressors=zlib", &["zlib"]),
+    ] {
+        let list = first_of(text, |hello| {
+            let list = hello.get_array("compression").ok()?;
+            let names = list
+                .into_iter()
+                .map(|name| Some(name.ok()?.as_str()?.to_owned()));
+            names.collect::<Option<Vec<_>>>()
+        });
+        let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+        assert_eq!(list, Some(names), "{text}");
+    }
 }
 
 #[test]
-fn an_unsupported_mechanism_is_refused_when_the_client_is_created() {
-    // `ClientConfig::new` refuses a credential (AUTH-1) whose mechanism is not implemented.
-    // Otherwise only the first operation would fail.
+fn gssapi_without_a_kerberos_library_is_refused_when_the_client_is_created() {
+    // `ClientConfig::new` refuses a credential (AUTH-1) whose mechanism needs a library that the
+    // client does not have. Otherwise only the first operation would fail.
     for mechanism in Mechanism::ALL {
         let mut credential = Credential::empty("$external");
         credential.mechanism = Some(mechanism);
@@ -225,7 +240,7 @@ fn an_unsupported_mechanism_is_refused_when_the_client_is_created() {
         }
         let mut options = ClientOptions::default();
         options.set_credential(credential).expect("it is complete");
-        let made = ClientConfig::new(options, Seed::new([5; 32]));
+        let made = ClientConfig::new(options.clone(), Seed::new([5; 32]));
         if mechanism.is_available() {
             assert!(made.is_ok(), "{mechanism}");
             continue;
@@ -235,10 +250,12 @@ fn an_unsupported_mechanism_is_refused_when_the_client_is_created() {
             panic!("{error:?}");
         };
         assert_eq!(*option, "authMechanism");
-        let says_what_to_do = message.contains("use SCRAM-SHA-256");
+        let says_what_to_do = message.contains("Cargo feature gssapi");
         assert!(
             message.contains(mechanism.name()) && says_what_to_do,
             "{message}"
         );
+        options.set_kerberos(Some(Arc::new(negotiations::Library)));
+        assert!(ClientConfig::new(options, Seed::new([5; 32])).is_ok());
     }
 }

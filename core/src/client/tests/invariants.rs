@@ -22,7 +22,9 @@ fn assert_pools(snapshot: &Snapshot) {
             match state {
                 ConnectionState::Idle(server, _) if server == pool.server => idle += 1,
                 ConnectionState::Establishing(server, _) if server == pool.server => made += 1,
-                ConnectionState::InUse(server, _) | ConnectionState::Pinned(server, _)
+                ConnectionState::InUse(server, _)
+                | ConnectionState::Pinned(server, _)
+                | ConnectionState::Authenticating(server, _)
                     if server == pool.server =>
                 {
                     used += 1;
@@ -50,7 +52,10 @@ fn assert_pools(snapshot: &Snapshot) {
     let is_used = |state: &ConnectionState| {
         matches!(
             state,
-            ConnectionState::InUse(..) | ConnectionState::Pinned(..) | ConnectionState::Granted(_)
+            ConnectionState::InUse(..)
+                | ConnectionState::Pinned(..)
+                | ConnectionState::Granted(_)
+                | ConnectionState::Authenticating(..)
         )
     };
     let used = snapshot.connections.iter().filter(|(socket, state)| {
@@ -79,7 +84,11 @@ fn assert_timers(snapshot: &Snapshot) {
         let is_alive = match timer {
             Timer::Step(socket) => matches!(
                 connections.get(socket),
-                Some(ConnectionState::Establishing(..) | ConnectionState::Monitoring(_))
+                Some(
+                    ConnectionState::Establishing(..)
+                        | ConnectionState::Authenticating(..)
+                        | ConnectionState::Monitoring(_)
+                )
             ),
             Timer::Wait(id) => snapshot.operations.iter().any(|waiting| {
                 let waits_for_others = matches!(
@@ -98,8 +107,8 @@ fn assert_timers(snapshot: &Snapshot) {
                 matches!(connections.get(socket), Some(ConnectionState::Draining(..)))
             }
             Timer::Question(question) => snapshot.questions.contains(question),
-            // The tests with these invariants look up no seed list.
-            Timer::Rescan => false,
+            // The tests with these invariants look up no seed list and call no callback.
+            Timer::Rescan | Timer::Callback => false,
         };
         assert!(is_alive, "{timer:?}: {snapshot:?}");
     }
@@ -115,7 +124,9 @@ fn assert_operations(client: &Client, snapshot: &Snapshot) {
     let mut expected: BTreeMap<ServerId, u32> = BTreeMap::new();
     for &(socket, state) in &snapshot.connections {
         let server = match state {
-            ConnectionState::InUse(server, _) => server,
+            ConnectionState::InUse(server, _) | ConnectionState::Authenticating(server, _) => {
+                server
+            }
             ConnectionState::Granted(_) => match client.connections.role(socket) {
                 Some(connections::Role::Pooled(server, _)) => server,
                 role => panic!("{role:?}"),

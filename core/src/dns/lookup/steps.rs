@@ -270,7 +270,7 @@ impl Lookup {
             DnsFailure::Refused | DnsFailure::Unreachable => {
                 "check the name servers of this machine and the network"
             }
-            DnsFailure::Malformed => "ask whoever runs this DNS zone",
+            DnsFailure::Malformed => "ask the administrator of this DNS zone",
         };
         let message = format!("the lookup of {} failed: {message}; {hint}", self.query);
         self.finish(Err(Error::new(ErrorKind::Dns { failure, message })));

@@ -1,20 +1,19 @@
 //! Tests of connections with TLS: how alerts and other messages of TLS affect a client.
 
 mod idle_probe;
+mod peer;
 mod pinned;
+mod revocation;
 
 use super::*;
 use crate::{
     error::{ErrorKind, Label},
     event::PoolEvent,
-    tls::tests::{Authority, NOW},
+    tls::tests::{Authority, NOW, revocation::Issued},
 };
-use rustls::{ServerConnection, SupportedProtocolVersion, version::TLS12, version::TLS13};
-use std::{
-    collections::BTreeMap,
-    io::{Read, Write},
-    time::Duration,
-};
+use peer::Peer;
+use rustls::{SupportedProtocolVersion, version::TLS12, version::TLS13};
+use std::{collections::BTreeMap, io::Write, time::Duration};
 
 const URI: &str = "mongodb://db.example.net/?replicaSet=rs&tls=true";
 
@@ -32,65 +31,11 @@ struct Scene {
     /// The number of changes of server descriptions.
     changes: usize,
     hello: RawDocumentBuf,
-}
-
-/// The server's side of one connection.
-struct Peer {
-    tls: ServerConnection,
-    requests: FrameDecoder,
-    /// The error with which the server's TLS connection ended.
-    failure: Option<rustls::Error>,
-    /// True once the `close_notify` of the client arrived.
-    is_closed: bool,
-}
-
-impl Peer {
-    /// Receives ciphertext from the client.
-    fn receive(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && self.failure.is_none() {
-            self.tls.read_tls(&mut bytes).expect("room");
-            match self.tls.process_new_packets() {
-                Ok(state) => self.is_closed |= state.peer_has_closed(),
-                Err(error) => self.failure = Some(error),
-            }
-            let mut plain = Vec::new();
-            let _blocked = self.tls.reader().read_to_end(&mut plain);
-            self.requests.extend(&plain);
-        }
-    }
-
-    /// Returns the id of the next request.
-    fn request(&mut self) -> Option<i32> {
-        let (header, _) = self.requests.frame().expect("a message")?;
-        self.requests.consume(header.length);
-        Some(header.request_id)
-    }
-
-    fn reply(&mut self, request: i32, body: &RawDocument) {
-        let mut bytes = Vec::new();
-        MessageWriter::begin(&mut bytes, 1, request)
-            .body(body)
-            .end();
-        self.tls.writer().write_all(&bytes).expect("room");
-    }
-
-    /// Gives the server an invalid record. Its TLS connection fails and sends an alert.
-    fn fail_with_alert(&mut self) {
-        let garbage = [
-            0x17, 3, 3, 0, 20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-        ];
-        self.receive(&garbage);
-        assert!(self.failure.is_some());
-    }
-
-    /// Returns the bytes that are to be sent to the client.
-    fn output(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        while self.tls.wants_write() {
-            self.tls.write_tls(&mut bytes).expect("a vector");
-        }
-        bytes
-    }
+    /// The certificate of the servers; `None` for a new one for each socket.
+    issued: Option<Issued>,
+    /// The questions without an answer.
+    asked: Vec<(QuestionId, Question)>,
+    withdrawn: Vec<QuestionId>,
 }
 
 impl harness::Peer for Scene {
@@ -103,8 +48,12 @@ impl harness::Peer for Scene {
     }
 
     fn dialled(&mut self, socket: SocketId, _: Address) {
+        let tls = match &self.issued {
+            Some(issued) => issued.server(None),
+            None => self.authority.server(self.version, false),
+        };
         let peer = Peer {
-            tls: self.authority.server(self.version, false),
+            tls,
             requests: FrameDecoder::new(),
             failure: None,
             is_closed: false,
@@ -125,12 +74,20 @@ impl harness::Peer for Scene {
     fn closed(&mut self, socket: SocketId) {
         self.closed.push(socket);
     }
+
+    fn asked(&mut self, id: QuestionId, question: Question) {
+        self.asked.push((id, question));
+    }
+
+    fn withdrawn(&mut self, id: QuestionId) {
+        self.withdrawn.push(id);
+    }
 }
 
 impl Scene {
     fn new(uri: &str, version: &'static SupportedProtocolVersion) -> Self {
         let authority = Authority::new();
-        Self::with_trust(uri, version, authority.options(), authority)
+        Self::with_trust(uri, version, authority.options(), authority, None)
     }
 
     fn with_trust(
@@ -138,6 +95,7 @@ impl Scene {
         version: &'static SupportedProtocolVersion,
         trust: crate::options::TlsOptions,
         authority: Authority,
+        issued: Option<Issued>,
     ) -> Self {
         let is_balanced = uri.contains("loadBalanced");
         let mut options = uri::parse(uri).expect("a connection string").options;
@@ -146,7 +104,7 @@ impl Scene {
             .expect("options")
             .with_subscriptions(Subscriptions::all());
         let mut client = Client::new(config);
-        client.set_wall_time(NOW);
+        client.set_wall_time(Instant::ZERO, NOW);
         client.open(Instant::ZERO);
         let mut scene = Self {
             client,
@@ -159,6 +117,9 @@ impl Scene {
             clears: 0,
             changes: 0,
             hello: hello(is_balanced),
+            issued,
+            asked: Vec::new(),
+            withdrawn: Vec::new(),
         };
         scene.run();
         scene
@@ -389,7 +350,7 @@ fn a_refused_certificate_is_answered_with_an_alert() {
         enabled: true,
         ..Default::default()
     };
-    let scene = Scene::with_trust(URI, &TLS13, stranger, Authority::new());
+    let scene = Scene::with_trust(URI, &TLS13, stranger, Authority::new(), None);
     assert!(!scene.closed.is_empty());
     for (socket, peer) in &scene.peers {
         let alert = rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA);

@@ -1,0 +1,189 @@
+//! Connections that authenticate again, because the server required it with the error 391
+//! (`ReauthenticationRequired`).
+//!
+//! The client takes the connection back from the exchange and runs the commands of authentication
+//! on it, without a hello (AUTH-38). The operation waits meanwhile and then runs again on the same
+//! connection, whether it can be retried or not (AUTH-37). An attempt of an operation does this
+//! once: the next error 391 is raised.
+
+use super::{
+    AfterExchange, Client, Progress, Timer, connections::Again, end::End, operations::Waiting,
+};
+use crate::{
+    connection::{Connection, Established, SocketId},
+    error::{Error, ErrorKind},
+    operation::{Exchange, OperationId, Outcome},
+    pool::Condition,
+    sdam::{ApplicationError, Phase},
+    time::Instant,
+};
+
+/// The code of the error `ReauthenticationRequired`.
+pub(super) const REAUTHENTICATION_REQUIRED: i32 = 391;
+
+impl Client {
+    /// True if the connection of this exchange has to authenticate again before the operation
+    /// continues.
+    pub(super) fn must_authenticate_again(&self, exchange: &Exchange, outcome: &Outcome) -> bool {
+        let Some(assessment) = &exchange.assessment else {
+            return false;
+        };
+        let Err(error) = &assessment.result else {
+            return false;
+        };
+        error.code() == Some(REAUTHENTICATION_REQUIRED)
+            && matches!(error.kind(), ErrorKind::Command(_))
+            && matches!(outcome, Outcome::Completed)
+            && !exchange.is_under_way
+            && !exchange.operation.has_authenticated_again
+            && exchange.connection.authenticated.is_some()
+            && !exchange.connection.facts.is_unauthenticated
+            && self.settings.handshake.credential.is_some()
+            && self.interruption(exchange.facts()).is_none()
+            && !self.life.is_closed()
+    }
+
+    /// Begins to authenticate the connection of an exchange again. The operation of the exchange
+    /// waits.
+    pub(super) fn authenticate_again(
+        &mut self,
+        now: Instant,
+        mut exchange: Exchange,
+    ) -> AfterExchange {
+        let assessment = exchange.assessment.take();
+        self.note_cluster_time(assessment.and_then(|assessment| assessment.cluster_time));
+        exchange.finish();
+        let Exchange {
+            connection,
+            mut operation,
+            ..
+        } = exchange;
+        let id = operation.id;
+        operation.has_authenticated_again = true;
+        self.leave_session(now, &mut operation);
+        let socket = connection.facts.socket;
+        self.timers.cancel(Timer::Exchange(socket));
+        self.arm(Timer::Wait(id), operation.deadline);
+        self.operations
+            .wait(id, Waiting::ForAuthentication(operation, socket));
+        let options = self.settings.handshake.clone();
+        self.connections
+            .authenticate_again(now, connection, id, options);
+        AfterExchange::Again(Progress::Waiting(id))
+    }
+
+    /// Grants a connection that has authenticated again to the operation that waits for it.
+    pub(super) fn on_authenticated_again(&mut self, now: Instant, id: SocketId, again: Again) {
+        let operation = again.operation;
+        let Some(connection) = self.end_authentication(now, id, again) else {
+            return;
+        };
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForAuthentication(..));
+        match self.operations.take_if(operation, waits) {
+            Some(Waiting::ForAuthentication(operation, _)) => {
+                self.grant(now, operation, connection);
+            }
+            // Not reached: an operation that stops waiting closes its connection.
+            _ => self.return_connection(now, connection, Condition::Broken(None)),
+        }
+    }
+
+    /// Handles the failure of a connection that authenticates again. The connection is closed,
+    /// because its state at the server is not known.
+    pub(super) fn on_not_authenticated_again(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        again: Again,
+        error: Error,
+    ) {
+        let operation = again.operation;
+        let Some(connection) = self.end_authentication(now, id, again) else {
+            return;
+        };
+        let facts = &connection.facts;
+        if error.is_network() {
+            let report = ApplicationError {
+                error: error.clone(),
+                phase: Phase::Operation,
+                is_stale: self.pools.is_outdated(facts.server, facts.pooled),
+                service: facts.service,
+            };
+            let server = facts.server;
+            self.topology.handle_application_error(now, server, &report);
+        }
+        self.connections
+            .report_not_authenticated(connection, operation, error);
+    }
+
+    /// Closes a connection that could not authenticate again, after the topology has cleared its
+    /// pool if it has to, and raises the error in the operation that waits.
+    pub(super) fn end_not_authenticated(
+        &mut self,
+        now: Instant,
+        connection: Box<Established>,
+        operation: OperationId,
+        error: Error,
+    ) {
+        self.choice.finished(connection.facts.server);
+        let facts = Box::new(connection.facts.clone());
+        self.return_connection(now, connection, Condition::Broken(Some(error.clone())));
+        let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForAuthentication(..));
+        if let Some(Waiting::ForAuthentication(operation, _)) =
+            self.operations.take_if(operation, waits)
+        {
+            let id = operation.id;
+            self.timers.cancel(Timer::Wait(id));
+            let end = if error.is_pool_cleared() {
+                // The pool interrupted the connection. Nothing of the operation has taken effect,
+                // so it begins another attempt (CMAP-94).
+                End::NotBegun
+            } else if error.is_network() {
+                End::Failed(error, Some(facts))
+            } else {
+                End::Final(error)
+            };
+            let next = self.end_attempt(now, operation, end);
+            self.store_progress(id, next);
+        }
+    }
+
+    /// Closes a connection whose operation no longer waits for the end of its authentication.
+    pub(super) fn give_up_authentication(&mut self, now: Instant, id: SocketId) {
+        let Some(again) = self.connections.take_again(id) else {
+            return;
+        };
+        if let Some(connection) = self.end_authentication(now, id, again) {
+            self.choice.finished(connection.facts.server);
+            self.return_connection(now, connection, Condition::Broken(None));
+        }
+    }
+
+    /// Takes a connection back whose authentication has ended or is given up.
+    fn end_authentication(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        again: Again,
+    ) -> Option<Box<Established>> {
+        let mut connection: Box<Connection> = self.connections.establish(id)?;
+        self.questions.forget(id);
+        self.credentials.forget(id);
+        self.revocation.forget(id);
+        let authenticated = connection.take_authenticated();
+        Some(Box::new(Established {
+            transport: connection.into_transport(),
+            facts: again.facts,
+            authenticated,
+            used: now,
+        }))
+    }
+
+    /// Interrupts a connection that authenticates again. Connections that are being established for
+    /// the first time are not checked out, so their pool does not interrupt them.
+    pub(super) fn interrupt_authentication(&mut self, id: SocketId, error: Error) {
+        if self.connections.is_again(id) {
+            self.connections.handle_failed(id, error);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The authentication of connections: keys and parts of a credential that come from the shell, and
+//! connections that authenticate again.
+
+use super::{Again, Connections, Order, State};
+use crate::{
+    auth::{Caches, DerivedKeys, Negotiated, Provided},
+    connection::{Connection, Established, HandshakeOptions, SocketId},
+    error::{Error, ErrorKind},
+    operation::OperationId,
+    time::{Instant, WallTime},
+    tls::{CertId, RevocationStatus},
+};
+use std::{sync::Arc, time::Duration};
+
+impl Connections {
+    /// Gives derived keys to the connections that wait for them, and keeps them for later
+    /// connections.
+    pub(in crate::client) fn handle_keys(
+        &mut self,
+        now: Instant,
+        waiting: &[SocketId],
+        keys: &DerivedKeys,
+    ) {
+        self.auth.caches.keys.keep_unproven(keys);
+        for &id in waiting {
+            if let Some((connection, auth)) = self.driven(id) {
+                connection.handle_keys(now, keys, auth);
+                self.after_step(id);
+            }
+        }
+    }
+
+    /// Gives a part of the credential to the connections that wait for it, and keeps it for later
+    /// connections, if it may be cached.
+    pub(in crate::client) fn handle_provided(
+        &mut self,
+        now: Instant,
+        waiting: &[SocketId],
+        provided: &Provided,
+    ) {
+        self.auth.caches.keep(now, provided);
+        for &id in waiting {
+            if let Some((connection, auth)) = self.driven(id) {
+                connection.handle_provided(now, provided, auth);
+                self.after_step(id);
+            }
+        }
+    }
+
+    /// Fails the connections that wait for a part of the credential, because it was not obtained.
+    pub(in crate::client) fn handle_not_provided(&mut self, waiting: &[SocketId], error: &Error) {
+        for &id in waiting {
+            if let Some((connection, _)) = self.driven(id) {
+                connection.handle_failed(error.clone());
+                self.after_step(id);
+            }
+        }
+    }
+
+    /// Sets the calendar time for authentication.
+    pub(in crate::client) fn set_wall_time(&mut self, now: Instant, wall: WallTime) {
+        self.auth.caches.set_wall_time(now, wall);
+    }
+
+    /// Removes all cached secrets, because the client is closed.
+    pub(in crate::client) fn forget_secrets(&mut self) {
+        self.auth.caches.clear();
+    }
+
+    /// Returns the caches with which connections authenticate.
+    pub(in crate::client) fn caches(&self) -> &Caches {
+        &self.auth.caches
+    }
+
+    /// Returns what is left of `connectTimeoutMS` for a connection whose layers are opened; `None`
+    /// for no limit.
+    pub(in crate::client) fn connect_time_left(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+    ) -> Option<Duration> {
+        let (connection, _) = self.driven(id)?;
+        connection.connect_time_left(now)
+    }
+
+    /// Gives the status of a certificate to the connections that wait for it.
+    pub(in crate::client) fn handle_status(
+        &mut self,
+        now: Instant,
+        waiting: &[SocketId],
+        certificate: &CertId,
+        status: RevocationStatus,
+    ) {
+        for &id in waiting {
+            if let Some((connection, auth)) = self.driven(id) {
+                connection.handle_status(now, certificate, status, auth);
+                self.after_step(id);
+            }
+        }
+    }
+
+    /// Fails the connections that wait for keys, because the keys were not derived.
+    pub(in crate::client) fn handle_no_answer(&mut self, waiting: &[SocketId]) {
+        for &id in waiting {
+            if let Some((connection, _)) = self.driven(id) {
+                let message = "the authentication keys could not be derived".to_owned();
+                connection.handle_failed(ErrorKind::Runtime { message }.into());
+                self.after_step(id);
+            }
+        }
+    }
+
+    /// Gives the result of a step of Kerberos to the connection that waits for it. Without a result
+    /// the connection fails.
+    pub(in crate::client) fn handle_negotiated(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        negotiated: Option<Negotiated>,
+    ) {
+        if let Some((connection, auth)) = self.driven(id) {
+            match negotiated {
+                Some(negotiated) => connection.handle_negotiated(now, negotiated, auth),
+                None => connection.handle_failed(no_result()),
+            }
+            self.after_step(id);
+        }
+    }
+
+    /// Begins to authenticate an established connection again, for an operation that waits.
+    pub(in crate::client) fn authenticate_again(
+        &mut self,
+        now: Instant,
+        established: Box<Established>,
+        operation: OperationId,
+        options: Arc<HandshakeOptions>,
+    ) {
+        let Established {
+            transport,
+            facts,
+            authenticated,
+            ..
+        } = *established;
+        let (Some(slot), Some(earlier)) = (self.find(facts.socket), authenticated) else {
+            debug_assert!(
+                false,
+                "only an authenticated connection authenticates again"
+            );
+            return;
+        };
+        let id = facts.socket;
+        let address = facts.address.clone();
+        let auth = &mut self.auth;
+        let connection = Connection::again(now, address, options, transport, &earlier, auth);
+        let record = self.records.get_mut(slot);
+        record.state = State::Driven(Box::new(connection));
+        record.again = Some(Box::new(Again { operation, facts }));
+        self.orders.push_back(Order::Read(id));
+        self.after_step(id);
+    }
+
+    /// Takes the operation and the facts of a connection that authenticates again; `None` for any
+    /// other connection.
+    pub(in crate::client) fn take_again(&mut self, id: SocketId) -> Option<Again> {
+        let slot = self.find(id)?;
+        self.records.get_mut(slot).again.take().map(|again| *again)
+    }
+
+    /// True for a connection that authenticates again.
+    pub(in crate::client) fn is_again(&self, id: SocketId) -> bool {
+        let slot = self.find(id);
+        slot.is_some_and(|slot| self.records.get(slot).again.is_some())
+    }
+
+    /// Queues [`Order::NotAuthenticated`] before the other orders of this part, as
+    /// [`report_lost`](Self::report_lost) does.
+    pub(in crate::client) fn report_not_authenticated(
+        &mut self,
+        connection: Box<Established>,
+        operation: OperationId,
+        error: Error,
+    ) {
+        let order = Order::NotAuthenticated(connection, operation, error);
+        self.orders.push_front(order);
+    }
+}
+
+fn no_result() -> Error {
+    let message = "the Kerberos library panicked, did not return in time, or could not be run";
+    ErrorKind::Runtime {
+        message: message.to_owned(),
+    }
+    .into()
+}
