@@ -5,15 +5,16 @@ mod client;
 mod concern;
 mod credential;
 mod credential_rules;
+mod kerberos;
+mod provider;
+mod proxy;
 mod read_preference;
 mod secret;
 mod server_selector;
 mod tls;
 mod warning;
 
-pub use choices::{
-    Compressor, Monitoring, MonitoringMode, ProxyOptions, ServerApi, ServerApiVersion,
-};
+pub use choices::{Compressor, Monitoring, MonitoringMode, ServerApi, ServerApiVersion};
 pub use client::{
     ClientOptions, DEFAULT_CONNECT_TIMEOUT, DEFAULT_HEARTBEAT_FREQUENCY, DEFAULT_LOCAL_THRESHOLD,
     DEFAULT_MAX_ADAPTIVE_RETRIES, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE,
@@ -21,11 +22,21 @@ pub use client::{
     MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, MIN_HEARTBEAT_FREQUENCY,
 };
 pub use concern::{Acknowledgment, ReadConcern, WriteConcern};
-pub use credential::{Credential, Mechanism};
-pub(crate) use credential_rules::CODE_ONLY_PROPERTIES;
+pub use credential::{Credential, DEFAULT_ALLOWED_HOSTS, Mechanism};
+pub(crate) use credential_rules::{CODE_ONLY_PROPERTIES, check_texts, saslprep};
+pub(crate) use kerberos::KerberosLibrary;
+pub use kerberos::{CanonicalizeHostName, Kerberos, KerberosTarget, SecurityContext};
+pub use provider::{
+    AwsCredentialProvider, AwsCredentials, CallbackError, CallbackFuture, CredentialProvider,
+    IdpInfo, Login, OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow, OidcRequest, OidcTokens,
+    PasswordProvider, PasswordRequest, ProviderCall, Supplied,
+};
+pub use proxy::ProxyOptions;
 pub use read_preference::{ReadMode, ReadPreference};
 pub use secret::Secret;
 pub use server_selector::ServerSelector;
 pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
+#[cfg(feature = "tls")]
+pub use tls::TlsConfig;
 pub use tls::{SystemRoots, TlsOptions};
 pub use warning::Warning;

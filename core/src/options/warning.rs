@@ -1,4 +1,4 @@
-//! Warnings about options that were ignored, are deprecated or have no effect.
+//! Warnings about options that were ignored, are deprecated, unsafe or have no effect.
 
 use std::fmt;
 
@@ -22,7 +22,8 @@ pub enum Warning {
     /// [CS-23]: crate::requirements::connection_strings#CS-23
     Unknown {
         /// The key, as the string gives it. The key is `[redacted]` if it can be a part of a
-        /// password in which `?` was not encoded, because an `@` follows.
+        /// secret: of a password in which `?` was not encoded, because an `@` follows, or of the
+        /// value of a secret option before it, in which `&` was not encoded.
         key: String,
     },
     /// The value is unusable, and all or a part of it was ignored ([CS-32]).
@@ -69,6 +70,11 @@ pub enum Warning {
         /// The reason, or what the client does instead.
         consequence: &'static str,
     },
+    /// The mechanism sends a password or a token as it is, and connections are not encrypted.
+    ClearText {
+        /// The name of the mechanism.
+        mechanism: &'static str,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -95,6 +101,11 @@ impl fmt::Display for Warning {
                 option,
                 consequence,
             } => write!(f, "option {option} has no effect: {consequence}"),
+            Self::ClearText { mechanism } => write!(
+                f,
+                "{mechanism} sends its secret in clear text, and connections are not encrypted; \
+                 add tls=true"
+            ),
         }
     }
 }

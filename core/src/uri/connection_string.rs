@@ -48,8 +48,12 @@ impl fmt::Display for Scheme {
 ///
 /// `Display` and `Debug` print the string without secrets: `[redacted]` replaces the password, the
 /// values of `authMechanismProperties`, `tlsCertificateKeyFilePassword` and `proxyPassword`, and
-/// the values of options that are unknown or cannot be decoded. [`to_secret`](Self::to_secret)
-/// returns the whole string.
+/// the values of options that are unknown or cannot be decoded. The key of an unknown option is
+/// redacted as well if it follows one of these secrets, because it can be the end of a secret in
+/// which `&` was not encoded. If an option contains an `@`, the database and the options can be the
+/// end of a password in which `/` or `?` was not encoded. In this case the database, the keys of
+/// unknown options and each value with an `@` are redacted. [`to_secret`](Self::to_secret) returns
+/// the whole string.
 ///
 /// Two connection strings are equal if their decoded parts are equal. The options have an order,
 /// and the letter case of their keys counts.

@@ -1,11 +1,14 @@
-//! Warnings about options that have no effect.
+//! Warnings about options that have no effect or are unsafe.
 
-use crate::options::{ClientOptions, Compressor, Monitoring, MonitoringMode, TlsOptions, Warning};
+use crate::options::{
+    ClientOptions, Compressor, Mechanism, Monitoring, MonitoringMode, TlsOptions, Warning,
+};
 
 /// Returns warnings about options that were set, in a connection string or in code, and have no
-/// effect: compression, the password of an encrypted private key, revocation checks, TLS options
-/// without `tls=true`, and streaming in a client that scans. With an option that cannot be ignored
-/// without harm, such as a proxy, the creation of a
+/// effect: compressors that are not [available](Compressor::is_available), a password without an
+/// encrypted private key, CRLs if revocation is not checked, TLS options without `tls=true`, and
+/// streaming in a client that scans. With an option that cannot be ignored
+/// without harm, such as the mechanism GSSAPI without a Kerberos library, the creation of a
 /// [`ClientConfig`](crate::client::ClientConfig) fails instead.
 ///
 /// ```
@@ -14,56 +17,38 @@ use crate::options::{ClientOptions, Compressor, Monitoring, MonitoringMode, TlsO
 /// let mut options = ClientOptions::default();
 /// assert!(uri::ineffective_options(&options).is_empty());
 /// options.set_compressors(vec![Compressor::Zstd]);
-/// assert_eq!(
-///     uri::ineffective_options(&options)[0].to_string(),
-///     "option compressors has no effect: messages are sent uncompressed"
-/// );
+/// let is_available = Compressor::Zstd.is_available();
+/// assert_eq!(uri::ineffective_options(&options).is_empty(), is_available);
 /// ```
 #[must_use]
 pub fn ineffective_options(options: &ClientOptions) -> Vec<Warning> {
-    const UNCOMPRESSED: &str = "messages are sent uncompressed";
-    const UNREVOKED: &str = "revocation of certificates is not checked in any case";
+    const UNREVOKED: &str = "other options disable the check of revocation";
     const UNENCRYPTED: &str = "connections are not encrypted; add tls=true";
     let is_scanning = options.monitoring() == Monitoring::Scanning;
     let is_stream = options.monitoring_mode() == MonitoringMode::Stream;
-    let mut found = vec![
-        // This version has no compressors. A compressor that is not available causes a warning and
-        // is not announced (COMP-8).
-        (
-            "compressors",
-            UNCOMPRESSED,
-            !options.compressors().is_empty(),
-        ),
-        // Without zlib among the compressors, the level has no effect in any version, and needs no
-        // warning (COMP-9).
-        (
-            "zlibCompressionLevel",
-            UNCOMPRESSED,
-            options.zlib_compression_level() != -1
-                && options.compressors().contains(&Compressor::Zlib),
-        ),
-        (
-            "serverMonitoringMode",
-            "a client that scans its servers does not stream",
-            is_scanning && is_stream,
-        ),
-    ];
+    // A compressor that is not available causes a warning and is not announced (COMP-8). Without
+    // zlib, its level has no effect and needs no warning (COMP-9).
+    let compressors = options.compressors().iter();
+    let missing = compressors.filter(|compressor| !compressor.is_available());
+    let mut found: Vec<_> = missing
+        .map(|c| ("compressors", without(*c), true))
+        .collect();
+    found.push((
+        "serverMonitoringMode",
+        "a client that scans its servers does not stream",
+        is_scanning && is_stream,
+    ));
     let tls = options.tls();
     found.extend([
         (
             "tlsCertificateKeyFilePassword",
-            "private keys that are encrypted cannot be read; give one that is not",
-            tls.certificate_key_password.is_some(),
+            "no encrypted private key was given",
+            tls.certificate_key_password.is_some() && !may_be_encrypted(tls),
         ),
         (
-            "tlsDisableOCSPEndpointCheck",
+            "tlsCRLFile",
             UNREVOKED,
-            tls.disable_ocsp_endpoint_check,
-        ),
-        (
-            "tlsDisableCertificateRevocationCheck",
-            UNREVOKED,
-            tls.disable_certificate_revocation_check,
+            tls.enabled && has_lists(tls) && disables_revocation(tls),
         ),
     ]);
     if !tls.enabled {
@@ -78,11 +63,66 @@ pub fn ineffective_options(options: &ClientOptions) -> Vec<Warning> {
     found.into_iter().map(warning).collect()
 }
 
+/// Returns warnings about options that put a secret at risk: a mechanism that sends a password or a
+/// token as it is (`PLAIN`, `MONGODB-OIDC`), without `tls=true`.
+///
+/// ```
+/// use onionskin_core::uri;
+///
+/// let parsed = uri::parse("mongodb://me:pencil@localhost/?authMechanism=PLAIN")?;
+/// let warnings = uri::unsafe_options(&parsed.options);
+/// assert!(warnings[0].to_string().starts_with("PLAIN sends its secret in clear text"));
+/// # Ok::<(), onionskin_core::error::Error>(())
+/// ```
+#[must_use]
+pub fn unsafe_options(options: &ClientOptions) -> Vec<Warning> {
+    let mechanism = options.credential().and_then(|known| known.mechanism);
+    let sends_secrets = matches!(mechanism, Some(Mechanism::Plain | Mechanism::MongoDbOidc));
+    match mechanism {
+        Some(mechanism) if sends_secrets && !options.tls().enabled => {
+            let mechanism = mechanism.name();
+            vec![Warning::ClearText { mechanism }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// True if the private key is encrypted, or was not loaded yet.
+fn may_be_encrypted(tls: &TlsOptions) -> bool {
+    let (file, pem) = if tls.private_key_file.is_some() || tls.private_key_pem.is_some() {
+        (&tls.private_key_file, &tls.private_key_pem)
+    } else {
+        (&tls.certificate_key_file, &tls.certificate_key_pem)
+    };
+    match pem {
+        Some(pem) => pem.expose().contains("ENCRYPTED"),
+        None => file.is_some(),
+    }
+}
+
+/// Returns the warning about a compressor that is not available.
+const fn without(compressor: Compressor) -> &'static str {
+    match compressor {
+        Compressor::Snappy => "snappy is not announced; enable the Cargo feature snappy",
+        Compressor::Zlib => "zlib is not announced; enable the Cargo feature zlib",
+        Compressor::Zstd => "zstd is not announced; enable the Cargo feature zstd",
+    }
+}
+
+fn has_lists(tls: &TlsOptions) -> bool {
+    tls.crl_file.is_some() || tls.crl_pem.is_some()
+}
+
+fn disables_revocation(tls: &TlsOptions) -> bool {
+    tls.insecure || tls.allow_invalid_certificates || tls.disable_certificate_revocation_check
+}
+
 /// Returns the TLS options that need `tls=true`, each with whether it is set.
-fn chosen_tls(tls: &TlsOptions) -> [(&'static str, bool); 5] {
+fn chosen_tls(tls: &TlsOptions) -> [(&'static str, bool); 9] {
     let has_key = tls.certificate_key_file.is_some() || tls.certificate_key_pem.is_some();
     [
         ("tlsCAFile", tls.ca_file.is_some() || tls.ca_pem.is_some()),
+        ("tlsCRLFile", has_lists(tls)),
         ("tlsCertificateKeyFile", has_key),
         (
             "tlsAllowInvalidCertificates",
@@ -90,5 +130,14 @@ fn chosen_tls(tls: &TlsOptions) -> [(&'static str, bool); 5] {
         ),
         ("tlsAllowInvalidHostnames", tls.allow_invalid_hostnames),
         ("tlsInsecure", tls.insecure),
+        (
+            "tlsDisableOCSPEndpointCheck",
+            tls.disable_ocsp_endpoint_check,
+        ),
+        (
+            "tlsDisableCertificateRevocationCheck",
+            tls.disable_certificate_revocation_check,
+        ),
+        ("TlsOptions::config", tls.has_config()),
     ]
 }

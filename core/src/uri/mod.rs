@@ -38,7 +38,7 @@ mod tests;
 
 pub use crate::options::Warning;
 pub use connection_string::{ConnectionString, Scheme};
-pub use ineffective::ineffective_options;
+pub use ineffective::{ineffective_options, unsafe_options};
 pub(crate) use srv::check_srv_hosts;
 pub use srv::{is_below_srv_domain, resolve};
 pub use value::OptionValue;

@@ -52,8 +52,11 @@ pub fn resolve(
     check_srv_hosts(options, &hosts)?;
     if txt.len() > 1 {
         // More than one TXT record is an error (DNS-29).
-        let message =
-            "the host has several TXT records, and one is allowed; ask whoever runs its DNS";
+        let host = options.srv_host().unwrap_or_default();
+        let message = format!(
+            "{host} has {} TXT records, and one is allowed; ask the administrator of its DNS zone",
+            txt.len()
+        );
         return Err(invalid(UriPart::Options, message));
     }
     resolved.set_hosts(hosts);
@@ -113,7 +116,7 @@ fn of_txt_record(options: &ClientOptions, error: &Error) -> Error {
     let host = options.srv_host().unwrap_or_default();
     invalid(
         UriPart::Options,
-        format!("with the TXT record of {host}: {message}; ask whoever runs its DNS"),
+        format!("with the TXT record of {host}: {message}; ask the administrator of its DNS zone"),
     )
 }
 
@@ -126,8 +129,8 @@ pub(crate) fn check_srv_hosts(options: &ClientOptions, hosts: &[Address]) -> Res
         .find(|host| !is_below_srv_domain(srv_host, host));
     outside.map_or(Ok(()), |host| {
         let message = format!(
-            "an SRV record of {srv_host} names {host}, a host outside of the domain {}; ask \
-             whoever runs its DNS",
+            "an SRV record of {srv_host} names {host}, a host outside of the domain {}; ask the \
+             administrator of its DNS zone",
             srv_domain(srv_host)
         );
         Err(invalid(UriPart::Host, message))
@@ -188,7 +191,7 @@ fn allowed<'a>(pairs: &'a [Pair], warnings: &mut Vec<Warning>) -> Result<Vec<Giv
         .any(|w| matches!(w, Warning::Unknown { .. }));
     if unknown || given.iter().any(|g| !ALLOWED_IN_TXT.contains(&g.spec.name)) {
         let message = format!(
-            "the TXT record of the host may only have {}; ask whoever runs its DNS",
+            "only {} are allowed in a TXT record",
             ALLOWED_IN_TXT.join(", ")
         );
         return Err(invalid(UriPart::Options, message));

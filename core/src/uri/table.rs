@@ -148,6 +148,13 @@ const AUTHENTICATION: &[OptionSpec] = &[
             // An unknown mechanism is an error (AUTH-8). If it were ignored, connections might not
             // authenticate at all.
             let Some(mechanism) = Mechanism::from_name(&v) else {
+                if v == "MONGODB-CR" {
+                    // Servers no longer have this mechanism (AUTH-51, AUTH-132).
+                    return Refusal::fatal(
+                        "MONGODB-CR was removed from MongoDB 4.0; leave authMechanism out"
+                            .to_owned(),
+                    );
+                }
                 let known = Mechanism::ALL.map(Mechanism::name).join(", ");
                 return Refusal::fatal(format!("it is one of {known}"));
             };
@@ -191,6 +198,10 @@ const TLS: &[OptionSpec] = &[
     option(
         "tlsCAFile",
         Kind::Text(|d, v| d.store(|d| d.tls.ca_file = Some(v))),
+    ),
+    option(
+        "tlsCRLFile",
+        Kind::Text(|d, v| d.store(|d| d.tls.crl_file = Some(v))),
     ),
     option(
         "tlsCertificateKeyFile",

@@ -1,10 +1,11 @@
 //! Options that identify the deployment, the application and the credential.
 
 use super::{
-    Address, ClientOptions, Credential, DEFAULT_SRV_SERVICE_NAME, Error, MAX_APP_NAME_BYTES,
-    MAX_SRV_SERVICE_NAME_BYTES, ServerApi, TlsOptions, invalid,
+    Address, ClientOptions, Credential, DEFAULT_SRV_SERVICE_NAME, Error, KerberosLibrary,
+    MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, ServerApi, TlsOptions, invalid,
 };
-use std::time::Duration;
+use crate::options::Kerberos;
+use std::{sync::Arc, time::Duration};
 
 impl ClientOptions {
     /// Sets [`hosts`](Self::hosts), the seed list ([SDAM-19]). A few members of a replica set are
@@ -84,6 +85,12 @@ impl ClientOptions {
         self.credential = Some(credential);
         self.auth_source_is_default = false;
         Ok(self)
+    }
+
+    /// Sets [`kerberos`](Self::kerberos).
+    pub fn set_kerberos(&mut self, kerberos: Option<Arc<dyn Kerberos>>) -> &mut Self {
+        self.kerberos = kerberos.map(KerberosLibrary);
+        self
     }
 
     /// Sets the credential of a connection string, which may lack a password. `source_chosen` is
@@ -208,6 +215,15 @@ impl ClientOptions {
     #[must_use]
     pub const fn credential(&self) -> Option<&Credential> {
         self.credential.as_ref()
+    }
+
+    /// Returns the Kerberos library of the mechanism `GSSAPI`, which connection strings cannot set.
+    /// A client with this mechanism is not created without a library. Default: none. Clients of the
+    /// runtime crates set the GSSAPI library of the system if their Cargo feature `gssapi` is
+    /// enabled and no other library is set.
+    #[must_use]
+    pub fn kerberos(&self) -> Option<&Arc<dyn Kerberos>> {
+        self.kerberos.as_ref().map(|library| &library.0)
     }
 
     /// Returns the default database, which the path of a connection string names. Default: none.

@@ -11,8 +11,8 @@ mod validate;
 mod tests;
 
 use super::{
-    Compressor, Credential, Monitoring, MonitoringMode, ProxyOptions, ReadConcern, ReadPreference,
-    ServerApi, ServerSelector, TlsOptions, Warning, WriteConcern,
+    Compressor, Credential, KerberosLibrary, Monitoring, MonitoringMode, ProxyOptions, ReadConcern,
+    ReadPreference, ServerApi, ServerSelector, TlsOptions, Warning, WriteConcern,
 };
 use crate::{
     address::{Address, DEFAULT_PORT},
@@ -101,6 +101,7 @@ pub struct ClientOptions {
     srv_ttl: Option<Duration>,
     app_name: Option<String>,
     credential: Option<Credential>,
+    kerberos: Option<KerberosLibrary>,
     /// True if the source of `credential` is a default, which a TXT record may replace.
     auth_source_is_default: bool,
     default_database: Option<String>,
@@ -147,6 +148,7 @@ impl Default for ClientOptions {
             srv_ttl: None,
             app_name: None,
             credential: None,
+            kerberos: None,
             auth_source_is_default: false,
             default_database: None,
             tls: TlsOptions::default(),

@@ -149,7 +149,8 @@ impl ClientOptions {
 
     /// Returns `compressors`, the compressors to negotiate, in order of preference. Default: none.
     ///
-    /// This version does not compress messages. A client with compressors gets a
+    /// Each connection uses the first of them that the server also has. A compressor that is not
+    /// [available](Compressor::is_available) is not announced, and causes a
     /// [warning](crate::uri::ineffective_options).
     #[must_use]
     pub fn compressors(&self) -> &[Compressor] {
@@ -157,15 +158,23 @@ impl ClientOptions {
     }
 
     /// Returns `zlibCompressionLevel`: 0 for no compression, 9 for the best, -1 for the default of
-    /// zlib. Default: -1. This version does not compress messages, so that the level has no effect.
+    /// zlib. Default: -1. Has no effect on other compressors.
     #[must_use]
     pub const fn zlib_compression_level(&self) -> i32 {
         self.zlib_compression_level
     }
 
     /// Returns the SOCKS5 proxy of the connections (`proxyHost`, `proxyPort`, `proxyUsername` and
-    /// `proxyPassword`). Default: none. This version does not support proxies: the creation of a
-    /// client with a proxy fails.
+    /// `proxyPassword`). All connections by TCP to servers go through the proxy, those of monitors
+    /// included ([SOCKS-11], [SOCKS-16]). The proxy resolves the names of the servers ([SOCKS-14]).
+    /// These do not go through the proxy: DNS queries for `mongodb+srv` ([SOCKS-21]), connections
+    /// to Unix domain sockets, and requests for credentials to other services, for example by
+    /// MONGODB-AWS. Default: none.
+    ///
+    /// [SOCKS-11]: crate::requirements::proxies#SOCKS-11
+    /// [SOCKS-14]: crate::requirements::proxies#SOCKS-14
+    /// [SOCKS-16]: crate::requirements::proxies#SOCKS-16
+    /// [SOCKS-21]: crate::requirements::proxies#SOCKS-21
     #[must_use]
     pub const fn proxy(&self) -> Option<&ProxyOptions> {
         self.proxy.as_ref()

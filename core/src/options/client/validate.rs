@@ -1,7 +1,7 @@
 //! Rules that involve several options.
 
 use super::{ClientOptions, Error, invalid};
-use crate::options::TLS_CONFLICTS;
+use crate::options::{SystemRoots, TLS_CONFLICTS};
 
 impl ClientOptions {
     /// Checks the rules that involve several options, and that the credential is complete.
@@ -30,6 +30,9 @@ impl ClientOptions {
         self.validate_monitoring()?;
         self.validate_srv()?;
         self.validate_tls()?;
+        if let Some(proxy) = &self.proxy {
+            proxy.validate()?;
+        }
         if self.max_pool_size > 0 && self.min_pool_size > self.max_pool_size {
             // `minPoolSize` must not exceed `maxPoolSize`, unless that is 0 (CMAP-9, URI-24).
             return Err(invalid(
@@ -109,8 +112,18 @@ impl ClientOptions {
     }
 
     fn validate_tls(&self) -> Result<(), Error> {
+        let options = self.tls_checks();
+        let on = |name: &&str| options.iter().any(|&(option, on)| on && option == *name);
+        match TLS_CONFLICTS.iter().find(|(a, b)| on(a) && on(b)) {
+            Some((a, b)) => Err(invalid(a, format!("it conflicts with {b}; leave one out"))),
+            None => self.validate_tls_in_code(),
+        }
+    }
+
+    /// Returns the options that disable checks of certificates, each with whether it is set.
+    const fn tls_checks(&self) -> [(&'static str, bool); 5] {
         let tls = &self.tls;
-        let options = [
+        [
             ("tlsInsecure", tls.insecure),
             (
                 "tlsAllowInvalidCertificates",
@@ -125,10 +138,44 @@ impl ClientOptions {
                 "tlsDisableCertificateRevocationCheck",
                 tls.disable_certificate_revocation_check,
             ),
+        ]
+    }
+
+    /// Checks the TLS options that connection strings do not have.
+    fn validate_tls_in_code(&self) -> Result<(), Error> {
+        let tls = &self.tls;
+        let has_certificate =
+            tls.certificate_key_file.is_some() || tls.certificate_key_pem.is_some();
+        let has_key = tls.private_key_file.is_some() || tls.private_key_pem.is_some();
+        if has_key && !has_certificate {
+            return Err(invalid(
+                "private_key_file",
+                "a private key needs a certificate; set certificate_key_file as well",
+            ));
+        }
+        if !tls.has_config() {
+            return Ok(());
+        }
+        // The configuration of the application replaces these options.
+        let others = [
+            ("tlsCAFile", tls.ca_file.is_some() || tls.ca_pem.is_some()),
+            ("system_roots", tls.system_roots != SystemRoots::default()),
+            (
+                "tlsCRLFile",
+                tls.crl_file.is_some() || tls.crl_pem.is_some(),
+            ),
+            ("tlsCertificateKeyFile", has_certificate),
+            (
+                "tlsCertificateKeyFilePassword",
+                tls.certificate_key_password.is_some(),
+            ),
         ];
-        let on = |name: &&str| options.iter().any(|&(option, on)| on && option == *name);
-        match TLS_CONFLICTS.iter().find(|(a, b)| on(a) && on(b)) {
-            Some((a, b)) => Err(invalid(a, format!("it conflicts with {b}; leave one out"))),
+        let checks = self.tls_checks();
+        match others.into_iter().chain(checks).find(|(_, is_set)| *is_set) {
+            Some((option, _)) => Err(invalid(
+                option,
+                "it has no effect with TlsOptions::config; leave one out",
+            )),
             None => Ok(()),
         }
     }

@@ -384,6 +384,16 @@ fn tls_is_enabled_only_by_the_scheme_or_the_tls_option() {
 }
 
 #[test]
+fn a_removed_mechanism_is_refused_by_name() {
+    // MONGODB-CR no longer exists in servers (AUTH-51, AUTH-67, AUTH-132).
+    let error = parse("mongodb://u:p@a/?authMechanism=MONGODB-CR").expect_err("removed");
+    assert!(
+        error.to_string().contains("MONGODB-CR was removed"),
+        "{error}"
+    );
+}
+
+#[test]
 fn malformed_mechanism_properties_make_the_credential_invalid() {
     // A property with a comma cannot be parsed (CS-31). The parser drops all properties with a
     // warning, so that the credential is incomplete and the creation of a client fails.
