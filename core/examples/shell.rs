@@ -91,7 +91,9 @@ impl Shell {
                 Action::Ask { id, question } => self.spawn(move || {
                     let answer = match question {
                         Question::DeriveKeys(keys) => Answer::Keys(keys.derive()),
+                        Question::Negotiate(step) => Answer::Negotiated(step.run()),
                         Question::LookUp { .. } => Answer::None, // For `mongodb+srv` only.
+                        Question::Inquire(_) => Answer::None,    // For AWS and OIDC only.
                     };
                     Box::new(move |shell, now| shell.client.handle_answer(now, id, answer))
                 }),
@@ -188,8 +190,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ended: None,
     };
     let wall = WallTime::from_unix_millis(UNIX_EPOCH.elapsed()?.as_millis().try_into()?);
-    shell.client.set_wall_time(wall);
-    shell.client.open(shell.now());
+    let now = shell.now();
+    shell.client.set_wall_time(now, wall);
+    shell.client.open(now);
     let mut ping = Command::new("ping", "admin", CommandKind::Run);
     ping.body().i32("ping", 1);
     println!("{}", bson::Document::try_from(shell.run(ping)?)?);

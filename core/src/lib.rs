@@ -16,9 +16,10 @@
 //!
 //! A shell needs [`client`], which is the composition of all machines, and modules whose types it
 //! uses, for example [`options`], [`operation`], [`event`], [`error`] and [`time`]. The modules
-//! that are public without a feature are the stable surface. The modules `wire`, `hello`, `auth`,
-//! `tls`, `connection`, `sdam`, `pool`, `selection` and `session` are public only with the feature
-//! `unstable-machines`, for tests and simulations. They may change in any release.
+//! that are public without a feature are the stable surface. The modules `wire`, `hello`,
+//! `compression`, `tls`, `socks5`, `auth`, `connection`, `sdam`, `pool`, `selection` and `session`
+//! are public only with the feature `unstable-machines`, for tests and simulations. They may change
+//! in any release.
 //!
 //! `docs/core.md` explains how to write a shell, and `core/examples/shell.rs` is a small one.
 //!
@@ -82,7 +83,7 @@ pub mod hello;
 mod hello;
 
 #[cfg(feature = "unstable-machines")]
-pub mod auth;
+pub mod compression;
 #[cfg(not(feature = "unstable-machines"))]
 #[allow(
     dead_code,
@@ -90,7 +91,7 @@ pub mod auth;
     unused_imports,
     reason = "for unstable-machines"
 )]
-mod auth;
+mod compression;
 
 #[cfg(feature = "unstable-machines")]
 pub mod tls;
@@ -102,6 +103,32 @@ pub mod tls;
     reason = "for unstable-machines"
 )]
 mod tls;
+
+#[cfg(feature = "unstable-machines")]
+pub mod socks5;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod socks5;
+
+pub mod http;
+
+mod revocation;
+
+#[cfg(feature = "unstable-machines")]
+pub mod auth;
+#[cfg(not(feature = "unstable-machines"))]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "for unstable-machines"
+)]
+mod auth;
 
 #[cfg(feature = "unstable-machines")]
 pub mod connection;
@@ -165,3 +192,7 @@ pub mod client;
 pub mod probe;
 
 pub mod requirements;
+
+/// The TLS library, for [`TlsConfig`](options::TlsConfig).
+#[cfg(feature = "tls")]
+pub use rustls;

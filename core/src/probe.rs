@@ -3,28 +3,36 @@
 //! A client hides the steps of a connection. A tool that explains why a client cannot connect needs
 //! them one by one, with their facts and times.
 
+mod revocation;
+
 use crate::{
     address::Address,
-    auth::{DerivedKeys, KeyCache, KeyDerivation},
+    auth::{
+        AuthState, CallLimits, DerivedKeys, Finding, Inquiry, KeyDerivation, Need, Negotiated,
+        Negotiation, Provided, Supply, SupplyStep, not_provided,
+    },
     client::ClientConfig,
-    connection::{Connection, ConnectionPurpose, HandshakeOptions, Output, closed_by_peer},
+    connection::{Connection, ConnectionPurpose, HandshakeOptions, Output, Phase, closed_by_peer},
     description::{ServerDescription, ServerType, TopologyDescription},
     error::{Error, ErrorKind},
-    options::{ClientOptions, Mechanism, ReadPreference},
-    random::Random,
+    options::{ClientOptions, Compressor, Mechanism, ReadPreference},
+    random::{Random, Seed},
     selection::{Criteria, in_window, suitable},
-    time::{Instant, WallTime},
+    time::{Instant, WallTime, earliest},
 };
 use bson::RawDocumentBuf;
-use std::{sync::Arc, time::Duration};
+use revocation::StatusCheck;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-pub use crate::tls::TlsFacts;
+pub use crate::tls::{RevocationStatus, StatusSource, TlsFacts};
 
 /// A step of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProbeStep {
-    /// Connecting the socket.
+    /// Connecting the socket: to the server, or to the proxy if there is one.
     Connect,
+    /// The conversation with the proxy, which connects to the server.
+    Proxy,
     /// The TLS handshake.
     Tls,
     /// The hello of the connection.
@@ -33,9 +41,23 @@ pub enum ProbeStep {
     Authentication,
 }
 
+/// The compressor of a connection, and its effect on the reply to the hello, as a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompressionSample {
+    /// The compressor of the requests.
+    pub compressor: Compressor,
+    /// The size of a message with the sample, in bytes.
+    pub plain_bytes: usize,
+    /// The size of the message once it is compressed, in bytes.
+    pub compressed_bytes: usize,
+}
+
 /// A report of a probe, from [`Probe::poll_output`].
 #[derive(Debug)]
 pub enum ProbeOutput {
+    /// The proxy has connected to the server.
+    ProxyConnected,
     /// The TLS handshake is complete.
     TlsEstablished(TlsFacts),
     /// The hello was answered.
@@ -46,10 +68,24 @@ pub enum ProbeOutput {
         description: Box<ServerDescription>,
         /// The time from sending the hello to receiving its reply.
         round_trip: Duration,
+        /// The chosen compressor, and its effect on a sample. `None` if messages are not
+        /// compressed.
+        compression: Option<CompressionSample>,
     },
     /// Authentication waits for these keys, whose derivation may take long.
     /// [`Probe::handle_keys`] takes them.
     KeysNeeded(KeyDerivation),
+    /// Authentication waits for this step of Kerberos, which may block for a long time.
+    /// [`Probe::handle_negotiated`] takes the result.
+    NegotiationNeeded(Negotiation),
+    /// Authentication waits for the answer to this inquiry. [`Probe::handle_finding`] takes it. The
+    /// caller gives up after the time limit.
+    InquiryNeeded {
+        /// The inquiry.
+        inquiry: Inquiry,
+        /// The time limit.
+        limit: Duration,
+    },
     /// The connection is ready for operations. No further report follows.
     Ready {
         /// The mechanism by which the connection was authenticated. `None` without a credential,
@@ -69,11 +105,12 @@ pub enum ProbeOutput {
 
 /// The probe of one server, a machine that the caller drives like a connection.
 ///
-/// The caller connects a socket to the server, calls [`handle_connected`](Self::handle_connected),
-/// and passes received bytes to [`handle_received`](Self::handle_received). At
-/// [`deadline`](Self::deadline) it calls [`handle_timeout`](Self::handle_timeout). After each input
-/// it writes the bytes of [`poll_transmit`](Self::poll_transmit) to the socket and takes the
-/// reports of [`poll_output`](Self::poll_output).
+/// The caller connects a socket to [`dial_address`](Self::dial_address), calls
+/// [`handle_connected`](Self::handle_connected), and passes received bytes to
+/// [`handle_received`](Self::handle_received). At [`deadline`](Self::deadline) it calls
+/// [`handle_timeout`](Self::handle_timeout). After each input it writes the bytes of
+/// [`poll_transmit`](Self::poll_transmit) to the socket and takes the reports of
+/// [`poll_output`](Self::poll_output).
 ///
 /// ```
 /// use onionskin_core::{
@@ -95,10 +132,22 @@ pub enum ProbeOutput {
 pub struct Probe {
     connection: Connection,
     step: ProbeStep,
-    random: Random,
-    keys: KeyCache,
+    auth: AuthState,
+    supply: Supply,
+    options: Arc<HandshakeOptions>,
+    /// The inquiry that is to be reported next.
+    inquiry: Option<(Inquiry, Duration)>,
+    status: StatusCheck,
+    /// The reports of the connection that were not returned yet.
+    reports: VecDeque<Output>,
+    /// The time at which a delayed call of a callback for tokens is due.
+    callback_due: Option<Instant>,
+    /// The source of the credential, as far as it came from outside of the options.
+    source: Option<String>,
     /// The mechanism of authentication, once the hello was answered.
     mechanism: Option<Mechanism>,
+    /// True if the proxy has connected to the server, and this was not reported yet.
+    passed_proxy: bool,
     /// The facts of TLS, until they are reported.
     tls: Option<TlsFacts>,
     /// The time of the last input.
@@ -111,7 +160,11 @@ impl Probe {
     #[must_use]
     pub fn new(now: Instant, address: Address, config: ClientConfig, wall: WallTime) -> Self {
         let random = config.seed.split("probe").random();
-        Self::start(now, address, config.into_handshake_options(), random, wall)
+        let kerberos = config.kerberos();
+        let options = config.into_handshake_options();
+        let mut probe = Self::start(now, address, options, random, wall);
+        probe.auth = probe.auth.with_kerberos(kerberos);
+        probe
     }
 
     /// Returns a probe as [`new`](Self::new) does, without the credential of the client. A client
@@ -140,12 +193,26 @@ impl Probe {
     ) -> Self {
         options.layers.set_wall_time(wall);
         let purpose = ConnectionPurpose::Operations;
+        let options = Arc::new(options);
+        let mut random = random;
+        let mut seed = [0; 32];
+        random.fill(&mut seed);
+        let supply = Supply::new(Seed::new(seed).random());
+        let mut auth = AuthState::new(random);
+        auth.caches.set_wall_time(now, wall);
         Self {
-            connection: Connection::new(now, address, purpose, Arc::new(options)),
+            connection: Connection::new(now, address, purpose, options.clone()),
             step: ProbeStep::Connect,
-            random,
-            keys: KeyCache::new(),
+            auth,
+            supply,
+            options,
+            inquiry: None,
+            status: StatusCheck::default(),
+            reports: VecDeque::new(),
+            callback_due: None,
+            source: None,
             mechanism: None,
+            passed_proxy: false,
             tls: None,
             now,
         }
@@ -155,17 +222,20 @@ impl Probe {
     pub fn handle_connected(&mut self, now: Instant) {
         self.now = now;
         self.step = ProbeStep::Tls;
-        self.connection.handle_connected(now, &mut self.random);
-        self.note_tls();
+        self.connection.handle_connected(now, &mut self.auth);
+        if self.connection.is_at_proxy() {
+            self.step = ProbeStep::Proxy;
+        }
+        self.note_layers();
     }
 
     /// Processes bytes from the socket.
     pub fn handle_received(&mut self, now: Instant, bytes: &[u8]) {
         self.now = now;
-        let Self { random, keys, .. } = self;
-        self.connection.handle_received(now, bytes, random, keys);
+        self.connection.handle_received(now, bytes, &mut self.auth);
+        self.answer_status_query();
         self.mechanism = self.connection.mechanism().or(self.mechanism);
-        self.note_tls();
+        self.note_layers();
     }
 
     /// Fails the probe, for example because the socket has failed.
@@ -181,19 +251,96 @@ impl Probe {
     /// Takes the keys that authentication waits for.
     pub fn handle_keys(&mut self, now: Instant, keys: &DerivedKeys) {
         self.now = now;
-        self.connection.handle_keys(now, keys);
+        self.connection.handle_keys(now, keys, &mut self.auth);
     }
 
-    /// Fails the probe if the time limit of the current step has passed.
+    /// Takes the result of the step of Kerberos that authentication waits for.
+    pub fn handle_negotiated(&mut self, now: Instant, negotiated: Negotiated) {
+        self.now = now;
+        self.connection
+            .handle_negotiated(now, negotiated, &mut self.auth);
+    }
+
+    /// Takes the answer to an inquiry, or the reason why there is none. The reason becomes part of
+    /// an error message, so it must not contain secrets.
+    pub fn handle_finding(&mut self, now: Instant, finding: Result<Finding, String>) {
+        self.now = now;
+        let Some(finding) = self.on_status_response(finding) else {
+            return;
+        };
+        let step = self.supply.handle_finding(finding);
+        self.follow_supply(step);
+    }
+
+    /// Handles a part of the credential that the connection needs.
+    fn on_credential_needed(&mut self, need: &Need) {
+        let Some(credential) = self.options.credential.clone() else {
+            return;
+        };
+        let limits = CallLimits::new(self.options.connect_timeout, self.options.timeout);
+        let caches = &self.auth.caches;
+        let step = self
+            .supply
+            .begin(self.now, need, &credential, caches, limits);
+        self.follow_supply(Some(step));
+    }
+
+    fn follow_supply(&mut self, step: Option<SupplyStep>) {
+        let now = self.now;
+        match step {
+            None => {}
+            Some(SupplyStep::Ask(inquiry, limit)) => {
+                self.note_source(&inquiry);
+                self.inquiry = Some((inquiry, limit));
+            }
+            Some(SupplyStep::Wait(due)) => self.callback_due = Some(due),
+            Some(SupplyStep::Done(provided)) => {
+                if let Provided::AwsKeys(keys) = &provided {
+                    let name = keys.origin.name();
+                    self.source = Some(format!("{name} (access key id {})", keys.id));
+                }
+                self.auth.caches.keep(now, &provided);
+                self.connection
+                    .handle_provided(now, &provided, &mut self.auth);
+            }
+            Some(SupplyStep::Failed(reason)) => {
+                if let Some(credential) = &self.options.credential {
+                    let error = not_provided(credential, &reason);
+                    self.connection.handle_failed(error);
+                }
+            }
+        }
+    }
+
+    /// Fails the probe if the time limit of the current step has passed, and continues a step that
+    /// is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
         self.connection.handle_timeout(now);
+        if self.callback_due.take_if(|due| *due <= now).is_some() {
+            let step = self.supply.handle_due(now);
+            self.follow_supply(step);
+        }
     }
 
-    /// Returns the time at which the current step times out; `None` without a limit.
+    /// Returns the address to connect the socket to: that of the server, or that of the proxy if
+    /// the connection goes through one.
+    #[must_use]
+    pub fn dial_address(&self) -> &Address {
+        self.connection.dial_address()
+    }
+
+    /// Returns the step that is under way, or that failed.
+    #[must_use]
+    pub const fn step(&self) -> ProbeStep {
+        self.step
+    }
+
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is to be called; `None`
+    /// for never.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.connection.deadline()
+        earliest(self.connection.deadline(), self.callback_due)
     }
 
     /// Appends the bytes to transmit to `out`. Returns false if there are none.
@@ -202,13 +349,38 @@ impl Probe {
         self.connection.poll_transmit(out)
     }
 
+    /// Returns the source of the credential for a message, such as the name of a file or an
+    /// endpoint: the one that was asked last, or the one that gave AWS credentials. `None` for a
+    /// credential of which all parts are in the options. The text contains no secret.
+    #[must_use]
+    pub fn credential_source(&self) -> Option<&str> {
+        self.source.as_deref()
+    }
+
+    fn note_source(&mut self, inquiry: &Inquiry) {
+        self.source = match inquiry {
+            // The variables name another source, except those with AWS credentials.
+            Inquiry::Environment(_) => return,
+            Inquiry::File(path) => Some(format!("the file {path}")),
+            Inquiry::Http(request) => Some(request.to_string()),
+            Inquiry::Call(_) => Some("a callback of the application".to_owned()),
+        };
+    }
+
     /// Returns the next report; `None` if there is none.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<ProbeOutput> {
+        if std::mem::take(&mut self.passed_proxy) {
+            return Some(ProbeOutput::ProxyConnected);
+        }
         if let Some(facts) = self.tls.take() {
             return Some(ProbeOutput::TlsEstablished(facts));
         }
-        Some(match self.connection.poll_output()? {
+        if let Some((inquiry, limit)) = self.inquiry.take() {
+            return Some(ProbeOutput::InquiryNeeded { inquiry, limit });
+        }
+        let report = self.reports.pop_front();
+        Some(match report.or_else(|| self.connection.poll_output())? {
             Output::HelloAnswered {
                 reply,
                 hello,
@@ -222,31 +394,52 @@ impl Probe {
                 if description.server_type == ServerType::RsArbiter {
                     self.mechanism = None;
                 }
+                let sample = self.connection.compress_sample(&reply);
                 ProbeOutput::HelloAnswered {
                     reply,
                     description: Box::new(description),
                     round_trip,
+                    compression: sample.map(|(compressor, plain_bytes, compressed_bytes)| {
+                        CompressionSample {
+                            compressor,
+                            plain_bytes,
+                            compressed_bytes,
+                        }
+                    }),
                 }
             }
             Output::KeysNeeded(derivation) => ProbeOutput::KeysNeeded(derivation),
+            Output::NegotiationNeeded(negotiation) => ProbeOutput::NegotiationNeeded(negotiation),
+            Output::CredentialNeeded(need) => {
+                self.on_credential_needed(&need);
+                return self.poll_output();
+            }
             Output::Established => ProbeOutput::Ready {
                 mechanism: self.mechanism,
             },
-            Output::Failed { error, .. } => ProbeOutput::Failed {
+            Output::Failed { error, phase } => ProbeOutput::Failed {
                 step: match error.kind() {
+                    _ if phase == Phase::Proxy && self.step > ProbeStep::Connect => {
+                        ProbeStep::Proxy
+                    }
                     // A server with TLS 1.3 refuses the client's certificate after the handshake.
                     ErrorKind::Tls { .. } => ProbeStep::Tls,
                     _ => self.step,
                 },
                 error,
             },
-            // Only monitors check a server.
-            Output::Checked { .. } => return None,
+            // Only monitors check a server. Queries are answered when they are given.
+            Output::Checked { .. } | Output::StatusNeeded(_) => return None,
         })
     }
 
-    /// Notes the end of the TLS handshake. Without TLS the step of the hello begins at once.
-    fn note_tls(&mut self) {
+    /// Notes the end of the conversation with the proxy, and the end of the TLS handshake. Without
+    /// TLS the step of the hello begins at once.
+    fn note_layers(&mut self) {
+        if self.step == ProbeStep::Proxy && !self.connection.is_at_proxy() {
+            self.step = ProbeStep::Tls;
+            self.passed_proxy = true;
+        }
         if self.step == ProbeStep::Tls && self.connection.is_open() {
             self.step = ProbeStep::Hello;
             self.tls = self.connection.tls_facts();

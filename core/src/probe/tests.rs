@@ -4,7 +4,9 @@ use super::*;
 use crate::{
     description::{TopologyId, TopologyType},
     error::NetworkFault,
-    options::{Credential, ReadMode},
+    options::{
+        CanonicalizeHostName, Credential, Kerberos, KerberosTarget, ReadMode, SecurityContext,
+    },
     random::Seed,
     tls::tests::{Authority, NOW},
     wire::{Header, MAX_MESSAGE_BYTES, MessageWriter},
@@ -67,6 +69,7 @@ fn a_probe_without_a_credential_is_ready_after_hello() {
             reply,
             description,
             round_trip,
+            compression: None,
         }) => {
             assert_eq!(reply, primary());
             assert_eq!(description.server_type, ServerType::RsPrimary);
@@ -128,6 +131,35 @@ fn a_silent_server_fails_the_probe_at_its_deadline() {
     let deadline = probe.deadline().expect("a limit");
     assert_eq!(deadline, START + Duration::from_secs(3));
     probe.handle_timeout(deadline);
+    assert_eq!(failed_step(&mut probe), ProbeStep::Hello);
+}
+
+#[test]
+fn the_conversation_with_a_proxy_is_a_step_of_its_own() {
+    let behind_proxy = || {
+        let mut options = ClientOptions::default();
+        options.set_proxy(crate::options::ProxyOptions::new("proxy"));
+        let mut probe = probe_of(options);
+        assert_eq!(probe.dial_address(), &Address::tcp("proxy", 1080));
+        assert_eq!(probe.step(), ProbeStep::Connect);
+        probe.handle_connected(START);
+        assert_eq!(probe.step(), ProbeStep::Proxy);
+        probe
+    };
+    let mut probe = behind_proxy();
+    probe.handle_received(START, &[5, 0, 5, 4]);
+    assert_eq!(failed_step(&mut probe), ProbeStep::Proxy);
+
+    let mut probe = behind_proxy();
+    probe.handle_closed();
+    assert_eq!(failed_step(&mut probe), ProbeStep::Proxy);
+
+    let mut probe = behind_proxy();
+    probe.handle_received(START, &[5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    let connected = probe.poll_output();
+    assert!(matches!(connected, Some(ProbeOutput::ProxyConnected)));
+    assert!(probe.poll_output().is_none());
+    probe.handle_closed();
     assert_eq!(failed_step(&mut probe), ProbeStep::Hello);
 }
 
@@ -225,4 +257,67 @@ fn eligible_servers_are_suitable_and_lie_in_the_latency_window() {
         .with_max_staleness(Duration::from_secs(89))
         .expect("positive");
     assert!(eligible_servers(&topology, &stale, &options).is_err());
+}
+
+/// A Kerberos library that gives one token.
+struct OneToken;
+
+impl Kerberos for OneToken {
+    fn canonical_name(&self, _: &str, _: CanonicalizeHostName) -> Result<String, String> {
+        Err("no name is made canonical".to_owned())
+    }
+
+    fn begin(&self, target: &KerberosTarget) -> Result<Box<dyn SecurityContext>, String> {
+        assert_eq!(target.service, "mongodb/db.example.net@R");
+        Ok(Box::new(Self))
+    }
+}
+
+impl SecurityContext for OneToken {
+    fn step(&mut self, _: Option<&[u8]>) -> Result<Option<Vec<u8>>, String> {
+        Ok(Some(b"token".to_vec()))
+    }
+
+    fn is_complete(&self) -> bool {
+        true
+    }
+
+    fn unwrap(&mut self, message: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(message.to_vec())
+    }
+
+    fn wrap(&mut self, content: &[u8]) -> Result<Vec<u8>, String> {
+        Ok(content.to_vec())
+    }
+}
+
+#[test]
+fn a_probe_reports_the_steps_of_kerberos_and_the_mechanism() {
+    let text = "mongodb://ada%40R@db.example.net/?authMechanism=GSSAPI";
+    let mut options = crate::uri::parse(text).expect("valid").options;
+    options.set_kerberos(Some(Arc::new(OneToken)));
+    let mut probe = probe_of(options);
+    probe.handle_connected(START);
+    let request = request_of(&mut probe);
+    probe.handle_received(START, &reply_to(&request, &primary()));
+    let hello = probe.poll_output();
+    assert!(matches!(hello, Some(ProbeOutput::HelloAnswered { .. })));
+    // The token of the library, and the answer to the offer of the server.
+    for payload in ["AQAAAA==", ""] {
+        match probe.poll_output() {
+            Some(ProbeOutput::NegotiationNeeded(work)) => {
+                probe.handle_negotiated(START, work.run());
+            }
+            other => panic!("{other:?}"),
+        }
+        let request = request_of(&mut probe);
+        let reply = rawdoc! {
+            "ok": 1, "conversationId": 1, "done": payload.is_empty(), "payload": payload,
+        };
+        probe.handle_received(START, &reply_to(&request, &reply));
+    }
+    let Some(ProbeOutput::Ready { mechanism }) = probe.poll_output() else {
+        panic!("the probe is not ready");
+    };
+    assert_eq!(mechanism, Some(Mechanism::GssApi));
 }
