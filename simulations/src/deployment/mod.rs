@@ -6,19 +6,27 @@
 //! and inputs give the same outputs, byte for byte.
 
 mod action;
+mod auth;
+mod auth_fault;
+mod compression;
 mod network;
 mod options;
 mod routing;
+mod users;
 
 pub use action::{Action, ConnId, MemberEvent, MemberState};
+pub use auth::AuthCounts;
+pub use auth_fault::AuthFault;
+pub use compression::{CompressedReplies, CompressionCounts, CompressionOptions};
 pub use options::{
     DeploymentOptions, InvalidOptions, Limits, MAX_MEMBERS, MAX_VOTING_MEMBERS, MemberOptions,
-    NetworkOptions, ReplicaSetOptions, ServerVersion, Shape, User,
+    NetworkOptions, ReplicaSetOptions, ServerVersion, Shape,
 };
+pub use users::{AuthMechanism, AuthOptions, EXTERNAL, Role, User};
 
 use crate::{
     replica::{Bound, Replica, SetConfig},
-    server::{Arrival, Credentials, Member, Output},
+    server::{Accounts, Arrival, Member, Output},
     store::Store,
 };
 use network::{Envelope, Network};
@@ -69,7 +77,7 @@ impl Deployment {
         options.check()?;
         let options = Arc::new(options);
         let config = Arc::new(set_config(&options));
-        let credentials = Arc::new(Credentials::new(&options, seed));
+        let accounts = Arc::new(Accounts::new(&options, seed));
         let mut members: Vec<Member> = (0..options.addresses.len())
             .map(|index| {
                 let seed = seed.split(&format!("member {index}"));
@@ -78,8 +86,8 @@ impl Deployment {
                 // replicate.
                 let place = index % config.members.len();
                 let replica = Replica::new(place, Arc::clone(&config), random);
-                let (options, users) = (Arc::clone(&options), Arc::clone(&credentials));
-                Member::new(index, options, users, replica, &seed)
+                let (options, accounts) = (Arc::clone(&options), Arc::clone(&accounts));
+                Member::new(index, options, accounts, replica, &seed)
             })
             .collect();
         members.extend(routing::shard(&options, seed));

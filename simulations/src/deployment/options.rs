@@ -1,5 +1,9 @@
 //! The options of a simulated deployment.
 
+use super::{
+    compression::CompressionOptions,
+    users::{AuthOptions, User},
+};
 use onionskin_core::{address::Address, time::WallTime};
 use std::{fmt, time::Duration};
 
@@ -18,11 +22,15 @@ pub struct DeploymentOptions {
     /// replica set in the order of its options, or the routers. The hello replies of a replica set
     /// list the addresses of the members that are not hidden.
     pub addresses: Vec<Address>,
-    /// The users. If there are none, the servers require no authentication.
+    /// The users at the start. If there are none, the servers require no authentication.
     pub users: Vec<User>,
     /// The iteration count of SCRAM. Default: 4096, the smallest count that drivers accept, because
     /// more iterations make authentication slower.
     pub scram_iterations: u32,
+    /// The options of authentication, apart from the users.
+    pub auth: AuthOptions,
+    /// The compressors of messages.
+    pub compression: CompressionOptions,
     /// The release that the servers claim to be.
     pub version: ServerVersion,
     /// Limits that the servers enforce. Some of them are in hello replies.
@@ -68,11 +76,19 @@ impl DeploymentOptions {
             addresses,
             users: Vec::new(),
             scram_iterations: 4096,
+            auth: AuthOptions::default(),
+            compression: CompressionOptions::default(),
             version: ServerVersion::default(),
             limits: Limits::default(),
             network: NetworkOptions::default(),
             started_at: WallTime::from_unix_millis(1_750_000_000_000),
         }
+    }
+
+    /// True if clients must authenticate, because there are users or issuers of tokens.
+    #[must_use]
+    pub const fn requires_authentication(&self) -> bool {
+        !self.users.is_empty() || !self.auth.issuers.is_empty()
     }
 
     /// Returns an error if the options are not valid.
@@ -115,6 +131,9 @@ impl DeploymentOptions {
         }
         if members != self.addresses.len() {
             return fail("the number of addresses differs from the number of members");
+        }
+        if crate::identity::region(&self.auth.sts_host).is_none() {
+            return fail("sts_host is empty, longer than 255 bytes or has an empty label");
         }
         if self.limits.max_message_bytes > onionskin_core::wire::MAX_MESSAGE_BYTES {
             return fail("max_message_bytes must not exceed 48000000");
@@ -231,38 +250,6 @@ impl MemberOptions {
     #[must_use]
     pub const fn can_lead(&self) -> bool {
         self.priority > 0 && self.votes && !self.arbiter
-    }
-}
-
-/// A user who can authenticate with SCRAM-SHA-256 or SCRAM-SHA-1.
-#[derive(Clone)]
-pub struct User {
-    /// The database that defines the user, which clients give as `authSource`.
-    pub database: String,
-    /// The name with which clients authenticate.
-    pub name: String,
-    /// The password, as plain text.
-    pub password: String,
-}
-
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("User")
-            .field("database", &self.database)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
-}
-
-impl User {
-    /// Creates a user of the `admin` database.
-    #[must_use]
-    pub fn new(name: &str, password: &str) -> Self {
-        Self {
-            database: "admin".to_owned(),
-            name: name.to_owned(),
-            password: password.to_owned(),
-        }
     }
 }
 

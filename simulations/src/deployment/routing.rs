@@ -4,7 +4,7 @@
 use super::{Action, ConnId, Deployment, DeploymentOptions, Shape, set_config};
 use crate::{
     replica::Replica,
-    server::{Arrival, Credentials, Member},
+    server::{Accounts, Arrival, Member},
 };
 use onionskin_core::{address::Address, random::Seed, time::Instant};
 use std::sync::Arc;
@@ -53,8 +53,8 @@ pub(super) fn shard(options: &DeploymentOptions, seed: &Seed) -> Option<Member> 
     let seed = seed.split("shard");
     let random = seed.split("replica").random();
     let replica = Replica::new(0, Arc::new(set_config(&of_shard)), random);
-    let users = Arc::new(Credentials::new(&of_shard, &seed));
-    Some(Member::new(0, Arc::new(of_shard), users, replica, &seed))
+    let accounts = Arc::new(Accounts::new(&of_shard, &seed));
+    Some(Member::new(0, Arc::new(of_shard), accounts, replica, &seed))
 }
 
 impl Deployment {

@@ -102,9 +102,11 @@ impl Member {
             "{}.{}",
             self.options.version.release[0], self.options.version.release[1]
         );
+        let mechanisms = self.options.auth.mechanisms.iter();
+        let mechanisms: Vec<&str> = mechanisms.map(|mechanism| mechanism.name()).collect();
         let known = doc! {
             "featureCompatibilityVersion": { "version": minor },
-            "authenticationMechanisms": ["SCRAM-SHA-1", "SCRAM-SHA-256"],
+            "authenticationMechanisms": mechanisms,
             "enableTestCommands": true,
             "requireApiVersion": false,
         };

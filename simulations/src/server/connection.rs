@@ -1,8 +1,13 @@
 //! The state of one client connection.
 
-use super::{fail_point::FailEffect, reply::Reply, scram::Conversation};
+use super::{
+    auth::{Conversation, Login},
+    fail_point::FailEffect,
+    reply::Reply,
+};
+use crate::deployment::{AuthFault, AuthMechanism};
 use bson::{Document, Timestamp};
-use onionskin_core::{time::Instant, wire::FrameDecoder};
+use onionskin_core::{options::Compressor, time::Instant, wire::FrameDecoder};
 
 /// A decoded request of a client.
 #[derive(Debug)]
@@ -10,6 +15,8 @@ pub(super) struct Request {
     pub(super) id: i32,
     /// The size of the whole message, in bytes.
     pub(super) bytes: usize,
+    /// The number of the compressor of the message; `None` if it was not compressed.
+    pub(super) compressor: Option<u8>,
     /// True if the request is an OP_QUERY, so that the reply is an OP_REPLY.
     pub(super) legacy: bool,
     /// False if the client expects no reply to this request (MSG-18).
@@ -70,7 +77,7 @@ pub(crate) enum Arrival {
     Forwarded,
 }
 
-/// A client connection: its buffers, its waiting request, and its authenticated users.
+/// A client connection: its buffers, its waiting request, and its authenticated user.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
     pub(super) decoder: FrameDecoder,
@@ -86,9 +93,19 @@ pub(super) struct Connection {
     /// True from the start of a request until the next call of `Member::next_turn` for this
     /// connection that finds the request answered. Always false if the member does not take turns.
     pub(super) is_resting: bool,
-    pub(super) users: Vec<(String, String)>,
+    /// The user who has authenticated.
+    pub(super) login: Option<Login>,
+    /// The number of changes of users that the login reflects.
+    pub(super) user_changes: u64,
     pub(super) conversation: Option<Conversation>,
+    /// The mechanism and the fault of the last conversation.
+    pub(super) mechanism: Option<AuthMechanism>,
+    pub(super) auth_fault: Option<AuthFault>,
+    /// The subject of the client's TLS certificate.
+    pub(super) certificate: Option<String>,
     pub(super) app_name: Option<String>,
+    /// The compressors that the last handshake has negotiated, in the order of the client.
+    pub(super) compressors: Vec<Compressor>,
     pub(super) arrival: Arrival,
     /// True after the first hello of a forwarded connection was accepted. Only its reply has the
     /// `serviceId`.

@@ -132,13 +132,14 @@ impl Member {
     }
 
     fn execute(&mut self, now: Instant, conn: ConnId, request: &mut Request) -> Answer {
-        self.check_authorized(conn, request)?;
+        self.check_authorized(now, conn, request)?;
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
-            "saslStart" => return Ok(self.sasl_start(conn, request)?.into()),
-            "saslContinue" => return Ok(self.sasl_continue(conn, request)?.into()),
+            "saslStart" => return self.sasl_start(now, conn, request),
+            "saslContinue" => return self.sasl_continue(now, conn, request),
+            "authenticate" => return Ok(self.authenticate(conn, request)?.into()),
             "logout" => return Ok(self.logout(conn, request).into()),
-            "connectionStatus" => return Ok(self.connection_status(conn).into()),
+            "connectionStatus" => return Ok(self.connection_status(conn, request).into()),
             name if self.is_router() && name.starts_with("replSet") => {
                 return Err(fault(59, format!("no such command: '{name}'")));
             }
@@ -147,6 +148,9 @@ impl Member {
             _ => {}
         }
         if let Some(reply) = self.administration(now, conn, request)? {
+            return Ok(reply.into());
+        }
+        if let Some(reply) = self.administer_users(request)? {
             return Ok(reply.into());
         }
         if self.is_router() {

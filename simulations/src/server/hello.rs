@@ -33,6 +33,13 @@ impl Member {
             connection.app_name = Some(name);
         }
         self.check_quiescing()?;
+        if command
+            .get_str("saslSupportedMechs")
+            .is_ok_and(|user| !user.contains('.'))
+        {
+            let text = "UserName must contain a '.' separated database.user pair";
+            return Err(bad_value(text));
+        }
         let service = self.check_first_hello(conn, truth(command.get("loadBalanced")))?;
         let seen = command.get_document("topologyVersion").ok();
         let wait = command.get("maxAwaitTimeMS");
@@ -71,7 +78,10 @@ impl Member {
         if let Some(service) = service {
             reply.insert("serviceId", service);
         }
-        self.add_authentication(conn, command, &mut reply);
+        if let Some(names) = self.negotiate(conn, command) {
+            reply.insert("compression", names);
+        }
+        self.add_authentication(now, conn, command, &mut reply);
         Ok(Reply::from(reply).into())
     }
 
@@ -238,18 +248,21 @@ impl Member {
 
     /// Adds the user's SASL mechanisms and the result of speculative authentication, if the client
     /// requested them.
-    fn add_authentication(&mut self, conn: ConnId, command: &Document, reply: &mut Document) {
+    fn add_authentication(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        command: &Document,
+        reply: &mut Document,
+    ) {
         if let Ok(user) = command.get_str("saslSupportedMechs")
-            && let Some((database, name)) = user.split_once('.')
-            && self.users.knows(database, name)
+            && let Some(mechanisms) = self.mechanisms_of(user)
         {
-            reply.insert("saslSupportedMechs", vec!["SCRAM-SHA-1", "SCRAM-SHA-256"]);
+            reply.insert("saslSupportedMechs", mechanisms);
         }
         if let Ok(start) = command.get_document("speculativeAuthenticate") {
-            let start = start.clone();
-            let database = start.get_str("db").unwrap_or("admin").to_owned();
             // If speculative authentication fails, the reply does not have the field.
-            if let Ok(step) = self.start_conversation(conn, &start, &database) {
+            if let Some(step) = self.authenticate_speculatively(now, conn, start) {
                 reply.insert("speculativeAuthenticate", step);
             }
         }

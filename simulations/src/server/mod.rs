@@ -4,6 +4,7 @@ mod admin;
 mod admission;
 mod auth;
 mod catalog;
+mod compression;
 mod concern;
 mod connection;
 mod cursor;
@@ -17,17 +18,19 @@ mod read;
 mod reply;
 mod retry;
 mod router;
-mod scram;
 mod shutdown;
 mod wait;
 mod wire;
 mod write;
 
+pub(crate) use auth::Accounts;
 pub(crate) use connection::Arrival;
-pub(crate) use scram::Credentials;
 
 use crate::{
-    deployment::{ConnId, DeploymentOptions, MemberEvent, MemberOptions, MemberState, Shape},
+    deployment::{
+        AuthCounts, AuthFault, AuthMechanism, CompressionCounts, ConnId, DeploymentOptions,
+        MemberEvent, MemberOptions, MemberState, Shape,
+    },
     replica::{Message, Replica, ReplicaEvent},
     store::Store,
 };
@@ -38,7 +41,7 @@ use cursor::Cursors;
 use fail_point::FailPoint;
 use onionskin_core::{
     random::{Random, Seed},
-    time::{Instant, earliest},
+    time::{Instant, WallTime, earliest},
 };
 use overload::Overload;
 use router::Routing;
@@ -69,7 +72,7 @@ pub(crate) enum Output {
 pub(crate) struct Member {
     index: usize,
     options: Arc<DeploymentOptions>,
-    users: Arc<Credentials>,
+    accounts: Arc<Accounts>,
     replica: Replica,
     random: Random,
     up: bool,
@@ -92,6 +95,10 @@ pub(crate) struct Member {
     quiesces_until: Option<Instant>,
     cursors: Cursors,
     fail_point: Option<FailPoint>,
+    /// The fault of all conversations, if one was set.
+    auth_fault: Option<AuthFault>,
+    auth_counts: AuthCounts,
+    compression_counts: CompressionCounts,
     admission: Admission,
     overload: Overload,
     routing: Routing,
@@ -129,7 +136,7 @@ impl Member {
     pub(crate) fn new(
         index: usize,
         options: Arc<DeploymentOptions>,
-        users: Arc<Credentials>,
+        accounts: Arc<Accounts>,
         replica: Replica,
         seed: &Seed,
     ) -> Self {
@@ -140,7 +147,7 @@ impl Member {
         let mut member = Self {
             index,
             options,
-            users,
+            accounts,
             replica,
             random,
             up: true,
@@ -156,6 +163,9 @@ impl Member {
             quiesces_until: None,
             cursors,
             fail_point: None,
+            auth_fault: None,
+            auth_counts: AuthCounts::default(),
+            compression_counts: CompressionCounts::default(),
             admission: Admission::default(),
             overload: Overload::default(),
             routing: Routing::default(),
@@ -339,6 +349,17 @@ impl Member {
         }
     }
 
+    pub(crate) const fn auth_counts(&self) -> AuthCounts {
+        self.auth_counts
+    }
+
+    /// Returns the mechanisms by which the open connections have authenticated.
+    pub(crate) fn login_mechanisms(&self) -> impl Iterator<Item = AuthMechanism> {
+        let connections = self.connections.values();
+        let authenticated = connections.filter(|connection| connection.login.is_some());
+        authenticated.filter_map(|connection| connection.mechanism)
+    }
+
     pub(crate) const fn term(&self) -> u64 {
         self.replica.term()
     }
@@ -365,6 +386,10 @@ impl Member {
             Shape::Standalone | Shape::Sharded | Shape::LoadBalanced { .. } => None,
             Shape::ReplicaSet(set) => set.members.get(self.index),
         }
+    }
+
+    fn wall_time(&self, now: Instant) -> WallTime {
+        WallTime::from_unix_millis(self.wall_millis(now))
     }
 
     fn wall_millis(&self, now: Instant) -> u64 {

@@ -123,12 +123,14 @@ impl Member {
         self.next_request_id = self.next_request_id.wrapping_add(1).max(1);
         let id = self.next_request_id;
         if let Some(connection) = self.connection(conn) {
+            let start = connection.out.len();
             MessageWriter::begin(&mut connection.out, id, request.id)
                 .body(&body)
                 .end();
             if !std::mem::replace(&mut connection.announced, true) {
                 self.outputs.push_back(Output::Transmit(conn));
             }
+            self.pack_reply(conn, start, request.compressor);
         }
         self.advance(now, conn);
     }

@@ -1,7 +1,7 @@
 //! Decodes requests from bytes, and encodes replies.
 
 use super::{
-    Member, Output,
+    Member, Output, compression,
     connection::{Connection, Request},
     document::owned,
     fault::{Fault, fault, is_final, is_not_primary, is_retryable, is_shutdown},
@@ -11,6 +11,7 @@ use super::{
 use crate::{deployment::ConnId, legacy::LegacyQuery};
 use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
+    options::Compressor,
     time::Instant,
     wire::{Flags, FrameDecoder, Header, Message, OpCode, Section},
 };
@@ -18,6 +19,9 @@ use onionskin_core::{
 /// The number of bytes that a client may send while its request waits, beyond one message of the
 /// largest size.
 const MAX_BUFFERED_BYTES: usize = 1024 * 1024;
+
+/// The code of the error `IllegalOperation`.
+const ILLEGAL_OPERATION: i32 = 20;
 
 /// The content of a frame.
 enum Frame {
@@ -125,9 +129,21 @@ impl Member {
         {
             connection.is_resting = true;
         }
-        match read_frame(header, frame) {
-            Some(Frame::Request(request)) => self.start(now, conn, request),
-            Some(Frame::Refused(request, fault)) => self.respond(conn, &request, Err(fault)),
+        let negotiated = self.connections.get(&conn).map(|c| &*c.compressors);
+        let limit = self.options.limits.max_message_bytes;
+        let frame = match header.op_code {
+            OpCode::Compressed => read_compressed(&header, frame, negotiated, limit),
+            _ => read_frame(header, frame),
+        };
+        match frame {
+            Some(Frame::Request(request)) => {
+                self.count_request(request.compressor, &request.name);
+                self.start(now, conn, request);
+            }
+            Some(Frame::Refused(request, fault)) => {
+                self.count_request(request.compressor, &request.name);
+                self.respond(conn, &request, Err(fault));
+            }
             None => self.close(conn),
         }
     }
@@ -175,6 +191,7 @@ impl Member {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return id;
         };
+        let start = connection.out.len();
         let is_final = matches!(&answer, Err(fault) if is_final(fault.error.code));
         let retryable = request.command.contains_key("txnNumber") && (set || is_router);
         match answer {
@@ -209,6 +226,7 @@ impl Member {
         if !std::mem::replace(&mut connection.announced, true) {
             self.outputs.push_back(Output::Transmit(conn));
         }
+        self.pack_reply(conn, start, request.compressor);
         if is_final {
             self.close(conn);
         }
@@ -226,6 +244,28 @@ impl Member {
 
     pub(super) fn connection(&mut self, conn: ConnId) -> Option<&mut Connection> {
         self.connections.get_mut(&conn)
+    }
+}
+
+/// Decodes a compressed message. Returns `None` if the message violates the protocol. A command
+/// that must not be compressed is refused (COMP-18).
+fn read_compressed(
+    header: &Header,
+    frame: &[u8],
+    negotiated: Option<&[Compressor]>,
+    limit: usize,
+) -> Option<Frame> {
+    let (header, message, id) =
+        compression::unpack(header, frame, negotiated.unwrap_or_default(), limit)?;
+    let mut frame = read_frame(header, &message)?;
+    let (Frame::Request(request) | Frame::Refused(request, _)) = &mut frame;
+    request.compressor = Some(id);
+    match frame {
+        Frame::Request(request) if compression::is_forbidden(&request.name) => {
+            let text = format!("{} must not be compressed", request.name);
+            Some(Frame::Refused(request, fault(ILLEGAL_OPERATION, text)))
+        }
+        frame => Some(frame),
     }
 }
 
@@ -256,6 +296,7 @@ fn read_message(header: Header, message: &Message<'_>) -> Frame {
     let empty = |name: &str| Request {
         id: header.request_id,
         bytes: header.length,
+        compressor: None,
         legacy: false,
         reply_wanted: !message.flags.contains(Flags::MORE_TO_COME),
         exhaust: false,
@@ -319,6 +360,7 @@ fn request(
     Some(Request {
         id: header.request_id,
         bytes: header.length,
+        compressor: None,
         legacy: header.op_code == OpCode::Query,
         reply_wanted: !flags.contains(Flags::MORE_TO_COME),
         exhaust: flags.contains(Flags::EXHAUST_ALLOWED),

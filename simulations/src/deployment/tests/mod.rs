@@ -1,6 +1,7 @@
 //! Tests of the deployment in virtual time.
 
 mod acknowledged_writes;
+mod auth;
 mod balanced;
 mod connection_rate_limit;
 mod elections;

@@ -1,0 +1,99 @@
+//! Options and reports of a deployment that concern the compression of messages.
+
+use super::Deployment;
+use onionskin_core::options::Compressor;
+
+/// The compressors of the servers, and how they compress replies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompressionOptions {
+    /// The compressors that the servers accept. Default: all, as in the server.
+    pub compressors: Vec<Compressor>,
+    /// The replies that are compressed. Default: those to compressed requests, as in the server.
+    pub replies: CompressedReplies,
+    /// The size of the smallest reply that is compressed, in bytes and with its header. Default: 0.
+    pub threshold: usize,
+}
+
+impl Default for CompressionOptions {
+    fn default() -> Self {
+        Self {
+            compressors: Compressor::ALL.to_vec(),
+            replies: CompressedReplies::AsRequested,
+            threshold: 0,
+        }
+    }
+}
+
+/// The replies that a server compresses, on connections that have negotiated a compressor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CompressedReplies {
+    /// The replies to compressed requests, by the compressor of the request. The server does this.
+    AsRequested,
+    /// All replies, also those to hellos. The negotiated compressors and the number 0, which
+    /// changes nothing, take turns. Clients have to accept this (COMP-6, COMP-15).
+    InTurn,
+    /// None. Clients have to accept this (COMP-7).
+    Never,
+}
+
+/// The numbers of messages that clients and servers have exchanged, since the start of the
+/// deployment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompressionCounts {
+    /// The number of requests that were not compressed.
+    pub plain_requests: u64,
+    /// The number of compressed requests, by the number of their compressor.
+    pub requests: [u64; 4],
+    /// The number of replies that were not compressed.
+    pub plain_replies: u64,
+    /// The number of compressed replies, by the number of their compressor.
+    pub replies: [u64; 4],
+    /// The number of compressed requests with a command that is never compressed (COMP-18).
+    pub forbidden: u64,
+}
+
+impl CompressionCounts {
+    /// Returns the number of requests with this compressor.
+    #[must_use]
+    pub const fn requests_by(&self, compressor: Compressor) -> u64 {
+        self.requests[compressor.id() as usize]
+    }
+
+    /// Returns the number of replies with this compressor.
+    #[must_use]
+    pub const fn replies_by(&self, compressor: Compressor) -> u64 {
+        self.replies[compressor.id() as usize]
+    }
+
+    fn add(&mut self, other: Self) {
+        self.plain_requests += other.plain_requests;
+        self.plain_replies += other.plain_replies;
+        self.forbidden += other.forbidden;
+        for id in 0..4 {
+            self.requests[id] += other.requests[id];
+            self.replies[id] += other.replies[id];
+        }
+    }
+}
+
+impl Deployment {
+    /// Sets which replies are compressed from now on.
+    pub fn set_compressed_replies(&mut self, replies: CompressedReplies) {
+        for member in &mut self.members {
+            member.set_compressed_replies(replies);
+        }
+    }
+
+    /// Returns the numbers of messages of all members.
+    #[must_use]
+    pub fn compression_counts(&self) -> CompressionCounts {
+        let mut sum = CompressionCounts::default();
+        for member in &self.members {
+            sum.add(member.compression_counts());
+        }
+        sum
+    }
+}
