@@ -1,6 +1,10 @@
 //! The options of a run. [`WorldOptions::drawn`] draws their defaults from the seed of the run.
 
-use onionskin_core::random::{Random, Seed};
+use crate::deployment::CompressedReplies;
+use onionskin_core::{
+    options::Compressor,
+    random::{Random, Seed},
+};
 use std::{fmt, time::Duration};
 
 /// The way in which clients are driven.
@@ -104,6 +108,11 @@ pub struct WorldOptions {
     pub max_latency: Duration,
     /// The options of the clients' connection string, after the `?`.
     pub client_options: String,
+    /// The compressors of the clients, in order of preference. Default: none for two seeds in
+    /// three, else one or more.
+    pub compressors: Vec<Compressor>,
+    /// The replies that the servers compress, if the clients have compressors.
+    pub compressed_replies: CompressedReplies,
     /// True if the servers require authentication.
     pub authentication: bool,
     /// The shortest time for which a member of a replica set waits for a primary before it starts
@@ -124,6 +133,7 @@ impl WorldOptions {
         let shape = &mut world_seed(seed).split("shape").random();
         let balancer = &mut world_seed(seed).split("balanced").random();
         let polls = &mut world_seed(seed).split("polls").random();
+        let compression = &mut world_seed(seed).split("compression").random();
         let min = Duration::from_micros(50 + random.below(2000));
         Self {
             members,
@@ -141,6 +151,12 @@ impl WorldOptions {
             min_latency: min,
             max_latency: min + Duration::from_micros(random.below(20_000)),
             client_options: client_options(random),
+            compressors: compressors(compression),
+            compressed_replies: match compression.below(3) {
+                0 => CompressedReplies::AsRequested,
+                1 => CompressedReplies::InTurn,
+                _ => CompressedReplies::Never,
+            },
             authentication: random.chance(1, 8),
             election_timeout: Duration::from_secs(1 + random.below(10)),
             max_steps: 2_000_000,
@@ -205,6 +221,16 @@ pub fn world_seed(seed: u64) -> Seed {
 /// Draws an index below `length`.
 pub(super) fn index(random: &mut Random, length: usize) -> usize {
     usize::try_from(random.below(length as u64)).unwrap_or(0)
+}
+
+fn compressors(random: &mut Random) -> Vec<Compressor> {
+    if !random.chance(1, 3) {
+        return Vec::new();
+    }
+    let mut rest = Compressor::ALL.to_vec();
+    let wanted = 1 + index(random, rest.len());
+    let mut chosen = || rest.remove(index(random, rest.len()));
+    (0..wanted).map(|_| chosen()).collect()
 }
 
 fn client_options(random: &mut Random) -> String {

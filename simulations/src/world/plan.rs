@@ -51,6 +51,8 @@ pub enum Disaster {
         /// The length of the pause.
         pause: Duration,
     },
+    /// All logins expire: the servers require authentication again with the error 391.
+    ExpireLogins,
     /// A client is closed while its operations run.
     CloseClient(usize),
     /// All cuts are removed, all members run again, and no more faults are drawn.
@@ -112,6 +114,12 @@ pub fn plan(options: &WorldOptions, random: &mut Random) -> VecDeque<(Instant, D
                     plan.push((begin + Duration::from_secs(3), Disaster::Restart(member)));
                 }
             }
+        }
+    }
+    if options.authentication {
+        for _ in 0..random.below(4) {
+            let at = Instant::ZERO + Duration::from_millis(random.below(span));
+            plan.push((at, Disaster::ExpireLogins));
         }
     }
     let end = Instant::ZERO + options.safety;

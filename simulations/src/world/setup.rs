@@ -42,6 +42,7 @@ pub(super) fn deployment(options: &WorldOptions, seed: &Seed) -> Result<Deployme
         set.election_timeout = options.election_timeout;
         set.heartbeat_interval = options.election_timeout / 5;
     }
+    wanted.compression.replies = options.compressed_replies;
     if options.authentication {
         wanted.users = vec![User::new(USER.0, USER.1)];
     }
@@ -74,8 +75,13 @@ pub(super) fn uri(options: &WorldOptions) -> String {
         1 => String::new(),
         _ => format!("replicaSet={SET_NAME}&"),
     };
+    let names: Vec<_> = options.compressors.iter().map(|c| c.name()).collect();
+    let compressors = match names.as_slice() {
+        [] => String::new(),
+        names => format!("&compressors={}", names.join(",")),
+    };
     format!(
-        "mongodb://{credentials}{}/?{set}{}",
+        "mongodb://{credentials}{}/?{set}{}{compressors}",
         hosts.join(","),
         options.client_options
     )

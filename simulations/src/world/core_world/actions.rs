@@ -8,12 +8,17 @@ use crate::world::{
 };
 use onionskin_core::{
     address::Address,
-    client::{Action, Answer, Question, SocketUse},
+    client::{Action, Answer, Finding, Inquiry, Question, SocketUse},
     connection::{SocketId, closed_by_peer},
     error::{Error, NetworkFault},
     event::Event,
+    options::ProviderCall,
 };
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
 
 /// The limit below which the time of a key derivation is drawn, in milliseconds.
 const MAX_DERIVATION_MILLIS: u64 = 500;
@@ -105,8 +110,10 @@ impl CoreWorld {
                 );
                 let answer = match question {
                     Question::DeriveKeys(derivation) => Answer::Keys(derivation.derive()),
+                    Question::Negotiate(step) => Answer::Negotiated(step.run()),
                     // The world has no name server.
                     Question::LookUp { .. } => Answer::None,
+                    Question::Inquire(inquiry) => Answer::Found(find(inquiry)),
                 };
                 let at = now + Duration::from_millis(self.random.below(MAX_DERIVATION_MILLIS));
                 self.schedule(at, client, Wakeup::Answered { id, answer });
@@ -283,4 +290,26 @@ impl CoreWorld {
 
 pub(super) fn reset() -> Error {
     Error::network(NetworkFault::Reset, "connection reset by peer")
+}
+
+/// Answers an inquiry. The world has no environment variables, no files and no endpoints. The
+/// future of a provider is polled once.
+fn find(inquiry: Inquiry) -> Result<Finding, String> {
+    let refuse = |reason: &str| Err(reason.to_owned());
+    let result = match inquiry {
+        Inquiry::Environment(names) => return Ok(Finding::Environment(vec![None; names.len()])),
+        Inquiry::File(_) => return refuse("the world has no files"),
+        Inquiry::Http(_) => return refuse("the world has no endpoints"),
+        Inquiry::Call(ProviderCall::Blocking(work)) => work(),
+        Inquiry::Call(ProviderCall::Future(start)) => {
+            let mut context = Context::from_waker(Waker::noop());
+            match start().as_mut().poll(&mut context) {
+                Poll::Ready(result) => result,
+                Poll::Pending => return refuse("the future of the provider waits"),
+            }
+        }
+    };
+    result
+        .map(Finding::Supplied)
+        .map_err(|error| error.to_string())
 }

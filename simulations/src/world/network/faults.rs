@@ -143,6 +143,7 @@ impl Network {
                 }
             }
             Disaster::JoinClients => self.join(now, trace),
+            Disaster::ExpireLogins => self.deployment.require_reauthentication(),
             Disaster::Freeze { .. } | Disaster::CloseClient(_) => {}
             Disaster::Heal => self.heal(now, trace),
         }

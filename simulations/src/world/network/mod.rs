@@ -124,6 +124,18 @@ impl Network {
         &self.deployment
     }
 
+    /// Calls a function with the deployment, and carries out the outputs that follow.
+    pub fn operate<T>(
+        &mut self,
+        now: Instant,
+        action: impl FnOnce(&mut Deployment) -> T,
+        trace: &mut Trace,
+    ) -> T {
+        let result = action(&mut self.deployment);
+        self.pump(now, trace);
+        result
+    }
+
     /// Returns the addresses of the members.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {

@@ -1,6 +1,8 @@
 //! The executor, which polls tasks in a random order, and advances time when no task is ready.
 
-use super::{SimRuntime, datagram::Datagrams, listener::Listeners, operator::Routes};
+use super::{
+    SimRuntime, datagram::Datagrams, listener::Listeners, machine::Machine, operator::Routes,
+};
 use crate::deployment::{Deployment, DeploymentOptions};
 use crate::world::{
     check::EventCheckers,
@@ -72,6 +74,7 @@ pub(super) struct State {
     pub(super) timers: BTreeMap<(Instant, u64), Waker>,
     /// Additional host names, each with the index of its member.
     pub(super) names: BTreeMap<String, usize>,
+    pub(super) machine: Machine,
     pub(super) routes: Routes,
     pub(super) rates: Rates,
     pub(super) random: Random,
@@ -289,6 +292,7 @@ impl Executor {
             datagrams: Datagrams::default(),
             timers: BTreeMap::new(),
             names: BTreeMap::new(),
+            machine: Machine::default(),
             routes: Routes::default(),
             rates: options.rates,
             random,

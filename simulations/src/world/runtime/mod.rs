@@ -8,17 +8,22 @@
 mod callers;
 mod datagram;
 mod executor;
+mod identity_server;
 mod listener;
+mod machine;
 mod name_server;
 mod operator;
+mod socks5_proxy;
 mod stream;
 
 pub use callers::run_world;
 pub use datagram::{DatagramId, SimDatagrams};
 pub use executor::Executor;
+pub use identity_server::SimIdentityServer;
 pub use listener::{SimHold, SimListener, SimSocket, WINDOW_BYTES};
 pub use name_server::SimNameServer;
 pub use operator::{balancer_address, member_addresses};
+pub use socks5_proxy::{ProxyState, SimSocks5Proxy};
 pub use stream::SimStream;
 
 use super::{
@@ -190,6 +195,18 @@ impl Runtime for SimRuntime {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.shared.spawn(Box::pin(task));
+    }
+
+    fn spawn_thread(&self, work: impl FnOnce() + Send + 'static) {
+        self.spawn(async move { work() });
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        self.find_variable(name)
+    }
+
+    async fn read_file(&self, path: &Path, most: usize) -> io::Result<String> {
+        self.find_file(path, most)
     }
 
     fn now(&self) -> Duration {

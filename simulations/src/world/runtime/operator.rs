@@ -84,6 +84,13 @@ impl SimRuntime {
         action(self.shared.lock().network.deployment())
     }
 
+    /// Calls a function that can change the deployment, for example set a fault of authentication.
+    pub fn operate<T>(&self, action: impl FnOnce(&mut Deployment) -> T) -> T {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        state.network.operate(state.now, action, &mut state.trace)
+    }
+
     /// Returns the number of connections that a client or a server still holds or that have
     /// something in transit.
     #[must_use]
