@@ -5,11 +5,13 @@
 
 pub mod demo;
 pub mod deployment;
+pub mod identity;
 pub mod legacy;
 pub mod names;
 mod replica;
 pub mod serve;
 mod server;
+pub mod socks5;
 pub mod store;
 #[cfg(feature = "strategies")]
 pub mod strategies;

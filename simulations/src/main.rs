@@ -4,10 +4,12 @@ mod commands;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use commands::check::{self, Check};
+use onionskin_core::{options::Compressor, random::Seed};
 use onionskin_simulations::{
     demo::{self, DemoOptions},
-    deployment::{MAX_VOTING_MEMBERS, User},
-    serve::{Embedded, ServeOptions},
+    deployment::{AuthMechanism, MAX_VOTING_MEMBERS, User},
+    identity::{AwsIdentity, IssuerOptions, TokenIssuer},
+    serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
 };
 use std::{
     io::{self, Write as _},
@@ -27,7 +29,7 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum What {
     /// Run a deployment on loopback sockets until interrupted. The first line printed is its URI.
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Write and read from many tasks while an embedded replica set fails over, and print a report.
     Demo(Demo),
     /// Explain step by step why a client can or cannot use a deployment. The exit code is 0 if it
@@ -91,12 +93,76 @@ struct Serve {
     /// The directory to which the certificates are written.
     #[arg(long, value_name = "DIR", requires = "tls")]
     tls_dir: Option<PathBuf>,
-    /// Require authentication as this user.
+    /// A file with the certificates of the authorities that sign client certificates. By default,
+    /// the new certificate authority, which also signs `client.pem`.
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    tls_ca_file: Option<PathBuf>,
+    /// Require authentication as this user. If PLAIN is a mechanism, `$external` has this user too.
     #[arg(long, value_name = "USER:PASSWORD")]
     auth: Option<String>,
+    /// The mechanisms of authentication, with a comma between them. By default, both SCRAM
+    /// mechanisms and MONGODB-X509. GSSAPI needs the Cargo feature `gssapi`, and reads the keytab
+    /// of KRB5_KTNAME.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = mechanism)]
+    auth_mechanisms: Vec<AuthMechanism>,
+    /// Add a user of `$external` without a password: the subject of a client certificate, an ARN,
+    /// a user of OIDC, or a Kerberos principal with its realm. With TLS, the subject of
+    /// `client.pem` is such a user if there are other users or if `--auth-mechanisms` has
+    /// MONGODB-X509.
+    #[arg(long, value_name = "NAME")]
+    external_user: Vec<String>,
+    /// Accept these AWS credentials, as the user `arn:aws:iam::123456789012:user/test`.
+    #[arg(long, value_name = "ID:SECRET[:TOKEN]", value_parser = aws_identity)]
+    aws_identity: Vec<AwsIdentity>,
+    /// Accept tokens of an issuer, and write some into this directory: `test_user1`, `test_user2`,
+    /// `test_machine` and `test_expired`.
+    #[arg(long, value_name = "DIR")]
+    oidc_token_dir: Option<PathBuf>,
+    /// The compressors that the servers accept, with a comma between them, or `disabled`. By
+    /// default, all of them: snappy, zlib and zstd.
+    #[arg(long, value_name = "NAMES", value_parser = compressors)]
+    compressors: Option<Compressors>,
     /// The seed of all randomness.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+}
+
+/// Parses an access key id, a secret access key and perhaps a session token.
+fn aws_identity(text: &str) -> Result<AwsIdentity, String> {
+    let mut fields = text.splitn(3, ':');
+    let (id, secret) = (fields.next(), fields.next());
+    let (Some(id), Some(secret)) = (id, secret) else {
+        return Err("must be ID:SECRET or ID:SECRET:TOKEN".to_owned());
+    };
+    let mut identity = AwsIdentity::new(id, secret);
+    identity.session_token = fields.next().map(str::to_owned);
+    Ok(identity)
+}
+
+/// Parses the name of a mechanism of authentication.
+fn mechanism(name: &str) -> Result<AuthMechanism, String> {
+    AuthMechanism::from_name(name).ok_or_else(|| {
+        let names = AuthMechanism::ALL.map(AuthMechanism::name).join(", ");
+        format!("must be one of {names}")
+    })
+}
+
+/// The compressors that the servers accept.
+#[derive(Clone, Debug)]
+struct Compressors(Vec<Compressor>);
+
+/// Parses a list of compressors, or `disabled`.
+fn compressors(text: &str) -> Result<Compressors, String> {
+    if text == "disabled" {
+        return Ok(Compressors(Vec::new()));
+    }
+    let names = text.split(',').map(|name| {
+        Compressor::from_name(name).ok_or_else(|| {
+            let names = Compressor::ALL.map(Compressor::name).join(", ");
+            format!("{name}: must be one of {names}, or disabled alone")
+        })
+    });
+    names.collect::<Result<_, _>>().map(Compressors)
 }
 
 /// Parses a number, for example of tasks or members, which must not be 0.
@@ -111,7 +177,7 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 fn main() -> ExitCode {
     let command = Command::parse();
     let done = match command.what {
-        What::Serve(serve) => run_serve(serve).map(|()| ExitCode::SUCCESS),
+        What::Serve(serve) => run_serve(&serve).map(|()| ExitCode::SUCCESS),
         What::Demo(demo) => run_demo(demo).map(|()| ExitCode::SUCCESS),
         What::Check(check) => check::run(&check),
     };
@@ -169,18 +235,49 @@ fn serve_options(serve: &Serve) -> io::Result<ServeOptions> {
     options.port = serve.port;
     options.tls = serve.tls;
     options.tls_directory = serve.tls_dir.clone();
+    options.tls_ca_file = serve.tls_ca_file.clone();
     options.seed = serve.seed;
     if let Some(auth) = &serve.auth {
         let Some((name, password)) = auth.split_once(':') else {
             return Err(io::Error::other("--auth takes USER:PASSWORD"));
         };
         options.users.push(User::new(name, password));
+        if serve.auth_mechanisms.contains(&AuthMechanism::Plain) {
+            options.users.push(User::ldap(name, password));
+        }
+    }
+    if !serve.auth_mechanisms.is_empty() {
+        options.auth.mechanisms.clone_from(&serve.auth_mechanisms);
+    }
+    if let Some(Compressors(names)) = &serve.compressors {
+        options.compression.compressors.clone_from(names);
+    }
+    if let Some(identity) = serve.aws_identity.first() {
+        options.users.push(identity.user());
+    }
+    for identity in &serve.aws_identity {
+        options.auth.aws.add(identity.clone());
+    }
+    if let Some(directory) = &serve.oidc_token_dir {
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&serve.seed.to_le_bytes());
+        let issuer = TokenIssuer::new(IssuerOptions::default(), &Seed::new(seed));
+        options.auth.issuers.push(issuer);
+        options.oidc_token_directory = Some(directory.clone());
+    }
+    let external = serve.external_user.iter();
+    options
+        .users
+        .extend(external.map(|name| User::external(name)));
+    let is_x509_wanted = serve.auth_mechanisms.contains(&AuthMechanism::X509);
+    if serve.tls && (is_x509_wanted || !options.users.is_empty()) {
+        options.users.push(User::external(CLIENT_SUBJECT));
     }
     Ok(options)
 }
 
-fn run_serve(serve: Serve) -> io::Result<()> {
-    let deployment = Embedded::start(serve_options(&serve)?)?;
+fn run_serve(serve: &Serve) -> io::Result<()> {
+    let deployment = Embedded::start(serve_options(serve)?)?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}", deployment.uri())?;
     out.flush()?;
@@ -192,6 +289,10 @@ fn run_serve(serve: Serve) -> io::Result<()> {
     }
     if let Some(directory) = deployment.tls_directory() {
         eprintln!("CA certificate: {}", directory.join("ca.pem").display());
+        eprintln!(
+            "Client certificate: {}",
+            directory.join("client.pem").display()
+        );
     }
     eprintln!("Press Ctrl-C to stop.");
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -236,7 +337,7 @@ mod tests {
     /// A flag of `serve`, a value for it, and a check that the options have this value.
     type Flag = (&'static str, &'static str, fn(&ServeOptions) -> bool);
 
-    const SERVE: [Flag; 10] = [
+    const SERVE: [Flag; 16] = [
         ("replica-set", "other", |o| {
             o.replica_set.as_deref() == Some("other")
         }),
@@ -253,7 +354,26 @@ mod tests {
         ("tls-dir", "here --tls", |o| {
             o.tls_directory == Some("here".into())
         }),
+        ("tls-ca-file", "here --tls", |o| {
+            o.tls_ca_file == Some("here".into())
+        }),
         ("auth", "u:p", |o| o.users.len() == 1),
+        ("auth-mechanisms", "PLAIN,MONGODB-OIDC --auth=u:p", |o| {
+            o.auth.mechanisms.len() == 2 && o.users.len() == 2
+        }),
+        ("aws-identity", "i:s --aws-identity=j:s:t", |o| {
+            let token = o.auth.aws.find("j").and_then(|found| found.session_token);
+            o.users.len() == 1 && token.as_deref() == Some("t")
+        }),
+        ("compressors", "zstd,snappy", |o| {
+            o.compression.compressors == [Compressor::Zstd, Compressor::Snappy]
+        }),
+        ("oidc-token-dir", "here", |o| {
+            o.auth.issuers.len() == 1 && o.oidc_token_directory == Some("here".into())
+        }),
+        ("external-user", "a --external-user=b --tls", |o| {
+            o.users.len() == 3
+        }),
         ("seed", "7", |o| o.seed == 7),
     ];
 
@@ -280,8 +400,26 @@ mod tests {
             "--sharded 0",
             "--auth nobody",
             "--tls-dir here",
+            "--tls-ca-file here",
+            "--auth-mechanisms NTLM",
+            "--aws-identity id",
+            "--compressors lz4",
+            "--compressors zstd,disabled",
         ] {
             assert!(served(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_certificate_of_the_client_is_a_user_only_with_authentication() {
+        for (arguments, users) in [
+            ("--tls", 0),
+            ("--tls --auth-mechanisms=MONGODB-X509", 1),
+            ("--tls --auth=u:p", 2),
+            ("--auth=u:p", 1),
+        ] {
+            let options = served(arguments).expect(arguments);
+            assert_eq!(options.users.len(), users, "{arguments}");
         }
     }
 

@@ -45,7 +45,7 @@ pub struct NameFaults {
     pub forge_question: u16,
     /// A forged reply from another address arrives before the reply.
     pub forge_source: u16,
-    /// The reply is a server failure, a refusal or a complaint about the query.
+    /// The reply has the response code SERVFAIL, REFUSED, FORMERR or NOTIMP.
     pub fail: u16,
     /// The name is an alias in a loop, within one reply or across replies.
     pub alias_loop: u16,

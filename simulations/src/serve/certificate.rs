@@ -1,15 +1,42 @@
-//! Creates a certificate authority, and a server certificate for `localhost`.
+//! Creates a certificate authority, a server certificate for `localhost`, and a client certificate.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
 use rustls::{
-    ServerConfig,
-    pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
+    RootCertStore, ServerConfig,
+    crypto::CryptoProvider,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject as _},
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use std::{fs, io, path::Path, sync::Arc};
 
-/// Creates keys and certificates, and returns the server's TLS configuration. Writes two files to
-/// the directory: `ca.pem`, and `server.pem` with the certificate of the server and its key.
-pub(super) fn generate(directory: &Path) -> io::Result<Arc<ServerConfig>> {
+/// The subject of the certificate in `client.pem`, in the form of RFC 2253.
+pub const CLIENT_SUBJECT: &str = "C=IS,ST=Reykjavik,L=Reykjavik,O=MongoDB,OU=Drivers,CN=client";
+
+/// The attributes of [`CLIENT_SUBJECT`] in the order of the certificate. RFC 2253 reverses the
+/// order.
+const CLIENT_ATTRIBUTES: [(DnType, &str); 6] = [
+    (DnType::CommonName, "client"),
+    (DnType::OrganizationalUnitName, "Drivers"),
+    (DnType::OrganizationName, "MongoDB"),
+    (DnType::LocalityName, "Reykjavik"),
+    (DnType::StateOrProvinceName, "Reykjavik"),
+    (DnType::CountryName, "IS"),
+];
+
+/// Creates keys and certificates, and returns the server's TLS configuration. Writes three files to
+/// the directory: `ca.pem`, `server.pem` with the certificate of the server and its key, and
+/// `client.pem` with a client's certificate and key.
+///
+/// The server accepts clients without a certificate. It accepts client certificates that the
+/// authorities in `client_authorities` signed, or those of the new authority if there is no such
+/// file.
+pub(super) fn generate(
+    directory: &Path,
+    client_authorities: Option<&Path>,
+) -> io::Result<Arc<ServerConfig>> {
     fs::create_dir_all(directory)?;
     let mut authority = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -28,23 +55,68 @@ pub(super) fn generate(directory: &Path) -> io::Result<Arc<ServerConfig>> {
     server
         .distinguished_name
         .push(DnType::CommonName, "localhost");
-    server.use_authority_key_identifier_extension = true;
-    server.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
-    let key = KeyPair::generate().map_err(io::Error::other)?;
-    let certificate = server
-        .signed_by(&key, &authority)
-        .map_err(io::Error::other)?;
+    server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let (certificate, key) = signed(server, &authority)?;
+
+    let mut client = CertificateParams::new(Vec::new()).map_err(io::Error::other)?;
+    client.distinguished_name = rcgen::DistinguishedName::new();
+    for (kind, value) in CLIENT_ATTRIBUTES {
+        client.distinguished_name.push(kind, value);
+    }
+    client.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let of_client = signed(client, &authority)?;
 
     fs::write(directory.join("ca.pem"), authority.pem())?;
-    let both = format!("{}{}", certificate.pem(), key.serialize_pem());
-    fs::write(directory.join("server.pem"), both)?;
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    fs::write(directory.join("server.pem"), both(&certificate, &key))?;
+    let client = both(&of_client.0, &of_client.1);
+    fs::write(directory.join("client.pem"), client)?;
+
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let authorities = match client_authorities {
+        None => vec![authority.der().clone()],
+        Some(file) => certificates(&fs::read(file)?)?,
+    };
+    let verifier = client_verifier(authorities, &provider)?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_single_cert(vec![certificate.der().clone()], key)
         .map(Arc::new)
+        .map_err(io::Error::other)
+}
+
+fn signed(
+    mut params: CertificateParams,
+    authority: &CertifiedIssuer<'_, KeyPair>,
+) -> io::Result<(Certificate, KeyPair)> {
+    params.use_authority_key_identifier_extension = true;
+    let key = KeyPair::generate().map_err(io::Error::other)?;
+    let certificate = params.signed_by(&key, authority);
+    Ok((certificate.map_err(io::Error::other)?, key))
+}
+
+/// Returns a certificate and its key as PEM.
+fn both(certificate: &Certificate, key: &KeyPair) -> String {
+    format!("{}{}", certificate.pem(), key.serialize_pem())
+}
+
+fn certificates(pem: &[u8]) -> io::Result<Vec<CertificateDer<'static>>> {
+    let all = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    all.map_err(io::Error::other)
+}
+
+fn client_verifier(
+    authorities: Vec<CertificateDer<'static>>,
+    provider: &Arc<CryptoProvider>,
+) -> io::Result<Arc<dyn ClientCertVerifier>> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority).map_err(io::Error::other)?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .allow_unauthenticated()
+        .build()
         .map_err(io::Error::other)
 }

@@ -4,7 +4,7 @@ mod peer;
 
 use super::{
     Order, ServeOptions, Status,
-    setup::{deployment_options, tls, uri},
+    setup::{deployment_options, tls, uri, write_tokens},
 };
 use crate::deployment::{Action, ConnId, Deployment, MemberEvent};
 use onionskin_core::{random::Seed, time::Instant};
@@ -97,6 +97,7 @@ impl Engine {
             }
             listeners.push((target, listener));
         }
+        write_tokens(&options)?;
         let (tls, tls_directory) = tls(&options)?;
         let hosts = balancer
             .as_ref()
@@ -193,6 +194,8 @@ impl Shared {
             }
             Order::Partition(side, _) => deployment.partition(now, side),
             Order::Heal(_) => deployment.heal(now),
+            Order::RequireReauthentication(_) => deployment.require_reauthentication(),
+            Order::SetAuthFault(fault, _) => deployment.set_auth_fault(*fault),
             Order::Status(_) | Order::Stop => {}
         });
         self.pump();
@@ -201,7 +204,9 @@ impl Shared {
             | Order::Restart(_, done)
             | Order::Disconnect(_, done)
             | Order::Partition(_, done)
-            | Order::Heal(done) => {
+            | Order::Heal(done)
+            | Order::RequireReauthentication(done)
+            | Order::SetAuthFault(_, done) => {
                 let _ = done.send(());
             }
             Order::Status(answer) => {
@@ -219,6 +224,8 @@ impl Shared {
                 .filter_map(|member| deployment.state(member))
                 .collect(),
             connections: deployment.connections(),
+            auth: deployment.auth_counts(),
+            compression: deployment.compression_counts(),
             events: self.events.borrow().iter().cloned().collect(),
             unsent_bytes: self.unsent.bytes(),
             most_unsent_bytes: self.unsent.most(),
@@ -313,7 +320,11 @@ impl Shared {
             Ok(Some(bytes)) => {
                 if !bytes.is_empty() {
                     let now = self.now();
+                    let subject = peer.take_subject();
                     self.drive(Some(conn), |deployment| {
+                        if let Some(subject) = &subject {
+                            deployment.handle_certificate(conn, subject);
+                        }
                         deployment.handle_received(now, conn, bytes);
                     });
                     self.pump();

@@ -7,10 +7,13 @@ mod engine;
 mod options;
 mod proxy;
 mod setup;
+mod subject;
+mod tokens;
 
+pub use certificate::CLIENT_SUBJECT;
 pub use options::ServeOptions;
 
-use crate::deployment::{MemberEvent, MemberState};
+use crate::deployment::{AuthCounts, AuthFault, CompressionCounts, MemberEvent, MemberState};
 use engine::Engine;
 use std::{io, net::SocketAddr, path::PathBuf, sync::mpsc, thread, time::Duration};
 use tokio::sync::mpsc as queue;
@@ -27,6 +30,8 @@ enum Order {
     StepDown(mpsc::Sender<bool>),
     Partition(Vec<usize>, mpsc::Sender<()>),
     Heal(mpsc::Sender<()>),
+    RequireReauthentication(mpsc::Sender<()>),
+    SetAuthFault(Option<AuthFault>, mpsc::Sender<()>),
     Status(mpsc::Sender<Status>),
     Stop,
 }
@@ -45,6 +50,10 @@ pub struct Status {
     pub connections: usize,
     /// The latest reports about the members, at most 1000, the oldest one first.
     pub events: Vec<MemberEvent>,
+    /// The numbers of authentications with all members.
+    pub auth: AuthCounts,
+    /// The numbers of compressed and other messages with all members.
+    pub compression: CompressionCounts,
     /// The number of bytes in replies that the sockets have not accepted yet.
     pub unsent_bytes: usize,
     /// The largest value that `unsent_bytes` ever had.
@@ -116,8 +125,8 @@ impl Embedded {
         })
     }
 
-    /// Returns the connection string of the deployment, with a user and password if there are
-    /// users.
+    /// Returns the connection string of the deployment. If there are users for SCRAM, it has the
+    /// name and password of the first one.
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.uri
@@ -130,7 +139,7 @@ impl Embedded {
         &self.addresses
     }
 
-    /// Returns the directory with `ca.pem`, if the deployment uses TLS.
+    /// Returns the directory with `ca.pem` and `client.pem`, if the deployment uses TLS.
     #[must_use]
     pub const fn tls_directory(&self) -> Option<&PathBuf> {
         self.tls_directory.as_ref()
@@ -166,6 +175,17 @@ impl Embedded {
     /// Removes all cuts between members.
     pub fn heal(&self) {
         let _ = self.ask(Order::Heal);
+    }
+
+    /// Makes all clients that have authenticated do so again. Until then, each of their commands
+    /// fails with the error 391, `ReauthenticationRequired`.
+    pub fn require_reauthentication(&self) {
+        let _ = self.ask(Order::RequireReauthentication);
+    }
+
+    /// Sets the fault of all further SASL conversations. Default: `None`.
+    pub fn set_auth_fault(&self, fault: Option<AuthFault>) {
+        let _ = self.ask(|answer| Order::SetAuthFault(fault, answer));
     }
 
     /// Returns the state of the deployment, or `None` if its thread has ended or does not answer

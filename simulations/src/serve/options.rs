@@ -1,6 +1,8 @@
 //! The options of a deployment on real sockets.
 
-use crate::deployment::{Limits, MemberOptions, NetworkOptions, User};
+use crate::deployment::{
+    AuthOptions, CompressionOptions, Limits, MemberOptions, NetworkOptions, User,
+};
 use std::{path::PathBuf, time::Duration};
 
 /// Options of a deployment on real sockets.
@@ -24,8 +26,19 @@ pub struct ServeOptions {
     pub tls: bool,
     /// The directory to which the certificates are written. `None`: a new temporary directory.
     pub tls_directory: Option<PathBuf>,
+    /// The file with the certificates of the authorities that sign client certificates, as PEM.
+    /// `None`: the authority of the deployment, which also signs `client.pem`. Default: `None`.
+    pub tls_ca_file: Option<PathBuf>,
     /// The users. If there are none, the servers require no authentication.
     pub users: Vec<User>,
+    /// The options of authentication, apart from the users.
+    pub auth: AuthOptions,
+    /// The compressors of messages. By default, all of them.
+    pub compression: CompressionOptions,
+    /// The directory to which tokens of the first issuer are written: `test_user1`, `test_user2`,
+    /// `test_machine` and, with a token that has expired, `test_expired`. Default: `None`, no
+    /// files.
+    pub oidc_token_directory: Option<PathBuf>,
     /// The seed of all randomness. Default: 0.
     pub seed: u64,
     /// The election timeout. Default: 1 s, so that a failover takes about that long.
@@ -50,7 +63,11 @@ impl ServeOptions {
             port: None,
             tls: false,
             tls_directory: None,
+            tls_ca_file: None,
             users: Vec::new(),
+            auth: AuthOptions::default(),
+            compression: CompressionOptions::default(),
+            oidc_token_directory: None,
             seed: 0,
             election_timeout: Duration::from_secs(1),
             heartbeat_interval: Duration::from_millis(200),

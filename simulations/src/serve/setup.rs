@@ -1,8 +1,8 @@
 //! Derives the deployment's options, the certificates and the connection string from
 //! [`ServeOptions`].
 
-use super::{ServeOptions, certificate};
-use crate::deployment::{DeploymentOptions, ReplicaSetOptions, Shape};
+use super::{ServeOptions, certificate, tokens};
+use crate::deployment::{DeploymentOptions, ReplicaSetOptions, Shape, User};
 use onionskin_core::{address::Address, time::WallTime};
 use rustls::ServerConfig;
 use std::{
@@ -45,12 +45,26 @@ pub(super) fn deployment_options(
     let mut result = DeploymentOptions::replica_set("", names);
     result.shape = shape;
     result.users = options.users;
+    result.auth = options.auth;
+    result.compression = options.compression;
     result.limits = options.limits;
     result.network = options.network;
+    result.started_at = wall_time();
+    result
+}
+
+/// Writes the token files, if the options have a directory for them.
+pub(super) fn write_tokens(options: &ServeOptions) -> io::Result<()> {
+    match (&options.oidc_token_directory, options.auth.issuers.first()) {
+        (Some(directory), Some(issuer)) => tokens::write(issuer, directory, wall_time()),
+        _ => Ok(()),
+    }
+}
+
+fn wall_time() -> WallTime {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let millis = wall.unwrap_or_default().as_millis();
-    result.started_at = WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX));
-    result
+    WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX))
 }
 
 pub(super) fn tls(
@@ -64,7 +78,7 @@ pub(super) fn tls(
         let name = format!("onionskin-tls-{}-{number}", std::process::id());
         std::env::temp_dir().join(name)
     });
-    let config = certificate::generate(&directory)?;
+    let config = certificate::generate(&directory, options.tls_ca_file.as_deref())?;
     Ok((Some(config), Some(directory)))
 }
 
@@ -74,7 +88,8 @@ pub(super) fn uri(
     tls_directory: Option<&PathBuf>,
 ) -> String {
     let mut uri = String::from("mongodb://");
-    if let Some(user) = options.users.first() {
+    let is_named = |user: &&User| user.mechanisms.iter().any(|m| m.is_scram());
+    if let Some(user) = options.users.iter().find(is_named) {
         let (name, password) = (encode(&user.name), encode(&user.password));
         let _ = write!(uri, "{name}:{password}@");
     }

@@ -1,5 +1,6 @@
 //! Tests on real sockets of the loopback interface.
 
+mod certificates;
 mod hostile;
 mod unsent_replies;
 

@@ -1,6 +1,9 @@
 //! The socket of one client, with or without TLS.
 
-use crate::serve::proxy::{self, HeaderCheck};
+use crate::serve::{
+    proxy::{self, HeaderCheck},
+    subject,
+};
 use rustls::ServerConnection;
 use std::{
     cell::{Cell, RefCell},
@@ -79,6 +82,8 @@ struct Tls {
     connection: ServerConnection,
     /// Bytes that were read from the socket and not decrypted yet.
     received: VecDeque<u8>,
+    /// True after [`Peer::take_subject`] has looked for a client certificate.
+    is_certificate_taken: bool,
 }
 
 impl Tls {
@@ -124,6 +129,7 @@ impl Peer {
                 RefCell::new(Tls {
                     connection,
                     received: VecDeque::new(),
+                    is_certificate_taken: false,
                 })
             }),
             beginning: RefCell::new(is_proxied.then(Vec::new)),
@@ -151,6 +157,16 @@ impl Peer {
         }
         drop((tls, bytes));
         self.flush_tls();
+    }
+
+    /// Returns the subject of the client's TLS certificate, if there is one. Returns `None` at each
+    /// further call. The TLS handshake must be complete.
+    pub(super) fn take_subject(&self) -> Option<String> {
+        let mut tls = self.tls.as_ref()?.borrow_mut();
+        if std::mem::replace(&mut tls.is_certificate_taken, true) {
+            return None;
+        }
+        subject::of(tls.connection.peer_certificates()?.first()?)
     }
 
     /// Closes the connection, whose task then drops the socket.
