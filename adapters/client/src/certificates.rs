@@ -5,9 +5,11 @@ use onionskin_core::{
     options::{ClientOptions, Secret, SystemRoots},
     uri::Warning,
 };
+#[cfg(any(test, feature = "tls"))]
 use std::env;
 
 /// Environment variables with which a user replaces the certificate authorities of the system.
+#[cfg(feature = "tls")]
 const ROOTS_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 
 /// Reads certificates, if TLS is enabled, and stores them in the options. Returns a warning if the
@@ -19,7 +21,7 @@ pub(crate) fn read(options: &mut ClientOptions) -> Result<Option<Warning>, Error
         return Ok(None);
     }
     let mut warning = None;
-    let is_checked = !tls.insecure && !tls.allow_invalid_certificates;
+    let is_checked = !tls.has_config() && !tls.insecure && !tls.allow_invalid_certificates;
     if is_checked && tls.ca_pem.is_none() && tls.system_roots.certificates().is_empty() {
         (tls.system_roots, warning) = system_roots();
     }
@@ -43,22 +45,36 @@ pub(crate) fn read_files(options: &mut ClientOptions) -> Result<(), Error> {
     if let (Some(path), None) = (&tls.ca_file, &tls.ca_pem) {
         tls.ca_pem = Some(read("tlsCAFile", path)?);
     }
-    if let (Some(path), None) = (&tls.certificate_key_file, &tls.certificate_key_pem) {
-        let option = "tlsCertificateKeyFile";
+    if let (Some(path), None) = (&tls.crl_file, &tls.crl_pem) {
+        tls.crl_pem = Some(read("tlsCRLFile", path)?);
+    }
+    let read_secret = |option: &'static str, path: &str| {
         let bytes = read(option, path)?;
-        let text = String::from_utf8(bytes).map_err(|_| {
+        String::from_utf8(bytes).map(Secret::new).map_err(|_| {
             let message = format!("{path} is not a PEM file");
             Error::new(ErrorKind::InvalidOption { option, message })
-        })?;
-        tls.certificate_key_pem = Some(Secret::new(text));
+        })
+    };
+    if let (Some(path), None) = (&tls.certificate_key_file, &tls.certificate_key_pem) {
+        tls.certificate_key_pem = Some(read_secret("tlsCertificateKeyFile", path)?);
+    }
+    if let (Some(path), None) = (&tls.private_key_file, &tls.private_key_pem) {
+        tls.private_key_pem = Some(read_secret("private_key_file", path)?);
     }
     options.set_tls(tls);
     Ok(())
 }
 
+/// Returns no certificate authorities. Without the Cargo feature `tls` there is no TLS.
+#[cfg(not(feature = "tls"))]
+pub(crate) fn system_roots() -> (SystemRoots, Option<Warning>) {
+    (SystemRoots::default(), None)
+}
+
 /// Returns the certificate authorities of the operating system. A system without any is no error,
 /// because the built-in list is trusted as well.
-fn system_roots() -> (SystemRoots, Option<Warning>) {
+#[cfg(feature = "tls")]
+pub(crate) fn system_roots() -> (SystemRoots, Option<Warning>) {
     let found = rustls_native_certs::load_native_certs();
     let chosen = ROOTS_VARIABLES
         .into_iter()
@@ -69,4 +85,76 @@ fn system_roots() -> (SystemRoots, Option<Warning>) {
     });
     let certificates = found.certs.into_iter().map(|der| der.to_vec());
     (SystemRoots::new(certificates), warning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use onionskin_core::options::TlsOptions;
+
+    #[test]
+    fn files_are_read_unless_their_content_is_given() {
+        let directory = env::temp_dir();
+        let path = |name: &str| {
+            let path = directory.join(format!("onionskin-{}-{name}.pem", std::process::id()));
+            path.to_str().expect("text").to_owned()
+        };
+        let (certificate, key) = (path("certificate"), path("key"));
+        std::fs::write(&certificate, "a certificate").expect("a file");
+        std::fs::write(&key, "a key").expect("a file");
+        let mut tls = TlsOptions::default();
+        tls.enabled = true;
+        tls.ca_file = Some(path("missing"));
+        tls.ca_pem = Some(b"authorities".to_vec());
+        tls.certificate_key_file = Some(certificate.clone());
+        tls.private_key_file = Some(key.clone());
+        let mut options = ClientOptions::default();
+        options.set_tls(tls);
+        read_files(&mut options).expect("both files are there");
+        let tls = options.tls();
+        assert_eq!(tls.ca_pem.as_deref(), Some(&b"authorities"[..]));
+        let text = |secret: &Option<Secret>| secret.as_ref().map(|text| text.expose().to_owned());
+        let read = [&tls.certificate_key_pem, &tls.private_key_pem].map(text);
+        let expected = ["a certificate", "a key"].map(|text| Some(text.to_owned()));
+        assert_eq!(read, expected);
+
+        std::fs::write(&key, [0xff]).expect("a file");
+        let mut tls = options.tls().clone();
+        tls.private_key_pem = None;
+        options.set_tls(tls);
+        for reason in ["is not a PEM file", "cannot be read"] {
+            let error = read_files(&mut options).expect_err(reason).to_string();
+            assert!(error.contains("private_key_file"), "{error}");
+            assert!(error.contains(reason), "{error}");
+            let _missing_the_second_time = std::fs::remove_file(&key);
+        }
+        std::fs::remove_file(&certificate).expect("a file");
+    }
+
+    /// This test runs with `--no-default-features`.
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_is_refused_without_its_feature() {
+        use onionskin_core::{
+            client::ClientConfig,
+            http::{HttpExchange, HttpRequest, Method},
+            random::Seed,
+            time::WallTime,
+        };
+
+        let mut tls = TlsOptions::default();
+        tls.enabled = true;
+        let mut options = ClientOptions::default();
+        options.set_tls(tls.clone());
+        let error = ClientConfig::new(options, Seed::new([1; 32])).expect_err("no TLS");
+        let ErrorKind::InvalidOption { option, message } = error.kind() else {
+            panic!("{error}");
+        };
+        assert_eq!(*option, "tls");
+        assert!(message.contains("Cargo feature tls"), "{message}");
+        let request = HttpRequest::new(Method::Get, "https://localhost/").expect("a request");
+        let wall = WallTime::from_unix_millis(1);
+        let error = HttpExchange::new(&request, &tls, wall).expect_err("no TLS");
+        assert!(error.contains("Cargo feature tls"), "{error}");
+    }
 }

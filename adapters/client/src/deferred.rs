@@ -4,7 +4,7 @@ use crate::{
     Runtime,
     answers::derive,
     events::MAX_EVENT_DELAY,
-    lookup,
+    inquiry, lookup, negotiation,
     shared::{Inner, Shared, Socket},
     signal::Signal,
     socket,
@@ -12,7 +12,7 @@ use crate::{
 };
 use onionskin_core::{
     address::Address,
-    client::{Action, KeyDerivation, Question, QuestionId, SocketId},
+    client::{Action, Inquiry, KeyDerivation, Negotiation, Question, QuestionId, SocketId},
     dns::DnsQuery,
 };
 use std::{sync::Arc, task::Waker, time::Duration};
@@ -23,6 +23,8 @@ pub(crate) struct Deferred<S> {
     pub(crate) drains: Vec<(SocketId, S, Arc<Signal>)>,
     pub(crate) derivations: Vec<(QuestionId, KeyDerivation)>,
     pub(crate) lookups: Vec<(QuestionId, DnsQuery, Duration, Arc<Signal>)>,
+    pub(crate) inquiries: Vec<(QuestionId, Inquiry, Arc<Signal>)>,
+    pub(crate) negotiations: Vec<(QuestionId, Negotiation, Arc<Signal>)>,
     pub(crate) signals: Vec<Arc<Signal>>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) streams: Vec<S>,
@@ -36,6 +38,8 @@ impl<S> Deferred<S> {
             drains: Vec::new(),
             derivations: Vec::new(),
             lookups: Vec::new(),
+            inquiries: Vec::new(),
+            negotiations: Vec::new(),
             signals: Vec::new(),
             wakers: Vec::new(),
             streams: Vec::new(),
@@ -78,6 +82,20 @@ impl<R: Runtime> Shared<R> {
             };
             let task = lookup::run(asked, query, limit, signal);
             self.spawn(task);
+        }
+        for (id, inquiry, signal) in deferred.inquiries {
+            let asked = lookup::Asked {
+                shared: self.clone(),
+                id,
+            };
+            self.spawn(inquiry::run(asked, inquiry, signal));
+        }
+        for (id, negotiation, signal) in deferred.negotiations {
+            let asked = lookup::Asked {
+                shared: self.clone(),
+                id,
+            };
+            self.spawn(negotiation::run(asked, negotiation, signal));
         }
         for (id, derivation) in deferred.derivations {
             let shared = self.clone();
@@ -144,10 +162,10 @@ impl<S> Inner<S> {
                     }
                 }
                 Action::Ask { id, question } => self.ask(&mut deferred, id, question),
-                // A lookup is stopped. A computation on another thread cannot be stopped, and the
-                // core ignores its answer.
+                // A lookup and an inquiry are stopped. A computation on another thread cannot be
+                // stopped, and the core ignores its answer.
                 Action::Withdraw { question } => {
-                    if let Some(signal) = self.lookups.remove(&question) {
+                    if let Some(signal) = self.asked.remove(&question) {
                         signal.write(|commands| commands.close = true);
                         deferred.signals.push(signal);
                     }
@@ -172,8 +190,18 @@ impl<S> Inner<S> {
             Question::DeriveKeys(derivation) => deferred.derivations.push((id, derivation)),
             Question::LookUp { query, limit } => {
                 let signal = Arc::new(Signal::default());
-                self.lookups.insert(id, signal.clone());
+                self.asked.insert(id, signal.clone());
                 deferred.lookups.push((id, query, limit, signal));
+            }
+            Question::Inquire(inquiry) => {
+                let signal = Arc::new(Signal::default());
+                self.asked.insert(id, signal.clone());
+                deferred.inquiries.push((id, inquiry, signal));
+            }
+            Question::Negotiate(negotiation) => {
+                let signal = Arc::new(Signal::default());
+                self.asked.insert(id, signal.clone());
+                deferred.negotiations.push((id, negotiation, signal));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The transfer of the bytes of one exchange.
 
-use crate::signal::Signal;
+use crate::{signal::Signal, workspace::Lent};
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     client::{Outcome, Progress, closed_by_peer},
@@ -71,10 +71,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
         }
     }
 
+    /// Transfers bytes as [`transfer`](Self::transfer) does, with the workspace of this thread.
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let workspace = Lent::to(&mut self.exchange);
+        let result = self.transfer(context);
+        workspace.take_back(&mut self.exchange);
+        result
+    }
+
     /// Transfers bytes until the exchange is complete, the socket is not ready, or the maximum
     /// number of reads is reached. So a peer that sends without pause blocks neither other tasks
     /// nor an interruption.
-    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+    fn transfer(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Self {
             exchange, stream, ..
         } = self;

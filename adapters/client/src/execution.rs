@@ -4,6 +4,7 @@ use crate::{
     Client, Runtime,
     exchange::{ActiveExchange, Started},
     shared::Shared,
+    workspace::Lent,
 };
 use onionskin_core::{
     client::{Outcome, Progress},
@@ -195,7 +196,10 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             return Ok(());
         };
         let now = self.client.shared().now();
-        self.runner.begin(now, &mut active.exchange)?;
+        let workspace = Lent::to(&mut active.exchange);
+        let result = self.runner.begin(now, &mut active.exchange);
+        workspace.take_back(&mut active.exchange);
+        result?;
         publish_events(self.client.shared(), &mut active.exchange);
         Ok(())
     }

@@ -40,10 +40,14 @@ mod events;
 mod exchange;
 mod execution;
 mod ids;
+mod inquiry;
+#[cfg(all(feature = "gssapi", unix))]
+mod kerberos;
 #[cfg(feature = "__lock-times")]
 #[doc(hidden)]
 pub mod lock_times;
 mod lookup;
+mod negotiation;
 mod resolver;
 mod runtime;
 mod shared;
@@ -55,6 +59,7 @@ mod timer;
 mod trace;
 mod user_code;
 mod waiters;
+mod workspace;
 
 pub use client::{Client, ClientBuilder};
 pub use collection::{
@@ -64,10 +69,14 @@ pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
 pub use events::{MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use execution::Execution;
+pub use inquiry::answer_inquiry;
+pub use negotiation::run_negotiation;
 pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
 
 pub use bson;
+#[cfg(feature = "tls")]
+pub use onionskin_core::rustls;
 pub use onionskin_core::{
     client::Counts,
     error::{Error, Result},
@@ -76,13 +85,19 @@ pub use onionskin_core::{
 
 /// Options of clients and operations, and how they are written in a connection string.
 pub mod options {
+    #[cfg(feature = "tls")]
+    pub use onionskin_core::options::TlsConfig;
     pub use onionskin_core::{
         address::{Address, InvalidAddress},
         client::{DriverInfo, Environment, OsFacts},
         options::{
-            Acknowledgment, ClientOptions, Compressor, Credential, Mechanism, Monitoring,
-            MonitoringMode, ProxyOptions, ReadConcern, ReadMode, ReadPreference, Secret, ServerApi,
-            ServerApiVersion, ServerSelector, SystemRoots, TlsOptions, WriteConcern,
+            Acknowledgment, AwsCredentialProvider, AwsCredentials, CallbackError, CallbackFuture,
+            CanonicalizeHostName, ClientOptions, Compressor, Credential, CredentialProvider,
+            DEFAULT_ALLOWED_HOSTS, IdpInfo, Kerberos, KerberosTarget, Login, Mechanism, Monitoring,
+            MonitoringMode, OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow, OidcRequest, OidcTokens,
+            PasswordProvider, PasswordRequest, ProxyOptions, ReadConcern, ReadMode, ReadPreference,
+            Secret, SecurityContext, ServerApi, ServerApiVersion, ServerSelector, SystemRoots,
+            TlsOptions, WriteConcern,
         },
         random::Seed,
         uri::{ConnectionString, OptionValue, ParsedUri, Scheme, Warning, parse},

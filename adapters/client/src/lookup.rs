@@ -3,8 +3,8 @@
 #[cfg(feature = "dns")]
 use crate::shared::since;
 use crate::{
-    HostResolver, Resolver, ResolverFuture, Runtime, resolver::Resolvers, shared::Shared,
-    signal::Signal, user_code::catch_panic,
+    HostResolver, Resolver, Runtime, resolver::Resolvers, shared::Shared, signal::Signal,
+    user_code::UserFuture,
 };
 use onionskin_core::{
     client::{Answer, QuestionId},
@@ -15,10 +15,9 @@ use std::{
     future::{Future, poll_fn},
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll},
+    task::Poll,
     time::Duration,
 };
 
@@ -29,8 +28,8 @@ const HOST_LIMIT: Duration = Duration::from_secs(30);
 /// section 3, Resolution Delay).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 
-/// A question for DNS records. If the question is dropped without an answer, for example because
-/// its task panicked or the runtime has ended, it answers that there are no records.
+/// A question of the core that a task answers. If the question is dropped without an answer, for
+/// example because its task panicked or the runtime has ended, it answers that there is none.
 pub(crate) struct Asked<R: Runtime> {
     pub(crate) shared: Arc<Shared<R>>,
     pub(crate) id: QuestionId,
@@ -38,9 +37,9 @@ pub(crate) struct Asked<R: Runtime> {
 
 impl<R: Runtime> Asked<R> {
     /// Gives an answer to the core, unless the question was answered or withdrawn.
-    fn answer(&self, answer: Answer) {
+    pub(crate) fn answer(&self, answer: Answer) {
         self.shared.with(|inner, now| {
-            if inner.lookups.remove(&self.id).is_some() {
+            if inner.asked.remove(&self.id).is_some() {
                 inner.core.handle_answer(now, self.id, answer);
             }
         });
@@ -62,7 +61,7 @@ pub(crate) async fn run<R: Runtime>(
     signal: Arc<Signal>,
 ) {
     let result = {
-        let client = Lookups::of(&asked.shared);
+        let client = Services::of(&asked.shared);
         let mut lookup = pin!(client.look_up(query, limit));
         poll_fn(|context| {
             signal.register(context.waker());
@@ -96,13 +95,13 @@ impl From<Vec<SocketAddr>> for Addresses<'_> {
 
 /// Returns the addresses of a host, by the resolver that the client uses for hosts.
 pub(crate) async fn addresses<'a, R: Runtime>(
-    shared: &'a Shared<R>,
+    services: &'a Services<'a, R>,
     host: &str,
     port: u16,
 ) -> Result<Addresses<'a>, LookupError> {
     // Only the system knows the zone of an IPv6 address, which is the name of an interface.
-    if shared.resolvers.hosts == HostResolver::System || host.contains('%') {
-        let addresses = shared.runtime.resolve(host, port).await;
+    if services.resolvers.hosts == HostResolver::System || host.contains('%') {
+        let addresses = services.runtime.resolve(host, port).await;
         return addresses.map(Addresses::from).map_err(LookupError::System);
     }
     let known = known_addresses(host);
@@ -112,14 +111,14 @@ pub(crate) async fn addresses<'a, R: Runtime>(
     }
     // The lookup ends before the limit of the dial, which is `connectTimeoutMS` as well, so that
     // its error is the one that is reported.
-    let limit = shared
+    let limit = services
         .resolvers
         .limit
         .map_or(HOST_LIMIT, |limit| limit * 3 / 4);
     let mut lookups = [RecordKind::Aaaa, RecordKind::A].map(|kind| {
         let query = DnsQuery::new(host, kind);
         let lookup: AddressLookup<'a> = Box::pin(async move {
-            let answer = Lookups::of(shared).look_up(query, limit).await?;
+            let answer = services.look_up(query, limit).await?;
             Ok(socket_addresses(&answer, port))
         });
         (Some(lookup), None)
@@ -143,7 +142,7 @@ pub(crate) async fn addresses<'a, R: Runtime>(
             return Poll::Pending;
         }
         if delay.is_none() {
-            delay.set(Some(shared.runtime.sleep(RESOLUTION_DELAY)));
+            delay.set(Some(services.runtime.sleep(RESOLUTION_DELAY)));
         }
         match delay.as_mut().as_pin_mut() {
             Some(delay) => delay.poll(context),
@@ -192,20 +191,16 @@ pub(crate) enum LookupError {
     Dns(Error),
 }
 
-/// The services with which DNS records are looked up.
-pub(crate) struct Lookups<'a, R: Runtime> {
+/// The runtime and the resolvers with which hosts are looked up and dialled.
+pub(crate) struct Services<'a, R: Runtime> {
     pub(crate) runtime: &'a R,
     pub(crate) resolvers: &'a Resolvers,
     /// The time at which the clock of the core started, on the clock of the runtime.
-    #[cfg_attr(
-        not(feature = "dns"),
-        expect(dead_code, reason = "only the built-in resolver has a cache")
-    )]
     pub(crate) start: Duration,
 }
 
-impl<'a, R: Runtime> Lookups<'a, R> {
-    fn of(shared: &'a Shared<R>) -> Self {
+impl<'a, R: Runtime> Services<'a, R> {
+    pub(crate) fn of(shared: &'a Shared<R>) -> Self {
         Self {
             runtime: &shared.runtime,
             resolvers: &shared.resolvers,
@@ -246,7 +241,7 @@ async fn ask_application<R: Runtime>(
     query: &DnsQuery,
     limit: Duration,
 ) -> Result<DnsAnswer, Error> {
-    let mut call = ResolverCall::new(|| resolver.look_up(query));
+    let mut call = UserFuture::new(|| resolver.look_up(query));
     let mut end = pin!(runtime.sleep(limit));
     poll_fn(|context| {
         if let Poll::Ready(result) = call.poll(context) {
@@ -271,36 +266,4 @@ async fn ask_application<R: Runtime>(
 
 fn failure(failure: DnsFailure, message: String) -> Error {
     Error::from(ErrorKind::Dns { failure, message })
-}
-
-/// A call of the application's resolver, whose panics end here.
-struct ResolverCall<'a>(Option<ResolverFuture<'a>>);
-
-impl<'a> ResolverCall<'a> {
-    fn new(call: impl FnOnce() -> ResolverFuture<'a>) -> Self {
-        let mut future = None;
-        catch_panic(|| future = Some(call()));
-        Self(future)
-    }
-
-    /// Returns the result of the call, or `None` if it panicked.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<DnsAnswer, Error>>> {
-        let Some(future) = &mut self.0 else {
-            return Poll::Ready(None);
-        };
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(poll) => poll.map(Some),
-            Err(payload) => {
-                catch_panic(|| drop(payload));
-                Poll::Ready(None)
-            }
-        }
-    }
-}
-
-impl Drop for ResolverCall<'_> {
-    fn drop(&mut self) {
-        let future = self.0.take();
-        catch_panic(|| drop(future));
-    }
 }

@@ -1,11 +1,14 @@
 //! The interface between a client and an async runtime.
 
+use crate::inquiry::read_text;
+use futures_channel::oneshot;
 use futures_io::{AsyncRead, AsyncWrite};
+use futures_util::FutureExt;
 use onionskin_core::error::Error;
 use std::{future::Future, io, net::SocketAddr, path::Path, time::Duration};
 
-/// The services that a client needs from an async runtime: sockets, time, tasks, name resolution
-/// and randomness.
+/// The services that a client needs from an async runtime: sockets, time, tasks, name resolution,
+/// randomness, and the variables and files that hold credentials.
 ///
 /// An implementation makes no decision about MongoDB. The conformance suite of the
 /// `onionskin-tests` crate tests implementations.
@@ -76,6 +79,36 @@ pub trait Runtime: Send + Sync + 'static {
     /// Default: runs the work before returning.
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
         work();
+    }
+
+    /// Runs work that may never end, such as callbacks of the application that block. The work must
+    /// delay no task, and the end of the runtime must not wait for it. Default: runs the work on a
+    /// new thread, or drops it if there is none.
+    fn spawn_thread(&self, work: impl FnOnce() + Send + 'static) {
+        let _ = std::thread::Builder::new()
+            .name("onionskin callback".to_owned())
+            .spawn(work);
+    }
+
+    /// Returns the value of an environment variable, for authentication mechanisms that take their
+    /// credentials from the environment. `None` if the variable is not set or not UTF-8. Default:
+    /// reads the environment of the process.
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    /// Reads a text file of at most `most` bytes, for authentication mechanisms that take a token
+    /// from a file. Fails for a longer file. Default: reads the file by
+    /// [`spawn_thread`](Self::spawn_thread), because a pipe or a network may never answer.
+    fn read_file(
+        &self,
+        path: &Path,
+        most: usize,
+    ) -> impl Future<Output = io::Result<String>> + Send {
+        let (sender, receiver) = oneshot::channel();
+        let path = path.to_owned();
+        self.spawn_thread(move || drop(sender.send(read_text(&path, most))));
+        receiver.map(|result| result.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into())))
     }
 
     /// Runs tasks that are ready, if nothing else runs them, until all tasks wait. The client calls

@@ -50,8 +50,8 @@ pub(crate) struct Shared<R: Runtime> {
 pub(crate) struct Inner<S> {
     pub(crate) core: Core,
     pub(crate) sockets: BTreeMap<SocketId, Socket<S>>,
-    /// The DNS lookups that are under way, with the signals of their tasks.
-    pub(crate) lookups: BTreeMap<QuestionId, Arc<Signal>>,
+    /// The questions that tasks answer, with the signals of these tasks.
+    pub(crate) asked: BTreeMap<QuestionId, Arc<Signal>>,
     /// Streams without an owner. They are closed after the lock is released.
     pub(crate) abandoned_streams: Vec<S>,
     pub(crate) wakers: BTreeMap<OperationId, Waker>,
@@ -95,7 +95,7 @@ impl<R: Runtime> Shared<R> {
             inner: Mutex::new(Inner {
                 core,
                 sockets: BTreeMap::new(),
-                lookups: BTreeMap::new(),
+                asked: BTreeMap::new(),
                 abandoned_streams: Vec::new(),
                 wakers: BTreeMap::new(),
                 timer_set: None,

@@ -3,8 +3,8 @@
 
 use crate::{
     Runtime,
-    lookup::{self, LookupError},
-    shared::Shared,
+    lookup::{self, LookupError, Services},
+    shared::{Shared, since},
     signal::{Signal, SocketCommands},
     system,
 };
@@ -40,7 +40,8 @@ pub(crate) async fn run<R: Runtime>(
     signal: Arc<Signal>,
 ) {
     let stream = {
-        let mut dial = pin!(dial(&shared, &address));
+        let services = Services::of(&shared);
+        let mut dial = pin!(dial(&services, &address));
         let mut commands = SocketCommands::default();
         let dialled = poll_fn(|context| {
             if collect(&signal, &mut commands, context) {
@@ -62,7 +63,7 @@ pub(crate) async fn run<R: Runtime>(
     };
     let wall = shared.wall_time();
     let socket_use = shared.with(|inner, now| {
-        inner.core.set_wall_time(wall);
+        inner.core.set_wall_time(now, wall);
         inner.core.handle_connected(now, id)
     });
     if socket_use != SocketUse::Open {
@@ -91,8 +92,11 @@ pub(crate) async fn pump<R: Runtime>(
 }
 
 /// Connects to a Unix domain socket, or resolves the host and tries its addresses as [`Dial`] says.
-async fn dial<R: Runtime>(shared: &Shared<R>, address: &Address) -> Result<R::Stream, Error> {
-    let runtime = &shared.runtime;
+pub(crate) async fn dial<R: Runtime>(
+    services: &Services<'_, R>,
+    address: &Address,
+) -> Result<R::Stream, Error> {
+    let runtime = services.runtime;
     let (host, port) = match address {
         Address::Unix { path } => {
             let path = Path::new(&**path);
@@ -103,31 +107,31 @@ async fn dial<R: Runtime>(shared: &Shared<R>, address: &Address) -> Result<R::St
         }
         Address::Tcp { host, port } => (host, *port),
     };
-    let addresses = lookup::addresses(shared, host, port)
+    let addresses = lookup::addresses(services, host, port)
         .await
         .map_err(|error| match error {
             LookupError::System(error) => lookup_error(&error, address),
             LookupError::Dns(error) => dns_error(error, address),
         })?;
-    let mut result = dial_addresses(shared, addresses.known).await;
+    let mut result = dial_addresses(services, addresses.known).await;
     if result.is_err()
         && let Some(rest) = addresses.rest
         && let Ok(more) = rest.await
         && !more.is_empty()
     {
         // The addresses of the other family came late.
-        result = dial_addresses(shared, more).await;
+        result = dial_addresses(services, more).await;
     }
     result.map_err(|error| error.with_server(address))
 }
 
 /// Tries addresses of one host as [`Dial`] says.
 async fn dial_addresses<R: Runtime>(
-    shared: &Shared<R>,
+    services: &Services<'_, R>,
     addresses: Vec<SocketAddr>,
 ) -> Result<R::Stream, Error> {
     let mut dialling = Dialling {
-        shared,
+        services,
         dial: Dial::new(addresses),
         attempts: Vec::new(),
         sleep: None,
@@ -137,7 +141,7 @@ async fn dial_addresses<R: Runtime>(
 
 /// The attempts to connect to the addresses of one host.
 struct Dialling<'a, R: Runtime> {
-    shared: &'a Shared<R>,
+    services: &'a Services<'a, R>,
     dial: Dial,
     attempts: Vec<(SocketAddr, Attempt<'a, R::Stream>)>,
     /// The wait until the next address is tried.
@@ -148,9 +152,10 @@ type Attempt<'a, S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send + 'a>>;
 
 impl<R: Runtime> Dialling<'_, R> {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<R::Stream, Error>> {
-        let runtime = &self.shared.runtime;
+        let runtime = self.services.runtime;
+        let now = || since(runtime, self.services.start);
         loop {
-            while let Some(address) = self.dial.poll(self.shared.now()) {
+            while let Some(address) = self.dial.poll(now()) {
                 let attempt = Box::pin(runtime.connect(address));
                 self.attempts.push((address, attempt));
             }
@@ -186,7 +191,7 @@ impl<R: Runtime> Dialling<'_, R> {
                 .as_ref()
                 .is_none_or(|(until, _)| *until != deadline)
             {
-                let pause = deadline.saturating_since(self.shared.now());
+                let pause = deadline.saturating_since(now());
                 self.sleep = Some((deadline, Box::pin(runtime.sleep(pause))));
             }
             if let Some((_, sleep)) = &mut self.sleep {

@@ -1,6 +1,9 @@
 //! Functions for sockets of all runtimes: socket options and errors of the system.
 
-use onionskin_core::error::{Error, NetworkFault};
+use onionskin_core::{
+    error::{Error, NetworkFault},
+    options::Kerberos,
+};
 use rustix::{
     fd::AsFd,
     io::Errno,
@@ -10,6 +13,7 @@ use std::{
     error::Error as StdError,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    sync::Arc,
     time::Duration,
 };
 
@@ -52,6 +56,21 @@ pub fn datagram_socket(server: SocketAddr) -> io::Result<UdpSocket> {
     socket.connect(server)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
+}
+
+/// Returns the GSSAPI library of the system, for one client. `None` without the Cargo feature
+/// `gssapi`, and on systems other than Unix. Clients of this crate use it by themselves, unless
+/// their options have another library.
+#[must_use]
+pub fn kerberos() -> Option<Arc<dyn Kerberos>> {
+    #[cfg(all(feature = "gssapi", unix))]
+    {
+        Some(Arc::new(crate::kerberos::SystemKerberos::default()))
+    }
+    #[cfg(not(all(feature = "gssapi", unix)))]
+    {
+        None
+    }
 }
 
 /// Converts an error of a socket, for example of [`Runtime::connect`](crate::Runtime::connect), to

@@ -83,7 +83,7 @@ fn poll<R: Runtime>(
             *sleep = None;
             let wall = shared.wall_time();
             shared.with(|inner, now| {
-                inner.core.set_wall_time(wall);
+                inner.core.set_wall_time(now, wall);
                 inner.core.handle_timeout(now);
             });
             continue;

@@ -43,3 +43,8 @@ pub type Collection<T> = onionskin::Collection<TokioRuntime, T>;
 
 /// The documents of a query or an aggregation, decoded as `T`, of a client on tokio.
 pub type Cursor<T> = onionskin::Cursor<TokioRuntime, T>;
+
+/// Compiles the programs in the guide to authentication.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/authentication.md")]
+struct AuthenticationGuide;

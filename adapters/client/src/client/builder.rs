@@ -5,7 +5,7 @@ use super::{Client, Handle};
 use crate::resolver::stub::StubResolver;
 use crate::{
     HostResolver, Resolver, Runtime, certificates, environment, event::EventListener,
-    events::Delivery, ids::ObjectIds, resolver::Resolvers, shared::Shared, timer, trace,
+    events::Delivery, ids::ObjectIds, resolver::Resolvers, shared::Shared, system, timer, trace,
 };
 #[cfg(feature = "dns")]
 use onionskin_core::dns::ResolverConfig;
@@ -58,7 +58,9 @@ impl<R: Runtime> ClientBuilder<R> {
     ///
     /// The thread that calls event listeners writes the messages. They go to the subscriber of the
     /// thread that built the client, or to the global subscriber if that thread had none. The
-    /// messages are outside of the `tracing` spans of operations.
+    /// messages are outside of the `tracing` spans of operations. Programs should install a global
+    /// subscriber: if the only subscriber of a process is that of one thread, `tracing` can disable
+    /// a message for good when a thread without a subscriber is the first to write it.
     pub fn log_options(mut self, options: LogOptions) -> Self {
         self.log = options;
         self
@@ -158,6 +160,7 @@ impl<R: Runtime> ClientBuilder<R> {
         } = self;
         let mut warnings = options.warnings().to_vec();
         warnings.extend(uri::ineffective_options(&options));
+        warnings.extend(uri::unsafe_options(&options));
         for warning in warnings.iter().skip(logged_warnings) {
             trace::emit_if_wanted(&log, &log::warning(warning));
         }
@@ -182,7 +185,7 @@ impl<R: Runtime> ClientBuilder<R> {
         let shared = Shared::new(runtime, start, Core::new(config), delivery, resolvers, ids);
         let wall = shared.wall_time();
         shared.with(|inner, now| {
-            inner.core.set_wall_time(wall);
+            inner.core.set_wall_time(now, wall);
             inner.core.open(now);
         });
         shared.spawn(timer::run(shared.clone()));
@@ -204,6 +207,9 @@ impl<R: Runtime> ClientBuilder<R> {
     pub(super) fn prepare(&mut self) -> Result<Duration, Error> {
         self.resolvers.limit = self.options.connect_timeout();
         self.resolvers.check(&self.options)?;
+        if self.options.kerberos().is_none() {
+            self.options.set_kerberos(system::kerberos());
+        }
         if let Some(start) = self.start {
             return Ok(start);
         }

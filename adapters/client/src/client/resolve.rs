@@ -2,7 +2,7 @@
 
 use super::ClientBuilder;
 use crate::{
-    Runtime, certificates, lookup::Lookups, resolver::Resolvers, signal::Signal, trace,
+    Runtime, certificates, lookup::Services, resolver::Resolvers, signal::Signal, trace,
     user_code::catch_panic,
 };
 use atomic_waker::AtomicWaker;
@@ -136,12 +136,12 @@ impl<R: Runtime> Task<R> {
             mut end,
         } = self;
         let result = {
-            let lookups = Lookups {
+            let services = Services {
                 runtime: &*runtime,
                 resolvers: &resolvers,
                 start,
             };
-            let mut result = pin!(look_up(&lookups, lookup));
+            let mut result = pin!(look_up(&services, lookup));
             let stop = &end.outcome.stop;
             poll_fn(|context| {
                 stop.register(context.waker());
@@ -189,13 +189,13 @@ impl Drop for End {
 
 /// Asks both queries at the same time, until the lookup has a result.
 async fn look_up<R: Runtime>(
-    lookups: &Lookups<'_, R>,
+    services: &Services<'_, R>,
     mut lookup: SeedLookup,
 ) -> Result<ClientOptions, Error> {
     let limit = lookup.limit();
     let mut queries = lookup.queries().map(|(id, query)| {
         let answer: Pin<Box<dyn Future<Output = _> + Send + '_>> =
-            Box::pin(lookups.look_up(query, limit));
+            Box::pin(services.look_up(query, limit));
         (id, Some(answer))
     });
     poll_fn(|context| {

@@ -1,11 +1,10 @@
 //! The built-in resolver as a value of its own.
 
 use super::stub::{StubResolver, system_config};
-use crate::{Resolver, ResolverFuture, Runtime};
+use crate::{Resolver, ResolverFuture, Runtime, shared::since};
 use onionskin_core::{
     dns::{DnsQuery, RecordKind, ResolverConfig},
     error::Error,
-    time::Instant,
 };
 use std::time::Duration;
 
@@ -74,10 +73,7 @@ impl<R: Runtime> BuiltInResolver<R> {
 impl<R: Runtime> Resolver for BuiltInResolver<R> {
     fn look_up(&self, query: &DnsQuery) -> ResolverFuture<'_> {
         let (runtime, query) = (&self.runtime, query.clone());
-        let now = || {
-            let nanos = u64::try_from(runtime.now().as_nanos());
-            Instant::from_nanos(nanos.unwrap_or(u64::MAX))
-        };
+        let now = || since(runtime, Duration::ZERO);
         Box::pin(self.stub.look_up(runtime, now, query, LIMIT))
     }
 }
