@@ -1,5 +1,7 @@
 //! Hints: what a person should check or change after a failure, the most likely cause first.
 
+pub(crate) mod authentication;
+pub(crate) mod proxy;
 pub(crate) mod tls;
 
 use crate::{
@@ -11,19 +13,13 @@ use onionskin_core::{
     address::{Address, DEFAULT_PORT},
     description::{ServerType, TopologyDescription, TopologyType},
     error::{DnsFailure, Error, ErrorKind, NetworkFault, UriPart},
-    options::{ClientOptions, Credential},
+    options::ClientOptions,
 };
 use std::net::IpAddr;
 
 /// The code of the error of a server that is behind a load balancer, when the client does not
 /// expect one.
 const LOAD_BALANCER_MISMATCH: i32 = 354;
-
-/// The code of a failed authentication.
-const AUTHENTICATION_FAILED: i32 = 18;
-
-/// The code of a mechanism that the server does not permit.
-const MECHANISM_UNAVAILABLE: i32 = 334;
 
 /// The end of the host names of Atlas, the hosted service of MongoDB.
 const ATLAS: &str = ".mongodb.net";
@@ -35,9 +31,12 @@ fn texts<const N: usize>(hints: [&str; N]) -> Vec<String> {
 /// Returns hints about a connection string that cannot be parsed, or whose options cannot be used.
 pub(crate) fn not_parsed(error: &Error) -> Vec<String> {
     match error.kind() {
-        ErrorKind::InvalidUri { part, .. } => match part {
+        ErrorKind::InvalidUri { part, message } => match part {
             UriPart::Scheme => texts(["a connection string begins with mongodb:// or \
                                        mongodb+srv://"]),
+            UriPart::UserInfo if !message.contains("encoded") => {
+                authentication::invalid_user(message)
+            }
             UriPart::UserInfo => texts([
                 "in the user name and the password, write these characters percent-encoded: \
                  / is %2F, : is %3A, @ is %40, % is %25, ? is %3F, # is %23",
@@ -48,9 +47,10 @@ pub(crate) fn not_parsed(error: &Error) -> Vec<String> {
                 "a mongodb+srv:// string has exactly one host, without a port",
             ]),
             UriPart::Database => texts(["the default database is written between / and ?"]),
-            UriPart::Options => {
+            UriPart::Options if message.contains("key=value") => {
                 texts(["options are written name=value, after /?, and separated by &"])
             }
+            UriPart::Options => authentication::invalid_option(message),
         },
         _ => Vec::new(),
     }
@@ -59,6 +59,9 @@ pub(crate) fn not_parsed(error: &Error) -> Vec<String> {
 /// Returns hints about options with which no client can be created.
 pub(crate) fn not_built(error: &Error) -> Vec<String> {
     match error.kind() {
+        ErrorKind::InvalidOption { option, message } if *option == "credential" => {
+            authentication::invalid_user(message)
+        }
         ErrorKind::Tls { .. } => texts(["check the files of tlsCAFile and tlsCertificateKeyFile"]),
         _ => Vec::new(),
     }
@@ -228,48 +231,12 @@ pub(crate) fn connection_lost(error: &Error) -> Vec<String> {
     }
 }
 
-/// Returns hints about a failed authentication. `offered` are the mechanisms that the server has
-/// for the user, if it names any.
-pub(crate) fn not_authenticated(
-    error: &Error,
-    credential: &Credential,
-    offered: Option<&[String]>,
-) -> Vec<String> {
-    let ErrorKind::Authentication { cause, .. } = error.kind() else {
-        return connection_lost(error);
-    };
-    let source = &credential.source;
-    match cause.as_ref().and_then(|cause| cause.code) {
-        Some(MECHANISM_UNAVAILABLE) => texts([
-            "the server does not permit this mechanism: leave authMechanism out; client and server \
-             then negotiate a mechanism",
-        ]),
-        Some(AUTHENTICATION_FAILED) => {
-            let mut hints = Vec::new();
-            match offered {
-                Some(_) => hints.push(format!(
-                    "the server knows the user in the database {source}, so the password is \
-                     probably wrong"
-                )),
-                None if credential.mechanism.is_none() => hints.push(format!(
-                    "the server names no mechanism for the user, so the database {source} \
-                     probably has no such user: a user belongs to the database in which it was \
-                     created, which authSource names"
-                )),
-                None => hints.push(format!(
-                    "either the password is wrong, or the database {source} (authSource) has no \
-                     such user"
-                )),
-            }
-            hints.push(
-                "in a connection string, characters such as @ : / % of user name and password are \
-                 written percent-encoded"
-                    .to_owned(),
-            );
-            hints
-        }
-        _ => Vec::new(),
-    }
+/// Returns hints about a server that has none of the client's compressors.
+pub(crate) fn no_compressor() -> Vec<String> {
+    texts([
+        "messages are sent uncompressed; the setting net.compression.compressors of the server \
+         lists its compressors",
+    ])
 }
 
 /// Returns hints about a server that belongs to a replica set which is not initiated.

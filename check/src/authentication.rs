@@ -10,8 +10,9 @@ use crate::{
 use onionskin::Runtime;
 use onionskin_core::{
     description::ServerType,
-    options::{ClientOptions, Credential},
-    probe::{Probe, ProbeStep},
+    error::{Error, ErrorKind},
+    options::{ClientOptions, Credential, Mechanism},
+    probe::Probe,
 };
 
 /// Returns the servers with which a client would authenticate: those that hold data and belong to
@@ -60,11 +61,13 @@ pub(crate) async fn authenticate<R: Runtime>(
     }
     step.fact("authSource", credential.source.clone());
     let begun = clock.now();
-    let stream = clock.dial(&visit.address, options.connect_timeout()).await;
-    let (stream, probe) = match stream.and_then(|stream| {
+    let connected = async {
         let probe = probe(clock, options.clone(), &visit.address, Probe::new)?;
-        Ok((stream, probe))
-    }) {
+        let limit = options.connect_timeout();
+        let stream = clock.dial(probe.dial_address(), limit).await?;
+        Ok::<_, Error>((stream, probe))
+    };
+    let (stream, probe) = match connected.await {
         Ok(both) => both,
         Err(error) => {
             step.duration = clock.now() - begun;
@@ -79,17 +82,45 @@ pub(crate) async fn authenticate<R: Runtime>(
     if let Some(mechanisms) = &offered {
         step.fact("mechanisms of the user", mechanisms.clone());
     }
+    step.fact("credential", source(credential, findings.source.as_deref()));
     match findings.result {
         Ok(mechanism) => {
             if let Some(mechanism) = mechanism {
                 step.fact("mechanism", mechanism.name());
             }
         }
-        Err((ProbeStep::Authentication, error)) => {
-            let hints = advice::not_authenticated(&error, credential, offered.as_deref());
+        Err((_, error)) => {
+            let mechanism = match error.kind() {
+                ErrorKind::Authentication { mechanism, .. } => Some(*mechanism),
+                _ => credential.mechanism.map(Mechanism::name),
+            };
+            if let Some(mechanism) = mechanism {
+                step.fact("mechanism", mechanism);
+            }
+            let offered = offered.as_deref();
+            let hints = match &findings.awaited {
+                Some(awaited) => advice::authentication::unanswered(awaited, credential),
+                None => advice::authentication::refused(&error, credential, options, offered),
+            };
             step.fail(error.to_string(), hints);
         }
-        Err((_, error)) => step.fail(error.to_string(), advice::connection_lost(&error)),
     }
     step
 }
+
+/// Returns the place from which the secret part of the credential comes, never the secret itself.
+fn source(credential: &Credential, outside: Option<&str>) -> String {
+    let place = match (credential.mechanism, outside) {
+        (_, Some(outside)) => outside,
+        (Some(Mechanism::MongoDbX509), None) => "the TLS certificate of the client",
+        (Some(Mechanism::MongoDbAws | Mechanism::MongoDbOidc), None) => "none was found",
+        (Some(Mechanism::GssApi), None) if credential.password.is_none() => {
+            "the Kerberos ticket cache"
+        }
+        (_, None) => "the connection string",
+    };
+    place.to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use onionskin_core::{
     address::Address,
     error::Error,
     options::{ClientOptions, TlsOptions},
-    probe::{Probe, TlsFacts},
+    probe::{Probe, RevocationStatus, StatusSource, TlsFacts},
     time::WallTime,
 };
 use std::time::Duration;
@@ -37,6 +37,25 @@ pub(crate) const SELF_SIGNED: &str = "self-signed";
 /// The name of the fact with the issuer of the last certificate that the server sent.
 pub(crate) const ISSUER: &str = "last issuer";
 
+/// Adds what is known about the revocation of the server's certificate.
+pub(crate) fn describe_revocation(step: &mut Step, facts: &TlsFacts) {
+    let text = match facts.revocation {
+        RevocationStatus::NotChecked => "not checked",
+        RevocationStatus::Good(StatusSource::Staple) => {
+            "not revoked, says the OCSP response that the server stapled"
+        }
+        RevocationStatus::Good(StatusSource::Crl) => "not revoked, says a list of tlsCRLFile",
+        RevocationStatus::Good(StatusSource::Responder | StatusSource::Cache) => {
+            "not revoked, says the OCSP responder of the certificate"
+        }
+        _ => {
+            "unknown: no stapled OCSP response, no OCSP responder that answers, and no list of \
+             tlsCRLFile that covers it"
+        }
+    };
+    step.fact("revocation", text);
+}
+
 /// Adds the facts of a TLS connection.
 pub(crate) fn describe_tls(
     step: &mut Step,
@@ -49,6 +68,7 @@ pub(crate) fn describe_tls(
     let tls = options.tls();
     let is_checked = !tls.insecure && !tls.allow_invalid_certificates;
     let trusted = match (is_checked, &tls.ca_pem) {
+        _ if tls.has_config() => "the certificates that TlsOptions::config accepts",
         (false, _) => "any certificate",
         (true, Some(_)) => "the authorities in tlsCAFile",
         (true, None) => "the authorities of the system and Mozilla's list",
@@ -115,38 +135,45 @@ pub(crate) async fn examine_tls<R: Runtime>(
     error: &Error,
 ) {
     if is_refused_certificate(error) {
-        let findings = connect(clock, address, true).await;
+        let findings = connect(clock, address, options, true).await;
         if let Some((facts, _)) = findings.and_then(|findings| findings.tls) {
             describe_tls(step, &facts, options, clock.wall());
         }
         return;
     }
-    let findings = connect(clock, address, false).await;
+    let findings = connect(clock, address, options, false).await;
     let is_plain = findings.is_some_and(|findings| findings.hello.is_some());
     step.fact(PLAIN, is_plain);
 }
 
 /// True if a TLS handshake with the server succeeds.
-pub(crate) async fn speaks_tls<R: Runtime>(clock: &Clock<R>, address: &Address) -> bool {
-    let findings = connect(clock, address, true).await;
+pub(crate) async fn speaks_tls<R: Runtime>(
+    clock: &Clock<R>,
+    address: &Address,
+    options: &ClientOptions,
+) -> bool {
+    let findings = connect(clock, address, options, true).await;
     findings.is_some_and(|findings| findings.tls.is_some())
 }
 
-/// Connects to a server, with TLS that accepts any certificate or without TLS.
+/// Connects to a server, through the proxy of the client if it has one. TLS, if it is used, accepts
+/// any certificate.
 async fn connect<R: Runtime>(
     clock: &Clock<R>,
     address: &Address,
+    client: &ClientOptions,
     encrypted: bool,
 ) -> Option<Findings> {
     let mut options = ClientOptions::default();
     options.set_connect_timeout(LIMIT);
+    options.set_proxy(client.proxy().cloned());
     if encrypted {
         let mut tls = TlsOptions::default();
         tls.enabled = true;
         tls.insecure = true;
         options.set_tls(tls);
     }
-    let stream = clock.dial(address, Some(LIMIT)).await.ok()?;
     let probe = probe(clock, options, address, Probe::new).ok()?;
+    let stream = clock.dial(probe.dial_address(), Some(LIMIT)).await.ok()?;
     Some(drive(clock, probe, stream, encrypted).await)
 }

@@ -5,17 +5,17 @@ use futures_util::{
     AsyncReadExt, AsyncWriteExt,
     future::{Either, select},
 };
-use onionskin::{Runtime, bson::RawDocumentBuf, system};
+use onionskin::{Runtime, answer_inquiry, bson::RawDocumentBuf, run_negotiation, system};
 use onionskin_core::{
     address::Address,
-    client::KeyDerivation,
+    client::{Inquiry, KeyDerivation, Negotiation},
     description::ServerDescription,
     error::{Error, ErrorKind, NetworkFault, Wait},
     options::Mechanism,
-    probe::{Probe, ProbeOutput, ProbeStep, TlsFacts},
+    probe::{CompressionSample, Probe, ProbeOutput, ProbeStep, TlsFacts},
     time::{Instant, WallTime},
 };
-use std::{future::Future, net::SocketAddr, path::Path, pin::pin, time::Duration};
+use std::{fmt, future::Future, net::SocketAddr, path::Path, pin::pin, time::Duration};
 
 /// The size of the read buffer in bytes.
 const READ_BYTES: usize = 4096;
@@ -75,7 +75,7 @@ impl<R: Runtime> Clock<R> {
         }
     }
 
-    /// Connects to a server within the limit: to the first of its addresses that accepts.
+    /// Connects to a host within the limit: to the first of its addresses that accepts.
     pub(crate) async fn dial(
         &self,
         address: &Address,
@@ -146,6 +146,8 @@ fn timed_out(message: &str) -> Error {
 /// The results of the probe of one server.
 #[derive(Debug)]
 pub(crate) struct Findings {
+    /// The duration of the conversation with the proxy; `None` without a proxy, or if it failed.
+    pub(crate) proxy: Option<Duration>,
     /// The facts of TLS with the duration of the handshake; `None` without TLS.
     pub(crate) tls: Option<(TlsFacts, Duration)>,
     /// The reply to `hello`; `None` if there was none.
@@ -155,6 +157,43 @@ pub(crate) struct Findings {
     /// The mechanism of authentication if the connection became ready, or else the failed step with
     /// its error.
     pub(crate) result: Result<Option<Mechanism>, (ProbeStep, Error)>,
+    /// The source of the credential, if it came from outside of the connection string.
+    pub(crate) source: Option<String>,
+    /// The thing for which authentication waits, if it does not wait for the server.
+    pub(crate) awaited: Option<Awaited>,
+}
+
+/// A thing other than the server for which authentication waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// The answer to an inquiry, with its name: a request, a file or a callback. The name contains
+    /// no secret.
+    Source(String),
+    /// A step of the Kerberos library.
+    Kerberos,
+    /// The derivation of keys from a password.
+    Keys,
+}
+
+impl Awaited {
+    fn of(inquiry: &Inquiry) -> Self {
+        Self::Source(match inquiry {
+            Inquiry::Environment(_) => "the environment variables".to_owned(),
+            Inquiry::File(path) => format!("the file {path}"),
+            Inquiry::Http(request) => request.to_string(),
+            Inquiry::Call(_) => "a callback of the application".to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Source(name) => name,
+            Self::Kerberos => "the Kerberos library, which may ask the key distribution center,",
+            Self::Keys => "the keys that this machine derives from the password",
+        })
+    }
 }
 
 /// A reply to `hello`.
@@ -163,6 +202,8 @@ pub(crate) struct Hello {
     pub(crate) reply: RawDocumentBuf,
     pub(crate) description: Box<ServerDescription>,
     pub(crate) round_trip: Duration,
+    /// The compressor of requests; `None` if they are not compressed.
+    pub(crate) compression: Option<CompressionSample>,
     /// The calendar time of this machine when the reply arrived.
     pub(crate) wall: WallTime,
 }
@@ -193,10 +234,13 @@ pub(crate) async fn drive<R: Runtime>(
         stream,
         begun: clock.now(),
         findings: Findings {
+            proxy: None,
             tls: None,
             hello: None,
             last: Duration::ZERO,
             result: Ok(None),
+            source: None,
+            awaited: None,
         },
     };
     drive.run(encrypted).await
@@ -218,6 +262,10 @@ enum Need {
     Bytes,
     /// Keys for authentication.
     Keys(KeyDerivation),
+    /// The result of a step of Kerberos.
+    Step(Negotiation),
+    /// The answer to an inquiry of authentication, within this time.
+    Finding(Inquiry, Duration),
     /// Nothing: the probe is over.
     Nothing,
 }
@@ -228,16 +276,24 @@ impl<R: Runtime> Drive<'_, R> {
             let is_timed_out = match self.take_outputs() {
                 Need::Nothing => return self.findings,
                 Need::Keys(derivation) => self.derive(derivation).await.is_none(),
+                Need::Step(step) => self.negotiate(step).await.is_none(),
+                Need::Finding(inquiry, limit) => self.inquire(inquiry, limit).await.is_none(),
                 Need::Bytes => self.exchange().await.is_none(),
             };
             if !is_timed_out {
                 continue;
             }
             if self.clock.left().is_zero() {
-                let step = self.findings.step(encrypted);
-                let error = timed_out(OUT_OF_TIME);
+                let step = match self.probe.step() {
+                    ProbeStep::Proxy => ProbeStep::Proxy,
+                    _ => self.findings.step(encrypted),
+                };
+                let error = match &self.findings.awaited {
+                    Some(awaited) => format!("waiting for {awaited} took the rest of the time"),
+                    None => OUT_OF_TIME.to_owned(),
+                };
                 self.findings.last = self.clock.now() - self.begun;
-                self.findings.result = Err((step, error));
+                self.findings.result = Err((step, timed_out(&error)));
                 return self.findings;
             }
             self.probe.handle_timeout(self.clock.now());
@@ -250,7 +306,12 @@ impl<R: Runtime> Drive<'_, R> {
             let now = self.clock.now();
             self.findings.last = now - self.begun;
             self.begun = now;
+            let source = self.probe.credential_source();
+            self.findings.source = source.map(str::to_owned);
             match output {
+                ProbeOutput::ProxyConnected => {
+                    self.findings.proxy = Some(self.findings.last);
+                }
                 ProbeOutput::TlsEstablished(facts) => {
                     self.findings.tls = Some((facts, self.findings.last));
                 }
@@ -258,15 +319,28 @@ impl<R: Runtime> Drive<'_, R> {
                     reply,
                     description,
                     round_trip,
+                    compression,
                 } => {
                     self.findings.hello = Some(Hello {
                         reply,
                         description,
                         round_trip,
+                        compression,
                         wall: self.clock.wall(),
                     });
                 }
-                ProbeOutput::KeysNeeded(derivation) => return Need::Keys(derivation),
+                ProbeOutput::KeysNeeded(derivation) => {
+                    self.findings.awaited = Some(Awaited::Keys);
+                    return Need::Keys(derivation);
+                }
+                ProbeOutput::NegotiationNeeded(step) => {
+                    self.findings.awaited = Some(Awaited::Kerberos);
+                    return Need::Step(step);
+                }
+                ProbeOutput::InquiryNeeded { inquiry, limit } => {
+                    self.findings.awaited = Some(Awaited::of(&inquiry));
+                    return Need::Finding(inquiry, limit);
+                }
                 ProbeOutput::Ready { mechanism } => {
                     self.findings.result = Ok(mechanism);
                     return Need::Nothing;
@@ -305,6 +379,40 @@ impl<R: Runtime> Drive<'_, R> {
         Some(())
     }
 
+    /// Answers an inquiry within this time. Returns `None` if the time limit of the check passes
+    /// before.
+    async fn inquire(&mut self, inquiry: Inquiry, limit: Duration) -> Option<()> {
+        let answer = answer_inquiry(&self.clock.runtime, inquiry);
+        let found = self.clock.within(Some(limit), answer).await;
+        let found = match found {
+            Some(found) => found,
+            None if self.clock.left().is_zero() => return None,
+            None => Err("no answer came within the time limit".to_owned()),
+        };
+        self.findings.awaited = None;
+        self.probe.handle_finding(self.clock.now(), found);
+        Some(())
+    }
+
+    /// Runs a step of Kerberos on a thread of its own. Returns `None` if the deadline of the probe
+    /// passes before.
+    async fn negotiate(&mut self, step: Negotiation) -> Option<()> {
+        let deadline = self.probe.deadline();
+        let limit = deadline.map(|end| end.saturating_since(self.clock.now()));
+        let work = run_negotiation(&self.clock.runtime, step);
+        let result = self.clock.within(limit, work).await?;
+        self.findings.awaited = None;
+        match result {
+            Some(result) => self.probe.handle_negotiated(self.clock.now(), result),
+            None => {
+                let message = "the Kerberos library panicked or could not be run".to_owned();
+                self.probe
+                    .handle_failed(ErrorKind::Runtime { message }.into());
+            }
+        }
+        Some(())
+    }
+
     /// Derives keys where this delays no other task. Meanwhile the deadline of the probe does not
     /// count. Returns `None` if the time limit of the check passes before.
     async fn derive(&mut self, derivation: KeyDerivation) -> Option<()> {
@@ -312,7 +420,9 @@ impl<R: Runtime> Drive<'_, R> {
         self.clock.runtime.spawn_blocking(move || {
             let _ = sender.send(derivation.derive());
         });
-        match self.clock.within(None, receiver).await? {
+        let keys = self.clock.within(None, receiver).await?;
+        self.findings.awaited = None;
+        match keys {
             Ok(keys) => self.probe.handle_keys(self.clock.now(), &keys),
             Err(_) => {
                 let error = Error::argument("the runtime did not derive the keys");

@@ -33,8 +33,7 @@ pub(crate) fn describe(step: &mut Step, hello: &Hello, options: &ClientOptions) 
     if let Some(release) = release_of(server.max_wire_version) {
         step.fact("release", release);
     }
-    let compressors = strings(&hello.reply, "compression");
-    step.fact("compressors", compressors.unwrap_or_default());
+    describe_compression(step, hello, options);
     step.fact("round trip", hello.round_trip);
     if server.server_type == ServerType::RsGhost {
         let message = "the server was started as a member of a replica set that does not exist yet";
@@ -57,6 +56,28 @@ pub(crate) fn describe(step: &mut Step, hello: &Hello, options: &ClientOptions) 
         step.warn(message, advice::other_set(server.set_name.as_deref()));
     }
     describe_clock(step, hello);
+}
+
+/// Adds the compressors that the client and the server have, and the chosen one.
+fn describe_compression(step: &mut Step, hello: &Hello, options: &ClientOptions) {
+    let common = strings(&hello.reply, "compression").unwrap_or_default();
+    step.fact("compressors", common);
+    if let Some(sample) = hello.compression {
+        let (plain, compressed) = (sample.plain_bytes, sample.compressed_bytes);
+        let percent = compressed * 100 / plain.max(1);
+        step.fact("compressor", sample.compressor.name());
+        let text = format!("this reply: {compressed} of {plain} bytes, {percent} %");
+        step.fact("compressed sample", text);
+        return;
+    }
+    let configured = options.compressors().iter();
+    let configured: Vec<_> = configured.filter(|c| c.is_available()).collect();
+    if !configured.is_empty() {
+        let names: Vec<_> = configured.iter().map(|c| c.name()).collect();
+        let names = names.join(", ");
+        let message = format!("the server accepts none of these compressors: {names}");
+        step.warn(message, advice::no_compressor());
+    }
 }
 
 /// Compares the clock of the server with that of this machine.

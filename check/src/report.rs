@@ -16,8 +16,10 @@ pub enum Stage {
     Parse,
     /// DNS: the records of a `mongodb+srv` connection string, and the addresses of each host.
     Dns,
-    /// Connecting to the addresses of a host.
+    /// Connecting to the addresses of a host: of a server, or of the proxy if there is one.
     Dial,
+    /// The conversation with a SOCKS5 proxy, which connects to the server.
+    Proxy,
     /// The TLS handshake.
     Tls,
     /// The `hello` of a connection.
@@ -40,6 +42,7 @@ impl Stage {
             Self::Parse => "parse",
             Self::Dns => "dns",
             Self::Dial => "dial",
+            Self::Proxy => "proxy",
             Self::Tls => "tls",
             Self::Hello => "hello",
             Self::Authentication => "authentication",
@@ -55,7 +58,7 @@ impl Stage {
         match self {
             Self::Parse => 10,
             Self::Dns => 11,
-            Self::Dial => 12,
+            Self::Dial | Self::Proxy => 12,
             Self::Tls => 13,
             Self::Hello => 14,
             Self::Authentication => 15,

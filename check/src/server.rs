@@ -1,4 +1,4 @@
-//! The steps of one server: addresses, dial, TLS and `hello`.
+//! The steps of one server: addresses, dial, proxy, TLS and `hello`.
 
 use crate::{
     advice, diagnosis,
@@ -7,7 +7,7 @@ use crate::{
     report::{Fact, Stage, Step},
 };
 use futures_util::future::join_all;
-use onionskin::Runtime;
+use onionskin::{Runtime, system};
 use onionskin_core::{
     address::Address,
     client::ClientConfig,
@@ -67,10 +67,6 @@ pub(crate) async fn visit<R: Runtime>(
         hello: None,
         failure: None,
     };
-    let Some(stream) = dial(clock, options, &mut visit).await else {
-        return visit;
-    };
-    let begun = clock.now();
     let probe = match probe(clock, options.clone(), &address, Probe::without_credential) {
         Ok(probe) => probe,
         Err(error) => {
@@ -80,6 +76,11 @@ pub(crate) async fn visit<R: Runtime>(
             return visit;
         }
     };
+    let target = probe.dial_address().clone();
+    let Some(stream) = dial(clock, options, &mut visit, &target).await else {
+        return visit;
+    };
+    let begun = clock.now();
     let findings = drive(clock, probe, stream, options.tls().enabled).await;
     visit.hello.clone_from(&findings.hello);
     record(clock, options, &mut visit, &findings, begun).await;
@@ -89,7 +90,7 @@ pub(crate) async fn visit<R: Runtime>(
 /// Returns a probe of a server for a client with these options, made by `new`.
 pub(crate) fn probe<R: Runtime>(
     clock: &Clock<R>,
-    options: ClientOptions,
+    mut options: ClientOptions,
     address: &Address,
     new: impl FnOnce(Instant, Address, ClientConfig, WallTime) -> Probe,
 ) -> Result<Probe, Error> {
@@ -97,26 +98,31 @@ pub(crate) fn probe<R: Runtime>(
     clock.runtime.entropy(&mut seed).map_err(|error| {
         Error::argument(format!("cannot read random bytes from the system: {error}"))
     })?;
+    if options.kerberos().is_none() {
+        options.set_kerberos(system::kerberos());
+    }
     let config = ClientConfig::new(options, Seed::new(seed))?;
     Ok(new(clock.now(), address.clone(), config, clock.wall()))
 }
 
-/// Resolves the host of a server, and dials each of its addresses. Returns the connection to the
-/// first address in the order of the resolver that accepts one.
+/// Resolves the host of `target`, which is the server or its proxy, and dials each of its
+/// addresses. Returns the connection to the first address in the order of the resolver that accepts
+/// one.
 async fn dial<R: Runtime>(
     clock: &Clock<R>,
     options: &ClientOptions,
     visit: &mut Visit,
+    target: &Address,
 ) -> Option<R::Stream> {
     let limit = options.connect_timeout();
-    match visit.address.clone() {
-        Address::Unix { path } => dial_unix(clock, limit, visit, &path).await,
+    match target {
+        Address::Unix { path } => dial_unix(clock, limit, visit, path).await,
         Address::Tcp { host, port } => {
             let addresses = match host.parse() {
-                Ok(address) => vec![SocketAddr::new(address, port)],
-                Err(_) => resolve(clock, limit, visit, &host, port).await?,
+                Ok(address) => vec![SocketAddr::new(address, *port)],
+                Err(_) => resolve(clock, limit, visit, target).await?,
             };
-            dial_all(clock, limit, visit, addresses).await
+            dial_all(clock, limit, visit, target, addresses).await
         }
     }
 }
@@ -148,10 +154,11 @@ async fn resolve<R: Runtime>(
     clock: &Clock<R>,
     limit: Option<Duration>,
     visit: &mut Visit,
-    host: &str,
-    port: u16,
+    target: &Address,
 ) -> Option<Vec<SocketAddr>> {
+    let (host, port) = (target.host(), target.port().unwrap_or_default());
     let mut step = Step::new(Stage::Dns, Some(visit.address.to_string()));
+    note_proxy(&mut step, visit, target);
     if let Origin::Announced(member) = &visit.origin {
         step.fact("announced by", member.clone());
     }
@@ -170,7 +177,11 @@ async fn resolve<R: Runtime>(
         None => "the resolver of the system did not answer in time".to_owned(),
     };
     let message = format!("cannot resolve the host name {host}: {reason}");
-    step.fail(message, advice::unresolved(host, &visit.origin));
+    let hints = match *target == visit.address {
+        true => advice::unresolved(host, &visit.origin),
+        false => advice::proxy::unresolved(),
+    };
+    step.fail(message, hints);
     visit.failed(step);
     None
 }
@@ -180,9 +191,11 @@ async fn dial_all<R: Runtime>(
     clock: &Clock<R>,
     limit: Option<Duration>,
     visit: &mut Visit,
+    target: &Address,
     mut addresses: Vec<SocketAddr>,
 ) -> Option<R::Stream> {
     let mut step = Step::new(Stage::Dial, Some(visit.address.to_string()));
+    note_proxy(&mut step, visit, target);
     let begun = clock.now();
     addresses.truncate(MAX_ADDRESSES);
     let attempts = addresses.iter().map(|address| async move {
@@ -208,8 +221,13 @@ async fn dial_all<R: Runtime>(
     }
     step.fact("addresses", facts);
     let Some((address, stream, time)) = connected else {
-        let message = format!("no address of {} accepts a connection", visit.address);
-        let hints = failure.map(|error| advice::not_connected(&error, &visit.address));
+        let is_proxy = *target != visit.address;
+        let name = if is_proxy { "the proxy " } else { "" };
+        let message = format!("no address of {name}{target} accepts a connection");
+        let hints = failure.map(|error| match is_proxy {
+            true => advice::proxy::not_connected(&error, target),
+            false => advice::not_connected(&error, target),
+        });
         step.fail(message, hints.unwrap_or_default());
         visit.failed(step);
         return None;
@@ -224,6 +242,29 @@ async fn dial_all<R: Runtime>(
     clock.connect(&address, limit).await.ok()
 }
 
+/// Adds the address of the proxy if that is dialled instead of the server.
+fn note_proxy(step: &mut Step, visit: &Visit, target: &Address) {
+    if *target != visit.address {
+        step.fact("proxy", target.to_string());
+    }
+}
+
+/// Adds the step of the proxy. Returns false if it failed.
+fn record_proxy(visit: &mut Visit, findings: &Findings) -> bool {
+    let mut step = Step::new(Stage::Proxy, Some(visit.address.to_string()));
+    if let Err((ProbeStep::Proxy, error)) = &findings.result {
+        step.duration = findings.last;
+        step.fail(error.to_string(), advice::proxy::failed(error));
+        visit.failed(step);
+        return false;
+    }
+    if let Some(time) = findings.proxy {
+        step.duration = time;
+        visit.steps.push(step);
+    }
+    true
+}
+
 /// Adds the steps that a probe has gone through.
 async fn record<R: Runtime>(
     clock: &Clock<R>,
@@ -232,12 +273,16 @@ async fn record<R: Runtime>(
     findings: &Findings,
     begun: Instant,
 ) {
+    if !record_proxy(visit, findings) {
+        return;
+    }
     let failure = findings.result.as_ref().err();
     if options.tls().enabled {
         let mut step = Step::new(Stage::Tls, Some(visit.address.to_string()));
         if let Some((facts, time)) = &findings.tls {
             step.duration = *time;
             diagnosis::describe_tls(&mut step, facts, options, clock.wall());
+            diagnosis::describe_revocation(&mut step, facts);
         }
         if let Some((ProbeStep::Connect | ProbeStep::Tls, error)) = failure {
             step.duration = clock.now() - begun;
@@ -267,7 +312,7 @@ async fn record<R: Runtime>(
     // A server that has answered speaks without TLS.
     let is_silent = is_closed(error) || matches!(error.kind(), ErrorKind::Timeout { .. });
     if is_silent && !options.tls().enabled {
-        let speaks_tls = diagnosis::speaks_tls(clock, &visit.address).await;
+        let speaks_tls = diagnosis::speaks_tls(clock, &visit.address, options).await;
         step.fact(diagnosis::TLS, speaks_tls);
     }
     step.fail(

@@ -5,6 +5,7 @@ use crate::{
     report::{Stage, Step, Value},
 };
 use onionskin_core::{
+    address::Address,
     options::{ClientOptions, Monitoring},
     uri::Warning,
 };
@@ -27,6 +28,14 @@ pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions, warnings: &
     }
     if options.load_balanced() {
         step.fact("loadBalanced", true);
+    }
+    if let Some(proxy) = options.proxy() {
+        step.fact(
+            "proxy",
+            Address::tcp(proxy.host(), proxy.port()).to_string(),
+        );
+        let has_login = proxy.credentials().is_some();
+        step.fact("proxy login", if has_login { "yes" } else { "no" });
     }
     step.fact("tls", options.tls().enabled);
     if let Some(credential) = options.credential() {

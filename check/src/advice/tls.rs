@@ -28,9 +28,20 @@ pub(crate) fn failed(
                               tlsCertificateKeyFile";
     match fault {
         TlsFault::Configuration => {
-            texts(["check the files of tlsCAFile and tlsCertificateKeyFile"])
+            texts(["check the files of tlsCAFile, tlsCertificateKeyFile and tlsCRLFile"])
         }
         TlsFault::HostName => other_name(step, address),
+        TlsFault::Certificate if message.contains("has revoked it") => {
+            texts(["the certificate must not be trusted any more: give the server a new one"])
+        }
+        TlsFault::Certificate if message.contains("staple") => texts([
+            "the server must reach the OCSP responder of its certificate; look for OCSP in the log \
+             of the server",
+            "is the clock right, here and on the server?",
+        ]),
+        TlsFault::Certificate if message.contains("tlsCRLFile") => {
+            texts(["get the current revocation list of the authority"])
+        }
         TlsFault::Certificate => certificate_refused(step, options, wall),
         _ if message.contains("CertificateRequired") => texts([client_certificate]),
         _ if message.contains("HandshakeFailure") => texts([
