@@ -29,6 +29,26 @@ fn message() {
 }
 
 #[test]
+fn compressed() {
+    run("compressed", fuzzing::compressed);
+}
+
+#[test]
+fn socks5() {
+    run("socks5", fuzzing::socks5);
+}
+
+#[test]
+fn http() {
+    run("http", fuzzing::http);
+}
+
+#[test]
+fn ocsp() {
+    run("ocsp", fuzzing::ocsp);
+}
+
+#[test]
 fn dns() {
     run("dns", fuzzing::dns);
 }

@@ -1,10 +1,15 @@
 //! The bodies of the fuzz targets in `fuzz/`: assertions that hold for all bytes that a peer can
 //! send, and for all connection strings. A test also runs them on the corpus of the repository.
 
+mod layers;
+
+pub use layers::{http, ocsp, socks5};
+
 use crate::loads::hostile::{Victim, standalone};
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
     address::Address,
+    compression::{Compression, CompressionPlan},
     description::{ServerType, TopologyId, TopologyType},
     dns::{
         DnsData, DnsQuery, HostsFile, Lookup, LookupAction, MAX_ALIASES, MAX_NAME_SERVERS,
@@ -15,6 +20,7 @@ use onionskin_core::{
         MAX_WRITE_ERRORS, WriteFailure,
     },
     hello::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE},
+    options::{ClientOptions, Compressor},
     random::Seed,
     sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
     time::Instant,
@@ -22,6 +28,9 @@ use onionskin_core::{
     wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
 };
 use std::{sync::Arc, time::Duration};
+
+/// The maximum size of a decompressed message of the target `compressed`, in bytes.
+const MAX_COMPRESSED_BYTES: usize = 1 << 20;
 
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 
@@ -325,4 +334,38 @@ pub fn connection_string(text: &[u8]) {
 fn assert_prints_itself(string: &ConnectionString) {
     let again = ConnectionString::parse(string.to_secret().expose());
     assert!(again.as_ref() == Ok(string), "{string}, {again:?}");
+}
+
+/// Decompresses `input`, a compressed message without its header, on a connection that has
+/// announced all compressors. A message that is accepted is compressed again with each compressor.
+pub fn compressed(input: &[u8]) {
+    let mut options = ClientOptions::default();
+    options.set_compressors(Compressor::ALL.to_vec());
+    let plan = CompressionPlan::new(&options).expect("available compressors");
+    let mut state = Compression::new(plan);
+    let header = Header {
+        length: HEADER_BYTES + input.len(),
+        request_id: 1,
+        response_to: 2,
+        op_code: OpCode::Compressed,
+    };
+    let frame = [&header.to_bytes(), input].concat();
+    let Ok(Some(head)) = state.head(&header, &frame, MAX_COMPRESSED_BYTES) else {
+        return;
+    };
+    if state.unpack(&header, &head, &frame).is_err() {
+        return;
+    }
+    let message = state.take_unpacked().expect("a message");
+    assert_eq!(message.len(), HEADER_BYTES + head.uncompressed);
+    for compressor in Compressor::ALL {
+        state.negotiate(&[compressor.name().to_owned()]);
+        let mut packed = Vec::new();
+        state.pack(&message, usize::MAX, &mut packed);
+        let header = Header::decode(&packed, usize::MAX).expect("a header");
+        let head = state.head(&header, &packed, MAX_COMPRESSED_BYTES);
+        let head = head.expect("valid").expect("complete");
+        state.unpack(&header, &head, &packed).expect("valid");
+        assert_eq!(state.take_unpacked().as_ref(), Some(&message));
+    }
 }
