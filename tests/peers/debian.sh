@@ -3,12 +3,18 @@
 # into target/ of the current directory, with the libraries that the system lacks. Nothing is
 # installed, so the script does not need root.
 #
-# Usage: debian.sh PACKAGE, where usr/sbin/PACKAGE is the program.
+# Usage: debian.sh PACKAGE [PROGRAM [ARGUMENT]]
+#
+# PROGRAM is the path of the program in the package, by default usr/sbin/PACKAGE. ARGUMENT makes the
+# program print its version, by default -v; with an empty one, the program is not tried.
 set -euo pipefail
 package_name=$1
+place=${2:-usr/sbin/$1}
+version_argument=${3--v}
+program_name=${place##*/}
 
 # The PATH of a user who is not root often lacks the sbin directories.
-installed=$(PATH=$PATH:/usr/local/sbin:/usr/sbin command -v "$package_name" || true)
+installed=$(PATH=$PATH:/usr/local/sbin:/usr/sbin command -v "$program_name" || true)
 if [[ -n $installed ]]; then
     echo "$installed"
     exit
@@ -18,8 +24,8 @@ mkdir -p target
 exec 9>target/lock
 flock 9
 
-program=$PWD/target/$package_name
-root=$PWD/target/root
+program=$PWD/target/$program_name
+root=$PWD/target/root/$program_name
 
 # Prints the directories of the unpacked libraries, for LD_LIBRARY_PATH.
 libraries() {
@@ -28,7 +34,7 @@ libraries() {
 
 # Prints the libraries that the program needs and that the dynamic linker does not find.
 missing() {
-    LD_LIBRARY_PATH=$(libraries) ldd "$root/usr/sbin/$package_name" |
+    LD_LIBRARY_PATH=$(libraries) ldd "$root/$place" |
         sed -n 's/^\t\(.*\) => not found$/\1/p'
 }
 
@@ -60,7 +66,7 @@ lacking() {
 if [[ ! -x $program ]]; then
     for tool in apt-get dpkg-deb; do
         command -v $tool >/dev/null || {
-            echo "$package_name is not installed, and without $tool it cannot be fetched" >&2
+            echo "$program_name is not installed, and without $tool it cannot be fetched" >&2
             exit 1
         }
     done
@@ -92,9 +98,11 @@ if [[ ! -x $program ]]; then
     cd ../..
     rm -rf target/packages
     printf '#!/usr/bin/env bash\nLD_LIBRARY_PATH=%q exec %q "$@"\n' \
-        "$(libraries)" "$root/usr/sbin/$package_name" >"$program.partial"
+        "$(libraries)" "$root/$place" >"$program.partial"
     chmod +x "$program.partial"
     mv "$program.partial" "$program"
 fi
-"$program" -v >&2
+if [[ -n $version_argument ]]; then
+    "$program" "$version_argument" >&2
+fi
 echo "$program"

@@ -91,6 +91,12 @@ impl Peer {
         Ok(peer)
     }
 
+    /// Starts a server that says nothing when it is ready. The peer has no URI.
+    pub(super) fn start_silent(name: &str, command: Command) -> io::Result<Self> {
+        let (peer, _) = Self::spawn(name, command, Stdio::null(), Stream::Output)?;
+        Ok(peer)
+    }
+
     /// Starts a child. Returns the child and a receiver of the lines of `stream`.
     fn spawn(
         name: &str,
@@ -152,6 +158,11 @@ impl Peer {
             .map(String::as_str)
             .collect::<Vec<_>>()
             .join("\n")
+    }
+
+    /// True if the process has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Asks the server to end, and waits for its end for at most `patience`. Servers with several

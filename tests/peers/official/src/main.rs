@@ -1,11 +1,16 @@
 //! Follows a step-down with the official MongoDB driver.
 //!
-//! Usage: `official-driver-peer URI [--without-step-down]`
+//! Usage: `official-driver-peer URI [--without-step-down]`, or `official-driver-peer --authenticate
+//! URI TOKEN_DIRECTORY` for the cases of `authenticate.rs`, or `official-driver-peer --cost URI
+//! KIND COUNT` for the measurements of `cost.rs`
 //!
 //! Inserts documents and reads them back in small batches. Then asks the primary to step down while
 //! inserts continue as retryable writes, and reads every acknowledged document back. Prints one
 //! JSON object. The exit code is 0 on success, 1 if an operation or a check failed, and 2 if the
 //! arguments are wrong.
+
+mod authenticate;
+mod cost;
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -26,7 +31,7 @@ const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// The number of seconds for which the old primary cannot be elected again.
 const STEP_DOWN_SECONDS: i32 = 10;
 
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The result of inserts: the ids of the acknowledged ones, and the errors of the others.
 #[derive(Default)]
@@ -35,9 +40,47 @@ struct Written {
     errors: Vec<String>,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_cost = arguments.first().is_some_and(|first| first == "--cost");
+    let mut builder = match is_cost {
+        true => tokio::runtime::Builder::new_current_thread(),
+        false => tokio::runtime::Builder::new_multi_thread(),
+    };
+    match builder.enable_all().build() {
+        Ok(runtime) => runtime.block_on(start(arguments)),
+        Err(error) => fail(&error.to_string()),
+    }
+}
+
+async fn start(arguments: Vec<String>) -> ExitCode {
+    if let [flag, uri, kind, count] = arguments.as_slice()
+        && flag == "--cost"
+    {
+        let Ok(count) = count.parse() else {
+            return fail("the count is no number");
+        };
+        return match cost::run(uri, kind, count).await {
+            Ok(line) => {
+                println!("{line}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(&error.to_string()),
+        };
+    }
+    if let [flag, uri, tokens] = arguments.as_slice()
+        && flag == "--authenticate"
+    {
+        let run = authenticate::run(uri, tokens);
+        return match tokio::time::timeout(RUN_TIMEOUT, run).await {
+            Ok(Ok(results)) => {
+                println!("{results}");
+                ExitCode::SUCCESS
+            }
+            Ok(Err(error)) => fail(&error.to_string()),
+            Err(_) => fail("the run did not end in time"),
+        };
+    }
     let (uri, step_down) = match arguments.as_slice() {
         [uri] => (uri, true),
         [uri, flag] if flag == "--without-step-down" => (uri, false),
@@ -52,7 +95,16 @@ async fn main() -> ExitCode {
         Err(_) => json!({ "ok": false, "error": "the run did not end in time" }),
     };
     println!("{summary}");
-    if summary["ok"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if summary["ok"] == true {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn fail(reason: &str) -> ExitCode {
+    eprintln!("{reason}");
+    ExitCode::FAILURE
 }
 
 async fn run(uri: &str, step_down: bool) -> Result<Value> {
@@ -73,8 +125,10 @@ async fn run(uri: &str, step_down: bool) -> Result<Value> {
     let batches_hold = batched == written.acknowledged;
 
     if step_down {
-        let (asked, more) =
-            tokio::join!(ask_to_step_down(&client), insert(&collection, DOCUMENTS_PER_PHASE));
+        let (asked, more) = tokio::join!(
+            ask_to_step_down(&client),
+            insert(&collection, DOCUMENTS_PER_PHASE)
+        );
         asked?;
         written.acknowledged.extend(more.acknowledged);
         written.errors.extend(more.errors);
@@ -111,14 +165,20 @@ async fn run(uri: &str, step_down: bool) -> Result<Value> {
 }
 
 async fn hello(client: &Client) -> Result<Document> {
-    Ok(client.database("admin").run_command(doc! { "hello": 1 }).await?)
+    Ok(client
+        .database("admin")
+        .run_command(doc! { "hello": 1 })
+        .await?)
 }
 
 /// Inserts the documents of one phase one by one. An error does not end the phase.
 async fn insert(collection: &Collection<Document>, first: i32) -> Written {
     let mut written = Written::default();
     for id in first..first + DOCUMENTS_PER_PHASE {
-        match collection.insert_one(doc! { "_id": id, "text": "x".repeat(64) }).await {
+        match collection
+            .insert_one(doc! { "_id": id, "text": "x".repeat(64) })
+            .await
+        {
             Ok(_) => drop(written.acknowledged.insert(id)),
             Err(error) => written.errors.push(format!("{id}: {error}")),
         }

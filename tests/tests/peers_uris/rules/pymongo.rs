@@ -115,16 +115,6 @@ pub(crate) const PYMONGO: &[Rule] = &[
     ),
     rule(
         "option compressors",
-        "compressors that are not installed are dropped",
-        "COMP-8",
-        Both,
-        |s| {
-            s.values("compressors")
-                .any(|names| names.contains("snappy"))
-        },
-    ),
-    rule(
-        "option compressors",
         "the last list counts if there are several",
         "CS-29",
         Ours,

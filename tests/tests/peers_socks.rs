@@ -1,0 +1,153 @@
+//! Tests of the client behind real SOCKS5 proxies, microsocks and Dante, which share no code with
+//! this project. The servers are simulated deployments on real sockets.
+
+use bson::doc;
+use onionskin::{Client, Error};
+use onionskin_core::error::ErrorKind;
+use onionskin_simulations::{
+    deployment::User,
+    serve::{Embedded, ServeOptions},
+};
+use onionskin_tests::{
+    crud,
+    peers::{self, ProxyProtocol, Scratch, SocksProxy},
+};
+use onionskin_tokio::TokioRuntime;
+
+type Login = Option<(&'static str, &'static str)>;
+
+const LOGIN: Login = Some(("username", "p4ssw0rd"));
+
+fn on_tokio<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(future)
+}
+
+/// Starts each kind of proxy that lets clients pass, and calls the function with the name of the
+/// proxy, the proxy, and the login for it.
+fn each_proxy(run: impl Fn(&str, &SocksProxy, Login)) {
+    if let Some(proxy) = peers::microsocks(None).expect("starts") {
+        run("microsocks", &proxy, None);
+        // The proxy chooses to need no login, although one is offered (SOCKS-13).
+        run("microsocks, unneeded login", &proxy, LOGIN);
+    }
+    if let Some(proxy) = peers::microsocks(LOGIN).expect("starts") {
+        run("microsocks with login", &proxy, LOGIN);
+    }
+    if let Some(proxy) = peers::dante(false).expect("starts") {
+        run("Dante", &proxy, None);
+        run("Dante, unneeded login", &proxy, LOGIN);
+    }
+}
+
+/// Returns the error of a `ping` with this connection string.
+fn failure(uri: &str) -> Error {
+    on_tokio(async {
+        let runtime = TokioRuntime::default();
+        let uri = format!("{uri}&serverSelectionTimeoutMS=1500");
+        let client = Client::builder_from_uri(runtime, &uri).expect("a connection string");
+        let client = client.build().expect("a client");
+        let admin = client.database("admin");
+        let error = admin.run_command(doc! { "ping": 1 }).await;
+        drop(admin);
+        client.shutdown().await;
+        match error.expect_err("the proxy fails").kind() {
+            ErrorKind::ServerSelection { cause, .. } => cause.clone().expect("an error"),
+            other => panic!("{other:?}"),
+        }
+    })
+}
+
+/// Returns the connection string with the name `localhost` instead of the address, so that the
+/// proxy has to resolve a name.
+fn by_name(uri: &str) -> String {
+    uri.replacen("127.0.0.1:", "localhost:", 1)
+}
+
+#[test]
+fn operations_succeed_through_each_proxy() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
+    each_proxy(|name, proxy, login| {
+        for uri in [deployment.uri().to_owned(), by_name(deployment.uri())] {
+            let uri = proxy.before(&uri, login);
+            on_tokio(crud::run::<TokioRuntime>(name, &uri));
+        }
+    });
+}
+
+#[test]
+fn operations_succeed_through_each_proxy_with_scram_and_tls() {
+    // TLS and the check of the certificate begin after the reply of the proxy (SOCKS-15).
+    let certificates = Scratch::new().expect("a directory");
+    let mut options = ServeOptions::replica_set("rs", 3);
+    options.users.push(User::new("ada", "pencil"));
+    options.tls = true;
+    options.tls_directory = Some(certificates.path().to_owned());
+    let deployment = Embedded::start(options).expect("starts");
+    each_proxy(|name, proxy, login| {
+        let (name, uri) = (
+            format!("{name}, TLS"),
+            proxy.before(deployment.uri(), login),
+        );
+        on_tokio(crud::run::<TokioRuntime>(&name, &uri));
+    });
+}
+
+#[test]
+fn operations_succeed_through_each_proxy_and_a_load_balancer() {
+    let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("starts");
+    let services = deployment.addresses();
+    let haproxy = peers::haproxy(services, ProxyProtocol::Binary).expect("starts");
+    each_proxy(|name, proxy, login| {
+        let mut balancers = vec![("a load balancer", deployment.uri().to_owned())];
+        balancers.extend(
+            haproxy
+                .as_ref()
+                .map(|peer| ("HAProxy", peer.uri().to_owned())),
+        );
+        for (balancer, uri) in balancers {
+            let (name, uri) = (format!("{name}, {balancer}"), proxy.before(&uri, login));
+            on_tokio(crud::run::<TokioRuntime>(&name, &uri));
+        }
+    });
+}
+
+#[test]
+fn each_failure_of_a_proxy_is_a_network_error_that_names_the_hop() {
+    // SOCKS-19.
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
+    let assert_fails = |uri: &str, words: &str| {
+        let error = failure(uri);
+        assert!(
+            error.is_network() && error.to_string().contains(words),
+            "{error}"
+        );
+        let text = format!("{error:?}");
+        assert!(
+            !text.contains("badauth") && !text.contains("p4ssw0rd"),
+            "{text}"
+        );
+    };
+    let wrong = Some(("nonexistentuser", "badauth"));
+    let required = "requires authentication; set proxyUsername and proxyPassword";
+    let refused = "refused the user name or the password";
+    // A port on which no server listens.
+    let closed = "mongodb://localhost:1/?directConnection=true";
+    let unreachable = "could not reach the server: connection refused";
+    if let Some(proxy) = peers::microsocks(LOGIN).expect("starts") {
+        assert_fails(&proxy.before(deployment.uri(), None), required);
+        assert_fails(&proxy.before(deployment.uri(), wrong), refused);
+        assert_fails(&proxy.before(closed, LOGIN), unreachable);
+        let address = proxy.address();
+        let uri = proxy.before(deployment.uri(), LOGIN);
+        drop(proxy);
+        assert_fails(&uri, &format!("cannot connect to the proxy {address}: "));
+    }
+    if let Some(proxy) = peers::dante(true).expect("starts") {
+        assert_fails(&proxy.before(deployment.uri(), None), required);
+        assert_fails(&proxy.before(deployment.uri(), wrong), refused);
+    }
+    if let Some(proxy) = peers::dante(false).expect("starts") {
+        assert_fails(&proxy.before(closed, None), unreachable);
+    }
+}
