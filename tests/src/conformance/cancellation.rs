@@ -6,6 +6,7 @@ use super::{
     server::{Gate, Request, Server, Step, answer},
     things, wait_until_idle,
 };
+use crate::compressors::noise;
 use bson::{Document, doc};
 use onionskin::Client;
 use std::time::Duration;
@@ -95,7 +96,7 @@ pub async fn a_first_command_may_be_dropped_at_any_point<H: Host>() {
 pub async fn an_insert_may_be_dropped_at_any_point<H: Host>() {
     let server = Server::scripted::<H>(answer_in_pieces);
     drop_everywhere::<H, _>(&server, false, |client| async move {
-        let document: Document = doc! { "text": "x".repeat(2_000_000) };
+        let document: Document = doc! { "text": noise(2_000_000) };
         let _ = things(&client).insert_one(&document).await;
     })
     .await;
@@ -129,7 +130,7 @@ pub async fn dropping_a_partly_written_request_closes_its_connection<H: Host>() 
         _ => answer(request),
     });
     let client = client::<H>(&server.uri("maxPoolSize=1"));
-    let document: Document = doc! { "text": "x".repeat(16_000_000) };
+    let document: Document = doc! { "text": noise(16_000_000) };
     let things = things(&client);
     let mut insert = Stepper::new(things.insert_one(&document));
     let mut polls_on_the_connection = 0;

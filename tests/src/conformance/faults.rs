@@ -7,6 +7,7 @@ use super::{
     server::{Fault, Gate, Proxy, Server, Step, answer},
     things, until, within,
 };
+use crate::compressors::noise;
 use bson::doc;
 use onionskin::{Client, Runtime};
 use onionskin_core::{
@@ -107,7 +108,7 @@ impl<R: Runtime> Secured<R> {
     async fn exchange<H: Host<R = R>>(&mut self) -> Result<(), Error> {
         pause::<H>(Duration::from_millis(3)).await;
         self.last_id += 1;
-        let document = doc! { "_id": self.last_id, "text": "x".repeat(LARGE) };
+        let document = doc! { "_id": self.last_id, "text": noise(LARGE) };
         let things = things(&self.client);
         let call = async {
             things.insert_one(&document).await?;
@@ -159,10 +160,10 @@ impl<R: Runtime> Secured<R> {
         faults: [fn(usize) -> Fault; 2],
         is_expected: fn(&Error) -> bool,
     ) {
-        // Per direction: byte counts within the TLS handshake and within a request or reply, and
-        // the byte count at which the search for the beginning of authentication starts.
+        // Per direction: byte counts within a resumed TLS handshake and within a request or reply,
+        // and the byte count at which the search for the beginning of authentication starts.
         const PLACES: [([usize; 3], usize); 2] =
-            [([0, 300, LARGE / 2], 780), ([10, 400, LARGE / 2], 1_400)];
+            [([0, 300, LARGE / 2], 780), ([10, 200, LARGE / 2], 900)];
         for (fault, (places, authentication)) in faults.into_iter().zip(PLACES) {
             let mut phases = BTreeSet::new();
             for place in places {

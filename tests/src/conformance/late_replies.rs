@@ -8,6 +8,7 @@ use super::{
     server::{Gate, Request, Server, Step, TlsMessage, answer},
     things, until, wait_until_idle, within,
 };
+use crate::compressors::noise;
 use crate::peers::Scratch;
 use bson::{Document, doc};
 use onionskin::{Client, Runtime};
@@ -103,7 +104,7 @@ pub async fn dropped_operations_close_no_connection<H: Host>() {
     let server = Server::scripted::<H>(move |request| {
         let mut steps = late(request);
         if let (Some(-2), Some(reply)) = (request.n(), steps.last_mut()) {
-            let text = "x".repeat(1_000_000);
+            let text = noise(1_000_000);
             let cursor = doc! { "id": 0_i64, "ns": "app.things", "firstBatch": [{ "x": text }] };
             *reply = Step::Trickle(request.frame(&doc! { "ok": 1, "cursor": cursor }), 10_000);
         }

@@ -8,6 +8,7 @@
 
 pub mod cancellation;
 pub mod concurrency;
+pub mod credentials;
 pub mod deadlines;
 pub mod deployment;
 pub mod dialing;
@@ -29,7 +30,7 @@ mod suite;
 pub mod traffic;
 pub mod uris;
 
-use crate::name_server::NameServer;
+use crate::{compressors::with_compressors, name_server::NameServer};
 use bson::{Document, doc};
 use onionskin::{Client, ClientBuilder, Collection, Runtime};
 use onionskin_core::error::Error;
@@ -60,7 +61,7 @@ pub trait Host: 'static {
     /// Returns a client builder for a connection string. The default implementation chooses the
     /// kind of client that suits the runtime.
     fn builder(uri: &str) -> Result<ClientBuilder<Self::R>, Error> {
-        Client::builder_from_uri(Self::runtime(), uri)
+        Client::builder_from_uri(Self::runtime(), &with_compressors(uri))
     }
 
     /// Opens a listener to which clients of this host can connect. Port zero means any free port.

@@ -70,6 +70,9 @@ macro_rules! conformance_suite {
             seed_lookups::a_resolution_ends_at_its_limit_or_with_its_future,
             seed_lookups::addresses_that_are_known_late_are_dialled_too,
             identity::a_server_with_a_wrong_nonce_fails_authentication,
+            credentials::a_callback_gives_the_token_of_a_connection,
+            credentials::a_callback_can_wait_on_the_runtime,
+            credentials::a_bad_callback_costs_an_error,
             cancellation::a_find_may_be_dropped_at_any_point,
             cancellation::a_first_command_may_be_dropped_at_any_point,
             cancellation::an_insert_may_be_dropped_at_any_point,
@@ -143,6 +146,12 @@ macro_rules! conformance_suite {
                 "the virtual network has addresses and ports, and no Unix domain sockets",
             hostile::a_server_of_another_protocol_fails_server_selection:
                 "the peer is a thread that treats a raw socket of the system",
+            credentials::a_callback_that_blocks_for_ever_costs_an_error:
+                "the virtual network has one thread, which the callback would block",
+            credentials::a_token_is_read_from_a_file:
+                "the file is one of the system; tests in virtual time have files of their own",
+            credentials::a_token_is_fetched_over_http:
+                "the endpoint listens on a real socket; tests in virtual time have their own",
             hostile::an_immediate_reset_fails_server_selection:
                 "the peer is a thread that treats a raw socket of the system",
             deployment::an_authenticated_client_reads_over_tls_and_a_wrong_password_fails:

@@ -15,6 +15,7 @@ mod writes;
 
 pub use watch::{Sent, Watch};
 
+use crate::compressors::with_compressors;
 use bson::{Document, doc};
 use onionskin::{Client, Collection, Error, Runtime};
 use std::{
@@ -54,7 +55,7 @@ impl<R: Runtime + Default> Bench<R> {
     /// If the connection string or a file that it names cannot be used.
     pub fn new(uri: &str) -> Self {
         let watch = Watch::default();
-        let client = Client::builder_from_uri(R::default(), uri)
+        let client = Client::builder_from_uri(R::default(), &with_compressors(uri))
             .and_then(|builder| builder.event_listener(watch.listener()).build())
             .unwrap_or_else(|error| panic!("no client for {uri}: {error}"));
         Self { client, watch }

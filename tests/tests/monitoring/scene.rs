@@ -16,6 +16,7 @@ use onionskin_simulations::{
         runtime::{Executor, balancer_address, member_addresses},
     },
 };
+use onionskin_tests::compressors::with_compressors;
 use std::{
     env,
     future::{Future, poll_fn},
@@ -226,7 +227,7 @@ impl Scene {
             [] => String::new(),
             _ => format!("{}:{}@", USER.0, USER.1),
         };
-        format!("mongodb://{login}{hosts}/?{options}")
+        with_compressors(&format!("mongodb://{login}{hosts}/?{options}")).into_owned()
     }
 
     /// Sends a command of the operator to one member, and returns the reply.

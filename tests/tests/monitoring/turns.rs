@@ -8,6 +8,7 @@ use onionskin_simulations::world::{
     SimRuntime,
     runtime::{SimSleep, SimStream},
 };
+use onionskin_tests::compressors::noise;
 use smol::io::{AsyncRead, AsyncWrite};
 use std::{
     future::{Future, IntoFuture, poll_fn},
@@ -123,7 +124,7 @@ fn one_poll_of_an_operation_makes_at_most_32_reads() {
             .build()
             .expect("a client");
         let things = client.database("app").collection::<Document>("things");
-        let text = "x".repeat(2_000);
+        let text = noise(4_000);
         let insert = things.insert_one(doc! { "_id": 1, "text": &text });
         insert.await.expect("inserted");
         let mut find = pin!(things.find_one(doc! { "_id": 1 }).into_future());

@@ -1,5 +1,6 @@
 //! The discovery machine of a test file, and the answers of the file's servers to its checks.
 
+use crate::compressors::with_compressors;
 use bson::{Bson, Document, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
     address::Address,
@@ -156,7 +157,7 @@ impl World {
 
 /// Returns the discovery options of a connection string.
 fn options_from_uri(uri: &str) -> Result<SdamOptions, String> {
-    let parsed = uri::parse(uri).map_err(|error| error.to_string())?;
+    let parsed = uri::parse(&with_compressors(uri)).map_err(|error| error.to_string())?;
     let options = parsed.options;
     let id = TopologyId(ObjectId::from_bytes([42; 12]));
     Ok(SdamOptions {
