@@ -1,0 +1,94 @@
+//! Tests of the lines of `onionskin check` about revocation.
+
+use super::*;
+use onionskin_check::{CheckOptions, check};
+
+/// Returns the exit code and the text of the report.
+fn report(uri: &str) -> (u8, String) {
+    let options = CheckOptions::default();
+    let report = block_on(check(TokioRuntime::default(), uri, &options));
+    (report.exit_code(), report.to_text(false))
+}
+
+#[test]
+fn the_check_shows_the_status_and_its_source() {
+    let Some(openssl) = openssl() else {
+        return;
+    };
+    let honest = Some(Behaviour::Honest);
+    for (staples, behaviour, options, words) in [
+        (
+            true,
+            honest,
+            "",
+            "not revoked, says the OCSP response that the server stapled",
+        ),
+        (
+            false,
+            honest,
+            "",
+            "not revoked, says the OCSP responder of the certificate",
+        ),
+        (false, None, "", "unknown: no stapled OCSP response"),
+        (
+            false,
+            honest,
+            "&tlsDisableOCSPEndpointCheck=true",
+            "unknown: no stapled",
+        ),
+        (
+            false,
+            honest,
+            "&tlsDisableCertificateRevocationCheck=true",
+            "not checked",
+        ),
+    ] {
+        let stage = Stage::new(&openssl, PLAIN, staples, behaviour);
+        let (code, text) = report(&stage.uri(options));
+        assert_eq!(code, 0, "{text}");
+        let line = format!("revocation: {words}");
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn the_check_explains_a_revoked_certificate_and_a_missing_staple() {
+    let Some(openssl) = openssl() else {
+        return;
+    };
+    for (is_revoked, must_staple, staples, words, hint) in [
+        (
+            true,
+            false,
+            false,
+            "(OCSP responder)",
+            "give the server a new one",
+        ),
+        (
+            true,
+            false,
+            true,
+            "stapled OCSP response)",
+            "give the server a new one",
+        ),
+        (
+            false,
+            true,
+            false,
+            "the server has sent none",
+            "look for OCSP in the log",
+        ),
+    ] {
+        let kind = Kind {
+            is_revoked,
+            must_staple,
+            ..PLAIN
+        };
+        let stage = Stage::new(&openssl, kind, staples, Some(Behaviour::Honest));
+        let (code, text) = report(&stage.uri(""));
+        assert_eq!(code, 13, "{text}");
+        assert!(text.contains(words), "{text}");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(hint), "{text}");
+    }
+}

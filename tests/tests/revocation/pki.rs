@@ -1,0 +1,194 @@
+//! The certificates of one test: those of an authority, a server, and a signer of OCSP responses.
+
+use onionskin_tests::peers::{Scratch, rsa_key};
+use rcgen::{
+    BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SerialNumber,
+};
+use rustls::{
+    ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
+
+/// The serial number of the server's certificate.
+const SERIAL: u64 = 0x1001;
+
+/// The properties that vary in the certificates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    /// True for RSA keys, false for ECDSA keys.
+    pub(crate) is_rsa: bool,
+    /// True if the authority delegates signing to another certificate.
+    pub(crate) is_delegated: bool,
+    /// True if the server must staple a response.
+    pub(crate) must_staple: bool,
+    pub(crate) is_revoked: bool,
+}
+
+/// The certificates and keys, as files for `openssl ocsp`.
+pub(crate) struct Pki {
+    openssl: PathBuf,
+    scratch: Scratch,
+    server: CertificateDer<'static>,
+    key: KeyPair,
+}
+
+impl Pki {
+    /// Makes the certificates. The server's one names a responder at this port of 127.0.0.1.
+    pub(crate) fn new(openssl: &Path, kind: Kind, responder: u16) -> Self {
+        let new_key = || match kind.is_rsa {
+            true => rsa_key(openssl).expect("an RSA key"),
+            false => KeyPair::generate().expect("a key"),
+        };
+        let scratch = Scratch::new().expect("a directory");
+        let write = |name: &str, text: &str| drop(scratch.write(name, text).expect("a file"));
+
+        let authority_key = new_key();
+        let mut authority = named("Onionskin authority");
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::CrlSign,
+            KeyUsagePurpose::DigitalSignature,
+        ];
+        let certificate = authority
+            .self_signed(&authority_key)
+            .expect("a certificate");
+        write("ca.pem", &certificate.pem());
+        let text = (certificate.pem(), authority_key.serialize_pem());
+        let issuer = Issuer::new(authority, authority_key);
+
+        let (signer, signer_key) = if kind.is_delegated {
+            let key = new_key();
+            let mut params = named("Onionskin OCSP signer");
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::OcspSigning];
+            let certificate = params.signed_by(&key, &issuer).expect("a certificate");
+            (certificate.pem(), key.serialize_pem())
+        } else {
+            text
+        };
+        write("signer.pem", &signer);
+        write("signer.key", &signer_key);
+
+        let key = new_key();
+        let mut params = named("127.0.0.1");
+        params.subject_alt_names = CertificateParams::new(vec!["127.0.0.1".to_owned()])
+            .expect("a name")
+            .subject_alt_names;
+        params.serial_number = Some(SerialNumber::from(SERIAL));
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.custom_extensions.push(responder_at(responder));
+        if kind.must_staple {
+            let oid = [1, 3, 6, 1, 5, 5, 7, 1, 24];
+            let content = vec![0x30, 0x03, 0x02, 0x01, 0x05];
+            let extension = CustomExtension::from_oid_content(&oid, content);
+            params.custom_extensions.push(extension);
+        }
+        let server = params.signed_by(&key, &issuer).expect("a certificate");
+        write("server.pem", &server.pem());
+        // The database of `openssl ca`: status, end, revocation, serial number, file and subject.
+        let (status, revoked) = match kind.is_revoked {
+            true => ("R", "240101000000Z"),
+            false => ("V", ""),
+        };
+        let line = format!("{status}\t400101000000Z\t{revoked}\t{SERIAL:X}\tunknown\t/CN=server\n");
+        write("index.txt", &line);
+        write("index.txt.attr", "unique_subject = no\n");
+        Self {
+            openssl: openssl.to_owned(),
+            server: server.der().clone(),
+            key,
+            scratch,
+        }
+    }
+
+    /// Returns the authority's certificate, for `tlsCAFile`.
+    pub(crate) fn authority(&self) -> PathBuf {
+        self.scratch.path().join("ca.pem")
+    }
+
+    /// Returns the response of `openssl ocsp` to this request, or to one of its own about the
+    /// server's certificate.
+    pub(crate) fn respond(&self, request: Option<&[u8]>) -> Vec<u8> {
+        let folder = Scratch::new().expect("a directory");
+        let output = folder.path().join("response.der");
+        let mut command = Command::new(&self.openssl);
+        command.current_dir(self.scratch.path());
+        command.args([
+            "ocsp",
+            "-index",
+            "index.txt",
+            "-CA",
+            "ca.pem",
+            "-ndays",
+            "1",
+        ]);
+        command.args(["-rsigner", "signer.pem", "-rkey", "signer.key", "-noverify"]);
+        match request {
+            Some(request) => {
+                let input = folder.path().join("request.der");
+                fs::write(&input, request).expect("a file");
+                command.arg("-reqin").arg(input);
+            }
+            None => drop(command.args(["-issuer", "ca.pem", "-cert", "server.pem"])),
+        }
+        let done = command
+            .arg("-respout")
+            .arg(&output)
+            .output()
+            .expect("openssl runs");
+        let text = String::from_utf8_lossy(&done.stderr);
+        fs::read(&output).unwrap_or_else(|error| panic!("no response: {error}: {text}"))
+    }
+
+    /// Returns the configuration of the server, which staples this response.
+    pub(crate) fn server(&self, staple: Option<Vec<u8>>) -> ServerConfig {
+        let provider = ring::default_provider();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
+        let chain = vec![self.server.clone()];
+        let mut certified = CertifiedKey::from_der(chain, key, &provider).expect("they match");
+        certified.ocsp = staple;
+        ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(Always(Arc::new(certified))))
+    }
+}
+
+#[derive(Debug)]
+struct Always(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Always {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+fn named(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
+}
+
+/// Returns the extension that names the responder (RFC 5280, section 4.2.2.1).
+fn responder_at(port: u16) -> CustomExtension {
+    let url = format!("http://127.0.0.1:{port}/");
+    let wrapped = |tag: u8, content: &[u8]| {
+        let length = u8::try_from(content.len()).expect("a short extension");
+        [&[tag, length], content].concat()
+    };
+    let ocsp = [0x06, 0x08, 0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01];
+    let description = [&ocsp[..], &wrapped(0x86, url.as_bytes())].concat();
+    let content = wrapped(0x30, &wrapped(0x30, &description));
+    CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 1], content)
+}
