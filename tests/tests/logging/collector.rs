@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 use std::{
     fmt::Debug,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 use tracing::{
-    Event, Level, Metadata, Subscriber,
+    Dispatch, Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
     level_filters::LevelFilter,
     span::{Attributes, Id, Record},
@@ -28,6 +28,24 @@ impl Line {
     }
 }
 
+/// Makes sure that clients on threads without a collector do not disable the messages of others.
+/// Each test must call this before it builds a client.
+///
+/// `tracing` asks subscribers once for each callsite, and keeps the answer. As long as the process
+/// has at most one subscriber, `tracing` asks only the one of the thread that is first at the
+/// callsite. If that thread has none, the callsite is disabled on all threads. This function
+/// installs two subscribers that are never removed, so that `tracing` asks all of them.
+pub(crate) fn keep_callsites_enabled() {
+    static SUBSCRIBERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
+    SUBSCRIBERS.get_or_init(|| {
+        let collector = Collector {
+            most: LevelFilter::TRACE,
+            lines: Arc::default(),
+        };
+        [Dispatch::new(collector.clone()), Dispatch::new(collector)]
+    });
+}
+
 /// Collects the log messages of the driver, up to a level.
 #[derive(Clone, Debug)]
 pub(crate) struct Collector {
@@ -37,6 +55,7 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub(crate) fn new(most: impl Into<LevelFilter>) -> Self {
+        keep_callsites_enabled();
         Self {
             most: most.into(),
             lines: Arc::default(),

@@ -5,4 +5,5 @@ mod json;
 mod matching;
 mod official;
 mod ours;
+mod secrets;
 mod stage;

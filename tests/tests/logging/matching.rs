@@ -1,7 +1,8 @@
 //! Compares log messages with those that an official test file expects.
 
 use crate::collector::Line;
-use serde_json::{Map, Value};
+use onionskin_tests::matching::match_root;
+use serde_json::Value;
 
 /// Compares the log messages of a client with an entry of `expectLogMessages`.
 pub(crate) fn compare(expected: &Value, lines: &[Line]) -> Result<(), String> {
@@ -43,7 +44,7 @@ fn message(expected: &Value, line: &Line) -> Result<(), String> {
             return Err(format!("its failure is {failure:?}"));
         }
     }
-    root(&expected["data"], &line.fields)
+    match_root(&expected["data"], &line.fields)
 }
 
 fn target(component: &str) -> &'static str {
@@ -53,78 +54,5 @@ fn target(component: &str) -> &'static str {
         "serverSelection" => "onionskin::server_selection",
         "connection" => "onionskin::connection",
         _ => "no such target",
-    }
-}
-
-/// Compares a root document, in which only the expected fields count.
-fn root(expected: &Value, actual: &Map<String, Value>) -> Result<(), String> {
-    let expected = expected.as_object().ok_or("the expectation is no object")?;
-    for (key, expected) in expected {
-        value(expected, actual.get(key)).map_err(|why| format!("{key}: {why}"))?;
-    }
-    Ok(())
-}
-
-fn value(expected: &Value, actual: Option<&Value>) -> Result<(), String> {
-    if let Some((operator, argument)) = operator(expected) {
-        return special(operator, argument, actual);
-    }
-    let actual = actual.ok_or("it is missing")?;
-    match (expected, actual) {
-        (Value::Object(expected), Value::Object(actual)) => {
-            if let Some(key) = actual.keys().find(|key| !expected.contains_key(*key)) {
-                return Err(format!("{key} is not expected"));
-            }
-            root(&Value::Object(expected.clone()), actual)
-        }
-        (Value::Array(expected), Value::Array(actual)) if expected.len() == actual.len() => {
-            let mut pairs = expected.iter().zip(actual);
-            pairs.try_for_each(|(expected, actual)| value(expected, Some(actual)))
-        }
-        (Value::Number(expected), Value::Number(actual)) => {
-            let same = expected.as_f64() == actual.as_f64();
-            same.then_some(()).ok_or_else(|| format!("it is {actual}"))
-        }
-        (expected, actual) if expected == actual => Ok(()),
-        (_, actual) => Err(format!("it is {actual}")),
-    }
-}
-
-fn operator(expected: &Value) -> Option<(&str, &Value)> {
-    let (key, argument) = expected.as_object()?.iter().next()?;
-    key.starts_with("$$").then_some((key.as_str(), argument))
-}
-
-fn special(operator: &str, argument: &Value, actual: Option<&Value>) -> Result<(), String> {
-    match operator {
-        "$$exists" if *argument == Value::Bool(actual.is_some()) => Ok(()),
-        "$$exists" => Err(format!("it is {actual:?}")),
-        "$$type" => {
-            let actual = actual.ok_or("it is missing")?;
-            let is = |name: &Value| match name.as_str() {
-                Some("string") => actual.is_string(),
-                Some("int" | "long") => actual.is_i64(),
-                Some("double") => actual.is_f64(),
-                Some("bool") => actual.is_boolean(),
-                _ => false,
-            };
-            let fits = argument
-                .as_array()
-                .map_or_else(|| is(argument), |all| all.iter().any(is));
-            fits.then_some(()).ok_or_else(|| format!("it is {actual}"))
-        }
-        "$$matchAsDocument" => {
-            let text = actual.and_then(Value::as_str).ok_or("it is no text")?;
-            let document: Value =
-                serde_json::from_str(text).map_err(|error| format!("{text}: {error}"))?;
-            value(argument, Some(&document))
-        }
-        "$$matchAsRoot" => {
-            let document = actual
-                .and_then(Value::as_object)
-                .ok_or("it is no document")?;
-            root(argument, document)
-        }
-        other => Err(format!("{other} is not known to the runner")),
     }
 }

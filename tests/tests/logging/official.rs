@@ -157,11 +157,7 @@ fn options(name: &str, topologies: &Value) -> Option<ServeOptions> {
     };
     // One test of this file expects a failed authentication.
     if name == "connection-logging.json" {
-        options.users.push(User {
-            database: "admin".to_owned(),
-            name: "user".to_owned(),
-            password: "password".to_owned(),
-        });
+        options.users.push(User::new("user", "password"));
     }
     Some(options)
 }

@@ -1,7 +1,7 @@
 //! Tests of log messages and of the order of events beyond the official files. For example, no
 //! message is lost, and none contains a secret or a long document.
 
-use crate::collector::Collector;
+use crate::collector::{Collector, keep_callsites_enabled};
 use bson::{Document, doc};
 use onionskin::{
     Resolver, ResolverFuture,
@@ -42,6 +42,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn builder(uri: &str) -> Builder {
+    keep_callsites_enabled();
     let builder = Client::builder_from_uri(TokioRuntime::default(), uri);
     // The defaults replace the options in environment variables.
     builder
@@ -133,11 +134,7 @@ fn tracing_gets_every_log_message_with_all_its_fields_in_order() {
 #[test]
 fn secrets_are_not_logged_and_long_documents_are_truncated() {
     let mut options = ServeOptions::standalone();
-    options.users.push(User {
-        database: "admin".to_owned(),
-        name: "ada".to_owned(),
-        password: "hunter2".to_owned(),
-    });
+    options.users.push(User::new("ada", "hunter2"));
     let server = Embedded::start(options).expect("a server");
     assert!(server.uri().contains("hunter2"));
     let collector = Collector::new(Level::TRACE);
@@ -188,6 +185,7 @@ fn secrets_are_not_logged_and_long_documents_are_truncated() {
 #[test]
 fn a_subscriber_installed_after_the_client_gets_messages_only_with_always_ready() {
     let server = Embedded::start(ServeOptions::standalone()).expect("a server");
+    keep_callsites_enabled();
     let ready = LogOptions::default().with_always_ready(true);
     for (options, expected) in [(LogOptions::default(), false), (ready, true)] {
         // The collector gets only the messages of its own thread. The blocking runtime runs on the

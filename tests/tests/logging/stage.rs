@@ -6,6 +6,7 @@ use onionskin_core::{
     log::{Component, Level, LogOptions},
     options::{ReadMode, ReadPreference, WriteConcern},
 };
+use onionskin_tests::compressors::with_compressors;
 use onionskin_tokio::{Client, Collection, Database, Error, TokioRuntime};
 use serde_json::Value;
 use std::{
@@ -313,7 +314,7 @@ fn client(uri: &str, entity: &Value) -> Result<Watched, String> {
             .unwrap_or_else(PoisonError::into_inner)
             .extend(name(event));
     });
-    let client = Client::builder_from_uri(TokioRuntime::default(), &uri)
+    let client = Client::builder_from_uri(TokioRuntime::default(), &with_compressors(&uri))
         .and_then(|builder| builder.event_listener(listener).log_options(log).build())
         .map_err(|error| format!("{uri}: {error}"))?;
     Ok(Watched {
