@@ -1,8 +1,10 @@
-//! Runs one kind of operation many times, and prints the allocations and the time of each.
+//! Runs one kind of operation many times, and prints the allocations, the time and, on Linux, the
+//! processor time of each.
 //!
-//! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `find`, `insert` or `scan` and RUNTIME is
-//! `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`. Run the
-//! program under `strace -c -f` for system calls and under `valgrind --tool=callgrind` for
+//! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `find`, `insert`, `batch` or `scan` and
+//! RUNTIME is `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`.
+//! The processor time is that of one thread, so it is complete with the default runtime only. Run
+//! the program under `strace -c -f` for system calls and under `valgrind --tool=callgrind` for
 //! instructions. The difference between two runs with different values of COUNT is the cost of the
 //! operations alone. `docs/performance.md` has the figures.
 
@@ -22,6 +24,9 @@ const WARM_UP: usize = 100;
 
 /// The number of documents that a scan reads.
 const SCAN_DOCUMENTS: i32 = 1000;
+
+/// The number of documents that a batch reads.
+const BATCH_DOCUMENTS: u32 = 200;
 
 /// A document of 192 bytes of BSON.
 #[derive(Debug, Deserialize, Serialize)]
@@ -54,7 +59,7 @@ impl Person {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [uri, kind, count, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: cost URI ping|find|insert|scan COUNT [RUNTIME]".into());
+        return Err("usage: cost URI ping|find|insert|batch|scan COUNT [RUNTIME]".into());
     };
     let count: usize = count.parse()?;
     match rest.first().map_or("tokio", String::as_str) {
@@ -99,6 +104,7 @@ async fn measure<R: Runtime + Default>(uri: &str, kind: &str, count: usize) -> R
     inserted.delete_many(doc! {}).await?;
     let handles = Handles {
         admin: client.database("admin"),
+        documents: client.database("cost").collection::<Document>("people"),
         people,
         inserted,
     };
@@ -107,10 +113,12 @@ async fn measure<R: Runtime + Default>(uri: &str, kind: &str, count: usize) -> R
     }
     let region = Region::new(ALLOCATOR);
     let start = Instant::now();
+    let used = processor_time();
     for _ in 0..count {
         handles.once(kind).await?;
     }
     let elapsed = start.elapsed();
+    let used = processor_time().zip(used).map(|(end, start)| end - start);
     let change = region.change();
     let each = |n: usize| n as f64 / count as f64;
     println!(
@@ -119,14 +127,27 @@ async fn measure<R: Runtime + Default>(uri: &str, kind: &str, count: usize) -> R
         each(change.bytes_allocated),
         elapsed.as_secs_f64() * 1e6 / count as f64,
     );
+    if let Some(used) = used {
+        println!(
+            "{kind}: {:.2} us CPU each",
+            used as f64 / 1000.0 / count as f64
+        );
+    }
     drop(handles);
     client.shutdown().await;
     Ok(())
 }
 
+/// Returns the processor time of this thread in nanoseconds.
+fn processor_time() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
 struct Handles<R: Runtime> {
     admin: Database<R>,
     people: Collection<R, Person>,
+    documents: Collection<R, Document>,
     inserted: Collection<R, Document>,
 }
 
@@ -145,6 +166,18 @@ impl<R: Runtime> Handles<R> {
             }
             "insert" => {
                 self.inserted.insert_one(doc! { "x": 1 }).await?;
+            }
+            "batch" => {
+                let found = self
+                    .documents
+                    .find(doc! {})
+                    .limit(i64::from(BATCH_DOCUMENTS));
+                let mut cursor = found.batch_size(BATCH_DOCUMENTS).await?;
+                let mut count = 0;
+                while let Some(document) = cursor.next().await {
+                    count += u32::from(!document?.is_empty());
+                }
+                assert_eq!(count, BATCH_DOCUMENTS, "all came");
             }
             "scan" => {
                 let mut cursor = self.people.find(doc! {}).batch_size(1000).await?;

@@ -14,8 +14,8 @@ use onionskin_core::{
     tls::{TlsContext, TlsSession},
 };
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_RSA_SHA256,
-    PublicKeyData, SigningKey, date_time_ymd,
+    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
+    PKCS_ECDSA_P384_SHA384, PKCS_RSA_SHA256, PublicKeyData, SigningKey, date_time_ymd,
 };
 use rustls::{
     ServerConfig, ServerConnection, SignatureAlgorithm, SignatureScheme,
@@ -72,7 +72,11 @@ fn main() -> Result<()> {
     for (count, bits) in [(10, 4096), (100, 4096), (100, 8192)] {
         claims(count, bits)?;
     }
-    maze(4096)?;
+    maze("RSA 4096", &Fake::new(4096, 65537), Fake::new(4096, 65537))?;
+    let p384 = || KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384);
+    maze("ECDSA P-384", &p384()?, p384()?)?;
+    let p256 = || KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256);
+    maze("ECDSA P-256", &p256()?, p256()?)?;
     for count in [100, 1_000, 3_000] {
         many_names(&trusted, count)?;
     }
@@ -146,11 +150,10 @@ fn claims(count: usize, bits: usize) -> Result<()> {
 /// Measures handshakes with a chain that has many paths from the first certificate to the trusted
 /// authority, which is named `a`. The chain has two certificates named `a` with the issuer `b`, and
 /// two named `b` with the issuer `a`. Five more certificates with the issuer `b` are on no path.
-fn maze(bits: usize) -> Result<()> {
-    let root = Fake::new(bits, 65537);
-    let authority = ca("a").self_signed(&root)?;
+fn maze(name: &str, root: &impl SigningKey, forger: impl SigningKey) -> Result<()> {
+    let authority = ca("a").self_signed(root)?;
     let options = trust(authority.pem().into_bytes());
-    let by_a = Issuer::new(ca("a"), root);
+    let by_a = Issuer::new(ca("a"), forger);
     let by_b = Issuer::new(ca("b"), KeyPair::generate()?);
     let leaf = params("x").signed_by(&KeyPair::generate()?, &by_a)?;
     let mut chain = vec![leaf.der().clone()];
@@ -177,7 +180,7 @@ fn maze(bits: usize) -> Result<()> {
                 .clone(),
         );
     }
-    let name = format!("the largest maze, below RSA {bits}");
+    let name = format!("the largest maze, below {name}");
     measure(&name, &options, chain, Arc::new(Fake::new(2048, 3)));
     Ok(())
 }

@@ -5,11 +5,15 @@
 //! the results. [`suites`] has the runner of one suite; the other runners are in `tests/tests`.
 //! [`peers`] starts and stops real servers and drivers, and [`crud`] runs operations on them.
 //! [`conformance`] tests the runtimes, and [`model`] compares discovery and pools with slow,
-//! obvious implementations. [`name_server`] is a DNS server, and [`moved_time`] a clock that a
-//! test moves. [`loads`] has the workloads of benchmarks, [`fuzzing`] the bodies of the fuzz
-//! targets, and [`requirements`] reads the rules of `docs/requirements`.
+//! obvious implementations. [`name_server`] is a DNS server, [`moved_time`] a clock that a test
+//! moves, and [`variables`] environment variables of a client. [`loads`] has the workloads of
+//! benchmarks, [`fuzzing`] the bodies of the fuzz targets, and [`requirements`] reads the rules of
+//! `docs/requirements`. [`compressors`] runs suites with compressed messages. [`matching`] compares
+//! values with those of official test files.
 
 #![forbid(unsafe_code)]
+
+pub mod compressors;
 
 pub mod conformance;
 
@@ -18,6 +22,8 @@ pub mod crud;
 pub mod fuzzing;
 
 pub mod loads;
+
+pub mod matching;
 
 pub mod model;
 
@@ -34,3 +40,5 @@ pub mod requirements;
 pub mod specifications;
 
 pub mod suites;
+
+pub mod variables;

@@ -80,8 +80,8 @@ fn a_seed_list_that_cannot_be_looked_up_fails_with_its_reason() {
         .set_txt("odd.example.net", &[&["maxPoolSize=1"]]);
     for (host, hint) in [
         ("missing.example.net", "check the spelling of the host name"),
-        ("out.example.net", "ask whoever runs"),
-        ("odd.example.net", "ask whoever runs"),
+        ("out.example.net", "ask the administrator"),
+        ("odd.example.net", "ask the administrator"),
     ] {
         let report = report_with(&format!("mongodb+srv://{host}/"), &asking(&names));
         assert_eq!(report.exit_code(), 11, "{host}");

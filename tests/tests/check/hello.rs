@@ -2,6 +2,8 @@
 
 use super::*;
 use bson::{DateTime, doc};
+use onionskin_check::{Stage, Value};
+use onionskin_core::options::Compressor;
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::conformance::server::{Server, Step, answer, hello};
 use std::io::{Read as _, Write as _};
@@ -115,4 +117,49 @@ fn texts_of_a_server_cannot_reach_the_terminal() {
     let report = report_with(&server.uri("serverSelectionTimeoutMS=200"), &options);
     let text = report.to_text(false);
     assert!(!text.contains('\x1b') && !text.contains('\r'), "{text}");
+}
+
+fn fact<'a>(step: &'a onionskin_check::Step, name: &str) -> Option<&'a Value> {
+    let mut facts = step.facts.iter();
+    Some(&facts.find(|fact| fact.name == name)?.value)
+}
+
+#[test]
+fn the_compressor_and_its_effect_are_shown() {
+    let mut options = ServeOptions::standalone();
+    options.compression.compressors = vec![Compressor::Zlib, Compressor::Zstd];
+    let server = Embedded::start(options).expect("a server");
+    let of = |compressors: &str| {
+        let address = server.addresses()[0];
+        let report = report_of(&format!("mongodb://{address}/?compressors={compressors}"));
+        let mut steps = report.steps.into_iter();
+        let step = steps.find(|step| step.stage == Stage::Hello);
+        step.expect("the server was asked")
+    };
+    let chosen = of("snappy,zstd,zlib");
+    assert_eq!(chosen.status, Status::Ok, "{chosen:?}");
+    assert_eq!(fact(&chosen, "compressor"), Some(&Value::from("zstd")));
+    let names = ["zstd", "zlib"].map(str::to_owned).to_vec();
+    assert_eq!(fact(&chosen, "compressors"), Some(&Value::from(names)));
+    let Some(Value::Text(sample)) = fact(&chosen, "compressed sample") else {
+        panic!("{chosen:?}");
+    };
+    assert!(
+        sample.starts_with("this reply: ") && sample.ends_with(" %"),
+        "{sample}"
+    );
+    let none = of("snappy");
+    assert_eq!(none.status, Status::Warning, "{none:?}");
+    assert_eq!(fact(&none, "compressor"), None);
+    let problem = &none.problems[0];
+    assert!(
+        problem
+            .message
+            .contains("none of these compressors: snappy"),
+        "{problem:?}"
+    );
+    assert!(
+        problem.hints[0].contains("net.compression.compressors"),
+        "{problem:?}"
+    );
 }

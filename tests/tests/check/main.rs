@@ -5,7 +5,9 @@ mod authentication;
 mod dial;
 mod dns;
 mod hello;
+mod mechanisms;
 mod parse;
+mod proxy;
 mod tls;
 mod topology;
 

@@ -22,11 +22,6 @@ fn a_connection_string_that_cannot_be_parsed_is_not_shown() {
         ),
         ("mongodb://db:port/", "host", "separated by commas"),
         ("mongodb://db/?w", "options", "name=value"),
-        (
-            "mongodb://db/?loadBalanced=true&replicaSet=rs",
-            "options",
-            "name=value",
-        ),
     ] {
         let report = report_of(uri);
         assert_eq!(report.exit_code(), 10, "{uri}");
@@ -42,7 +37,7 @@ fn a_connection_string_that_cannot_be_parsed_is_not_shown() {
 
 #[test]
 fn an_option_that_cannot_be_used_is_named() {
-    let report = report_of("mongodb://db/?proxyHost=localhost");
+    let report = report_of("mongodb://db/?proxyHost=localhost:1080");
     assert_eq!(report.exit_code(), 10);
     assert!(
         problems(&report, &[])[0].contains("proxyHost"),
@@ -69,11 +64,11 @@ fn an_option_that_cannot_be_used_is_named() {
 
 #[test]
 fn warnings_about_options_are_part_of_the_first_step() {
-    let uri = format!("mongodb://user:{PASSWORD}@127.0.0.1:1/?compressors=zstd&color=red");
+    let uri = format!("mongodb://user:{PASSWORD}@127.0.0.1:1/?tlsInsecure=true&color=red");
     let report = report_of(&uri);
     assert_eq!(
         report.uri.as_deref(),
-        Some("mongodb://user:[redacted]@127.0.0.1:1/?compressors=zstd&color=[redacted]")
+        Some("mongodb://user:[redacted]@127.0.0.1:1/?tlsInsecure=true&color=[redacted]")
     );
     assert_eq!(
         stages(&report),
@@ -81,7 +76,59 @@ fn warnings_about_options_are_part_of_the_first_step() {
     );
     let warnings = &problems(&report, &[])[..2];
     assert!(
-        warnings[0].contains("color") && warnings[1].contains("compressors"),
+        warnings[0].contains("color") && warnings[1].contains("tlsInsecure"),
         "{warnings:?}"
     );
+}
+
+/// Returns the causes and hints of a check that fails in its first step.
+fn refusal(uri: &str) -> Vec<String> {
+    let report = report_of(uri);
+    assert_eq!(report.exit_code(), 10, "{uri}");
+    problems(&report, &[])
+}
+
+#[test]
+fn a_credential_that_its_mechanism_refuses_has_a_hint_of_this_mechanism() {
+    let aws = "authMechanism=MONGODB-AWS";
+    let oidc = "authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT";
+    for (userinfo, options, hint) in [
+        ("AKIA:pencil-4711@", aws.to_owned(), "AWS_ACCESS_KEY_ID"),
+        (
+            "",
+            format!("{aws}&authMechanismProperties=AWS_SESSION_TOKEN:pencil-4711"),
+            "environment variable AWS_SESSION_TOKEN",
+        ),
+        ("", format!("{oidc}:azure"), "TOKEN_RESOURCE:AUDIENCE"),
+        (
+            "",
+            "authMechanism=MONGODB-OIDC".to_owned(),
+            "ENVIRONMENT:k8s",
+        ),
+        ("me:pencil-4711@", format!("{oidc}:k8s"), "a callback"),
+        ("", "authMechanism=GSSAPI".to_owned(), "user%40REALM"),
+        ("", "authMechanism=PLAIN".to_owned(), "user:password@host"),
+    ] {
+        let found = refusal(&format!("mongodb://{userinfo}db/?{options}"));
+        let hints = &found[1..];
+        assert_eq!(hints.len(), 1, "{options}: {found:?}");
+        assert!(hints[0].contains(hint), "{options}: {found:?}");
+    }
+}
+
+#[test]
+fn an_error_that_says_what_to_do_has_no_hint() {
+    for options in [
+        "loadBalanced=true&replicaSet=rs",
+        "authMechanism=MONGODB-X509&authSource=admin",
+        "authMechanism=MONGODB-AWS&authSource=admin",
+        "authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:moon",
+        "authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:k8s,TOKEN_RESOURCE:x",
+        "tls=true&ssl=false",
+    ] {
+        let found = refusal(&format!("mongodb://db/?{options}"));
+        assert_eq!(found.len(), 1, "{options}: {found:?}");
+    }
+    let found = refusal("mongodb://me:pencil-4711@db/?authMechanism=MONGODB-X509");
+    assert_eq!(found.len(), 1, "{found:?}");
 }

@@ -16,7 +16,7 @@ enum Shown {
 use Shown::{Option as Same, Test};
 
 /// Each setter of `ClientOptions`.
-const SETTERS: [(&str, Shown); 38] = [
+const SETTERS: [(&str, Shown); 39] = [
     ("set_app_name", Same("appName")),
     ("set_compressors", Same("compressors")),
     ("set_connect_timeout", Same("connectTimeoutMS")),
@@ -35,6 +35,10 @@ const SETTERS: [(&str, Shown); 38] = [
     ),
     ("set_heartbeat_frequency", Same("heartbeatFrequencyMS")),
     ("set_hosts", Test("options_with_hosts_need_no_lookup")),
+    (
+        "set_kerberos",
+        Test("calls_that_never_return_cost_errors_and_at_most_four_threads"),
+    ),
     ("set_load_balanced", Same("loadBalanced")),
     ("set_local_threshold", Same("localThresholdMS")),
     ("set_max_adaptive_retries", Same("maxAdaptiveRetries")),
@@ -113,7 +117,7 @@ const BUILDER: [(&str, Shown); 9] = [
 ];
 
 /// Each field of `TlsOptions`.
-const TLS: [(&str, Shown); 12] = [
+const TLS: [(&str, Shown); 17] = [
     ("enabled", Same("tls")),
     ("ca_file", Same("tlsCAFile")),
     (
@@ -124,10 +128,20 @@ const TLS: [(&str, Shown); 12] = [
         "system_roots",
         Test("system_roots_are_trusted_unless_a_ca_file_is_given"),
     ),
+    ("crl_file", Same("tlsCRLFile")),
+    ("crl_pem", Test("a_crl_of_the_user_decides")),
     ("certificate_key_file", Same("tlsCertificateKeyFile")),
     (
         "certificate_key_pem",
         Test("a_client_certificate_is_sent_if_the_server_requests_one"),
+    ),
+    (
+        "private_key_file",
+        Test("files_are_read_unless_their_content_is_given"),
+    ),
+    (
+        "private_key_pem",
+        Test("a_private_key_can_be_outside_of_the_certificate_file"),
     ),
     (
         "certificate_key_password",
@@ -146,6 +160,10 @@ const TLS: [(&str, Shown); 12] = [
     (
         "disable_certificate_revocation_check",
         Same("tlsDisableCertificateRevocationCheck"),
+    ),
+    (
+        "config",
+        Test("the_configuration_of_the_application_decides_on_certificates"),
     ),
 ];
 
@@ -166,7 +184,7 @@ fn names(path: &str, before: &str) -> BTreeSet<String> {
 #[test]
 fn every_setting_in_code_takes_effect_or_is_refused_or_warned_about() {
     let mut tests = String::new();
-    for directory in ["core", "tests"] {
+    for directory in ["adapters", "core", "tests"] {
         text_below(&root().join(directory), &mut tests);
     }
     let options: BTreeSet<&str> = OPTIONS.iter().map(|(name, ..)| *name).collect();

@@ -92,7 +92,9 @@ fn children(path: &str, text: &str) -> Vec<String> {
 fn is_root_name(path: &str, stem: &str) -> bool {
     let parent = path.rsplit('/').nth(1).unwrap_or_default();
     ["lib", "main", "mod"].contains(&stem)
-        || ["tests", "benches", "examples", "bin"].contains(&parent)
+        || parent == "bin"
+        // Below `src`, a folder `tests` has modules. Elsewhere, its files are targets.
+        || ["tests", "benches", "examples"].contains(&parent) && !path.contains("/src/")
 }
 
 /// Returns a message for each file with seeds of property tests whose test module does not exist.
@@ -122,8 +124,14 @@ fn a_file_that_no_mod_reaches_is_found() {
             "a/src/lib.rs",
             "mod used;\npub mod folder;\n// mod dead;\nconst S: &str = \"mod dead;\";",
         ),
-        ("a/src/used.rs", "pub(crate) mod child;"),
+        (
+            "a/src/used.rs",
+            "pub(crate) mod child;\n#[cfg(test)]\nmod tests;",
+        ),
         ("a/src/used/child.rs", ""),
+        ("a/src/used/tests/mod.rs", "mod group;"),
+        ("a/src/used/tests/group.rs", "mod scene;"),
+        ("a/src/used/tests/group/scene.rs", ""),
         ("a/src/folder/mod.rs", "#[cfg(test)]\nmod tests;"),
         ("a/src/folder/tests.rs", ""),
         ("a/src/dead.rs", "mod child;"),
