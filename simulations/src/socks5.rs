@@ -100,8 +100,8 @@ impl Socks5Exchange {
     /// Queues the reply to the request: success, or a failure with this code.
     pub fn connected(&mut self, result: Result<(), u8>) {
         let code = result.err().unwrap_or(0);
-        // The types of the bound address alternate with those of the requests, so that a client
-        // reads all of them.
+        // The type of the bound address differs from that of the address in the request, so that
+        // clients meet all three types.
         match self.kind {
             3 => self
                 .output

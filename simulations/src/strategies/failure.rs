@@ -226,6 +226,7 @@ fn network() -> impl Strategy<Value = Cause> {
 fn tls_faults() -> impl Strategy<Value = TlsFault> {
     prop_oneof![
         Just(TlsFault::Certificate),
+        Just(TlsFault::Revoked),
         Just(TlsFault::HostName),
         Just(TlsFault::Handshake),
     ]

@@ -25,7 +25,7 @@ pub mod trace;
 pub mod workload;
 
 pub use core_world::CoreWorld;
-pub use options::{Rates, Way, WorldOptions};
+pub use options::{Rates, Way, WorldOptions, WorldProxy};
 pub use report::{Failure, FailureKind, Report, Tally};
 pub use runtime::SimRuntime;
 

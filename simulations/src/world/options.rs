@@ -77,6 +77,17 @@ impl Rates {
     }
 }
 
+/// The SOCKS5 proxy through which clients reach the members or the load balancer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorldProxy {
+    /// No proxy: clients connect to the servers.
+    None,
+    /// A proxy without authentication.
+    Open,
+    /// A proxy that requires a user name and a password.
+    Password,
+}
+
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorldOptions {
@@ -111,8 +122,10 @@ pub struct WorldOptions {
     /// The compressors of the clients, in order of preference. Default: none for two seeds in
     /// three, else one or more.
     pub compressors: Vec<Compressor>,
-    /// The replies that the servers compress, if the clients have compressors.
+    /// The replies that the servers compress, if the clients have compressors. Default: drawn.
     pub compressed_replies: CompressedReplies,
+    /// The proxy. Default: none for three seeds in four.
+    pub proxy: WorldProxy,
     /// True if the servers require authentication.
     pub authentication: bool,
     /// The shortest time for which a member of a replica set waits for a primary before it starts
@@ -134,6 +147,7 @@ impl WorldOptions {
         let balancer = &mut world_seed(seed).split("balanced").random();
         let polls = &mut world_seed(seed).split("polls").random();
         let compression = &mut world_seed(seed).split("compression").random();
+        let proxies = &mut world_seed(seed).split("proxies").random();
         let min = Duration::from_micros(50 + random.below(2000));
         Self {
             members,
@@ -156,6 +170,11 @@ impl WorldOptions {
                 0 => CompressedReplies::AsRequested,
                 1 => CompressedReplies::InTurn,
                 _ => CompressedReplies::Never,
+            },
+            proxy: match proxies.below(8) {
+                0 => WorldProxy::Open,
+                1 => WorldProxy::Password,
+                _ => WorldProxy::None,
             },
             authentication: random.chance(1, 8),
             election_timeout: Duration::from_secs(1 + random.below(10)),

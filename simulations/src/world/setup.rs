@@ -2,10 +2,14 @@
 //! which the clients are driven.
 
 use super::{
-    options::WorldOptions,
+    network::Proxy,
+    options::{WorldOptions, WorldProxy},
     report::{Failure, FailureKind},
 };
-use crate::deployment::{Deployment, DeploymentOptions, NetworkOptions, Shape, User};
+use crate::{
+    deployment::{Deployment, DeploymentOptions, NetworkOptions, Shape, User},
+    socks5::Socks5Server,
+};
 use onionskin_core::{address::Address, options::ClientOptions, random::Seed, time::Instant, uri};
 use std::fmt;
 
@@ -17,6 +21,15 @@ const USER: (&str, &str) = ("user", "secret");
 
 /// The host name of the load balancer.
 pub(super) const BALANCER: &str = "balancer";
+
+/// The host name of the SOCKS5 proxy.
+pub(super) const PROXY: &str = "proxy";
+
+/// The port of the SOCKS5 proxy.
+const PROXY_PORT: u16 = 1080;
+
+/// The user and the password of a proxy that requires them.
+const PROXY_USER: (&str, &str) = ("guest", "proxy secret");
 
 /// The port of all members and of the load balancer.
 pub(super) const PORT: u16 = 27017;
@@ -59,6 +72,28 @@ pub(super) fn balancer_address() -> Address {
     Address::tcp(BALANCER, PORT)
 }
 
+/// Returns the address of the SOCKS5 proxy.
+pub(super) fn proxy_address() -> Address {
+    Address::tcp(PROXY, PROXY_PORT)
+}
+
+/// Returns the SOCKS5 proxy of the network.
+pub(super) fn proxy(options: &WorldOptions) -> Option<Proxy> {
+    let (name, password) = PROXY_USER;
+    let credentials = match options.proxy {
+        WorldProxy::None => return None,
+        WorldProxy::Open => None,
+        WorldProxy::Password => Some((name.to_owned(), password.to_owned())),
+    };
+    Some(Proxy {
+        address: proxy_address(),
+        server: Socks5Server {
+            credentials,
+            ..Socks5Server::default()
+        },
+    })
+}
+
 /// Returns the connection string of all clients.
 pub(super) fn uri(options: &WorldOptions) -> String {
     let hosts: Vec<String> = match options.load_balanced {
@@ -80,8 +115,19 @@ pub(super) fn uri(options: &WorldOptions) -> String {
         [] => String::new(),
         names => format!("&compressors={}", names.join(",")),
     };
+    let proxy = match options.proxy {
+        WorldProxy::None => String::new(),
+        WorldProxy::Open => format!("&proxyHost={PROXY}&proxyPort={PROXY_PORT}"),
+        WorldProxy::Password => {
+            let (name, password) = (PROXY_USER.0, PROXY_USER.1.replace(' ', "%20"));
+            format!(
+                "&proxyHost={PROXY}&proxyPort={PROXY_PORT}&proxyUsername={name}\
+                 &proxyPassword={password}"
+            )
+        }
+    };
     format!(
-        "mongodb://{credentials}{}/?{set}{}{compressors}",
+        "mongodb://{credentials}{}/?{set}{}{compressors}{proxy}",
         hosts.join(","),
         options.client_options
     )

@@ -13,10 +13,17 @@ impl Network {
     pub(super) fn hand_over(&mut self, now: Instant, id: LinkId, trace: &mut Trace) {
         let connected = Parcel::Answer(Incoming::Connected);
         self.post(now, id, Towards::Client, connected);
+        if !self.lead_to_service(now, id, trace) {
+            let closed = Parcel::Answer(Incoming::Closed);
+            self.post(now, id, Towards::Client, closed);
+        }
+    }
+
+    /// Passes a connection to a service. Returns false if no service runs.
+    pub(super) fn lead_to_service(&mut self, now: Instant, id: LinkId, trace: &mut Trace) -> bool {
         let Some(member) = self.deployment.balance() else {
             trace.note(now, format_args!("link {} finds no service", id.0));
-            let closed = Parcel::Answer(Incoming::Closed);
-            return self.post(now, id, Towards::Client, closed);
+            return false;
         };
         trace.note(now, format_args!("link {} leads to service {member}", id.0));
         if let Some(link) = self.links.get_mut(&id) {
@@ -24,6 +31,7 @@ impl Network {
             link.has_server = true;
         }
         self.deployment.handle_forwarded(now, ConnId(id.0), member);
+        true
     }
 }
 

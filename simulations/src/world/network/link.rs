@@ -1,6 +1,7 @@
 //! The state of one connection in the network.
 
 use super::{ListenerId, Towards};
+use crate::socks5::Socks5Exchange;
 use onionskin_core::time::Instant;
 
 /// One direction of a connection.
@@ -23,6 +24,8 @@ pub(super) struct Link {
     pub(super) listener: Option<ListenerId>,
     /// True if the connection leads to the load balancer, which chooses the member.
     pub(super) is_balanced: bool,
+    /// The conversation with the proxy, until the proxy has connected to the member.
+    pub(super) proxy: Option<Box<Socks5Exchange>>,
     /// True while the client holds the connection.
     pub(super) has_client: bool,
     /// True while the member or listener holds the connection.
@@ -38,6 +41,7 @@ impl Link {
             member,
             listener: None,
             is_balanced: false,
+            proxy: None,
             has_client: true,
             has_server: false,
             up: Direction::default(),

@@ -8,11 +8,14 @@ mod balancer;
 mod faults;
 mod link;
 mod listeners;
+mod proxy;
 
 pub use listeners::{ListenerEvent, ListenerId};
+pub use proxy::Proxy;
 
 use super::{
     options::{Rates, WorldOptions},
+    setup,
     trace::{Summary, Trace},
 };
 use crate::deployment::{Action, ConnId, Deployment, Shape};
@@ -27,7 +30,7 @@ use std::{
     time::Duration,
 };
 
-/// The id of a client's connection to a member, the load balancer or a listener.
+/// The id of a client's connection to a member, the load balancer, the proxy or a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
@@ -74,6 +77,7 @@ pub struct Network {
     deployment: Deployment,
     addresses: Vec<Address>,
     balancer: Option<Address>,
+    proxy: Option<Proxy>,
     listening: Vec<bool>,
     links: BTreeMap<LinkId, Link>,
     under_way: BTreeMap<(Instant, u64), (LinkId, Parcel)>,
@@ -102,6 +106,7 @@ impl Network {
             listening: vec![true; addresses.len()],
             addresses,
             balancer,
+            proxy: setup::proxy(options),
             deployment,
             links: BTreeMap::new(),
             under_way: BTreeMap::new(),
@@ -171,7 +176,8 @@ impl Network {
         let is_balanced = self.balancer.as_ref() == Some(address);
         let mut link = Link::new(client, member.unwrap_or(usize::MAX));
         link.is_balanced = is_balanced;
-        if member.is_none() && !is_balanced {
+        link.proxy = self.proxied(address);
+        if member.is_none() && !is_balanced && link.proxy.is_none() {
             self.links.insert(id, link);
             self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Refused));
             return id;
@@ -258,6 +264,10 @@ impl Network {
         };
         match parcel {
             Parcel::Attempt if link.is_balanced => self.hand_over(now, id, trace),
+            Parcel::Attempt if link.proxy.is_some() => {
+                let connected = Parcel::Answer(Incoming::Connected);
+                self.post(now, id, Towards::Client, connected);
+            }
             Parcel::Attempt => {
                 if self.listening.get(link.member) == Some(&true) {
                     link.has_server = true;
@@ -278,13 +288,16 @@ impl Network {
                     now,
                     format_args!("link {} brings {}", id.0, Summary(&bytes)),
                 );
-                if link.has_server {
+                if link.proxy.is_some() {
+                    self.negotiate(now, id, &bytes, trace);
+                } else if link.has_server {
                     self.deployment.handle_received(now, conn, &bytes);
                 } else {
                     self.post(now, id, Towards::Client, Parcel::Answer(Incoming::Reset));
                 }
             }
             Parcel::Hangup => {
+                link.proxy = None;
                 if std::mem::take(&mut link.has_server) {
                     self.deployment.handle_disconnected(now, conn);
                 }

@@ -54,6 +54,9 @@ const MEMBER_NETWORK: [u8; 3] = [10, 0, 0];
 /// The last byte of the load balancer's address.
 const BALANCER_PLACE: u8 = 255;
 
+/// The last byte of the SOCKS5 proxy's address.
+const PROXY_PLACE: u8 = 254;
+
 /// The wall clock's time at the start of the world, since 1970.
 const STARTED_AT: Duration = Duration::from_millis(1_750_000_000_000);
 
@@ -119,6 +122,7 @@ impl Runtime for SimRuntime {
             let host = match address.ip() {
                 IpAddr::V4(ip) if ip.octets()[..3] == MEMBER_NETWORK => match ip.octets()[3] {
                     BALANCER_PLACE => setup::BALANCER.to_owned(),
+                    PROXY_PLACE => setup::PROXY.to_owned(),
                     member => setup::host(usize::from(member)),
                 },
                 other => other.to_string(),
@@ -160,10 +164,14 @@ impl Runtime for SimRuntime {
                 let members = state.network.addresses().len();
                 let member = (0..members).find(|member| setup::host(*member) == host);
                 let member = state.names.get(&host).copied().or(member);
-                let balancer = (host == setup::BALANCER).then_some(BALANCER_PLACE);
+                let other = match &*host {
+                    setup::BALANCER => Some(BALANCER_PLACE),
+                    setup::PROXY => Some(PROXY_PLACE),
+                    _ => None,
+                };
                 let place = member
                     .and_then(|member| u8::try_from(member).ok())
-                    .or(balancer);
+                    .or(other);
                 let rate = u64::from(state.rates.unresolved);
                 let fails = rate > 0 && state.random.chance(rate, 1000);
                 let delay = match fails {
