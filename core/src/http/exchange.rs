@@ -27,7 +27,8 @@ pub struct HttpExchange {
 
 impl HttpExchange {
     /// Returns the exchange of a request. With the scheme `https`, the certificate of the server is
-    /// checked by these options and this calendar time.
+    /// checked by these options and this calendar time. Then the call fails if the options cannot
+    /// be used, if the host cannot be a name in a certificate, or without the feature `tls`.
     pub fn new(request: &HttpRequest, tls: &TlsOptions, wall: WallTime) -> Result<Self, String> {
         let mut bytes = Zeroizing::new(request.encode());
         let mut session = None;

@@ -99,10 +99,11 @@ enum State {
     UntilClosed,
     /// The line with the size of the next chunk.
     ChunkSize,
-    /// The rest of a chunk, and the line break after it.
+    /// The rest of a chunk.
     Chunk {
         left: usize,
     },
+    /// The line break after a chunk.
     ChunkEnd,
     /// The lines after the last chunk.
     Trailer,
@@ -114,9 +115,10 @@ enum State {
 #[derive(Debug)]
 pub(super) struct ResponseReader {
     state: State,
-    /// Bytes that were received and not consumed. The first `searched` bytes have no end of a head
-    /// or line.
+    /// The bytes that were received. Those before `start` were consumed. The `searched` bytes after
+    /// `start` have no end of a head or line.
     input: Zeroizing<Vec<u8>>,
+    start: usize,
     searched: usize,
     status: u16,
     body: Zeroizing<Vec<u8>>,
@@ -129,6 +131,7 @@ impl ResponseReader {
         Self {
             state: State::Head { interim: 0 },
             input: Zeroizing::new(Vec::new()),
+            start: 0,
             searched: 0,
             status: 0,
             body: Zeroizing::new(Vec::new()),
@@ -140,6 +143,8 @@ impl ResponseReader {
     pub(super) fn handle_received(&mut self, bytes: &[u8]) -> Result<bool, String> {
         self.input.extend_from_slice(bytes);
         while self.step()? {}
+        self.input.drain(..self.start);
+        self.start = 0;
         Ok(matches!(self.state, State::Complete))
     }
 
@@ -174,7 +179,7 @@ impl ResponseReader {
                 Ok(false)
             }
             State::UntilClosed => {
-                if self.body.len() + self.input.len() > MAX_BODY_BYTES {
+                if self.body.len() + self.rest().len() > MAX_BODY_BYTES {
                     return Err(too_long());
                 }
                 self.take_body(usize::MAX);
@@ -212,9 +217,9 @@ impl ResponseReader {
 
     fn on_head(&mut self, interim: u32) -> Result<bool, String> {
         let from = self.searched.saturating_sub(3);
-        let found = find(&self.input[from..], b"\r\n\r\n");
+        let found = find(&self.rest()[from..], b"\r\n\r\n");
         let Some(end) = found.map(|at| from + at + 4) else {
-            self.searched = self.input.len();
+            self.searched = self.rest().len();
             return match self.searched > MAX_HEAD_BYTES {
                 true => Err(format!(
                     "the headers are longer than {MAX_HEAD_BYTES} bytes"
@@ -227,7 +232,7 @@ impl ResponseReader {
                 "the headers are longer than {MAX_HEAD_BYTES} bytes"
             ));
         }
-        let (status, state) = parse_head(&self.input[..end])?;
+        let (status, state) = parse_head(&self.rest()[..end])?;
         self.consume(end);
         if (100..200).contains(&status) {
             if interim == MAX_INTERIM || status == 101 {
@@ -266,9 +271,11 @@ impl ResponseReader {
     /// Removes a line from the input and returns it without its line break; `None` if the line is
     /// not complete.
     fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
-        let found = self.input[self.searched..].iter().position(|b| *b == b'\n');
+        let found = self.rest()[self.searched..]
+            .iter()
+            .position(|b| *b == b'\n');
         let Some(at) = found.map(|at| self.searched + at) else {
-            self.searched = self.input.len();
+            self.searched = self.rest().len();
             return match self.searched > MAX_LINE_BYTES {
                 true => Err("a line between the chunks of the response is too long".to_owned()),
                 false => Ok(None),
@@ -281,7 +288,7 @@ impl ResponseReader {
         if self.overhead > MAX_CHUNK_OVERHEAD_BYTES {
             return Err("the response has too many chunks".to_owned());
         }
-        let line = &self.input[..at];
+        let line = &self.rest()[..at];
         let line = line.strip_suffix(b"\r").unwrap_or(line).to_vec();
         self.consume(at + 1);
         Ok(Some(line))
@@ -289,14 +296,20 @@ impl ResponseReader {
 
     /// Moves at most `most` bytes of the input to the body, and returns their number.
     fn take_body(&mut self, most: usize) -> usize {
-        let count = self.input.len().min(most);
-        self.body.extend_from_slice(&self.input[..count]);
+        let count = self.rest().len().min(most);
+        let range = self.start..self.start + count;
+        self.body.extend_from_slice(&self.input[range]);
         self.consume(count);
         count
     }
 
+    /// Returns the bytes that were not consumed.
+    fn rest(&self) -> &[u8] {
+        &self.input[self.start..]
+    }
+
     fn consume(&mut self, count: usize) {
-        self.input.drain(..count);
+        self.start += count;
         self.searched = 0;
     }
 }
