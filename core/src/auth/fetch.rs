@@ -163,7 +163,7 @@ impl Fetch {
         }
     }
 
-    /// True if the fetch calls a callback for tokens. Such calls are spaced (AUTH-126).
+    /// True for a fetch of a token. Such fetches begin at least 100 ms apart (AUTH-126).
     pub(crate) fn is_spaced(&self) -> bool {
         matches!(self, Self::Token(_))
     }

@@ -32,7 +32,7 @@ mod scram;
 mod supply;
 mod x509;
 
-pub use aws::{AwsKeys, Origin};
+pub use aws::{AwsKeys, AwsSource};
 pub use caches::{AuthState, Caches};
 pub use conversation::{Authenticated, Conversation, Step};
 pub(crate) use fetch::CallLimits;

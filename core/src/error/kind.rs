@@ -91,9 +91,12 @@ pub enum DnsFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsFault {
-    /// The certificate of the server was refused: for example, it is missing, not trusted, expired,
-    /// revoked or malformed.
+    /// The certificate of the server was refused: for example, it is missing, not trusted, expired
+    /// or malformed, or lacks an OCSP response that it requires.
     Certificate,
+    /// The issuer of the server's certificate, or of another certificate of its chain, has revoked
+    /// it.
+    Revoked,
     /// The certificate is for another host name, or the host cannot be a name in a certificate.
     HostName,
     /// The handshake failed for another reason: for example, the peer does not speak TLS, or offers

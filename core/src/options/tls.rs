@@ -66,7 +66,7 @@ pub struct TlsOptions {
     pub allow_invalid_hostnames: bool,
     /// True if any certificate is accepted for any host (`tlsInsecure`). Default: false.
     pub insecure: bool,
-    /// True if OCSP endpoints must not be contacted (`tlsDisableOCSPEndpointCheck`). Default:
+    /// True if OCSP responders must not be asked (`tlsDisableOCSPEndpointCheck`). Default:
     /// false. Stapled responses and the CRLs of [`crl_file`](Self::crl_file) are still checked.
     pub disable_ocsp_endpoint_check: bool,
     /// True if revocation must not be checked (`tlsDisableCertificateRevocationCheck`). Default:
@@ -187,8 +187,8 @@ impl fmt::Debug for SystemRoots {
     }
 }
 
-/// Pairs of TLS options that must not be combined (URI-5 to URI-11). Each pair is an error: in a
-/// connection string if both are present, in code if both are true.
+/// Pairs of TLS options that must not be combined (URI-5 to URI-11, OCSP-25, OCSP-28). Each pair is
+/// an error: in a connection string if both are present, in code if both are true.
 pub(crate) const CONFLICTS: [(&str, &str); 7] = [
     ("tlsInsecure", "tlsAllowInvalidCertificates"),
     ("tlsInsecure", "tlsAllowInvalidHostnames"),

@@ -5,7 +5,7 @@ use crate::{
     auth::{Finding, Inquiry},
     connection::Output,
     http::{HttpRequest, HttpResponse},
-    revocation::{Begun, StatusChecks, limit},
+    revocation::{Begun, StatusChecks, usual_limit},
     tls::{CertId, RevocationStatus, StatusQuery},
 };
 use std::{collections::VecDeque, time::Duration};
@@ -35,11 +35,12 @@ impl Probe {
 
     /// Answers the query of the connection, or asks the first responder.
     fn on_status_needed(&mut self, query: &StatusQuery) {
-        match self.status.checks.begin((), query) {
+        match self.status.checks.begin((), query, false) {
             Begun::Known(status) => self.handle_status(query.id(), status),
             Begun::Joined => {}
             Begun::Ask(requests) => {
-                let limit = limit(self.connection.connect_time_left(self.now));
+                let usual = usual_limit(self.options.connect_timeout);
+                let limit = self.connection.wait_for_status(self.now, usual);
                 let count = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
                 self.status.limit = limit / count;
                 self.status.asked = Some(query.id().clone());

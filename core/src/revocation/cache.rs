@@ -1,6 +1,6 @@
 //! The cache of OCSP responses.
 
-use crate::tls::{Answer, CertId, RevocationStatus, StatusSource, Verdict};
+use crate::tls::{CertId, OcspStatement, RevocationStatus, StatusSource, Verdict};
 use std::collections::BTreeMap;
 
 /// The maximum number of entries. A client needs one for each server.
@@ -15,8 +15,10 @@ pub(super) struct Cache {
 #[derive(Debug)]
 struct Entry {
     is_revoked: bool,
-    /// The time from which the response is valid, in seconds since 1970.
+    /// The time of the response, in seconds since 1970.
     this_update: u64,
+    /// The time from which the response is used, in seconds since 1970.
+    valid_from: u64,
     /// The time at which the response is no longer valid, in seconds since 1970.
     next_update: u64,
 }
@@ -26,7 +28,7 @@ impl Cache {
     /// has no valid response (OCSP-33).
     pub(super) fn find(&self, id: &CertId, now: u64) -> Option<RevocationStatus> {
         let entry = self.entries.get(id)?;
-        if now < entry.this_update || now >= entry.next_update {
+        if now < entry.valid_from || now >= entry.next_update {
             return None;
         }
         Some(match entry.is_revoked {
@@ -38,7 +40,7 @@ impl Cache {
     /// Keeps a response, unless it states no status or does not state until when it is valid
     /// (OCSP-32). A response that states that a certificate is good does not replace one that is
     /// valid for longer (OCSP-34), or one that is not older and states that it was revoked.
-    pub(super) fn keep(&mut self, id: &CertId, answer: &Answer, now: u64) {
+    pub(super) fn keep(&mut self, id: &CertId, answer: &OcspStatement, now: u64) {
         let is_revoked = match answer.verdict {
             Verdict::Good => false,
             Verdict::Revoked => true,
@@ -71,6 +73,8 @@ impl Cache {
         let entry = Entry {
             is_revoked,
             this_update: answer.this_update,
+            // A response from the near future is valid, because clocks differ.
+            valid_from: answer.this_update.min(now),
             next_update,
         };
         self.entries.insert(id.clone(), entry);
@@ -82,8 +86,8 @@ mod tests {
     use super::*;
     use crate::tls::tests::{Authority, revocation::Issued};
 
-    fn answer(verdict: Verdict, this_update: u64, next_update: Option<u64>) -> Answer {
-        Answer {
+    fn answer(verdict: Verdict, this_update: u64, next_update: Option<u64>) -> OcspStatement {
+        OcspStatement {
             verdict,
             this_update,
             next_update,
@@ -105,6 +109,9 @@ mod tests {
             assert_eq!(cache.find(&one, now), expected, "{now}");
         }
         assert_eq!(cache.find(&other, 15), None);
+        // A response whose time is a little ahead of the clock is used at once.
+        cache.keep(&other, &answer(Verdict::Good, 18, Some(30)), 15);
+        assert_eq!(cache.find(&other, 15), good);
     }
 
     #[test]

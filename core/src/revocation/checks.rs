@@ -3,7 +3,7 @@
 use super::{cache::Cache, read, requests};
 use crate::{
     http::{HttpRequest, HttpResponse},
-    tls::{Answer, CertId, RevocationStatus, StatusQuery, StatusSource, Verdict},
+    tls::{CertId, OcspStatement, RevocationStatus, StatusQuery, StatusSource, Verdict},
 };
 use std::collections::BTreeMap;
 
@@ -29,6 +29,8 @@ pub(crate) struct StatusChecks<W> {
 #[derive(Debug)]
 struct Running<W> {
     query: StatusQuery,
+    /// True if the responders got less time than usual, so that their silence shows little.
+    is_short: bool,
     /// The number of requests without a response.
     open: usize,
     waiting: Vec<W>,
@@ -58,7 +60,8 @@ impl<W> Default for StatusChecks<W> {
 
 impl<W: PartialEq> StatusChecks<W> {
     /// Begins the check for a session, or adds the session to those that wait for the same check.
-    pub(crate) fn begin(&mut self, session: W, query: &StatusQuery) -> Begun {
+    /// With `is_short`, the responders get less time than usual.
+    pub(crate) fn begin(&mut self, session: W, query: &StatusQuery, is_short: bool) -> Begun {
         let Some(now) = query.unix_seconds() else {
             return Begun::Known(RevocationStatus::Unknown);
         };
@@ -72,12 +75,12 @@ impl<W: PartialEq> StatusChecks<W> {
             (_, Some(_)) => RevocationStatus::Good(StatusSource::Staple),
             (_, None) if query.is_covered() => RevocationStatus::Good(StatusSource::Crl),
             (Some(status), None) => status,
-            (None, None) => return self.ask(session, query, now),
+            (None, None) => return self.ask(session, query, is_short, now),
         };
         Begun::Known(status)
     }
 
-    fn ask(&mut self, session: W, query: &StatusQuery, now: u64) -> Begun {
+    fn ask(&mut self, session: W, query: &StatusQuery, is_short: bool, now: u64) -> Begun {
         let id = query.id();
         if self.is_paused(id, now) {
             return Begun::Known(RevocationStatus::Unknown);
@@ -92,6 +95,7 @@ impl<W: PartialEq> StatusChecks<W> {
         }
         let running = Running {
             query: query.clone(),
+            is_short,
             open: requests.len(),
             waiting: vec![session],
         };
@@ -119,21 +123,19 @@ impl<W: PartialEq> StatusChecks<W> {
             return None;
         }
         let running = self.running.remove(id)?;
-        if status.is_none() {
+        if status.is_none() && !running.is_short {
             self.pause(id, now);
         }
         Some((status.unwrap_or(RevocationStatus::Unknown), running.waiting))
     }
 
     fn is_paused(&self, id: &CertId, now: u64) -> bool {
-        // A pause that ends later than that began when the clock was wrong.
-        let is_open = |&end: &u64| now < end && end <= now.saturating_add(PAUSE);
-        self.paused.get(id).is_some_and(is_open)
+        self.paused.get(id).is_some_and(|&end| is_paused(end, now))
     }
 
     fn pause(&mut self, id: &CertId, now: u64) {
         if self.paused.len() >= MAX_PAUSES {
-            self.paused.retain(|_, end| now < *end);
+            self.paused.retain(|_, end| is_paused(*end, now));
         }
         if self.paused.len() < MAX_PAUSES {
             self.paused.insert(id.clone(), now.saturating_add(PAUSE));
@@ -160,7 +162,13 @@ impl<W: PartialEq> StatusChecks<W> {
     }
 }
 
-fn status(answer: &Answer) -> Option<RevocationStatus> {
+/// True if a pause that ends at `end` is not over. A pause that ends later than [`PAUSE`] from now
+/// began when the clock was wrong.
+const fn is_paused(end: u64, now: u64) -> bool {
+    now < end && end <= now.saturating_add(PAUSE)
+}
+
+fn status(answer: &OcspStatement) -> Option<RevocationStatus> {
     match answer.verdict {
         Verdict::Good => Some(RevocationStatus::Good(StatusSource::Responder)),
         Verdict::Revoked => Some(RevocationStatus::Revoked(StatusSource::Responder)),

@@ -9,7 +9,7 @@ pub(crate) use checks::{Begun, StatusChecks};
 
 use crate::{
     http::{HttpRequest, HttpResponse, Method},
-    tls::{Answer, StatusQuery},
+    tls::{OcspStatement, StatusQuery},
 };
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The maximum number of OCSP responders that are asked about one certificate.
 const MAX_RESPONDERS: usize = 4;
 
-/// Returns how long responders may take. A connection whose responders do not answer is used
-/// (OCSP-14), so they get at most half of the time that the connection has left.
-pub(crate) fn limit(time_left: Option<Duration>) -> Duration {
-    time_left.map_or(LIMIT, |left| LIMIT.min(left / 2))
+/// Returns how long responders usually may take: at most half of `connectTimeoutMS`. A connection
+/// whose responders do not answer is used (OCSP-14).
+pub(crate) fn usual_limit(connect_timeout: Option<Duration>) -> Duration {
+    connect_timeout.map_or(LIMIT, |timeout| LIMIT.min(timeout / 2))
 }
 
 /// Returns the requests to the OCSP responders of a certificate; none if they must not be asked.
@@ -42,7 +42,7 @@ pub(crate) fn requests(query: &StatusQuery) -> Vec<HttpRequest> {
 }
 
 /// Returns what the response of a responder states. The error is the reason why it is not valid.
-fn read(query: &StatusQuery, response: &HttpResponse) -> Result<Answer, String> {
+fn read(query: &StatusQuery, response: &HttpResponse) -> Result<OcspStatement, String> {
     match response.status {
         200 => query.read(response.body.bytes()),
         status => Err(format!("the response has the status {status}")),

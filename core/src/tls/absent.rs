@@ -1,6 +1,6 @@
 //! The types of TLS in a build without the Cargo feature `tls`. They have no values.
 
-use super::{Answer, CertId, RevocationStatus, TlsFacts};
+use super::{CertId, OcspStatement, RevocationStatus, TlsFacts};
 use crate::{
     error::{Error, ErrorKind, Result},
     options::TlsOptions,
@@ -109,7 +109,7 @@ impl StatusQuery {
         match self.0 {}
     }
 
-    pub(crate) const fn staple(&self) -> Option<&Answer> {
+    pub(crate) const fn staple(&self) -> Option<&OcspStatement> {
         match self.0 {}
     }
 
@@ -121,7 +121,10 @@ impl StatusQuery {
         match self.0 {}
     }
 
-    pub(crate) const fn read(&self, _response: &[u8]) -> std::result::Result<Answer, String> {
+    pub(crate) const fn read(
+        &self,
+        _response: &[u8],
+    ) -> std::result::Result<OcspStatement, String> {
         match self.0 {}
     }
 }

@@ -5,12 +5,13 @@ use super::{
     configuration,
     provider::provider,
     revocation::Subject,
+    sessions::Sessions,
     verifier::Verifier,
 };
 use crate::{error::Result, options::TlsOptions, time::WallTime};
 use rustls::{
     ClientConfig, Error,
-    client::{ClientSessionMemoryCache, ClientSessionStore, Resumption},
+    client::Resumption,
     pki_types::{CertificateDer, ServerName, UnixTime},
     sign::SingleCertAndKey,
     time_provider::TimeProvider,
@@ -23,13 +24,6 @@ use std::{
     },
     time::Duration,
 };
-
-/// The maximum number of hosts whose sessions are stored for resumption. If there are more, the
-/// sessions of the host that was added first are dropped.
-pub const MAX_RESUMABLE_SERVERS: usize = 32;
-
-/// The number of sessions that `rustls` stores for one host.
-pub(super) const SESSIONS_OF_ONE_SERVER: usize = 8;
 
 /// The TLS configuration of a client: trusted authorities, the client's certificate, and the time
 /// of day. Cloning is cheap, and clones share the time.
@@ -54,7 +48,9 @@ pub(super) const SESSIONS_OF_ONE_SERVER: usize = 8;
 /// handshake of a resumed session does not check the certificate. The context therefore checks the
 /// certificate of the original session again, as for a new session. If this fails, the connection
 /// fails, and the sessions of that host are dropped. A context stores sessions of at most
-/// [`MAX_RESUMABLE_SERVERS`] hosts. Contexts share no sessions, except with their clones.
+/// [`MAX_RESUMABLE_SERVERS`](super::MAX_RESUMABLE_SERVERS) hosts. Sessions are not resumed with a
+/// host whose certificate requires a stapled OCSP response. Contexts share no sessions, except with
+/// their clones.
 ///
 /// With [`TlsOptions::config`], all of this is left to the application's configuration.
 ///
@@ -75,7 +71,7 @@ pub struct TlsContext {
     config: Arc<ClientConfig>,
     clock: Arc<Clock>,
     /// `None` with a configuration of the application, which checks certificates itself.
-    own: Option<Arc<Own>>,
+    own: Option<Arc<BuiltIn>>,
     has_queries: bool,
     asks_responders: bool,
 }
@@ -111,13 +107,12 @@ impl TlsContext {
             }
             None => builder.with_no_client_auth(),
         };
-        let sessions = MAX_RESUMABLE_SERVERS * SESSIONS_OF_ONE_SERVER;
-        let store = Arc::new(ClientSessionMemoryCache::new(sessions));
-        config.resumption = Resumption::store(store.clone());
+        let sessions = Arc::new(Sessions::default());
+        config.resumption = Resumption::store(sessions.clone());
         Ok(Self {
             config: Arc::new(config),
             clock,
-            own: Some(Arc::new(Own { verifier, store })),
+            own: Some(Arc::new(BuiltIn { verifier, sessions })),
             has_queries: false,
             asks_responders: !options.disable_ocsp_endpoint_check,
         })
@@ -155,8 +150,15 @@ impl TlsContext {
     /// Drops the sessions with this host, so that the next handshake is a full one.
     pub(super) fn drop_sessions(&self, host: &ServerName<'static>) {
         if let Some(own) = &self.own {
-            own.store.remove_tls12_session(host);
-            while own.store.take_tls13_ticket(host).is_some() {}
+            own.sessions.drop_all(host);
+        }
+    }
+
+    /// Makes all handshakes with this host full ones, because its certificate requires a stapled
+    /// OCSP response.
+    pub(super) fn refuse_resumption(&self, host: &ServerName<'static>) {
+        if let Some(own) = &self.own {
+            own.sessions.refuse(host);
         }
     }
 
@@ -185,8 +187,8 @@ impl TlsContext {
     }
 
     #[cfg(test)]
-    pub(super) fn store(&self) -> Option<Arc<ClientSessionMemoryCache>> {
-        self.own.as_ref().map(|own| own.store.clone())
+    pub(super) fn sessions(&self) -> Option<Arc<Sessions>> {
+        self.own.as_ref().map(|own| own.sessions.clone())
     }
 
     pub(super) fn config(&self) -> Arc<ClientConfig> {
@@ -195,9 +197,9 @@ impl TlsContext {
 }
 
 /// The verifier of a context, and the sessions that can be resumed.
-struct Own {
+struct BuiltIn {
     verifier: Arc<Verifier>,
-    store: Arc<ClientSessionMemoryCache>,
+    sessions: Arc<Sessions>,
 }
 
 impl fmt::Debug for TlsContext {

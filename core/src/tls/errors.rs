@@ -32,6 +32,7 @@ pub(super) fn from_library(error: &rustls::Error) -> Error {
         rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         ) => TlsFault::HostName,
+        rustls::Error::InvalidCertificate(CertificateError::Revoked) => TlsFault::Revoked,
         rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => {
             TlsFault::Certificate
         }

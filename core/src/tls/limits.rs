@@ -85,8 +85,8 @@ impl fmt::Display for Excess {
             ),
             Self::Signatures => write!(
                 f,
-                "no path to an authority was found with the {MAX_SIGNATURES} checks of signatures \
-                 that are made"
+                "no path to a trusted authority was found within {MAX_SIGNATURES} checks of \
+                 signatures"
             ),
         }
     }
@@ -155,8 +155,8 @@ impl SignatureVerificationAlgorithm for Counted<'_> {
     }
 }
 
-/// Checks that a chain exceeds no limit on certificates of this module.
-pub(super) fn check_chain(
+/// Checks the number and the size of the certificates of a chain.
+pub(super) fn check_size(
     end_entity: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
 ) -> Result<(), Error> {
@@ -169,6 +169,11 @@ pub(super) fn check_chain(
     if bytes > MAX_CHAIN_BYTES {
         return Err(Excess::Bytes(bytes).into());
     }
+    Ok(())
+}
+
+/// Checks the subjects of the certificates of a chain.
+pub(super) fn check_subjects(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     // A certificate that cannot be parsed is part of no path.
     let parsed = intermediates
         .iter()

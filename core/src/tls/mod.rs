@@ -6,7 +6,6 @@
 
 #[cfg(not(feature = "tls"))]
 mod absent;
-mod answer;
 #[cfg(feature = "tls")]
 mod certificates;
 #[cfg(feature = "tls")]
@@ -26,8 +25,11 @@ mod provider;
 mod records;
 #[cfg(feature = "tls")]
 mod revocation;
+mod revocation_status;
 #[cfg(feature = "tls")]
 mod session;
+#[cfg(feature = "tls")]
+mod sessions;
 #[cfg(feature = "tls")]
 mod status;
 #[cfg(feature = "tls")]
@@ -35,10 +37,8 @@ mod verifier;
 
 #[cfg(not(feature = "tls"))]
 pub use absent::{StatusQuery, TlsContext, TlsSession};
-pub(crate) use answer::Verdict;
-pub use answer::{Answer, CertId, RevocationStatus, StatusSource};
 #[cfg(feature = "tls")]
-pub use context::{MAX_RESUMABLE_SERVERS, TlsContext};
+pub use context::TlsContext;
 #[cfg(feature = "tls")]
 use errors::{broken, configuration, fault, from_library, revoked};
 pub use facts::TlsFacts;
@@ -48,8 +48,12 @@ pub use limits::{
 };
 #[cfg(feature = "tls")]
 pub use revocation::StatusQuery;
+pub(crate) use revocation_status::Verdict;
+pub use revocation_status::{CertId, OcspStatement, RevocationStatus, StatusSource};
 #[cfg(feature = "tls")]
 pub use session::TlsSession;
+#[cfg(feature = "tls")]
+pub use sessions::MAX_RESUMABLE_SERVERS;
 
 #[cfg(test)]
 pub(crate) mod tests;

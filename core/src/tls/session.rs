@@ -2,7 +2,7 @@
 
 use super::{
     CertId, RevocationStatus, StatusQuery, TlsContext, TlsFacts, broken, fault, from_library,
-    records::Records, status::StatusCheck, verifier::observe,
+    records::Records, sessions::take_tickets, status::StatusCheck, verifier::observe,
 };
 use crate::error::{Error, NetworkFault, Result, TlsFault};
 use rustls::{ClientConnection, ProtocolVersion, pki_types::ServerName};
@@ -19,6 +19,10 @@ const WRITE_CHUNK_BYTES: usize = 64 * 1024;
 /// most 16 KiB.
 pub(super) const MAX_BYTES_WITHOUT_DATA: usize = 64 * 1024;
 
+/// The maximum number of tickets for resumption that a peer may send. Servers send one to four. The
+/// library copies the chain of certificates for each.
+pub(super) const MAX_TICKETS: usize = 16;
+
 /// The maximum number of bytes that a peer may send during the handshake, certificates included.
 pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
 
@@ -34,7 +38,7 @@ pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
 /// message to 64 KiB.
 ///
 /// A peer that sends only messages of TLS itself is refused: after more than 256 KiB during the
-/// handshake, and later after more than 64 KiB without plaintext.
+/// handshake, and later after more than 64 KiB without plaintext or more than 16 session tickets.
 ///
 /// A stream that ends without the peer's `close_notify` may have been truncated by an attacker. At
 /// the end of the stream, call [`peer_closed`](Self::peer_closed) and report an error if it is
@@ -55,6 +59,8 @@ pub struct TlsSession {
     /// The number of bytes received since the last plaintext, or since the start or end of the
     /// handshake: incomplete records, and messages of TLS itself.
     pub(super) without_data: usize,
+    /// The number of tickets that the peer sent.
+    tickets: usize,
     /// Received plaintext. The bytes before `taken` were read already.
     received: Vec<u8>,
     taken: usize,
@@ -89,6 +95,7 @@ impl TlsSession {
             status: StatusCheck::new(context.clone(), name),
             is_established: false,
             without_data: 0,
+            tickets: 0,
             received: Vec::new(),
             taken: 0,
             waiting: Vec::new(),
@@ -247,6 +254,7 @@ impl TlsSession {
                 fault(too_large, error.to_string())
             })?;
             let connection = &mut self.connection;
+            let _of_other_sessions = take_tickets();
             let state = if connection.is_handshaking() {
                 let (state, found) = observe(|| connection.process_new_packets());
                 self.status.note(found);
@@ -254,6 +262,7 @@ impl TlsSession {
             } else {
                 connection.process_new_packets()
             };
+            self.tickets += take_tickets();
             let state = match state {
                 Ok(state) => state,
                 Err(error) => {
@@ -280,8 +289,12 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Fails if a peer sends too many bytes without plaintext among them.
+    /// Fails if a peer sends too many tickets, or too many bytes without plaintext among them.
     fn refuse_flood(&self) -> Result<()> {
+        if self.tickets > MAX_TICKETS {
+            let message = format!("the server sent more than {MAX_TICKETS} session tickets");
+            return Err(fault(TlsFault::Broken, message));
+        }
         let max = if self.is_handshaking() {
             MAX_HANDSHAKE_BYTES
         } else {

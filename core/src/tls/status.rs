@@ -2,7 +2,7 @@
 
 use super::{
     CertId, RevocationStatus, StatusQuery, StatusSource, TlsContext, Verdict, fault, from_library,
-    revoked, verifier::Found,
+    revoked, verifier::ChainFindings,
 };
 use crate::error::{Result, TlsFault};
 use rustls::{ClientConnection, HandshakeKind, pki_types::ServerName};
@@ -11,15 +11,17 @@ use rustls::{ClientConnection, HandshakeKind, pki_types::ServerName};
 pub(super) struct StatusCheck {
     /// The context and the host of the session; `None` once the check is over.
     origin: Option<Box<(TlsContext, ServerName<'static>)>>,
-    /// True if the session must not be used with an unknown status: it was resumed, so without a
-    /// stapled response, and its certificate requires one.
+    /// True if the session was resumed, so that it has no stapled response.
+    is_resumed: bool,
+    /// True if the session must not be used with an unknown status: it was resumed, and its
+    /// certificate requires a stapled response.
     needs_status: bool,
     step: Step,
 }
 
 enum Step {
     /// The handshake is not over. The verifier has found this so far.
-    Handshake(Option<Found>),
+    Handshake(Option<ChainFindings>),
     /// This query was not taken yet.
     Query(StatusQuery),
     /// The query about this certificate was taken, and has no answer yet.
@@ -31,13 +33,14 @@ impl StatusCheck {
     pub(super) fn new(context: TlsContext, host: ServerName<'static>) -> Self {
         Self {
             origin: Some(Box::new((context, host))),
+            is_resumed: false,
             needs_status: false,
             step: Step::Handshake(None),
         }
     }
 
     /// Notes what the verifier has found out in the handshake.
-    pub(super) fn note(&mut self, found: Option<Found>) {
+    pub(super) fn note(&mut self, found: Option<ChainFindings>) {
         if let (Step::Handshake(known), Some(found)) = (&mut self.step, found) {
             *known = Some(found);
         }
@@ -61,13 +64,22 @@ impl StatusCheck {
                 let chain = connection.peer_certificates().unwrap_or_default();
                 let subject = context.check_resumed(host, chain);
                 let subject = subject.map_err(|error| from_library(&error))?;
+                self.is_resumed = true;
                 self.needs_status = subject.as_ref().is_some_and(|subject| subject.must_staple);
-                subject.map(|subject| Found {
+                subject.map(|subject| ChainFindings {
                     subject,
                     staple: None,
                 })
             }
-            _ => found,
+            _ => {
+                if found
+                    .as_ref()
+                    .is_some_and(|found| found.subject.must_staple)
+                {
+                    context.refuse_resumption(host);
+                }
+                found
+            }
         };
         self.step = match found {
             None => Step::Done(RevocationStatus::NotChecked),
@@ -88,7 +100,7 @@ impl StatusCheck {
         let Some((context, host)) = self.origin.as_deref() else {
             return;
         };
-        let is_revoked = |found: &mut Found| {
+        let is_revoked = |found: &mut ChainFindings| {
             let staple = found.staple.as_ref();
             staple.is_some_and(|staple| staple.verdict == Verdict::Revoked)
         };
@@ -119,18 +131,17 @@ impl StatusCheck {
             return Ok(());
         }
         self.step = Step::Done(status);
-        let origin = self.origin.take();
+        let is_unknown = status == RevocationStatus::Unknown;
+        let is_revoked = matches!(status, RevocationStatus::Revoked(_));
+        if let Some((context, host)) = self.origin.take().as_deref()
+            && (is_revoked || is_unknown && self.is_resumed)
+        {
+            // In a full handshake, the server can staple a response.
+            context.drop_sessions(host);
+        }
         match status {
-            RevocationStatus::Revoked(source) => {
-                if let Some((context, host)) = origin.as_deref() {
-                    context.drop_sessions(host);
-                }
-                Err(fault(TlsFault::Certificate, revoked(source)))
-            }
+            RevocationStatus::Revoked(source) => Err(fault(TlsFault::Revoked, revoked(source))),
             RevocationStatus::Unknown if self.needs_status => {
-                if let Some((context, host)) = origin.as_deref() {
-                    context.drop_sessions(host);
-                }
                 let message = "the certificate requires a stapled OCSP response, which a resumed \
                                session does not have, and no other source knows its status";
                 Err(fault(TlsFault::Certificate, message))
@@ -149,7 +160,7 @@ impl StatusCheck {
 }
 
 /// Returns the step after a handshake in which the verifier has found this.
-fn after_handshake(context: &TlsContext, found: Found) -> Step {
+fn after_handshake(context: &TlsContext, found: ChainFindings) -> Step {
     let has_staple = found.staple.is_some();
     let Some(query) = query(context, found) else {
         return Step::Done(RevocationStatus::NotChecked);
@@ -166,7 +177,7 @@ fn after_handshake(context: &TlsContext, found: Found) -> Step {
 
 /// Returns the query about what the verifier has found; `None` if the application has a
 /// configuration of its own.
-fn query(context: &TlsContext, found: Found) -> Option<StatusQuery> {
+fn query(context: &TlsContext, found: ChainFindings) -> Option<StatusQuery> {
     let verifier = context.verifier()?;
     let now = context.clock().unix_seconds().unwrap_or_default();
     Some(StatusQuery {

@@ -1,5 +1,6 @@
 //! Tests of TLS sessions with a `rustls` server, without sockets.
 
+mod bundles;
 mod chains;
 mod hostile;
 mod keys;

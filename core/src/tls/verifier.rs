@@ -1,8 +1,8 @@
 //! The checks of a server's certificate.
 
 use super::{
-    Answer, Verdict,
-    limits::{Counter, Excess, check_chain},
+    OcspStatement, Verdict,
+    limits::{Counter, Excess, check_size, check_subjects},
     revocation::{Lists, Subject},
 };
 use crate::{error, options::TlsOptions};
@@ -23,21 +23,21 @@ thread_local! {
     /// The findings of the verifier, besides its verdict. `rustls` calls the verifier in a function
     /// of the connection, on the same thread, and passes on nothing but the verdict. The value is
     /// set and taken within one call of [`observe`].
-    static FOUND: RefCell<Option<Found>> = const { RefCell::new(None) };
+    static FOUND: RefCell<Option<ChainFindings>> = const { RefCell::new(None) };
 }
 
 /// The findings of the verifier about the certificate of a server.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct ChainFindings {
     pub(super) subject: Arc<Subject>,
     /// The valid response that the server stapled, which states that the certificate is good or
     /// was revoked. After one that states that it was revoked, the handshake fails.
-    pub(super) staple: Option<Answer>,
+    pub(super) staple: Option<OcspStatement>,
 }
 
 /// Runs a function of a `rustls` connection. Returns its result, and what the verifier has found if
 /// it accepted the chain of a certificate meanwhile.
-pub(super) fn observe<T>(run: impl FnOnce() -> T) -> (T, Option<Found>) {
+pub(super) fn observe<T>(run: impl FnOnce() -> T) -> (T, Option<ChainFindings>) {
     FOUND.set(None);
     let result = run();
     (result, FOUND.take())
@@ -103,10 +103,11 @@ impl Verifier {
         server_name: &ServerName<'_>,
         now: UnixTime,
     ) -> Result<Option<Arc<Subject>>, Error> {
+        check_size(end_entity, intermediates)?;
         if !self.chain {
             return Ok(None);
         }
-        check_chain(end_entity, intermediates)?;
+        check_subjects(intermediates)?;
         let certificate = EndEntityCert::try_from(end_entity).map_err(refused)?;
         let counter = Counter::default();
         let counted = counter.algorithms(self.algorithms.all);
@@ -148,7 +149,7 @@ impl Verifier {
         subject: &Subject,
         response: &[u8],
         now: UnixTime,
-    ) -> Result<Option<Answer>, Error> {
+    ) -> Result<Option<OcspStatement>, Error> {
         if response.is_empty() {
             return match subject.must_staple {
                 true => Err(other(
@@ -158,8 +159,8 @@ impl Verifier {
                 false => Ok(None),
             };
         }
-        let answer =
-            Answer::read(response, subject, &self.algorithms, now.as_secs()).map_err(|reason| {
+        let answer = OcspStatement::read(response, subject, &self.algorithms, now.as_secs())
+            .map_err(|reason| {
                 other(format!(
                     "the OCSP response that the server stapled: {reason}"
                 ))
@@ -213,7 +214,7 @@ impl ServerCertVerifier for Verifier {
         if let Some(subject) = self.check(end_entity, intermediates, server_name, now)? {
             let staple = self.check_staple(&subject, ocsp_response, now)?;
             let is_revoked = staple.is_some_and(|staple| staple.verdict == Verdict::Revoked);
-            FOUND.set(Some(Found { subject, staple }));
+            FOUND.set(Some(ChainFindings { subject, staple }));
             if is_revoked {
                 return Err(CertificateError::Revoked.into());
             }

@@ -11,7 +11,7 @@ const VALID_BEFORE_EXPIRY: Duration = Duration::from_secs(5 * 60);
 ///
 /// [AUTH-88]: crate::requirements::authentication#AUTH-88
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Origin {
+pub enum AwsSource {
     /// The provider of the application.
     Provider,
     /// The variables `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`.
@@ -24,7 +24,7 @@ pub enum Origin {
     Instance,
 }
 
-impl Origin {
+impl AwsSource {
     /// Returns the name of the source for messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -51,7 +51,7 @@ pub struct AwsKeys {
     pub(super) secret: Secret,
     pub(super) token: Option<Secret>,
     pub(super) expires_at: Option<WallTime>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: AwsSource,
 }
 
 impl AwsKeys {
@@ -67,7 +67,7 @@ impl AwsKeys {
             secret: Secret::new(secret),
             token: token.map(Secret::new),
             expires_at,
-            origin: Origin::Instance,
+            origin: AwsSource::Instance,
         }
     }
 
@@ -98,7 +98,7 @@ pub(crate) struct AwsCache {
 impl AwsCache {
     pub(in crate::auth) fn keep(&mut self, keys: &Arc<AwsKeys>, wall: Option<WallTime>) {
         let is_valid = wall.is_some_and(|wall| keys.is_valid(wall));
-        if keys.origin != Origin::Environment && is_valid {
+        if keys.origin != AwsSource::Environment && is_valid {
             self.keys = Some(keys.clone());
         }
     }
@@ -112,7 +112,7 @@ impl AwsCache {
 
     /// Returns the source of the cached credentials, also if these have expired. They are refreshed
     /// from this source, whatever variables have appeared since (AUTH-90).
-    pub(in crate::auth) fn origin(&self) -> Option<Origin> {
+    pub(in crate::auth) fn origin(&self) -> Option<AwsSource> {
         self.keys.as_ref().map(|keys| keys.origin)
     }
 
@@ -128,7 +128,7 @@ mod tests {
 
     const NOW: WallTime = WallTime::from_unix_millis(1_800_000_000_000);
 
-    fn keys(origin: Origin, seconds: Option<u64>) -> Arc<AwsKeys> {
+    fn keys(origin: AwsSource, seconds: Option<u64>) -> Arc<AwsKeys> {
         let end = |seconds| WallTime::from_unix_millis(NOW.as_unix_millis() + 1000 * seconds);
         Arc::new(AwsKeys {
             id: "AKIDEXAMPLE".to_owned(),
@@ -143,11 +143,11 @@ mod tests {
     fn endpoint_credentials_are_cached_until_five_minutes_before_their_expiry() {
         // The margin is five minutes (AUTH-98).
         for (origin, seconds, is_cached) in [
-            (Origin::Instance, Some(301), true),
-            (Origin::Container, Some(300), false),
-            (Origin::WebIdentity, None, false),
-            (Origin::Provider, Some(3600), true),
-            (Origin::Environment, Some(3600), false),
+            (AwsSource::Instance, Some(301), true),
+            (AwsSource::Container, Some(300), false),
+            (AwsSource::WebIdentity, None, false),
+            (AwsSource::Provider, Some(3600), true),
+            (AwsSource::Environment, Some(3600), false),
         ] {
             let mut cache = AwsCache::default();
             cache.keep(&keys(origin, seconds), Some(NOW));
@@ -160,10 +160,10 @@ mod tests {
     fn expired_credentials_still_name_their_source() {
         // The credentials are refreshed from the source that gave them (AUTH-90).
         let mut cache = AwsCache::default();
-        cache.keep(&keys(Origin::Container, Some(400)), Some(NOW));
+        cache.keep(&keys(AwsSource::Container, Some(400)), Some(NOW));
         let later = WallTime::from_unix_millis(NOW.as_unix_millis() + 200_000);
         assert!(cache.find(Some(later)).is_none());
-        assert_eq!(cache.origin(), Some(Origin::Container));
+        assert_eq!(cache.origin(), Some(AwsSource::Container));
         cache.clear();
         assert_eq!(cache.origin(), None);
     }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn debug_output_has_the_access_key_id_and_not_the_secret() {
         // Only the secret access key is sensitive (AUTH-82).
-        let text = format!("{:?}", keys(Origin::Instance, None));
+        let text = format!("{:?}", keys(AwsSource::Instance, None));
         assert!(
             text.contains("AKIDEXAMPLE") && !text.contains("wJalrXUtnFEMI"),
             "{text}"

@@ -7,6 +7,6 @@ mod signature;
 mod sources;
 
 pub(super) use cache::AwsCache;
-pub use cache::{AwsKeys, Origin};
+pub use cache::{AwsKeys, AwsSource};
 pub(super) use conversation::Aws;
 pub(super) use sources::Sources;

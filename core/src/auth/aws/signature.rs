@@ -120,7 +120,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{auth::aws::Origin, options::Secret};
+    use crate::{auth::aws::AwsSource, options::Secret};
 
     /// The server's nonce in the sample of the specification.
     const NONCE: &str =
@@ -132,7 +132,7 @@ mod tests {
             secret: Secret::new("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
             token: token.map(Secret::new),
             expires_at: None,
-            origin: Origin::Environment,
+            origin: AwsSource::Environment,
         };
         // 2019-11-07T00:26:07Z.
         let wall = WallTime::from_unix_millis(1_573_086_367_000);

@@ -15,7 +15,7 @@
 
 mod answer;
 
-use super::Origin;
+use super::AwsSource;
 use crate::{
     auth::fetch::{CallLimits, ENDPOINT_LIMIT, FetchStep, Finding, Inquiry, WRONG_KIND},
     http::{HttpRequest, Method, percent_encode},
@@ -89,7 +89,7 @@ enum State {
     },
     /// A response with credentials is awaited. `sent` are the secrets of the request.
     Credentials {
-        origin: Origin,
+        origin: AwsSource,
         endpoint: String,
         sent: Vec<Secret>,
     },
@@ -118,7 +118,7 @@ impl State {
             Self::Credentials { origin, .. } => format!("{} failed: {reason}", origin.name()),
             Self::Ec2Token { .. } | Self::Ec2Role { .. } => format!(
                 "no access key is in the environment, and {} failed: {reason}",
-                Origin::Instance.name()
+                AwsSource::Instance.name()
             ),
             Self::Over => WRONG_KIND.to_owned(),
         }
@@ -131,14 +131,14 @@ pub(in crate::auth) struct Sources {
     state: State,
     /// The source from which earlier credentials came. The search begins with this source, so that
     /// variables that have appeared since do not replace it (AUTH-90).
-    earlier: Option<Origin>,
+    earlier: Option<AwsSource>,
     session_name: String,
 }
 
 impl Sources {
     pub(in crate::auth) fn begin(
         credential: &Credential,
-        earlier: Option<Origin>,
+        earlier: Option<AwsSource>,
         limits: CallLimits,
         session_name: String,
     ) -> (Self, FetchStep) {
@@ -188,7 +188,7 @@ impl Sources {
                     token: found.session_token,
                     expires_at: found.expires_at,
                 };
-                found.into_step(Origin::Provider)
+                found.into_step(AwsSource::Provider)
             }
             (State::Environment, Finding::Environment(values)) => {
                 self.on_environment(Variables(values))
@@ -220,7 +220,7 @@ impl Sources {
                 percent_encode(&mut url, role);
                 let request = HttpRequest::new(Method::Get, &url)?
                     .with_header(EC2_TOKEN_HEADER, token.clone())?;
-                Ok(self.ask_for_credentials(Origin::Instance, request, vec![token]))
+                Ok(self.ask_for_credentials(AwsSource::Instance, request, vec![token]))
             }
             (
                 State::Credentials {
@@ -245,7 +245,7 @@ impl Sources {
             "AWS_SESSION_TOKEN",
         ];
         let begins_at = |origin| self.earlier.is_none_or(|earlier| earlier <= origin);
-        if begins_at(Origin::Environment) {
+        if begins_at(AwsSource::Environment) {
             match keys.map(|name| variables.get(name)) {
                 [None, None, None] => {}
                 [Some(id), Some(secret), token] => {
@@ -255,7 +255,7 @@ impl Sources {
                         token: token.map(Secret::new),
                         expires_at: None,
                     };
-                    return found.into_step(Origin::Environment);
+                    return found.into_step(AwsSource::Environment);
                 }
                 // Other combinations are errors (AUTH-87).
                 [None, Some(_), _] => return Err("AWS_ACCESS_KEY_ID is not set".to_owned()),
@@ -265,7 +265,7 @@ impl Sources {
                 }
             }
         }
-        if begins_at(Origin::WebIdentity)
+        if begins_at(AwsSource::WebIdentity)
             && let (Some(file), Some(_)) = (
                 variables.get("AWS_WEB_IDENTITY_TOKEN_FILE"),
                 variables.get("AWS_ROLE_ARN"),
@@ -275,7 +275,7 @@ impl Sources {
             self.state = State::WebIdentityFile { variables };
             return Ok(FetchStep::Ask(inquiry, ENDPOINT_LIMIT));
         }
-        if begins_at(Origin::Container)
+        if begins_at(AwsSource::Container)
             && let Some(request) = container(&variables)?
         {
             let file = variables.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
@@ -327,7 +327,7 @@ impl Sources {
             .with_header("Accept", Secret::new("application/json"))?
             .with_body("application/x-www-form-urlencoded", body.into_bytes());
         let sent = vec![Secret::new(token.expose().trim())];
-        Ok(self.ask_for_credentials(Origin::WebIdentity, request, sent))
+        Ok(self.ask_for_credentials(AwsSource::WebIdentity, request, sent))
     }
 
     /// Asks the endpoint of a container, with its authorization token if it has one.
@@ -346,12 +346,12 @@ impl Sources {
             }
             None => request,
         };
-        Ok(self.ask_for_credentials(Origin::Container, request, sent))
+        Ok(self.ask_for_credentials(AwsSource::Container, request, sent))
     }
 
     fn ask_for_credentials(
         &mut self,
-        origin: Origin,
+        origin: AwsSource,
         request: HttpRequest,
         sent: Vec<Secret>,
     ) -> FetchStep {

@@ -84,10 +84,12 @@ impl ClientOptions {
         self
     }
 
-    /// Returns `connectTimeoutMS`, the time limit for connecting a socket, TLS included. The same
-    /// limit applies to each check of a monitor, and to each command of a connection's handshake
-    /// that has no other limit. For an awaitable check, `heartbeatFrequencyMS` is added. `None` (0
-    /// in connection strings) means no limit. Default: 10 s ([CMAP-155]).
+    /// Returns `connectTimeoutMS`, the time limit for connecting a socket, the conversation with a
+    /// proxy and TLS included. The same limit applies to each check of a monitor, and to each
+    /// command of a connection's handshake that has no other limit. For an awaitable check,
+    /// `heartbeatFrequencyMS` is added. If OCSP responders are asked, connecting can take longer by
+    /// their time, which is at most half of the limit. `None` (0 in connection strings) means no
+    /// limit. Default: 10 s ([CMAP-155]).
     ///
     /// [CMAP-155]: crate::requirements::pool#CMAP-155
     #[must_use]
@@ -168,8 +170,8 @@ impl ClientOptions {
     /// `proxyPassword`). All connections by TCP to servers go through the proxy, those of monitors
     /// included ([SOCKS-11], [SOCKS-16]). The proxy resolves the names of the servers ([SOCKS-14]).
     /// These do not go through the proxy: DNS queries for `mongodb+srv` ([SOCKS-21]), connections
-    /// to Unix domain sockets, and requests for credentials to other services, for example by
-    /// MONGODB-AWS. Default: none.
+    /// to Unix domain sockets, requests for credentials to other services, for example by
+    /// MONGODB-AWS, and requests to OCSP responders. Default: none.
     ///
     /// [SOCKS-11]: crate::requirements::proxies#SOCKS-11
     /// [SOCKS-14]: crate::requirements::proxies#SOCKS-14

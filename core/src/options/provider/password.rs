@@ -35,7 +35,8 @@ impl std::fmt::Debug for Login {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PasswordRequest {
-    /// The time after which the result is no longer used. The driver then drops the future.
+    /// The time after which the result is no longer used. The driver then drops the future. It is 1
+    /// minute or, with `timeoutMS`, the smaller of `timeoutMS` and `connectTimeoutMS`.
     pub timeout: Duration,
     /// The login that a server refused with error 18 (`AuthenticationFailed`), if that is the
     /// reason of the request.

@@ -88,8 +88,8 @@ impl List {
         })
     }
 
-    /// True if the key has signed the list. False for a large list, because the signature is checked
-    /// for each connection, under the client's lock.
+    /// True if the key has signed the list. False for a large list, because the signature is
+    /// checked for each connection, under the client's lock.
     fn is_signed_by(&self, key_info: &[u8], algorithms: &WebPkiSupportedAlgorithms) -> bool {
         self.der.len() <= MAX_COVERING_BYTES
             && Signed::read(&self.der).is_ok_and(|signed| signed.is_signed_by(key_info, algorithms))

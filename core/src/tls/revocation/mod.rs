@@ -21,7 +21,7 @@ pub(super) use certificate::Subject;
 pub(super) use crl::Lists;
 
 use super::{
-    Answer, CertId,
+    CertId, OcspStatement,
     context::{Clock, TlsContext},
 };
 use rustls::{crypto::WebPkiSupportedAlgorithms, pki_types::CertificateDer};
@@ -36,7 +36,7 @@ use webpki::EndEntityCert;
 pub struct StatusQuery {
     pub(super) subject: Arc<Subject>,
     /// The valid response that the server stapled.
-    pub(super) staple: Option<Answer>,
+    pub(super) staple: Option<OcspStatement>,
     /// True if a CRL of the user shows that the certificate was not revoked.
     pub(super) is_covered: bool,
     /// True if OCSP responders may be asked.
@@ -85,7 +85,7 @@ impl StatusQuery {
 
     /// Returns the valid response that the server stapled, if there was one that states whether the
     /// certificate was revoked.
-    pub(crate) fn staple(&self) -> Option<&Answer> {
+    pub(crate) fn staple(&self) -> Option<&OcspStatement> {
         self.staple.as_ref()
     }
 
@@ -101,8 +101,8 @@ impl StatusQuery {
 
     /// Returns what an OCSP response states about the certificate. The error is the reason why the
     /// response is not valid.
-    pub fn read(&self, response: &[u8]) -> Result<Answer, String> {
+    pub fn read(&self, response: &[u8]) -> Result<OcspStatement, String> {
         let now = self.unix_seconds().ok_or("the time of day is not known")?;
-        Answer::read(response, &self.subject, &self.algorithms, now)
+        OcspStatement::read(response, &self.subject, &self.algorithms, now)
     }
 }

@@ -4,7 +4,7 @@ use super::{
     certificate::{SHA1, Subject},
     signature::{is_signed_by, key},
 };
-use crate::tls::{Answer, Verdict};
+use crate::tls::{OcspStatement, Verdict};
 use rustls::{
     crypto::WebPkiSupportedAlgorithms,
     pki_types::{CertificateDer, Der, TrustAnchor, UnixTime},
@@ -36,7 +36,7 @@ const BASIC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1
 const OCSP_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x09];
 
 /// The maximum number of certificates of a response that are tried as its signer.
-const MAX_SIGNERS: usize = 4;
+const MAX_SIGNERS: usize = 2;
 
 /// How far in the future the time of a response may be, in seconds, because clocks differ.
 const MAX_CLOCK_DIFFERENCE: u64 = 300;
@@ -81,7 +81,7 @@ impl Issuer {
     }
 }
 
-impl Answer {
+impl OcspStatement {
     /// Returns what a response states about a certificate at `now`, in seconds since 1970. The
     /// error is the reason why the response is not valid.
     pub(in crate::tls) fn read(
@@ -101,8 +101,9 @@ impl Answer {
         let signed = Signed::read(content.response.as_bytes()).map_err(|_| malformed())?;
         let data = Data::read(signed.data).map_err(|_| malformed())?;
         refuse_critical(&data.extensions)?;
+        let mut names = Names::new(subject);
         let singles = data.singles.iter();
-        let singles: Vec<_> = singles.filter(|single| is_about(single, subject)).collect();
+        let singles: Vec<_> = singles.filter(|single| names.is_of(single)).collect();
         if singles.is_empty() {
             return Err("it does not cover the certificate".to_owned());
         }
@@ -174,21 +175,47 @@ fn seconds(time: OcspGeneralizedTime) -> u64 {
     time.0.to_unix_duration().as_secs()
 }
 
-/// True if a part of a response is about this certificate.
-fn is_about(single: &SingleResponse, subject: &Subject) -> bool {
-    let id = &single.cert_id;
-    if id.serial_number.as_bytes() != subject.id.serial {
-        return false;
+/// The names that a certificate has in OCSP: one for each hash algorithm.
+struct Names<'a> {
+    subject: &'a Subject,
+    /// The hashes of the name and the key of the issuer, by the algorithm. Each algorithm that
+    /// occurs is used once, because a peer chooses the number of parts of a response.
+    hashes: Vec<(ObjectIdentifier, Vec<u8>, Vec<u8>)>,
+}
+
+impl<'a> Names<'a> {
+    const fn new(subject: &'a Subject) -> Self {
+        Self {
+            subject,
+            hashes: Vec::new(),
+        }
     }
-    let hash: fn(&[u8]) -> Vec<u8> = match id.hash_algorithm.oid {
-        SHA1 => |bytes| Sha1::digest(bytes).to_vec(),
-        SHA256 => |bytes| Sha256::digest(bytes).to_vec(),
-        SHA384 => |bytes| Sha384::digest(bytes).to_vec(),
-        SHA512 => |bytes| Sha512::digest(bytes).to_vec(),
-        _ => return false,
-    };
-    id.issuer_name_hash.as_bytes() == hash(&subject.issuer.name)
-        && id.issuer_key_hash.as_bytes() == hash(&subject.issuer.key)
+
+    /// True if a part of a response is about the certificate.
+    fn is_of(&mut self, single: &SingleResponse) -> bool {
+        let id = &single.cert_id;
+        if id.serial_number.as_bytes() != self.subject.id.serial {
+            return false;
+        }
+        let algorithm = id.hash_algorithm.oid;
+        if !self.hashes.iter().any(|(known, ..)| *known == algorithm) {
+            let hash: fn(&[u8]) -> Vec<u8> = match algorithm {
+                SHA1 => |bytes| Sha1::digest(bytes).to_vec(),
+                SHA256 => |bytes| Sha256::digest(bytes).to_vec(),
+                SHA384 => |bytes| Sha384::digest(bytes).to_vec(),
+                SHA512 => |bytes| Sha512::digest(bytes).to_vec(),
+                _ => return false,
+            };
+            let issuer = &self.subject.issuer;
+            let hashes = (algorithm, hash(&issuer.name), hash(&issuer.key));
+            self.hashes.push(hashes);
+        }
+        self.hashes.iter().any(|(known, name, key)| {
+            *known == algorithm
+                && id.issuer_name_hash.as_bytes() == name
+                && id.issuer_key_hash.as_bytes() == key
+        })
+    }
 }
 
 /// The signed form of a response or a list.

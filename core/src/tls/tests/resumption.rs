@@ -1,7 +1,7 @@
 //! Tests of resumed sessions.
 
 use super::*;
-use crate::tls::context::SESSIONS_OF_ONE_SERVER;
+use crate::tls::{session::MAX_TICKETS, sessions::SESSIONS_OF_ONE_SERVER};
 use rustls::{HandshakeKind, client::ClientSessionStore, pki_types::ServerName};
 
 /// One minute before the end of the validity of all test certificates, 2040-01-01.
@@ -113,20 +113,38 @@ fn plaintext_is_read_from_a_resumed_session_only_after_the_check() {
 }
 
 #[test]
+fn too_many_tickets_are_refused() {
+    let authority = Authority::new();
+    let context = context(&authority.options());
+    for (count, is_refused) in [(0, false), (MAX_TICKETS, false), (MAX_TICKETS + 1, true)] {
+        let mut server = authority.server_config(&TLS13, false);
+        server.send_tls13_tickets = count;
+        let met = connect_again(&context, "db.example.net", &Arc::new(server));
+        match met {
+            Ok(_) => assert!(!is_refused, "{count}"),
+            Err(error) => {
+                assert!(is_refused, "{count}: {error}");
+                assert!(error.to_string().contains("16 session tickets"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_number_of_stored_sessions_is_limited() {
     let authority = Authority::new();
     let mut options = authority.options();
     options.allow_invalid_hostnames = true;
     let context = context(&options);
     let mut server = authority.server_config(&TLS13, false);
-    server.send_tls13_tickets = 3 * SESSIONS_OF_ONE_SERVER;
+    server.send_tls13_tickets = MAX_TICKETS;
     let server = Arc::new(server);
     let name = |n: usize| format!("host{n}.example.net");
     let count = MAX_RESUMABLE_SERVERS + 10;
     for n in 0..count {
         assert!(!resumed(&context, &name(n), &server));
     }
-    let store = context.store().expect("its own configuration");
+    let store = context.sessions().expect("its own configuration");
     for n in 0..count {
         let host = ServerName::try_from(name(n)).expect("a name");
         let mut tickets = 0;

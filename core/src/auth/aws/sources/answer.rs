@@ -1,6 +1,6 @@
 //! The responses of endpoints with AWS credentials.
 
-use super::super::{AwsKeys, Origin};
+use super::super::{AwsKeys, AwsSource};
 use crate::{
     auth::{
         fetch::{FetchStep, quote},
@@ -62,7 +62,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn into_step(self, origin: Origin) -> Result<FetchStep, String> {
+    pub(super) fn into_step(self, origin: AwsSource) -> Result<FetchStep, String> {
         let is_printable =
             |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
         if !is_printable(&self.id) || self.secret.expose().is_empty() {
@@ -81,12 +81,12 @@ impl Found {
 }
 
 /// Parses the JSON document of an endpoint.
-pub(super) fn parse(body: &str, origin: Origin) -> Result<Found, String> {
+pub(super) fn parse(body: &str, origin: AwsSource) -> Result<Found, String> {
     let document: serde_json::Value =
         serde_json::from_str(body).map_err(|_| "the response is not JSON".to_owned())?;
     // STS wraps its answer in two objects, of which some services leave out the outer ones.
     let document = match origin {
-        Origin::WebIdentity => {
+        AwsSource::WebIdentity => {
             let response = &document["AssumeRoleWithWebIdentityResponse"];
             let result = &response["AssumeRoleWithWebIdentityResult"]["Credentials"];
             if result.is_object() {
@@ -103,7 +103,7 @@ pub(super) fn parse(body: &str, origin: Origin) -> Result<Found, String> {
     };
     // Only STS calls the token `SessionToken` (AUTH-91).
     let token = match origin {
-        Origin::WebIdentity => text("SessionToken"),
+        AwsSource::WebIdentity => text("SessionToken"),
         _ => text("Token"),
     };
     let Some(token) = token else {

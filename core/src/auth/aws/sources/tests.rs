@@ -16,7 +16,7 @@ fn limits() -> CallLimits {
     CallLimits::new(None, None)
 }
 
-fn begin(earlier: Option<Origin>) -> (Sources, FetchStep) {
+fn begin(earlier: Option<AwsSource>) -> (Sources, FetchStep) {
     let mut credential = Credential::empty("$external");
     credential.mechanism = Some(Mechanism::MongoDbAws);
     Sources::begin(&credential, earlier, limits(), "session-1".to_owned())
@@ -87,7 +87,7 @@ fn the_environment_comes_first() {
     let keys = keys(step);
     assert_eq!(
         (keys.id.as_str(), keys.origin),
-        ("AKID", Origin::Environment)
+        ("AKID", AwsSource::Environment)
     );
     assert_eq!(keys.token.as_ref().map(Secret::expose), Some("tok"));
 }
@@ -144,7 +144,7 @@ fn a_web_identity_is_exchanged_at_sts() {
     let keys = keys(sources.handle_finding(response(200, body)));
     assert_eq!(
         (keys.id.as_str(), keys.origin),
-        ("ASIA", Origin::WebIdentity)
+        ("ASIA", AwsSource::WebIdentity)
     );
     let expiry = keys.expires_at.map(WallTime::as_unix_millis);
     assert_eq!(expiry, Some(1_763_830_800_000));
@@ -187,7 +187,7 @@ fn a_container_asks_its_endpoint_and_never_that_of_the_instance() {
     let keys = keys(sources.handle_finding(response(200, JSON)));
     assert_eq!(
         (keys.id.as_str(), keys.origin),
-        ("ASIAEXAMPLE", Origin::Container)
+        ("ASIAEXAMPLE", AwsSource::Container)
     );
 }
 
@@ -271,7 +271,7 @@ fn an_instance_is_asked_in_three_steps() {
         "{sent}"
     );
     let keys = keys(sources.handle_finding(response(200, JSON)));
-    assert_eq!(keys.origin, Origin::Instance);
+    assert_eq!(keys.origin, AwsSource::Instance);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn missing_credentials_name_the_last_source() {
 #[test]
 fn cached_credentials_are_refreshed_from_their_source() {
     // Keys that appear in the environment later do not replace them (AUTH-90).
-    let (mut sources, step) = begin(Some(Origin::Instance));
+    let (mut sources, step) = begin(Some(AwsSource::Instance));
     let set: Set<'_> = &[
         ("AWS_ACCESS_KEY_ID", "AKID"),
         ("AWS_SECRET_ACCESS_KEY", "s"),
@@ -325,13 +325,13 @@ fn a_refresh_begins_with_the_earlier_source() {
         environment(&mut sources, &step, all)
     };
     assert!(matches!(
-        next(Origin::WebIdentity),
+        next(AwsSource::WebIdentity),
         FetchStep::Ask(Inquiry::File(_), _)
     ));
-    assert!(request(&next(Origin::Container)).starts_with("GET /x "));
-    assert!(request(&next(Origin::Instance)).starts_with("PUT /latest/api/token"));
+    assert!(request(&next(AwsSource::Container)).starts_with("GET /x "));
+    assert!(request(&next(AwsSource::Instance)).starts_with("PUT /latest/api/token"));
     // Without its variables, the earlier source is skipped too.
-    let (mut sources, step) = begin(Some(Origin::Container));
+    let (mut sources, step) = begin(Some(AwsSource::Container));
     let step = environment(&mut sources, &step, &[]);
     assert!(request(&step).starts_with("PUT /latest/api/token"));
 }
@@ -469,7 +469,7 @@ fn a_provider_of_the_application_is_asked_alone() {
     };
     let supplied = work().expect("it succeeds");
     let keys = keys(sources.handle_finding(Ok(Finding::Supplied(supplied))));
-    assert_eq!(keys.origin, Origin::Provider);
+    assert_eq!(keys.origin, AwsSource::Provider);
     assert_eq!(keys.expires_at, Some(WallTime::from_unix_millis(5)));
     let (mut sources, _) = Sources::begin(&credential, None, limits(), String::new());
     let reason = failure(sources.handle_finding(Err("no network".to_owned())));

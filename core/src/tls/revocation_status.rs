@@ -48,14 +48,14 @@ pub(crate) enum Verdict {
 
 /// A valid OCSP response about one certificate. Times are in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct OcspStatement {
     pub(crate) verdict: Verdict,
     pub(crate) this_update: u64,
     /// The time at which the response is no longer valid, if it states one.
     pub(crate) next_update: Option<u64>,
 }
 
-impl Answer {
+impl OcspStatement {
     /// True if the response states that the certificate was not revoked.
     #[must_use]
     pub fn is_good(&self) -> bool {
