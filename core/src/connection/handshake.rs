@@ -22,28 +22,30 @@
 //! A connection that authenticates again begins with `Authenticating`.
 //!
 //! `State::leads_to` has all transitions. [`steps`] has the steps of a handshake, [`checks`] the
-//! checks of a monitor, and [`limits`] the time limits.
+//! checks of a monitor, [`incoming`] the messages that arrive, and [`limits`] the time limits.
 
 mod checks;
+mod incoming;
 mod limits;
 mod state;
 mod steps;
 
 use super::{
-    Arrival, ConnectionPurpose, HandshakeOptions, Output, Phase, Transport,
+    ConnectionPurpose, HandshakeOptions, Output, Phase, Transport,
+    transport::MAX_HANDSHAKE_MESSAGE_BYTES,
     types::{lost_early, not_dialled},
 };
 use crate::{
     address::Address,
     auth::{AuthState, Authenticated, Conversation, DerivedKeys, Negotiated, Provided},
-    error::{Error, Wait},
+    error::{Error, ErrorKind, Wait},
     hello::HelloReply,
     options::{Compressor, Mechanism},
     time::Instant,
     tls::{CertId, RevocationStatus, TlsFacts},
     wire::MessageWriter,
 };
-use bson::{RawDocument, RawDocumentBuf};
+use bson::RawDocument;
 use state::State;
 use std::{collections::VecDeque, sync::Arc};
 
@@ -76,6 +78,10 @@ pub struct Connection {
     deadline: Option<Instant>,
     /// The time at which dialling began.
     began: Instant,
+    /// True once the opening conversations of all layers have succeeded.
+    is_open: bool,
+    /// The size of the largest message that is accepted once the connection is established.
+    max_bytes: usize,
     request_id: i32,
     /// The id of the request, or of the reply in a stream, that the next message must answer.
     awaited_id: i32,
@@ -103,6 +109,8 @@ impl Connection {
             earlier: None,
             deadline: None,
             began: now,
+            is_open: false,
+            max_bytes: MAX_HANDSHAKE_MESSAGE_BYTES,
             request_id: FIRST_REQUEST_ID,
             awaited_id: 0,
             output: VecDeque::new(),
@@ -126,6 +134,9 @@ impl Connection {
     ) -> Self {
         let mut connection = Self::new(now, address, ConnectionPurpose::Operations, options);
         connection.transport = transport;
+        connection.max_bytes = connection.transport.max_bytes();
+        let limit = connection.max_bytes.min(MAX_HANDSHAKE_MESSAGE_BYTES);
+        connection.transport.set_max_bytes(limit);
         let login = auth.caches.login().cloned();
         connection.authenticate_again(now, earlier.clone(), login, auth);
         connection
@@ -142,7 +153,13 @@ impl Connection {
                 let compression = self.options.compression.clone();
                 self.transport = Transport::for_handshake(layers, compression);
             }
-            Err(error) => return self.fail(error),
+            Err(error) => {
+                if matches!(error.kind(), ErrorKind::Tls { .. }) {
+                    // Not an error of the proxy.
+                    self.enter(State::OpeningLayers);
+                }
+                return self.fail(error);
+            }
         }
         if self.transport.opening().is_some() {
             self.enter(State::OpeningLayers);
@@ -166,18 +183,7 @@ impl Connection {
         if matches!(self.state, State::OpeningLayers) && self.transport.opening().is_none() {
             self.on_open(now, auth);
         }
-        self.take_messages(now, auth);
-    }
-
-    fn take_messages(&mut self, now: Instant, auth: &mut AuthState) {
-        while !matches!(self.state, State::Over) {
-            match self.next_message() {
-                Ok(Some((reply, more_to_come))) => self.on_message(now, reply, more_to_come, auth),
-                Ok(None) => break,
-                Err(error) => return self.fail(error),
-            }
-        }
-        self.free_if_monitor();
+        self.take_messages(now, bytes.len(), auth);
     }
 
     /// Takes the answer to a query about the certificate of the server. An answer that comes at
@@ -198,7 +204,7 @@ impl Connection {
         if self.transport.opening().is_none() {
             self.on_open(now, auth);
         }
-        self.take_messages(now, auth);
+        self.take_messages(now, 0, auth);
     }
 
     /// Takes the keys that authentication waits for. Keys that come at another time are
@@ -326,9 +332,8 @@ impl Connection {
     }
 
     /// True once the socket is connected and the opening conversations of all layers are over.
-    pub(crate) fn is_open(&self) -> bool {
-        !matches!(self.state, State::Dialling | State::OpeningLayers)
-            && self.transport.opening().is_none()
+    pub(crate) const fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// True if the conversation with a proxy is not over, or has failed.
@@ -396,52 +401,6 @@ impl Connection {
         self.transport.send(|buffer| {
             fill(MessageWriter::begin(buffer, id, 0)).end();
         });
-    }
-
-    /// Removes the next complete message from the buffer. Returns its body, and true if another
-    /// message follows without a request; `None` if no complete message has arrived.
-    fn next_message(&mut self) -> Result<Option<(RawDocumentBuf, bool)>, Error> {
-        let mut awaited = self.state.awaited(self.awaited_id);
-        let Arrival::Whole(message) = self.transport.next(&mut awaited)? else {
-            return Ok(None);
-        };
-        let (body, more_to_come) = (message.body.to_owned(), message.more_to_come);
-        if more_to_come {
-            // The next reply of a stream answers this reply (MSG-21).
-            self.awaited_id = message.request_id;
-        }
-        let length = message.place.length;
-        self.transport.consume(length);
-        Ok(Some((body, more_to_come)))
-    }
-
-    /// Passes a message to the function that handles messages in the current state.
-    fn on_message(
-        &mut self,
-        now: Instant,
-        reply: RawDocumentBuf,
-        more_to_come: bool,
-        auth: &mut AuthState,
-    ) {
-        match self.state {
-            State::AwaitingHello { sent } => self.on_hello_reply(now, reply, now - sent, auth),
-            State::Authenticating { rounds } => {
-                self.on_authentication_reply(now, &reply, rounds, auth);
-            }
-            State::Checking { sent, .. } => {
-                self.on_check_reply(now, reply, now - sent, more_to_come);
-            }
-            // Not reached: a connection in these states expects `Awaited::Nothing`, so that
-            // `next_message` has refused the message.
-            State::Dialling
-            | State::OpeningLayers
-            | State::AwaitingLogin
-            | State::DerivingKeys { .. }
-            | State::Fetching { .. }
-            | State::Negotiating { .. }
-            | State::Idle
-            | State::Over => {}
-        }
     }
 
     fn enter(&mut self, next: State) {

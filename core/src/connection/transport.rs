@@ -14,10 +14,10 @@ use std::{fmt, sync::Arc};
 /// The capacity in bytes to which the output buffer is reduced once everything was sent.
 const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
 
-/// The size in bytes of the largest message that is accepted before the hello reply, and on a
-/// monitor's connection. The hello reply of a replica set with many members and tags can have tens
-/// of kilobytes.
-const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 256 * 1024;
+/// The size in bytes of the largest message that is accepted before a connection is established,
+/// and on a monitor's connection. The hello reply of a replica set with many members and tags can
+/// have tens of kilobytes.
+pub(super) const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 256 * 1024;
 
 /// Turns messages into bytes for the socket, and bytes from the socket into messages.
 ///
@@ -92,6 +92,11 @@ impl Transport {
     /// Sets the size in bytes of the largest message that is accepted from the peer.
     pub fn set_max_bytes(&mut self, bytes: usize) {
         self.decoder.set_max_bytes(bytes);
+    }
+
+    /// Returns the size in bytes of the largest message that is accepted from the peer.
+    pub(super) const fn max_bytes(&self) -> usize {
+        self.decoder.max_bytes()
     }
 
     /// Queues the messages that `write` appends to its buffer. All layers must be open.

@@ -21,6 +21,16 @@ use std::time::Duration;
 impl Sdam {
     /// Handles all timers that are due at `now`. A call before the deadline changes nothing.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.handle_timeout_of(now, &|_| None);
+    }
+
+    /// Handles everything whose time has come, as [`handle_timeout`](Self::handle_timeout). `step`
+    /// returns what a connection that is not open yet waits for, for the error of its check.
+    pub(crate) fn handle_timeout_of(
+        &mut self,
+        now: Instant,
+        step: &dyn Fn(MonitorConnectionId) -> Option<String>,
+    ) {
         while let Some((deadline, timer)) = self.out.timers.pop_expired(now) {
             match timer {
                 Timer::Heartbeat(id) => self.with_monitor(id, |m, out| m.on_due(now, out)),
@@ -30,7 +40,7 @@ impl Sdam {
                 // gets more time.
                 Timer::CheckLimit(id) => match deadline_after_freeze(deadline, now) {
                     Some(later) => self.out.timers.set(timer, later),
-                    None => self.on_check_timeout(now, id),
+                    None => self.on_check_timeout(now, id, step),
                 },
                 Timer::Scan => self.plan_scan(now),
                 Timer::Waiters => {
@@ -257,7 +267,12 @@ impl Sdam {
     }
 
     /// Handles a check that was not answered within its time limit.
-    fn on_check_timeout(&mut self, now: Instant, id: ServerId) {
+    fn on_check_timeout(
+        &mut self,
+        now: Instant,
+        id: ServerId,
+        step: &dyn Fn(MonitorConnectionId) -> Option<String>,
+    ) {
         let Some(monitor) = self.servers.get(&id).and_then(|s| s.monitor.as_ref()) else {
             return;
         };
@@ -270,7 +285,11 @@ impl Sdam {
             (Wait::Handshake, monitor.is_streaming())
         };
         let limit = self.out.check_limit(awaited).unwrap_or_default();
-        let message = format!("no reply to a check within {} ms", limit.as_millis());
+        let millis = limit.as_millis();
+        let message = match monitor.connection().and_then(step) {
+            Some(step) => format!("{step} took longer than {millis} ms"),
+            None => format!("no reply to a check within {millis} ms"),
+        };
         let error = Error::timeout(wait, message).with_server(&address);
         self.on_check_failed(now, id, &error);
     }

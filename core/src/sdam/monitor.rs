@@ -348,6 +348,11 @@ impl Monitor {
         self.running().is_some()
     }
 
+    /// Returns the connection for checks; `None` if there is none.
+    pub(super) const fn connection(&self) -> Option<MonitorConnectionId> {
+        self.connection
+    }
+
     /// True if `connection` is the connection for checks.
     pub(super) fn owns(&self, connection: MonitorConnectionId) -> bool {
         self.connection == Some(connection)

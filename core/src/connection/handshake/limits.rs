@@ -58,16 +58,8 @@ impl Connection {
             return;
         }
         let (wait, doing) = match self.state {
-            State::Dialling => {
-                let doing = match self.proxy() {
-                    Some(proxy) => format!("connecting to the proxy {proxy}"),
-                    None => "connecting".to_owned(),
-                };
-                (Wait::Connect, doing)
-            }
-            State::OpeningLayers => {
-                let layer = self.transport.opening().map_or("layers'", |l| l.name());
-                (Wait::Connect, format!("the {layer} handshake"))
+            State::Dialling | State::OpeningLayers => {
+                (Wait::Connect, self.unopened().unwrap_or_default())
             }
             State::AwaitingHello { .. } => (Wait::Handshake, "the reply to hello".to_owned()),
             State::Authenticating { .. } | State::DerivingKeys { .. } => {
@@ -93,13 +85,37 @@ impl Connection {
         self.deadline
     }
 
-    /// Starts the time limit of the next step.
-    /// Returns what is left of `connectTimeoutMS` while the layers are opened; `None` for no limit.
-    pub(crate) fn connect_time_left(&self, now: Instant) -> Option<Duration> {
-        let limit = self.options.connect_timeout?;
-        Some(limit.saturating_sub(now.saturating_since(self.began)))
+    /// Returns how long OCSP responders may take for the certificate of the server. That is
+    /// `usual`, and the deadline of the connection becomes later if necessary: a server could
+    /// otherwise avoid the check by a slow handshake. The check of a monitor has a fixed limit, so
+    /// the result is at most half of what is left of it.
+    pub(crate) fn wait_for_status(&mut self, now: Instant, usual: Duration) -> Duration {
+        if self.purpose == ConnectionPurpose::Monitor {
+            let limit = self.options.connect_timeout;
+            let left = limit.map(|limit| limit.saturating_sub(now.saturating_since(self.began)));
+            return left.map_or(usual, |left| usual.min(left / 2));
+        }
+        let end = now.checked_add(usual.saturating_mul(2));
+        if let (Some(deadline), Some(end)) = (&mut self.deadline, end) {
+            *deadline = end.max(*deadline);
+        }
+        usual
     }
 
+    /// Returns what a connection whose layers are not open waits for; `None` for other connections.
+    pub(crate) fn unopened(&self) -> Option<String> {
+        match (self.state, self.proxy()) {
+            (State::Dialling, Some(proxy)) => Some(format!("connecting to the proxy {proxy}")),
+            (State::Dialling, None) => Some("connecting".to_owned()),
+            (State::OpeningLayers, _) => {
+                let layer = self.transport.opening().map_or("layers'", |l| l.name());
+                Some(format!("the {layer} handshake"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Starts the time limit of the next step.
     pub(super) fn renew_deadline(&mut self, now: Instant, wait: Wait) {
         let limit = self.options.limit(self.purpose, wait);
         self.deadline = limit.and_then(|limit| now.checked_add(limit));

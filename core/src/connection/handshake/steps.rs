@@ -23,6 +23,7 @@ impl Connection {
     /// Continues once all layers are open: queues the hello or, if the hello needs a login that is
     /// not cached, asks for the login.
     pub(super) fn on_open(&mut self, now: Instant, auth: &mut AuthState) {
+        self.is_open = true;
         let credential = self.options.credential.as_ref();
         let is_provided = credential.is_some_and(|credential| credential.has_password_provider());
         let login = match is_provided && self.purpose != ConnectionPurpose::Monitor {
@@ -126,9 +127,9 @@ impl Connection {
                 self.enter(State::Idle);
             }
             ConnectionPurpose::Operations | ConnectionPurpose::Population => {
-                // A monitor's connection keeps the lower size limit of the handshake, because
-                // its messages are hellos only.
-                self.transport.set_max_bytes(hello.max_message_size_bytes);
+                // The lower limit of the handshake applies until its end, because its messages
+                // are read under the client's lock. A monitor's connection keeps it.
+                self.max_bytes = hello.max_message_size_bytes;
                 let step = self.first_step(now, &hello, auth);
                 self.hello = Some(hello);
                 self.enter(State::Authenticating { rounds: 0 });
@@ -261,6 +262,7 @@ impl Connection {
         }
         let conversation = self.conversation.take();
         self.authenticated = conversation.map(|conversation| conversation.authenticated());
+        self.transport.set_max_bytes(self.max_bytes);
         self.transport.free_idle_buffers();
         self.deadline = None;
         self.enter(State::Over);

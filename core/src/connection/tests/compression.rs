@@ -137,7 +137,8 @@ fn a_reply_that_was_not_consumed_is_input() {
     assert!(transport.has_input());
 }
 
-/// A wrong message is refused once its head has arrived. The fault of the flags is found when the
+/// A wrong message is refused once its head has arrived, for example one that is no OP_MSG once it
+/// is decompressed (COMP-17). The fault of the flags is found when the
 /// message was decompressed.
 #[test]
 fn wrong_compressed_messages_are_refused() {
@@ -261,8 +262,8 @@ fn a_stream_of_compressed_replies_is_followed() {
     }
 }
 
-/// The connection can be used again whatever was decompressed last, and an idle connection keeps
-/// no memory of compressors.
+/// A request is sent as it is if it must not be compressed, or if its compressed form exceeds the
+/// limit of the server.
 #[test]
 fn requests_are_compressed_only_if_they_may_be() {
     let mut transport = transport();
@@ -282,4 +283,67 @@ fn requests_are_compressed_only_if_they_may_be() {
         plain,
         "the server accepts 50 bytes"
     );
+}
+
+/// Compressed replies of a few bytes can have 256 KiB each. A monitor's connection does not
+/// decompress all of an input at once, because it is read under the client's lock.
+#[test]
+fn the_size_of_the_replies_in_one_input_is_limited() {
+    let padding = "x".repeat(200_000);
+    let send = |count: usize| {
+        let mut options = options();
+        options.compression = Some(plan());
+        let mut connection = dialled(ConnectionPurpose::Monitor, options);
+        let mut auth = auth();
+        connection.handle_connected(Instant::ZERO, &mut auth);
+        let mut reply_to = |connection: &mut Connection, bodies: &[RawDocumentBuf]| {
+            let mut request = Vec::new();
+            assert!(connection.poll_transmit(&mut request));
+            let header = Header::decode(&request, MAX_MESSAGE_BYTES).expect("a request");
+            let mut state = Compression::new(plan());
+            state.negotiate(&["zstd".to_owned()]);
+            let mut input = Vec::new();
+            let mut response_to = header.request_id;
+            for (id, body) in (100..).zip(bodies) {
+                let mut plain = Vec::new();
+                MessageWriter::begin(&mut plain, id, response_to)
+                    .flags(if bodies.len() > 1 {
+                        Flags::MORE_TO_COME
+                    } else {
+                        Flags::default()
+                    })
+                    .body(body)
+                    .end();
+                response_to = id;
+                state.pack(&plain, MAX_MESSAGE_BYTES, &mut input);
+            }
+            connection.handle_received(Instant::ZERO, &input, &mut auth);
+            input.len()
+        };
+        let hello = rawdoc! { "ok": 1, "isWritablePrimary": true, "compression": ["zstd"] };
+        reply_to(&mut connection, &[hello]);
+        let version = crate::error::TopologyVersion {
+            process_id: bson::oid::ObjectId::from_bytes([1; 12]),
+            counter: 1,
+        };
+        let awaitable = Some((version, Duration::from_secs(10)));
+        connection.check(Instant::ZERO, false, awaitable);
+        let check = rawdoc! { "ok": 1, "isWritablePrimary": true, "padding": padding.as_str() };
+        let bytes = reply_to(&mut connection, &vec![check; count]);
+        assert!(bytes < 200 * count, "{bytes}");
+        let (mut checked, mut failed) = (0, false);
+        while let Some(output) = connection.poll_output() {
+            match output {
+                Output::Checked { .. } => checked += 1,
+                Output::Failed { error, .. } => {
+                    assert!(matches!(error.kind(), ErrorKind::Protocol { .. }));
+                    failed = true;
+                }
+                _ => {}
+            }
+        }
+        (checked, failed)
+    };
+    assert_eq!(send(1), (1, false));
+    assert_eq!(send(75), (2, true));
 }

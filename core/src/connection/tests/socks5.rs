@@ -99,7 +99,11 @@ fn any_single_wrong_byte_fails_the_connection_or_changes_nothing() {
             bytes[offset] = value;
             let mut connection = connected(None);
             receive(&mut connection, &bytes);
-            if let Some(Output::Failed { error, phase }) = connection.poll_output() {
+            let failure = connection.poll_output();
+            // Versions, the result of the login and the reply must be right.
+            let is_checked = value != ACCEPTED[offset] && matches!(offset, 0 | 2..=5);
+            assert!(!is_checked || failure.is_some(), "{bytes:?}");
+            if let Some(Output::Failed { error, phase }) = failure {
                 // A wrong length or type of the address leaves bytes that belong to the server.
                 let is_later = offset == 0 || offset == 1 || offset == 7 && value == 3;
                 assert!(phase == Phase::Proxy || is_later, "{bytes:?}: {error}");
@@ -255,6 +259,19 @@ fn a_server_name_that_is_too_long_fails_its_connection_only() {
         "{error:?}"
     );
     assert_eq!(phase, Phase::Proxy);
+}
+
+#[test]
+fn a_server_name_that_no_certificate_has_is_no_error_of_the_proxy() {
+    let authority = Authority::new();
+    let context = TlsContext::new(&authority.options()).expect("a context");
+    let mut connection = proxied(Address::tcp("fe80::1%eth0", 1), Some(context));
+    connection.handle_connected(Instant::ZERO, &mut auth());
+    let Some(Output::Failed { error, phase }) = connection.poll_output() else {
+        panic!("it has failed");
+    };
+    assert!(matches!(error.kind(), ErrorKind::Tls { .. }), "{error:?}");
+    assert_eq!(phase, Phase::Hello);
 }
 
 #[test]
