@@ -93,7 +93,8 @@ impl Shell {
                         Question::DeriveKeys(keys) => Answer::Keys(keys.derive()),
                         Question::Negotiate(step) => Answer::Negotiated(step.run()),
                         Question::LookUp { .. } => Answer::None, // For `mongodb+srv` only.
-                        Question::Inquire(_) => Answer::None,    // For AWS and OIDC only.
+                        // For providers, AWS, OIDC and OCSP only.
+                        Question::Inquire(_) => Answer::None,
                     };
                     Box::new(move |shell, now| shell.client.handle_answer(now, id, answer))
                 }),

@@ -231,6 +231,14 @@ impl Connections {
         }
     }
 
+    /// Returns what the connection of a monitor waits for, if its layers are not open.
+    pub(super) fn unopened(&self, monitor: MonitorConnectionId) -> Option<String> {
+        match self.state(self.socket(Role::Monitor(monitor))?)? {
+            State::Driven(connection) => connection.unopened(),
+            _ => None,
+        }
+    }
+
     /// Begins a check on the connection of a monitor.
     pub(super) fn check(
         &mut self,

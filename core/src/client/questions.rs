@@ -3,8 +3,9 @@
 //!
 //! Some work of a machine cannot be done in the core. The client asks a question for such work
 //! ([`Action::Ask`]), and the shell answers by
-//! [`Client::handle_answer`](super::Client::handle_answer). A question that is not answered within
-//! [`QUESTION_LIMIT`] is withdrawn. No connection waits for an answer that comes later.
+//! [`Client::handle_answer`](super::Client::handle_answer). A question has a limit, for example
+//! [`QUESTION_LIMIT`]. No connection waits for an answer that comes later. The question is then
+//! withdrawn, unless it occupies a thread that cannot be stopped.
 //!
 //! There are four kinds of questions. A derivation of keys from a password takes long, because the
 //! server chooses how many iterations it has. Connections that need the same keys share one
@@ -12,7 +13,7 @@
 //! [`MAX_DERIVATIONS`] derivations run at once. A step of Kerberos may block until the key
 //! distribution center answers, so at most [`MAX_NEGOTIATIONS`] steps run at once. A DNS lookup is
 //! asked for by the seed list part. An inquiry, for example to an endpoint that has AWS
-//! credentials, is asked for by the credentials part.
+//! credentials, is asked for by the credentials part or by the revocation part.
 
 mod negotiations;
 
@@ -69,8 +70,9 @@ pub enum Question {
         limit: Duration,
     },
     /// Find the answer to this inquiry and answer with [`Answer::Found`]. The question is withdrawn
-    /// when its time limit passes, except a call of a provider that may block. Answer such a
-    /// question also after its limit, because no other call is made before.
+    /// when its time limit passes, except a call of a provider that may block and the reading of a
+    /// file, which occupy a thread. Answer such a question also after its limit, because no other
+    /// inquiry for credentials is made before.
     Inquire(Inquiry),
 }
 
@@ -123,7 +125,8 @@ pub(super) struct Questions {
     lookups: BTreeSet<QuestionId>,
     /// The inquiries that were made.
     inquiries: BTreeSet<QuestionId>,
-    /// The inquiries that call a provider on a thread that may block.
+    /// The inquiries that occupy a thread: calls of a provider that may block, and files, which may
+    /// be pipes or lie on a network.
     blocking: BTreeSet<QuestionId>,
     /// The inquiries of `blocking` whose limit has passed. Their threads cannot be stopped.
     overdue: BTreeSet<QuestionId>,
@@ -183,11 +186,11 @@ impl Questions {
     }
 
     fn end(&mut self, id: QuestionId, is_answered: bool) -> bool {
-        let order = match is_answered {
-            true => Order::Limit(id, None),
-            false => Order::Act(Action::Withdraw { question: id }),
-        };
-        self.orders.push_back(order);
+        if !is_answered {
+            let withdraw = Action::Withdraw { question: id };
+            self.orders.push_back(Order::Act(withdraw));
+        }
+        self.orders.push_back(Order::Limit(id, None));
         true
     }
 
@@ -200,7 +203,10 @@ impl Questions {
     ) -> QuestionId {
         let id = self.next_id();
         self.inquiries.insert(id);
-        if matches!(inquiry, Inquiry::Call(ProviderCall::Blocking(_))) {
+        if matches!(
+            inquiry,
+            Inquiry::File(_) | Inquiry::Call(ProviderCall::Blocking(_))
+        ) {
             self.blocking.insert(id);
         }
         let question = Question::Inquire(inquiry);
@@ -212,8 +218,8 @@ impl Questions {
     }
 
     /// Ends an inquiry, because of its answer or because its limit has passed. False if `id` is no
-    /// inquiry, or one that was withdrawn or answered before. A blocking call whose limit has
-    /// passed is not withdrawn but counts as running until it is answered.
+    /// inquiry, or one that was withdrawn or answered before. An inquiry that occupies a thread is
+    /// not withdrawn when its limit has passed. It counts as running until it is answered.
     pub(super) fn end_inquiry(&mut self, id: QuestionId, is_answered: bool) -> bool {
         let is_blocking = self.blocking.remove(&id);
         if !self.inquiries.remove(&id) {
@@ -227,8 +233,8 @@ impl Questions {
         self.end(id, is_answered)
     }
 
-    /// True if a blocking call of a provider still runs although its limit has passed.
-    pub(super) fn has_overdue_call(&self) -> bool {
+    /// True if a thread is still occupied by an inquiry whose limit has passed.
+    pub(super) fn has_overdue_inquiry(&self) -> bool {
         !self.overdue.is_empty()
     }
 

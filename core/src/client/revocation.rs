@@ -5,7 +5,7 @@ use super::{Client, questions::QuestionId};
 use crate::{
     auth::{Finding, Inquiry},
     connection::SocketId,
-    revocation::{Begun, StatusChecks, limit},
+    revocation::{Begun, StatusChecks, usual_limit},
     time::Instant,
     tls::{CertId, StatusQuery},
 };
@@ -41,14 +41,15 @@ impl Revocation {
 impl Client {
     /// Answers the query of a connection, or asks responders about it.
     pub(super) fn on_status_needed(&mut self, now: Instant, id: SocketId, query: &StatusQuery) {
-        match self.revocation.checks.begin(id, query) {
+        let usual = usual_limit(self.settings.handshake.connect_timeout);
+        let limit = self.connections.wait_for_status(now, id, usual);
+        match self.revocation.checks.begin(id, query, limit < usual / 2) {
             Begun::Known(status) => {
                 self.connections
                     .handle_status(now, &[id], query.id(), status);
             }
             Begun::Joined => {}
             Begun::Ask(requests) => {
-                let limit = limit(self.connections.connect_time_left(now, id));
                 for request in requests {
                     let question = self.questions.inquire(now, Inquiry::Http(request), limit);
                     self.revocation.asked.insert(question, query.id().clone());

@@ -22,8 +22,9 @@ impl Client {
             // Another connection has obtained it since this connection began to need it.
             return self.connections.handle_provided(now, &[socket], &provided);
         }
-        if self.questions.has_overdue_call() {
-            let problem = "the last call of the credential's provider has not ended";
+        if self.questions.has_overdue_inquiry() {
+            let problem = "the last call of its provider, or the reading of its file, has not \
+                           ended";
             let error = not_provided(credential, problem);
             return self.connections.handle_not_provided(&[socket], &error);
         }

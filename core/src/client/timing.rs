@@ -40,7 +40,9 @@ impl Client {
         // What expires in one part can make another part due at once: a check that times out clears
         // a pool, and the background work of that pool is due then.
         for _ in 0..MAX_TIMEOUT_ROUNDS {
-            self.topology.handle_timeout(now);
+            let connections = &self.connections;
+            self.topology
+                .handle_timeout_of(now, &|monitor| connections.unopened(monitor));
             self.settle(now);
             self.pools.handle_timeout(now);
             self.carry(now);

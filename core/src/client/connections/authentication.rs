@@ -72,15 +72,21 @@ impl Connections {
         &self.auth.caches
     }
 
-    /// Returns what is left of `connectTimeoutMS` for a connection whose layers are opened; `None`
-    /// for no limit.
-    pub(in crate::client) fn connect_time_left(
+    /// Returns how long OCSP responders may take for a connection, which waits for the status of
+    /// its certificate. `usual` is the time if there is enough.
+    pub(in crate::client) fn wait_for_status(
         &mut self,
         now: Instant,
         id: SocketId,
-    ) -> Option<Duration> {
-        let (connection, _) = self.driven(id)?;
-        connection.connect_time_left(now)
+        usual: Duration,
+    ) -> Duration {
+        let Some((connection, _)) = self.driven(id) else {
+            return usual;
+        };
+        let limit = connection.wait_for_status(now, usual);
+        let deadline = connection.deadline();
+        self.orders.push_back(Order::Limit(id, deadline));
+        limit
     }
 
     /// Gives the status of a certificate to the connections that wait for it.

@@ -9,7 +9,8 @@ use crate::{
     error::ErrorKind,
     options::{
         AwsCredentialProvider, AwsCredentials, Credential, CredentialProvider, Login, Mechanism,
-        OidcCallback, OidcTokens, PasswordProvider, PasswordRequest, ProviderCall, Supplied,
+        OidcCallback, OidcTokens, PasswordProvider, PasswordRequest, ProviderCall, Secret,
+        Supplied,
     },
     time::WallTime,
 };
@@ -150,6 +151,39 @@ fn a_blocking_call_that_exceeds_its_limit_stays_the_only_one() {
     scene.wait(Duration::from_secs(1));
     scene.log_in(login("new"));
     assert_eq!((scene.asked, scene.sent()), (2, vec!["new"]));
+}
+
+#[test]
+fn a_file_that_never_ends_is_read_by_one_thread_only() {
+    let text = "mongodb://a/?authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:k8s";
+    let options = uri::parse(text).expect("valid").options;
+    let credential = options.credential().expect("one").clone();
+    let mut scene = CredentialScene::new(credential, "&retryReads=false");
+    let no_variables = || Answer::Found(Ok(Finding::Environment(vec![None; 2])));
+    let operation = scene.start(ping());
+    scene.answer(no_variables());
+    assert!(matches!(scene.inquiries[0].1, Inquiry::File(_)));
+    scene.wait(Duration::from_secs(10));
+    assert!(scene.error_of(operation).to_string().contains("time limit"));
+    assert!(scene.withdrawn.is_empty(), "its thread cannot be stopped");
+    let (late, _) = scene.inquiries.remove(0);
+    for _ in 0..3 {
+        scene.wait(Duration::from_secs(1));
+        let operation = scene.start(ping());
+        let error = scene.error_of(operation).to_string();
+        assert!(error.contains("has not ended"), "{error}");
+    }
+    assert_eq!(scene.asked, 2);
+    let token = |text: &str| Answer::Found(Ok(Finding::File(Secret::new(text))));
+    scene.answer_to(late, token("late"));
+    scene.wait(Duration::from_secs(1));
+    let operation = scene.start(ping());
+    scene.answer(no_variables());
+    scene.answer(token("new"));
+    scene.resume(operation);
+    assert_eq!(scene.asked, 4);
+    let sent = scene.sent();
+    assert!(sent.len() == 1 && sent[0].contains("new"), "{sent:?}");
 }
 
 #[test]
@@ -344,4 +378,37 @@ fn calls_of_providers_are_of_the_kind_that_the_application_chose() {
         };
         assert_eq!(matches!(call, ProviderCall::Blocking(_)), blocks);
     }
+}
+
+/// Replies to the commands of authentication are read under the client's lock, so they have the
+/// size limit of the hello. The limit of the server applies to operations, also after another
+/// authentication.
+#[test]
+fn large_replies_are_accepted_by_operations_only() {
+    let padding = "x".repeat(300_000);
+    let mut large = accepted();
+    large.append(bson::cstr!("padding"), padding.as_str());
+    let is_protocol = |error: &Error| matches!(error.kind(), ErrorKind::Protocol { .. });
+    let mut scene = CredentialScene::new(password(), "&retryReads=false&maxAdaptiveRetries=0");
+    scene.replies = [Some(large.clone())].into();
+    let operation = scene.start(ping());
+    scene.answer(login("one"));
+    let error = scene.error_of(operation);
+    assert!(is_protocol(&error), "{error}");
+
+    let (mut scene, socket) = with_token("&retryReads=false&maxAdaptiveRetries=0");
+    let waiting = require_login(&mut scene, find());
+    scene.answer(token("t2"));
+    let exchange = scene.exchange_of(waiting);
+    let after = scene.reply(exchange, &rawdoc! { "ok": 1, "padding": padding });
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+    assert!(scene.closed.is_empty());
+    scene.replies = [Some(large)].into();
+    // Fetches of tokens begin at least 100 ms apart.
+    scene.now = scene.now + Duration::from_secs(1);
+    let waiting = require_login(&mut scene, find());
+    scene.answer(token("t3"));
+    let error = scene.error_of(id_of(&waiting));
+    assert!(is_protocol(&error), "{error}");
+    assert_eq!(scene.closed, [socket]);
 }

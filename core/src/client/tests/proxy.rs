@@ -20,36 +20,12 @@ fn client() -> silent_peer::SilentPeer {
     silent_peer::SilentPeer::new(client)
 }
 
-/// Returns the socket of the next dial, which has to lead to the proxy.
-fn dialled(peer: &mut silent_peer::SilentPeer) -> SocketId {
-    loop {
-        match harness::next(peer).expect("a dial") {
-            Action::Dial { socket, address } => {
-                assert_eq!(address.to_string(), "proxy:1080");
-                return socket;
-            }
-            Action::Transmit { .. } | Action::Close { .. } | Action::Wake { .. } => {}
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-/// Returns the bytes that a socket sends next.
-fn sent(peer: &mut silent_peer::SilentPeer, from: SocketId) -> Vec<u8> {
-    loop {
-        match harness::next(peer).expect("bytes") {
-            Action::Transmit { socket, bytes } if socket == from => return bytes,
-            _ => {}
-        }
-    }
-}
-
 /// Connects a socket, replies as the proxy, and answers the hello of the connection.
 fn establish(peer: &mut silent_peer::SilentPeer, socket: SocketId) {
     peer.connect(socket);
-    assert_eq!(sent(peer, socket), b"TO a:27017\n");
+    assert_eq!(peer.sent(socket), b"TO a:27017\n");
     peer.receive(socket, b"OK\n");
-    let hello = sent(peer, socket);
+    let hello = peer.sent(socket);
     peer.respond(socket, &hello, &primary());
 }
 
@@ -57,12 +33,12 @@ fn establish(peer: &mut silent_peer::SilentPeer, socket: SocketId) {
 /// `cause_failure`.
 fn failed(cause_failure: impl FnOnce(&mut silent_peer::SilentPeer, SocketId)) -> Error {
     let mut peer = client();
-    let monitor = dialled(&mut peer);
+    let monitor = peer.dialled_proxy();
     establish(&mut peer, monitor);
     let Progress::Waiting(id) = peer.client.start(peer.now, find()) else {
         panic!("there is no connection yet");
     };
-    let socket = dialled(&mut peer);
+    let socket = peer.dialled_proxy();
     cause_failure(&mut peer, socket);
     match peer.client.resume(peer.now, id) {
         Progress::Failed(error) => error,
@@ -76,12 +52,12 @@ fn every_connection_goes_through_the_proxy_and_reports_the_server_address() {
     // continues as if it were connected to the server (SOCKS-15), and events name the server
     // (SOCKS-20). The proxy of this test does not use SOCKS5, but these rules hold for it, too.
     let mut peer = client();
-    let monitor = dialled(&mut peer);
+    let monitor = peer.dialled_proxy();
     establish(&mut peer, monitor);
     let Progress::Waiting(id) = peer.client.start(peer.now, find()) else {
         panic!("there is no connection yet");
     };
-    let socket = dialled(&mut peer);
+    let socket = peer.dialled_proxy();
     establish(&mut peer, socket);
     let Progress::Exchange(exchange) = peer.client.resume(peer.now, id) else {
         panic!("the connection is established");

@@ -18,6 +18,31 @@ impl SilentPeer {
             now: Instant::ZERO,
         }
     }
+
+    /// Returns the socket of the next dial, which has to lead to the proxy `proxy:1080`. The name
+    /// of the server is not resolved or dialled (SOCKS-11, SOCKS-14).
+    pub(super) fn dialled_proxy(&mut self) -> SocketId {
+        loop {
+            match harness::next(self).expect("a dial") {
+                Action::Dial { socket, address } => {
+                    assert_eq!(address.to_string(), "proxy:1080");
+                    return socket;
+                }
+                Action::Transmit { .. } | Action::Close { .. } | Action::Wake { .. } => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Returns the bytes that a socket sends next.
+    pub(super) fn sent(&mut self, from: SocketId) -> Vec<u8> {
+        loop {
+            match harness::next(self).expect("bytes") {
+                Action::Transmit { socket, bytes } if socket == from => return bytes,
+                _ => {}
+            }
+        }
+    }
 }
 
 impl Peer for SilentPeer {

@@ -16,39 +16,14 @@ fn client(options: &str) -> silent_peer::SilentPeer {
     silent_peer::SilentPeer::new(client)
 }
 
-/// Returns the socket of the next dial, which has to lead to the proxy.
-fn dialled(peer: &mut silent_peer::SilentPeer) -> SocketId {
-    loop {
-        match harness::next(peer).expect("a dial") {
-            Action::Dial { socket, address } => {
-                // The name of the server is never resolved or dialled (SOCKS-11, SOCKS-14).
-                assert_eq!(address.to_string(), "proxy:1080");
-                return socket;
-            }
-            Action::Transmit { .. } | Action::Close { .. } | Action::Wake { .. } => {}
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-/// Returns the bytes that a socket sends next.
-fn sent(peer: &mut silent_peer::SilentPeer, from: SocketId) -> Vec<u8> {
-    loop {
-        match harness::next(peer).expect("bytes") {
-            Action::Transmit { socket, bytes } if socket == from => return bytes,
-            _ => {}
-        }
-    }
-}
-
 /// Connects a socket and replies as the proxy, up to the hello of the connection.
 fn hello(peer: &mut silent_peer::SilentPeer, socket: SocketId) -> Vec<u8> {
     peer.connect(socket);
-    assert_eq!(sent(peer, socket), GREETING);
+    assert_eq!(peer.sent(socket), GREETING);
     peer.receive(socket, &[5, 0]);
-    assert_eq!(sent(peer, socket), b"\x05\x01\0\x03\x01a\x69\x89");
+    assert_eq!(peer.sent(socket), b"\x05\x01\0\x03\x01a\x69\x89");
     peer.receive(socket, CONNECTED);
-    sent(peer, socket)
+    peer.sent(socket)
 }
 
 fn establish(peer: &mut silent_peer::SilentPeer, socket: SocketId) {
@@ -60,12 +35,12 @@ fn establish(peer: &mut silent_peer::SilentPeer, socket: SocketId) {
 /// operation.
 fn started() -> (silent_peer::SilentPeer, OperationId, SocketId) {
     let mut peer = client("replicaSet=rs");
-    let monitor = dialled(&mut peer);
+    let monitor = peer.dialled_proxy();
     establish(&mut peer, monitor);
     let Progress::Waiting(id) = peer.client.start(peer.now, find()) else {
         panic!("there is no connection yet");
     };
-    let socket = dialled(&mut peer);
+    let socket = peer.dialled_proxy();
     (peer, id, socket)
 }
 
@@ -141,9 +116,29 @@ fn an_error_after_the_conversation_can_be_a_sign_of_overload() {
 }
 
 #[test]
+fn a_check_without_an_answer_names_the_hop_that_was_silent() {
+    for (is_dialled, words) in [
+        (false, "connecting to the proxy proxy:1080 took longer than"),
+        (true, "the SOCKS5 handshake took longer than"),
+    ] {
+        let mut peer = client("");
+        let monitor = peer.dialled_proxy();
+        if is_dialled {
+            peer.connect(monitor);
+        }
+        peer.now = peer.now + Duration::from_millis(10_000);
+        harness::time_out(&mut peer);
+        let description = peer.client.topology();
+        let server = description.servers.values().next().expect("a server");
+        let error = server.error.as_ref().expect("the check failed");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
 fn a_failed_check_reports_the_server_and_the_reason() {
     let mut peer = client("");
-    let monitor = dialled(&mut peer);
+    let monitor = peer.dialled_proxy();
     peer.connect(monitor);
     peer.receive(monitor, &[5, 0, 5, 4]);
     let description = peer.client.topology();

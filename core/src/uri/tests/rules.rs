@@ -83,7 +83,8 @@ fn option_names_are_camel_case_and_times_end_in_their_unit() {
 
 #[test]
 fn tls_options_that_exclude_each_other_are_refused() {
-    // URI-5, URI-6, URI-7, URI-8, URI-9, URI-10, URI-11: also with the value false.
+    // URI-5, URI-6, URI-7, URI-8, URI-9, URI-10, URI-11: also with the value false. OCSP-15,
+    // OCSP-19, OCSP-22: the names of the options. OCSP-25, OCSP-28: their conflicts.
     let (insecure, invalid) = ("tlsInsecure", "tlsAllowInvalidCertificates");
     let (ocsp, revocation) = (
         "tlsDisableOCSPEndpointCheck",
@@ -108,6 +109,21 @@ fn tls_options_that_exclude_each_other_are_refused() {
             );
         }
         parse(&format!("mongodb://a/?tls=true&{one}=true")).expect("one alone is allowed");
+    }
+}
+
+#[test]
+fn proxy_options_need_a_host_and_occur_once() {
+    // SOCKS-4, SOCKS-10.
+    for options in [
+        "proxyPort=1080",
+        "proxyHost=a&proxyHost=a",
+        "proxyHost=a&proxyPort=1080&proxyPort=1080",
+        "proxyHost=a&proxyUsername=b&proxyUsername=b&proxyPassword=c",
+        "proxyHost=a&proxyUsername=b&proxyPassword=c&proxyPassword=c",
+    ] {
+        let text = format!("mongodb://localhost/?{options}");
+        assert!(parse(&text).is_err(), "{text}");
     }
 }
 

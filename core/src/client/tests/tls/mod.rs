@@ -4,6 +4,7 @@ mod idle_probe;
 mod peer;
 mod pinned;
 mod revocation;
+mod stack;
 
 use super::*;
 use crate::{
@@ -33,6 +34,10 @@ struct Scene {
     hello: RawDocumentBuf,
     /// The certificate of the servers; `None` for a new one for each socket.
     issued: Option<Issued>,
+    /// The response that the server staples for the first connection.
+    staple: Option<Vec<u8>>,
+    /// True if the output of the servers is kept until it is delivered.
+    is_slow: bool,
     /// The questions without an answer.
     asked: Vec<(QuestionId, Question)>,
     withdrawn: Vec<QuestionId>,
@@ -49,7 +54,7 @@ impl harness::Peer for Scene {
 
     fn dialled(&mut self, socket: SocketId, _: Address) {
         let tls = match &self.issued {
-            Some(issued) => issued.server(None),
+            Some(issued) => issued.server(self.staple.take()),
             None => self.authority.server(self.version, false),
         };
         let peer = Peer {
@@ -68,7 +73,9 @@ impl harness::Peer for Scene {
         while let Some(request) = peer.request() {
             peer.reply(request, &self.hello);
         }
-        self.deliver(socket);
+        if !self.is_slow {
+            self.deliver(socket);
+        }
     }
 
     fn closed(&mut self, socket: SocketId) {
@@ -87,7 +94,7 @@ impl harness::Peer for Scene {
 impl Scene {
     fn new(uri: &str, version: &'static SupportedProtocolVersion) -> Self {
         let authority = Authority::new();
-        Self::with_trust(uri, version, authority.options(), authority, None)
+        Self::with_trust(uri, version, authority.options(), authority, None, None)
     }
 
     fn with_trust(
@@ -96,6 +103,7 @@ impl Scene {
         trust: crate::options::TlsOptions,
         authority: Authority,
         issued: Option<Issued>,
+        staple: Option<Vec<u8>>,
     ) -> Self {
         let is_balanced = uri.contains("loadBalanced");
         let mut options = uri::parse(uri).expect("a connection string").options;
@@ -118,6 +126,8 @@ impl Scene {
             changes: 0,
             hello: hello(is_balanced),
             issued,
+            staple,
+            is_slow: false,
             asked: Vec::new(),
             withdrawn: Vec::new(),
         };
@@ -350,7 +360,7 @@ fn a_refused_certificate_is_answered_with_an_alert() {
         enabled: true,
         ..Default::default()
     };
-    let scene = Scene::with_trust(URI, &TLS13, stranger, Authority::new(), None);
+    let scene = Scene::with_trust(URI, &TLS13, stranger, Authority::new(), None, None);
     assert!(!scene.closed.is_empty());
     for (socket, peer) in &scene.peers {
         let alert = rustls::Error::AlertReceived(rustls::AlertDescription::UnknownCA);

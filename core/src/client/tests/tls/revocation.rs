@@ -15,7 +15,7 @@ fn scene(uri: &str, responders: &[&str]) -> Scene {
     let authority = Authority::new();
     let issued = Issued::new(&authority, responders, false);
     let trust = authority.options();
-    Scene::with_trust(uri, &TLS13, trust, authority, Some(issued))
+    Scene::with_trust(uri, &TLS13, trust, authority, Some(issued), None)
 }
 
 impl Scene {
@@ -121,7 +121,7 @@ fn responders_are_asked_unless_the_options_forbid_it() {
     let issued = Issued::new(&authority, &urls, false);
     let mut trust = authority.options();
     trust.disable_ocsp_endpoint_check = true;
-    let scene = Scene::with_trust(URI, &TLS13, trust, authority, Some(issued));
+    let scene = Scene::with_trust(URI, &TLS13, trust, authority, Some(issued), None);
     assert!(requests(&scene).is_empty());
     assert!(scene.is_connected());
 }
@@ -156,7 +156,7 @@ fn a_revoked_certificate_ends_the_connection() {
     assert!(matches!(
         error.kind(),
         ErrorKind::Tls {
-            fault: TlsFault::Certificate,
+            fault: TlsFault::Revoked,
             ..
         }
     ));
@@ -168,6 +168,25 @@ fn a_revoked_certificate_ends_the_connection() {
     scene.run();
     assert!(scene.closed.len() > before);
     assert!(scene.asked.is_empty());
+    let error = scene.failure().expect("the monitor failed");
+    assert!(
+        error.to_string().contains("earlier OCSP response"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_stapled_revocation_is_kept_for_connections_without_a_staple() {
+    // OCSP-4, OCSP-31.
+    let authority = Authority::new();
+    let issued = Issued::new(&authority, &[RESPONDER], false);
+    let staple = Response::revoked(&authority).about(&issued, &authority);
+    let trust = authority.options();
+    let mut scene = Scene::with_trust(URI, &TLS13, trust, authority, Some(issued), Some(staple));
+    let error = scene.failure().expect("the monitor failed");
+    assert!(error.to_string().contains("stapled"), "{error}");
+    scene.wait(10 * SECOND);
+    assert!(scene.peers.len() > 1 && scene.asked.is_empty());
     let error = scene.failure().expect("the monitor failed");
     assert!(
         error.to_string().contains("earlier OCSP response"),
@@ -196,6 +215,7 @@ fn the_first_conclusive_response_counts_and_the_others_are_withdrawn() {
     scene.respond(200, good);
     assert!(scene.is_connected());
     assert_eq!(scene.withdrawn, [third]);
+    assert_eq!(scene.client.timers.deadline(Timer::Question(third)), None);
     // A late answer changes nothing.
     let revoked = HttpResponse {
         status: 200,
@@ -254,6 +274,28 @@ fn the_status_unknown_is_not_kept_as_an_answer() {
     scene.set_time(0);
     scene.open_another();
     assert_eq!(scene.asked.len(), 1);
+}
+
+/// A server cannot shorten the time of the responders by a slow handshake. A shorter time, as on a
+/// monitor's connection, does not keep later connections from asking.
+#[test]
+fn a_slow_handshake_does_not_shorten_the_check() {
+    let uri = "mongodb://db.example.net/?loadBalanced=true&tls=true&maxAdaptiveRetries=0";
+    let mut scene = scene(uri, &[RESPONDER]);
+    scene.is_slow = true;
+    let start = scene.client.start(scene.now, ping());
+    scene.run();
+    scene.wait(Duration::from_millis(9_990));
+    scene.is_slow = false;
+    let socket = *scene.peers.keys().next().expect("a socket");
+    scene.deliver(socket);
+    scene.run();
+    assert_eq!(scene.asked.len(), 1);
+    scene.wait(Duration::from_millis(4_990));
+    assert!(scene.withdrawn.is_empty() && scene.closed.is_empty());
+    let good = scene.response(true);
+    scene.respond(200, good);
+    scene.exchange_of(start);
 }
 
 #[test]
