@@ -62,7 +62,7 @@ pub(crate) fn not_built(error: &Error) -> Vec<String> {
         ErrorKind::InvalidOption { option, message } if *option == "credential" => {
             authentication::invalid_user(message)
         }
-        ErrorKind::Tls { .. } => texts(["check the files of tlsCAFile and tlsCertificateKeyFile"]),
+        ErrorKind::Tls { .. } => tls::unusable_options(),
         _ => Vec::new(),
     }
 }

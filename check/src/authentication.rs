@@ -115,7 +115,7 @@ fn source(credential: &Credential, outside: Option<&str>) -> String {
         (Some(Mechanism::MongoDbX509), None) => "the TLS certificate of the client",
         (Some(Mechanism::MongoDbAws | Mechanism::MongoDbOidc), None) => "none was found",
         (Some(Mechanism::GssApi), None) if credential.password.is_none() => {
-            "the Kerberos ticket cache"
+            "the Kerberos ticket cache or client keytab"
         }
         (_, None) => "the connection string",
     };

@@ -41,15 +41,14 @@ pub(crate) const ISSUER: &str = "last issuer";
 pub(crate) fn describe_revocation(step: &mut Step, facts: &TlsFacts) {
     let text = match facts.revocation {
         RevocationStatus::NotChecked => "not checked",
-        RevocationStatus::Good(StatusSource::Staple) => {
-            "not revoked, says the OCSP response that the server stapled"
-        }
-        RevocationStatus::Good(StatusSource::Crl) => "not revoked, says a list of tlsCRLFile",
+        RevocationStatus::Good(StatusSource::Staple) => "not revoked (stapled OCSP response)",
+        RevocationStatus::Good(StatusSource::Crl) => "not revoked (list of tlsCRLFile)",
         RevocationStatus::Good(StatusSource::Responder | StatusSource::Cache) => {
-            "not revoked, says the OCSP responder of the certificate"
+            "not revoked (OCSP responder of the certificate)"
         }
+        RevocationStatus::Revoked(_) => "revoked",
         _ => {
-            "unknown: no stapled OCSP response, no OCSP responder that answers, and no list of \
+            "unknown: no stapled OCSP response, no answer of an OCSP responder, and no list of \
              tlsCRLFile that covers it"
         }
     };

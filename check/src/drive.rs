@@ -159,16 +159,19 @@ pub(crate) struct Findings {
     pub(crate) result: Result<Option<Mechanism>, (ProbeStep, Error)>,
     /// The source of the credential, if it came from outside of the connection string.
     pub(crate) source: Option<String>,
-    /// The thing for which authentication waits, if it does not wait for the server.
+    /// The source or computation for which the connection waits, if it does not wait for the
+    /// server.
     pub(crate) awaited: Option<Awaited>,
 }
 
-/// A thing other than the server for which authentication waits.
+/// A source other than the server, or a computation, for which a connection waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     /// The answer to an inquiry, with its name: a request, a file or a callback. The name contains
     /// no secret.
     Source(String),
+    /// The response of an OCSP responder, with the name of the request.
+    Responder(String),
     /// A step of the Kerberos library.
     Kerberos,
     /// The derivation of keys from a password.
@@ -176,8 +179,13 @@ pub(crate) enum Awaited {
 }
 
 impl Awaited {
-    fn of(inquiry: &Inquiry) -> Self {
+    /// Returns the source that answers an inquiry. Requests before the reply to hello are those to
+    /// OCSP responders.
+    fn of(inquiry: &Inquiry, is_hello_answered: bool) -> Self {
         Self::Source(match inquiry {
+            Inquiry::Http(request) if !is_hello_answered => {
+                return Self::Responder(request.to_string());
+            }
             Inquiry::Environment(_) => "the environment variables".to_owned(),
             Inquiry::File(path) => format!("the file {path}"),
             Inquiry::Http(request) => request.to_string(),
@@ -189,7 +197,7 @@ impl Awaited {
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Source(name) => name,
+            Self::Source(name) | Self::Responder(name) => name,
             Self::Kerberos => "the Kerberos library, which may ask the key distribution center,",
             Self::Keys => "the keys that this machine derives from the password",
         })
@@ -338,7 +346,8 @@ impl<R: Runtime> Drive<'_, R> {
                     return Need::Step(step);
                 }
                 ProbeOutput::InquiryNeeded { inquiry, limit } => {
-                    self.findings.awaited = Some(Awaited::of(&inquiry));
+                    let is_answered = self.findings.hello.is_some();
+                    self.findings.awaited = Some(Awaited::of(&inquiry, is_answered));
                     return Need::Finding(inquiry, limit);
                 }
                 ProbeOutput::Ready { mechanism } => {

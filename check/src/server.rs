@@ -334,7 +334,7 @@ pub(crate) fn is_refused_certificate(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Tls {
-            fault: TlsFault::Certificate | TlsFault::HostName,
+            fault: TlsFault::Certificate | TlsFault::Revoked | TlsFault::HostName,
             ..
         }
     )

@@ -34,8 +34,11 @@ pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions, warnings: &
             "proxy",
             Address::tcp(proxy.host(), proxy.port()).to_string(),
         );
-        let has_login = proxy.credentials().is_some();
-        step.fact("proxy login", if has_login { "yes" } else { "no" });
+        let has_credentials = proxy.credentials().is_some();
+        step.fact(
+            "proxy credentials",
+            if has_credentials { "yes" } else { "no" },
+        );
     }
     step.fact("tls", options.tls().enabled);
     if let Some(credential) = options.credential() {

@@ -58,9 +58,17 @@ fn no_credential(credential: &Credential) -> Vec<String> {
     }
 }
 
-/// Returns hints about a thing other than the server that did not answer in time.
+/// Returns hints about a source other than the server, or a computation, that took too long.
 pub(crate) fn unanswered(awaited: &Awaited, credential: &Credential) -> Vec<String> {
     let mut hints = match awaited {
+        Awaited::Responder(_) => {
+            let mut hints = texts([
+                "the server is not the cause: the OCSP responder of its certificate does not \
+                 answer; tlsDisableOCSPEndpointCheck=true omits the request",
+            ]);
+            hints.extend(out_of_time());
+            return hints;
+        }
         Awaited::Source(_) => texts([
             "the server is not the cause: the credential comes from elsewhere, and that place does \
              not answer; check its address or path, and whether this machine can reach it",

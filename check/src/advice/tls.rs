@@ -27,11 +27,9 @@ pub(crate) fn failed(
     let client_certificate = "the server demands a certificate of the client: set \
                               tlsCertificateKeyFile";
     match fault {
-        TlsFault::Configuration => {
-            texts(["check the files of tlsCAFile, tlsCertificateKeyFile and tlsCRLFile"])
-        }
+        TlsFault::Configuration => unusable_options(),
         TlsFault::HostName => other_name(step, address),
-        TlsFault::Certificate if message.contains("has revoked it") => {
+        TlsFault::Revoked => {
             texts(["the certificate must not be trusted any more: give the server a new one"])
         }
         TlsFault::Certificate if message.contains("staple") => texts([
@@ -39,9 +37,6 @@ pub(crate) fn failed(
              of the server",
             "is the clock right, here and on the server?",
         ]),
-        TlsFault::Certificate if message.contains("tlsCRLFile") => {
-            texts(["get the current revocation list of the authority"])
-        }
         TlsFault::Certificate => certificate_refused(step, options, wall),
         _ if message.contains("CertificateRequired") => texts([client_certificate]),
         _ if message.contains("HandshakeFailure") => texts([
@@ -51,6 +46,11 @@ pub(crate) fn failed(
         ]),
         _ => lost(error, step, address),
     }
+}
+
+/// Returns hints about TLS options that cannot be used.
+pub(super) fn unusable_options() -> Vec<String> {
+    texts(["check the files of tlsCAFile, tlsCertificateKeyFile and tlsCRLFile"])
 }
 
 /// Returns hints about a certificate for another host.
