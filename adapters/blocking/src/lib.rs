@@ -14,9 +14,10 @@
 //! ```
 //!
 //! The client is what the specifications call a single-threaded client. It suits scripts, command
-//! line tools, and serverless functions that are frozen between two calls. It has no threads, and
-//! no tasks or timers that run between calls. [`Client`] describes the consequences. The API is
-//! that of the other adapters, with [`run`](Run::run) instead of `await`.
+//! line tools, and serverless functions that are frozen between two calls. It has no
+//! tasks or timers that run between calls, and starts a thread only for work that may never end
+//! ([`BlockingRuntime`]). [`Client`] describes the consequences. The API is that of the other
+//! adapters, with [`run`](Run::run) instead of `await`.
 //!
 //! Only Unix systems are supported.
 

@@ -19,9 +19,12 @@ use std::{
 /// A runtime that uses the calling threads. Tasks run only within [`block_on`](Self::block_on) and
 /// [`run_ready`](Runtime::run_ready). Clones share all state.
 ///
-/// Blocking work ([`Runtime::spawn_blocking`]) runs on the calling thread as well, because there is
-/// no other thread. Key derivation from a password can exceed the time limit of the call. In a
-/// release build it took 0.2 s for 2,000,000 iterations, the maximum that the client accepts.
+/// Blocking work ([`Runtime::spawn_blocking`]) runs on the calling thread as well. Key derivation
+/// from a password can exceed the time limit of the call. In a release build it took 0.2 s for
+/// 2,000,000 iterations, the maximum that the client accepts.
+///
+/// Work that may never end runs on a new thread ([`Runtime::spawn_thread`]): a step of Kerberos, a
+/// provider that blocks, or the reading of a file with a token.
 #[derive(Clone, Debug)]
 pub struct BlockingRuntime {
     start: Instant,

@@ -69,7 +69,10 @@ pub use cursor::Cursor;
 pub use database::{Database, RunCommand};
 pub use events::{MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use execution::Execution;
+// For the crate `onionskin-check`, which drives a probe of the core.
+#[doc(hidden)]
 pub use inquiry::answer_inquiry;
+#[doc(hidden)]
 pub use negotiation::run_negotiation;
 pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
