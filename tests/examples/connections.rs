@@ -5,6 +5,7 @@
 //! call of `handle_timeout` with nothing due, an operation, one virtual hour, and the close of all
 //! connections. `docs/performance.md` has the figures.
 
+use onionskin_core::options::Compressor;
 use onionskin_tests::loads::client::Idle;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::{
@@ -32,13 +33,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for options in ["", "maxIdleTimeMS=86400000"] {
             measure(count, options);
         }
+        for compressor in Compressor::ALL {
+            remember(&format!("compressors={}", compressor.name()));
+        }
         expire(count, false);
         expire(count, true);
     }
     Ok(())
 }
 
-fn measure(count: usize, options: &str) {
+/// Prints the memory of idle connections, after small and after large messages.
+fn remember(options: &str) {
     for bytes in [50, 20_000] {
         let mut idle = Idle::new(options, bytes);
         let region = Region::new(ALLOCATOR);
@@ -46,10 +51,14 @@ fn measure(count: usize, options: &str) {
         let change = region.change();
         let live = change.bytes_allocated as i64 - change.bytes_deallocated as i64;
         println!(
-            "after {bytes} bytes each way: {} bytes for each of 1,000",
+            "after {bytes} bytes each way {options}: {} bytes for each of 1,000",
             live / 1_000
         );
     }
+}
+
+fn measure(count: usize, options: &str) {
+    remember(options);
     let mut idle = Idle::new(options, 50);
     let region = Region::new(ALLOCATOR);
     let start = Instant::now();

@@ -13,6 +13,7 @@ use onionskin_core::{
     time::WallTime,
     tls::{TlsContext, TlsSession},
 };
+use onionskin_tests::peers::rsa_key;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
     PKCS_ECDSA_P384_SHA384, PKCS_RSA_SHA256, PublicKeyData, SigningKey, date_time_ymd,
@@ -25,7 +26,7 @@ use rustls::{
     sign::{CertifiedKey, Signer},
 };
 use std::{
-    process::Command,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -46,9 +47,9 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 fn main() -> Result<()> {
     let ecdsa = KeyPair::generate()?;
     honest("ECDSA P-256", &ecdsa)?;
-    match rsa_2048() {
-        Some(key) => honest("RSA 2048", &key)?,
-        None => println!("SKIPPED: RSA 2048 (no openssl)"),
+    match rsa_key(Path::new("openssl")) {
+        Ok(key) => honest("RSA 2048", &key)?,
+        Err(error) => println!("SKIPPED: RSA 2048 ({error})"),
     }
     for (bits, exponent) in [
         (2048, 65537),
@@ -317,18 +318,6 @@ fn ca(name: &str) -> CertificateParams {
     params.subject_alt_names.clear();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params
-}
-
-fn rsa_2048() -> Option<KeyPair> {
-    let args = [
-        "genpkey",
-        "-algorithm",
-        "RSA",
-        "-pkeyopt",
-        "rsa_keygen_bits:2048",
-    ];
-    let output = Command::new("openssl").args(args).output().ok()?;
-    KeyPair::from_pem(&String::from_utf8(output.stdout).ok()?).ok()
 }
 
 /// An RSA public key that has no private key.

@@ -15,6 +15,7 @@ use onionskin_core::{
     time::WallTime,
     tls::{TlsContext, TlsSession},
 };
+use onionskin_tests::peers::rsa_key;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::{
     HandshakeKind, ServerConfig, ServerConnection, SupportedProtocolVersion,
@@ -25,7 +26,7 @@ use rustls::{
 use std::{
     env,
     hint::black_box,
-    process::Command,
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -45,7 +46,7 @@ fn main() -> Result<()> {
     let chosen = env::args().nth(1);
     let keys = [
         ("ECDSA P-256", Some(KeyPair::generate()?)),
-        ("RSA 2048", rsa_2048()),
+        ("RSA 2048", rsa_key(Path::new("openssl")).ok()),
     ];
     for (key_name, key) in keys {
         let Some(key) = key else {
@@ -176,11 +177,4 @@ fn ca(name: &str) -> CertificateParams {
     params.subject_alt_names.clear();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params
-}
-
-fn rsa_2048() -> Option<KeyPair> {
-    let bits = ["-pkeyopt", "rsa_keygen_bits:2048"];
-    let mut openssl = Command::new("openssl");
-    openssl.args(["genpkey", "-algorithm", "RSA"]).args(bits);
-    KeyPair::from_pem(&String::from_utf8(openssl.output().ok()?.stdout).ok()?).ok()
 }

@@ -1,4 +1,4 @@
-//! Runs suites with compressed messages.
+//! Runs suites with compressed messages (COMP-30).
 //!
 //! With `ONIONSKIN_TEST_COMPRESSORS=zstd`, for example, the clients of the conformance suite, of
 //! the tests of monitoring, of the operations on servers, and of the official suites have this

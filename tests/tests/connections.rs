@@ -25,11 +25,18 @@ const LARGE: usize = 200_000;
 /// The number of idle connections that are closed at the same time.
 const MANY: usize = 5_000;
 
-/// The memory of an idle connection is limited, also after a large request and reply.
+/// The memory of an idle connection is limited, also after a large request and reply. Compressors
+/// keep no memory for each connection.
 #[test]
 fn the_memory_of_an_idle_connection_is_bounded() {
     let _alone = ALONE.lock();
-    for options in ["", "maxIdleTimeMS=86400000"] {
+    for options in [
+        "",
+        "maxIdleTimeMS=86400000",
+        "compressors=snappy",
+        "compressors=zlib",
+        "compressors=zstd",
+    ] {
         for (bytes, most) in [(SMALL, MOST_BYTES), (LARGE, MOST_BYTES + MOST_BUFFERED)] {
             let mut idle = Idle::new(options, bytes);
             let region = Region::new(ALLOCATOR);
@@ -40,7 +47,7 @@ fn the_memory_of_an_idle_connection_is_bounded() {
             let each = live / 500;
             assert!(
                 (100..most).contains(&each),
-                "{each} bytes each, for {bytes}"
+                "{each} bytes each, for {bytes}, {options}"
             );
         }
     }

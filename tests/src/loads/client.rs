@@ -1,9 +1,10 @@
 //! A client with very many idle connections, without sockets and in virtual time.
 
 use super::harness::{self, Parts, Peer};
-use bson::{RawDocumentBuf, doc, rawdoc};
+use bson::{Bson, RawDocumentBuf, doc, rawdoc};
 use onionskin_core::{
     client::{AfterExchange, Client, ClientConfig, Outcome, Progress},
+    compression::{Compression, CompressionPlan},
     connection::SocketId,
     operation::{Command, CommandKind, Exchange, OperationId, SessionUse},
     random::Seed,
@@ -22,24 +23,39 @@ pub struct Idle {
     hello: RawDocumentBuf,
     reply: RawDocumentBuf,
     text: String,
+    /// The compression of the replies, with the first compressor of the client.
+    compression: Option<Compression>,
     /// Exchanges of operations that had to wait for their connection.
     granted: Vec<Exchange>,
 }
 
 impl Idle {
     /// Creates a client with one connection. `options` are options of its connection string. The
-    /// request and the reply of each operation have a text of `bytes` bytes.
+    /// request and the reply of each operation have a text of `bytes` bytes, and are compressed if
+    /// the client has compressors.
     #[must_use]
     pub fn new(options: &str, bytes: usize) -> Self {
         let text = format!("mongodb://db.example.net/?maxPoolSize=0&{options}");
         let options = uri::parse(&text).expect("a connection string").options;
+        let compressors = options.compressors().iter();
+        let names: Vec<String> = compressors.map(|c| c.name().to_owned()).collect();
+        let compression = (!names.is_empty()).then(|| {
+            let plan = CompressionPlan::new(&options).expect("available compressors");
+            let mut compression = Compression::new(plan);
+            compression.negotiate(&names);
+            compression
+        });
         let config = ClientConfig::new(options, Seed::new([7; 32])).expect("a configuration");
-        let hello = doc! {
+        let mut hello = doc! {
             "ok": 1, "isWritablePrimary": true, "helloOk": true, "maxWireVersion": 21,
             "minWireVersion": 0, "maxBsonObjectSize": 16_777_216,
             "maxMessageSizeBytes": 48_000_000, "maxWriteBatchSize": 100_000,
             "logicalSessionTimeoutMinutes": 30, "connectionId": 7,
         };
+        if compression.is_some() {
+            let names = names.into_iter().map(Bson::String).collect();
+            hello.insert("compression", Bson::Array(names));
+        }
         let text = "x".repeat(bytes);
         let mut this = Self {
             client: Client::new(config),
@@ -47,6 +63,7 @@ impl Idle {
             hello: RawDocumentBuf::try_from(&hello).expect("a document"),
             reply: rawdoc! { "ok": 1, "text": text.as_str() },
             text,
+            compression,
             granted: Vec::new(),
         };
         this.client.open(this.now);
@@ -145,6 +162,10 @@ impl Idle {
         MessageWriter::begin(&mut frame, 1, id)
             .body(&self.reply)
             .end();
+        if let Some(compression) = &mut self.compression {
+            let plain = std::mem::take(&mut frame);
+            compression.pack(&plain, MAX_MESSAGE_BYTES, &mut frame);
+        }
         let mut rest = frame.as_slice();
         loop {
             let room = exchange.input().expect("room");

@@ -85,7 +85,7 @@ fn the_hop_through_the_proxy_is_a_step_of_its_own() {
     assert_eq!(names[..4], ["parse", "dial", "proxy", "hello"], "{names:?}");
     let text = report.to_text(false);
     assert!(text.contains(&format!("proxy: {proxy}")), "{text}");
-    assert!(text.contains("proxy login: yes"), "{text}");
+    assert!(text.contains("proxy credentials: yes"), "{text}");
 }
 
 #[test]

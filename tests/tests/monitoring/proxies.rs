@@ -162,7 +162,7 @@ fn each_row_of_the_prose_tests_has_its_result() {
             let offered: &[u8] = if login.is_some() { &[0, 2] } else { &[0] };
             let all = proxy.state().offered.clone();
             assert!(
-                all.iter().all(|methods| methods == offered),
+                !all.is_empty() && all.iter().all(|methods| methods == offered),
                 "row {number}: {all:?}"
             );
             if succeeds {
@@ -324,7 +324,7 @@ fn a_load_balancer_can_be_behind_the_proxy() {
         client.insert(2).await.expect("through the proxy");
         let requests = proxies.open.state().requests.clone();
         assert!(
-            requests.iter().all(|to| to == "balancer:27017"),
+            !requests.is_empty() && requests.iter().all(|to| to == "balancer:27017"),
             "{requests:?}"
         );
         client.end().await;
