@@ -242,7 +242,8 @@ impl Draft {
     }
 
     /// Sets the proxy. The other proxy options need `proxyHost`, and user name and password need
-    /// each other (URI-18). An empty host, user name or password counts as absent.
+    /// each other (URI-18). An empty user name or password counts as absent. An empty host is
+    /// refused, because it would connect without the proxy.
     fn finish_proxy(&mut self) -> Result<()> {
         let refuse = |message| Err(invalid(UriPart::Options, message));
         let username = self.proxy_username.take().filter(|name| !name.is_empty());
@@ -250,8 +251,7 @@ impl Draft {
             .proxy_password
             .take()
             .filter(|word| !word.expose().is_empty());
-        let host = self.proxy_host.take().filter(|host| !host.is_empty());
-        let Some(host) = host else {
+        let Some(host) = self.proxy_host.take() else {
             if self.proxy_port.is_some() || username.is_some() || password.is_some() {
                 return refuse("proxyPort, proxyUsername and proxyPassword need proxyHost; add it");
             }

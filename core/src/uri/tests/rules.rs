@@ -114,9 +114,17 @@ fn tls_options_that_exclude_each_other_are_refused() {
 
 #[test]
 fn proxy_options_need_a_host_and_occur_once() {
-    // SOCKS-4, SOCKS-10.
+    // SOCKS-4, SOCKS-10, and user name and password need each other (SOCKS-6, SOCKS-8, URI-18,
+    // URI-19). An empty host would silently connect without the proxy.
     for options in [
         "proxyPort=1080",
+        "proxyHost=",
+        "proxyHost=&proxyUsername=b&proxyPassword=c",
+        "proxyHost=a&proxyUsername=b",
+        "proxyHost=a&proxyPassword=c",
+        "proxyHost=a&proxyUsername=b&proxyPassword=",
+        "proxyHost=a&proxyUsername=&proxyPassword=c",
+        "proxyUsername=b&proxyPassword=c",
         "proxyHost=a&proxyHost=a",
         "proxyHost=a&proxyPort=1080&proxyPort=1080",
         "proxyHost=a&proxyUsername=b&proxyUsername=b&proxyPassword=c",
@@ -125,6 +133,11 @@ fn proxy_options_need_a_host_and_occur_once() {
         let text = format!("mongodb://localhost/?{options}");
         assert!(parse(&text).is_err(), "{text}");
     }
+    // Empty ones are as if absent (SOCKS-5, SOCKS-7).
+    let text = "mongodb://localhost/?proxyHost=a&proxyUsername=&proxyPassword=";
+    let parsed = parse(text).expect("a proxy without credentials");
+    let proxy = parsed.options.proxy().expect("a proxy");
+    assert_eq!((proxy.host(), proxy.credentials()), ("a", None));
 }
 
 #[test]
