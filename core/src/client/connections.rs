@@ -23,6 +23,7 @@ use crate::{
     random::Random,
     sdam::MonitorConnectionId,
     time::Instant,
+    tls::RevocationStatus,
 };
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -225,8 +226,14 @@ impl Connections {
 
     /// Handles the end of the time limit of a connection's current step.
     pub(super) fn handle_limit(&mut self, now: Instant, id: SocketId) {
-        if let Some((connection, _)) = self.driven(id) {
-            connection.handle_timeout(now);
+        if let Some((connection, auth)) = self.driven(id) {
+            match connection.overdue_status(now) {
+                Some(certificate) => {
+                    let unknown = RevocationStatus::Unknown;
+                    connection.handle_status(now, &certificate, unknown, auth);
+                }
+                None => connection.handle_timeout(now),
+            }
             self.after_step(id);
         }
     }

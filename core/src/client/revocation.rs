@@ -1,7 +1,7 @@
 //! The revocation part: answers the queries of connections about the certificates of servers, from
 //! its cache or by asking OCSP responders (OCSP-9, OCSP-12).
 
-use super::{Client, questions::QuestionId};
+use super::{Client, connections::Role, questions::QuestionId};
 use crate::{
     auth::{Finding, Inquiry},
     connection::SocketId,
@@ -41,7 +41,8 @@ impl Revocation {
 impl Client {
     /// Answers the query of a connection, or asks responders about it.
     pub(super) fn on_status_needed(&mut self, now: Instant, id: SocketId, query: &StatusQuery) {
-        let usual = usual_limit(self.settings.handshake.connect_timeout);
+        let options = &self.settings.handshake;
+        let usual = usual_limit(options.connect_timeout, options.timeout);
         let limit = self.connections.wait_for_status(now, id, usual);
         match self.revocation.checks.begin(id, query, limit < usual / 2) {
             Begun::Known(status) => {
@@ -74,7 +75,7 @@ impl Client {
             Ok(_) => Err("the answer is not a response".to_owned()),
             Err(reason) => Err(reason.clone()),
         };
-        let Some((status, waiting)) = self.revocation.checks.handle_response(&id, response) else {
+        let Some(ended) = self.revocation.checks.handle_response(&id, response) else {
             return;
         };
         // The other responders need not answer.
@@ -86,6 +87,17 @@ impl Client {
             }
             !is_other
         });
-        self.connections.handle_status(now, &waiting, &id, status);
+        // Only the connection of a monitor gives responders little time. Others ask again.
+        let connections = &self.connections;
+        let asks_again = |&socket: &SocketId| {
+            ended.again && !matches!(connections.role(socket), Some(Role::Monitor(_)))
+        };
+        let (others, answered): (Vec<_>, Vec<_>) =
+            ended.waiting.iter().copied().partition(asks_again);
+        self.connections
+            .handle_status(now, &answered, &id, ended.status);
+        for socket in others {
+            self.on_status_needed(now, socket, &ended.query);
+        }
     }
 }

@@ -80,6 +80,8 @@ pub struct Connection {
     began: Instant,
     /// True once the opening conversations of all layers have succeeded.
     is_open: bool,
+    /// The certificate whose status was asked for.
+    asked_status: Option<CertId>,
     /// The size of the largest message that is accepted once the connection is established.
     max_bytes: usize,
     request_id: i32,
@@ -110,6 +112,7 @@ impl Connection {
             deadline: None,
             began: now,
             is_open: false,
+            asked_status: None,
             max_bytes: MAX_HANDSHAKE_MESSAGE_BYTES,
             request_id: FIRST_REQUEST_ID,
             awaited_id: 0,
@@ -178,6 +181,7 @@ impl Connection {
             return self.fail(error);
         }
         while let Some(query) = self.transport.poll_status_query() {
+            self.asked_status = Some(query.id().clone());
             self.output.push_back(Output::StatusNeeded(Box::new(query)));
         }
         if matches!(self.state, State::OpeningLayers) && self.transport.opening().is_none() {

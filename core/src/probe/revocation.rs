@@ -8,7 +8,7 @@ use crate::{
     revocation::{Begun, StatusChecks, usual_limit},
     tls::{CertId, RevocationStatus, StatusQuery},
 };
-use std::{collections::VecDeque, time::Duration};
+use std::collections::VecDeque;
 
 /// The check of one certificate.
 #[derive(Debug, Default)]
@@ -18,8 +18,6 @@ pub(super) struct StatusCheck {
     asked: Option<CertId>,
     /// The requests to the other responders.
     others: VecDeque<HttpRequest>,
-    /// How long each responder may take.
-    limit: Duration,
 }
 
 impl Probe {
@@ -39,10 +37,6 @@ impl Probe {
             Begun::Known(status) => self.handle_status(query.id(), status),
             Begun::Joined => {}
             Begun::Ask(requests) => {
-                let usual = usual_limit(self.options.connect_timeout);
-                let limit = self.connection.wait_for_status(self.now, usual);
-                let count = u32::try_from(requests.len()).unwrap_or(u32::MAX).max(1);
-                self.status.limit = limit / count;
                 self.status.asked = Some(query.id().clone());
                 self.status.others = requests.into();
                 self.ask_responder();
@@ -66,9 +60,9 @@ impl Probe {
         };
         match self.status.checks.handle_response(&id, response) {
             None => self.ask_responder(),
-            Some((status, _)) => {
+            Some(ended) => {
                 self.status.asked = None;
-                self.handle_status(&id, status);
+                self.handle_status(&id, ended.status);
             }
         }
         None
@@ -76,7 +70,10 @@ impl Probe {
 
     fn ask_responder(&mut self) {
         if let Some(request) = self.status.others.pop_front() {
-            self.inquiry = Some((Inquiry::Http(request), self.status.limit));
+            // A client asks all of them at the same time, so each gets the whole time.
+            let usual = usual_limit(self.options.connect_timeout, self.options.timeout);
+            let limit = self.connection.wait_for_status(self.now, usual);
+            self.inquiry = Some((Inquiry::Http(request), limit));
         }
     }
 

@@ -48,6 +48,19 @@ pub(crate) enum Begun {
     Joined,
 }
 
+/// The end of a check.
+#[derive(Debug)]
+pub(crate) struct Ended<W> {
+    pub(crate) status: RevocationStatus,
+    /// The sessions that wait.
+    pub(crate) waiting: Vec<W>,
+    /// The query of the check.
+    pub(crate) query: StatusQuery,
+    /// True if the status is unknown after a check that was short. Sessions with more time can
+    /// begin another one.
+    pub(crate) again: bool,
+}
+
 impl<W> Default for StatusChecks<W> {
     fn default() -> Self {
         Self {
@@ -104,13 +117,13 @@ impl<W: PartialEq> StatusChecks<W> {
     }
 
     /// Handles the response to one request of a check, or the reason why there is none. Returns the
-    /// status and the sessions that wait, once the check is over. The first valid response that
-    /// states whether the certificate was revoked ends it (OCSP-12).
+    /// result once the check is over. The first valid response that states whether the certificate
+    /// was revoked ends it (OCSP-12).
     pub(crate) fn handle_response(
         &mut self,
         id: &CertId,
         response: Result<&HttpResponse, String>,
-    ) -> Option<(RevocationStatus, Vec<W>)> {
+    ) -> Option<Ended<W>> {
         let running = self.running.get_mut(id)?;
         running.open = running.open.saturating_sub(1);
         let answer = response.and_then(|response| read(&running.query, response));
@@ -126,7 +139,12 @@ impl<W: PartialEq> StatusChecks<W> {
         if status.is_none() && !running.is_short {
             self.pause(id, now);
         }
-        Some((status.unwrap_or(RevocationStatus::Unknown), running.waiting))
+        Some(Ended {
+            again: status.is_none() && running.is_short,
+            status: status.unwrap_or(RevocationStatus::Unknown),
+            waiting: running.waiting,
+            query: running.query,
+        })
     }
 
     fn is_paused(&self, id: &CertId, now: u64) -> bool {

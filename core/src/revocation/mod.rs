@@ -19,10 +19,16 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The maximum number of OCSP responders that are asked about one certificate.
 const MAX_RESPONDERS: usize = 4;
 
-/// Returns how long responders usually may take: at most half of `connectTimeoutMS`. A connection
-/// whose responders do not answer is used (OCSP-14).
-pub(crate) fn usual_limit(connect_timeout: Option<Duration>) -> Duration {
-    connect_timeout.map_or(LIMIT, |timeout| LIMIT.min(timeout / 2))
+/// Returns how long responders usually may take: at most half of `connectTimeoutMS` and of
+/// `timeoutMS`, which is no limit if it is zero. A connection whose responders do not answer is
+/// used (OCSP-14).
+pub(crate) fn usual_limit(
+    connect_timeout: Option<Duration>,
+    timeout: Option<Duration>,
+) -> Duration {
+    let timeout = timeout.filter(|timeout| !timeout.is_zero());
+    let limits = connect_timeout.into_iter().chain(timeout);
+    limits.map(|limit| limit / 2).fold(LIMIT, Duration::min)
 }
 
 /// Returns the requests to the OCSP responders of a certificate; none if they must not be asked.

@@ -20,7 +20,8 @@ impl SilentPeer {
     }
 
     /// Returns the socket of the next dial, which has to lead to the proxy `proxy:1080`. The name
-    /// of the server is not resolved or dialled (SOCKS-11, SOCKS-14).
+    /// of the server is not resolved or dialled (SOCKS-11, SOCKS-14). The port is the default
+    /// (SOCKS-3).
     pub(super) fn dialled_proxy(&mut self) -> SocketId {
         loop {
             match harness::next(self).expect("a dial") {

@@ -15,6 +15,7 @@ use crate::{
     connection::{ConnectionPurpose, HandshakeOptions},
     error::{Error, Wait},
     time::{Instant, deadline_after_freeze},
+    tls::CertId,
 };
 use std::time::Duration;
 
@@ -88,18 +89,33 @@ impl Connection {
     /// Returns how long OCSP responders may take for the certificate of the server. That is
     /// `usual`, and the deadline of the connection becomes later if necessary: a server could
     /// otherwise avoid the check by a slow handshake. The check of a monitor has a fixed limit, so
-    /// the result is at most half of what is left of it.
+    /// the result is at most half of what is left of it, which becomes the deadline.
     pub(crate) fn wait_for_status(&mut self, now: Instant, usual: Duration) -> Duration {
         if self.purpose == ConnectionPurpose::Monitor {
             let limit = self.options.connect_timeout;
             let left = limit.map(|limit| limit.saturating_sub(now.saturating_since(self.began)));
-            return left.map_or(usual, |left| usual.min(left / 2));
+            let limit = left.map_or(usual, |left| usual.min(left / 2));
+            self.deadline = now.checked_add(limit);
+            return limit;
         }
         let end = now.checked_add(usual.saturating_mul(2));
         if let (Some(deadline), Some(end)) = (&mut self.deadline, end) {
             *deadline = end.max(*deadline);
         }
         usual
+    }
+
+    /// Returns the certificate whose status a monitor's connection has waited for until its
+    /// deadline. The connection is then used, as without an answer (OCSP-14), although a check that
+    /// another connection began may still run. `None` for other connections.
+    pub(crate) fn overdue_status(&mut self, now: Instant) -> Option<CertId> {
+        let deadline = self.deadline.filter(|&deadline| deadline <= now)?;
+        if self.purpose != ConnectionPurpose::Monitor
+            || deadline_after_freeze(deadline, now).is_some()
+        {
+            return None;
+        }
+        self.asked_status.clone()
     }
 
     /// Returns what a connection whose layers are not open waits for; `None` for other connections.

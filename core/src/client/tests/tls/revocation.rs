@@ -226,6 +226,58 @@ fn the_first_conclusive_response_counts_and_the_others_are_withdrawn() {
 }
 
 #[test]
+fn a_responder_that_does_not_know_the_status_does_not_end_the_check() {
+    // OCSP-12.
+    for is_good in [true, false] {
+        let mut scene = scene(URI, &["http://one.example.net", "http://two.example.net"]);
+        let issued = scene.issued.as_ref().expect("a certificate");
+        let unknown = Response::unknown(&scene.authority).about(issued, &scene.authority);
+        scene.respond(200, unknown);
+        assert!(!scene.is_connected() && scene.failure().is_none());
+        let answer = scene.response(is_good);
+        scene.respond(200, answer);
+        assert_eq!(scene.is_connected(), is_good);
+        assert_eq!(scene.failure().is_some(), !is_good);
+    }
+}
+
+/// A monitor whose check is nearly over does not wait for a check that another connection began,
+/// and a connection does not accept the result of a check that was short.
+#[test]
+fn each_connection_waits_for_a_shared_check_as_long_as_its_own_limit() {
+    let mut scene = scene(&format!("{URI}&directConnection=true"), &[RESPONDER]);
+    scene.respond(500, Vec::new());
+    assert!(scene.is_connected());
+    scene.set_time(60);
+    // Another connection of the monitor gets through its handshake late.
+    scene.is_slow = true;
+    let monitor = *scene.peers.keys().next().expect("the monitor's");
+    scene.client.handle_received(scene.now, monitor, &[]);
+    scene.run();
+    scene.wait(10 * SECOND);
+    let monitor = *scene.peers.keys().last().expect("the monitor's");
+    scene.wait(Duration::from_millis(9_900));
+    scene.deliver(monitor);
+    scene.run();
+    assert_eq!(scene.asked.len(), 1, "for at most 50 ms");
+    // A connection of the pool joins the check, and asks again when it is over.
+    scene.is_slow = false;
+    let joined = scene.client.start(scene.now, ping());
+    scene.run();
+    assert_eq!((scene.asked.len(), scene.withdrawn.len()), (1, 0));
+    scene.wait(Duration::from_millis(60));
+    assert_eq!((scene.asked.len(), scene.withdrawn.len()), (2, 1));
+    assert!(matches!(joined, Progress::Waiting(_)));
+    scene.deliver(monitor);
+    scene.run();
+    assert!(scene.is_connected(), "{:?}", scene.failure());
+    let (_withdrawn, _) = scene.asked.remove(0);
+    let good = scene.response(true);
+    scene.respond(200, good);
+    scene.exchange_of(joined);
+}
+
+#[test]
 fn a_client_connects_if_no_responder_knows_the_status() {
     // OCSP-14.
     let endings: [fn(&mut Scene); 4] = [
