@@ -218,6 +218,7 @@ fn each_reply_code_becomes_a_network_error_that_names_the_hop() {
     }
 }
 
+/// SOCKS-1: the messages of RFC 1928 and RFC 1929, and nothing else.
 #[test]
 fn hostile_messages_fail_the_conversation() {
     for (credentials, bytes, words) in [

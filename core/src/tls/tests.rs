@@ -283,6 +283,7 @@ fn the_largest_message_is_sent_in_bounded_pieces_and_received() {
     assert_eq!(total, data.len());
 }
 
+/// URI-21, with `tlsAllowInvalidHostnames`.
 #[test]
 fn a_certificate_for_another_host_is_refused_unless_allowed() {
     let authority = Authority::new();
@@ -303,6 +304,7 @@ fn a_certificate_for_another_host_is_refused_unless_allowed() {
     assert_eq!(kind(refused), TlsFault::Certificate);
 }
 
+/// URI-21, with `tlsAllowInvalidCertificates` and `tlsInsecure`.
 #[test]
 fn an_untrusted_certificate_is_refused_unless_allowed() {
     let authority = Authority::new();

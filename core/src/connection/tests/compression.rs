@@ -88,6 +88,7 @@ fn replies() -> Vec<u8> {
         .collect()
 }
 
+/// The connection has negotiated zstd, and accepts each announced compressor (COMP-6).
 #[test]
 fn replies_of_each_form_arrive_in_pieces_of_any_size() {
     let bytes = replies();
@@ -119,6 +120,51 @@ fn replies_of_each_form_arrive_in_pieces_of_any_size() {
         }
         assert_eq!(id, 9, "step {step}");
         assert!(!transport.has_input() && transport.ended().is_ok());
+    }
+}
+
+#[test]
+fn each_connection_has_its_own_compressor() {
+    // COMP-22.
+    let plan = plan();
+    let [mut one, mut other] =
+        [(); 2].map(|()| Transport::for_handshake(Vec::new(), Some(plan.clone())));
+    one.negotiate_compression(&["zlib".to_owned()]);
+    other.negotiate_compression(&["snappy".to_owned(), "zlib".to_owned()]);
+    assert_eq!(one.compressor(), Some(Compressor::Zlib));
+    assert_eq!(other.compressor(), Some(Compressor::Snappy));
+}
+
+/// A fault at each byte of a compressed reply is a typed error, or changes its content only.
+#[test]
+fn a_fault_at_each_byte_of_a_compressed_reply_is_found_or_changes_its_content() {
+    for compressor in Compressor::ALL {
+        let whole = reply(1, Some(compressor.id()), Flags::default());
+        for offset in 0..whole.len() {
+            let mut cut = transport();
+            cut.receive(&whole[..offset]).expect("no layer fails");
+            let arrival = cut.next(&mut Awaited::Reply(1));
+            assert!(matches!(arrival, Ok(Arrival::Pending)), "{offset}");
+            for change in [0x01, 0x80, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[offset] ^= change;
+                let mut transport = transport();
+                transport.receive(&bytes).expect("no layer fails");
+                match transport.next(&mut Awaited::Reply(1)) {
+                    // A length that is too large needs more bytes.
+                    Ok(Arrival::Pending) => assert!(offset < 4, "{compressor:?} {offset}"),
+                    // The request id of the reply, or bytes without a checksum.
+                    Ok(_) => assert!(
+                        (4..8).contains(&offset) || offset >= COMPRESSED_START,
+                        "{compressor:?} {offset}"
+                    ),
+                    Err(error) => assert!(
+                        matches!(error.kind(), ErrorKind::Protocol { .. }),
+                        "{compressor:?} {offset}: {error}"
+                    ),
+                }
+            }
+        }
     }
 }
 

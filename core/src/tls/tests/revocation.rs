@@ -13,6 +13,7 @@ use rustls::{
 };
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
+use std::slice;
 use webpki::EndEntityCert;
 use x509_cert::{
     Certificate,
@@ -44,6 +45,45 @@ pub(crate) const RESPONDER: &str = "http://127.0.0.1:8888/status";
 pub(crate) struct Issued {
     pub(crate) der: CertificateDer<'static>,
     key: KeyPair,
+    /// The other certificates that the server sends.
+    others: Vec<CertificateDer<'static>>,
+}
+
+impl Authority {
+    /// Returns an authority whose certificate this authority has issued, and which names these
+    /// responders.
+    fn intermediate(&self, responders: &[&str]) -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = params(&[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let name = &mut params.distinguished_name;
+        name.push(DnType::CommonName, "intermediate");
+        params.custom_extensions.extend(access(responders));
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        Self {
+            pem: certificate.pem(),
+            der: certificate.der().clone(),
+            issuer: Issuer::new(params, key),
+        }
+    }
+}
+
+/// Returns the extension that names these responders; `None` for none.
+fn access(responders: &[&str]) -> Option<CustomExtension> {
+    let responders = responders.iter().map(|url| AccessDescription {
+        access_method: OCSP,
+        access_location: GeneralName::UniformResourceIdentifier(
+            Ia5String::new(url).expect("ASCII"),
+        ),
+    });
+    let responders: Vec<_> = responders.collect();
+    if responders.is_empty() {
+        return None;
+    }
+    let content = AuthorityInfoAccessSyntax(responders);
+    let content = content.to_der().expect("an extension");
+    let oid = [1, 3, 6, 1, 5, 5, 7, 1, 1];
+    Some(CustomExtension::from_oid_content(&oid, content))
 }
 
 impl Issued {
@@ -52,20 +92,7 @@ impl Issued {
         let key = KeyPair::generate().expect("a key");
         let mut params = params(&["db.example.net"]);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        if !responders.is_empty() {
-            let responders = responders.iter().map(|url| AccessDescription {
-                access_method: OCSP,
-                access_location: GeneralName::UniformResourceIdentifier(
-                    Ia5String::new(url).expect("ASCII"),
-                ),
-            });
-            let content = AuthorityInfoAccessSyntax(responders.collect());
-            let content = content.to_der().expect("an extension");
-            let oid = [1, 3, 6, 1, 5, 5, 7, 1, 1];
-            params
-                .custom_extensions
-                .push(CustomExtension::from_oid_content(&oid, content));
-        }
+        params.custom_extensions.extend(access(responders));
         if must_staple {
             let oid = [1, 3, 6, 1, 5, 5, 7, 1, 24];
             let content = vec![0x30, 0x03, 0x02, 0x01, 0x05];
@@ -77,6 +104,7 @@ impl Issued {
         Self {
             der: certificate.expect("a certificate").der().clone(),
             key,
+            others: Vec::new(),
         }
     }
 
@@ -99,12 +127,22 @@ impl Issued {
 
     /// Returns the configuration of a server with this certificate that staples this response.
     fn config(&self, staple: Option<Vec<u8>>) -> Arc<ServerConfig> {
+        self.config_of(&[&TLS13, &TLS12], staple)
+    }
+
+    /// Returns the configuration of a server like [`config`](Self::config), with these versions.
+    fn config_of(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        staple: Option<Vec<u8>>,
+    ) -> Arc<ServerConfig> {
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
         let key = any_supported_type(&key).expect("a key");
-        let mut certified = CertifiedKey::new(vec![self.der.clone()], key);
+        let chain = [slice::from_ref(&self.der), &*self.others].concat();
+        let mut certified = CertifiedKey::new(chain, key);
         certified.ocsp = staple;
         let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions)
             .expect("versions")
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(Always(Arc::new(certified))));

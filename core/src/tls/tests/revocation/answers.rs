@@ -38,6 +38,7 @@ fn signer(authority: &Authority, usage: ExtendedKeyUsagePurpose) -> Issued {
     Issued {
         der: certificate.expect("a certificate").der().clone(),
         key,
+        others: Vec::new(),
     }
 }
 

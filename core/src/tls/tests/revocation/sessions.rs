@@ -185,6 +185,76 @@ fn the_status_of_a_resumed_session_is_looked_up_again() {
     assert!(!connect().2);
 }
 
+#[test]
+fn a_certificate_below_an_intermediate_authority_is_checked() {
+    let root = Authority::new();
+    let middle = root.intermediate(&["http://127.0.0.1:8888/middle"]);
+    let mut issued = Issued::new(&middle, &[RESPONDER], false);
+    issued.others = vec![middle.der.clone()];
+    let mut options = root.options();
+    let good = Response::new(&middle).about(&issued, &middle);
+    let mut client = meet(&options, &mut issued.server(Some(good))).expect("it is good");
+    // The responders of the intermediate are not asked (OCSP-13).
+    let query = client.poll_status_query().expect("a query");
+    assert_eq!(query.responders(), [RESPONDER]);
+    let revoked = Response::revoked(&middle).about(&issued, &middle);
+    message(meet(&options, &mut issued.server(Some(revoked))));
+    // The root has not issued the certificate.
+    let wrong = Response::new(&root).about(&issued, &middle);
+    let text = message(meet(&options, &mut issued.server(Some(wrong))));
+    assert!(text.contains("not signed by the issuer"), "{text}");
+    // A response about another certificate of the same issuer (OCSP-7).
+    let other = Issued::new(&middle, &[RESPONDER], false);
+    let other = Response::new(&middle).about(&other, &middle);
+    let text = message(meet(&options, &mut issued.server(Some(other))));
+    assert!(text.contains("does not cover the certificate"), "{text}");
+    // A list of the root that contains the intermediate (OCSP-5).
+    let middle = Issued {
+        der: middle.der.clone(),
+        key: KeyPair::generate().expect("a key"),
+        others: Vec::new(),
+    };
+    options.crl_pem = Some(list(&root, &[&middle], (2031, 1, 1)));
+    let text = message(meet(&options, &mut issued.server(None)));
+    assert!(text.contains("its issuer has revoked it"), "{text}");
+}
+
+#[test]
+fn revocation_is_checked_with_tls_1_2() {
+    let authority = Authority::new();
+    let issued = Issued::new(&authority, &[RESPONDER], false);
+    let context = TlsContext::new(&authority.options())
+        .expect("usable options")
+        .with_status_queries();
+    context.set_wall_time(NOW);
+    let connect = |config: &Arc<ServerConfig>| {
+        let mut server = ServerConnection::new(config.clone()).expect("a server");
+        let mut client = TlsSession::new(&context, "db.example.net").expect("a name");
+        run(&mut client, &mut server, usize::MAX, &mut Vec::new())?;
+        let query = client.poll_status_query().expect("a query");
+        let is_good = RevocationStatus::Good(StatusSource::Staple);
+        client.handle_status(query.id(), is_good)?;
+        run(&mut client, &mut server, usize::MAX, &mut Vec::new())?;
+        let is_resumed = server.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+        Ok::<_, Error>((query.staple.is_some(), is_resumed))
+    };
+    let good = Response::new(&authority).about(&issued, &authority);
+    let good = issued.config_of(&[&TLS12], Some(good));
+    assert_eq!(connect(&good).expect("it is good"), (true, false));
+    assert_eq!(connect(&good).expect("it is good"), (false, true));
+    let revoked = Response::revoked(&authority).about(&issued, &authority);
+    let revoked = issued.config_of(&[&TLS12], Some(revoked));
+    let error = connect(&revoked).expect_err("it was revoked");
+    let is_revoked = |kind: &ErrorKind| {
+        let fault = TlsFault::Revoked;
+        matches!(kind, ErrorKind::Tls { fault: found, .. } if *found == fault)
+    };
+    assert!(is_revoked(error.kind()), "{error}");
+    let required = Issued::new(&authority, &[RESPONDER], true);
+    let error = connect(&required.config_of(&[&TLS12], None)).expect_err("no staple");
+    assert!(error.to_string().contains("has sent none"), "{error}");
+}
+
 /// Returns a CRL of the authority with these certificates.
 fn list(authority: &Authority, revoked: &[&Issued], next_update: (i32, u8, u8)) -> Vec<u8> {
     let serial = |issued: &&Issued| {
