@@ -7,7 +7,7 @@ use commands::check::{self, Check};
 use onionskin_core::{options::Compressor, random::Seed};
 use onionskin_simulations::{
     demo::{self, DemoOptions},
-    deployment::{AuthMechanism, MAX_VOTING_MEMBERS, User},
+    deployment::{AuthMechanism, CompressedReplies, MAX_VOTING_MEMBERS, User},
     identity::{AwsIdentity, IssuerOptions, TokenIssuer},
     serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
 };
@@ -122,6 +122,18 @@ struct Serve {
     /// default, all of them: snappy, zlib and zstd.
     #[arg(long, value_name = "NAMES", value_parser = compressors)]
     compressors: Option<Compressors>,
+    /// The replies that are compressed: `as-requested`, as in the server; `in-turn`, all of them,
+    /// by each negotiated compressor in turn; or `never`.
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_parser = compressed_replies,
+        default_value = "as-requested"
+    )]
+    compressed_replies: CompressedReplies,
+    /// The size of the smallest reply that is compressed, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    compression_threshold: usize,
     /// The seed of all randomness.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -163,6 +175,16 @@ fn compressors(text: &str) -> Result<Compressors, String> {
         })
     });
     names.collect::<Result<_, _>>().map(Compressors)
+}
+
+/// Parses the replies that are compressed.
+fn compressed_replies(text: &str) -> Result<CompressedReplies, String> {
+    match text {
+        "as-requested" => Ok(CompressedReplies::AsRequested),
+        "in-turn" => Ok(CompressedReplies::InTurn),
+        "never" => Ok(CompressedReplies::Never),
+        _ => Err("must be as-requested, in-turn or never".to_owned()),
+    }
 }
 
 /// Parses a number, for example of tasks or members, which must not be 0.
@@ -252,6 +274,8 @@ fn serve_options(serve: &Serve) -> io::Result<ServeOptions> {
     if let Some(Compressors(names)) = &serve.compressors {
         options.compression.compressors.clone_from(names);
     }
+    options.compression.replies = serve.compressed_replies;
+    options.compression.threshold = serve.compression_threshold;
     if let Some(identity) = serve.aws_identity.first() {
         options.users.push(identity.user());
     }
@@ -337,7 +361,7 @@ mod tests {
     /// A flag of `serve`, a value for it, and a check that the options have this value.
     type Flag = (&'static str, &'static str, fn(&ServeOptions) -> bool);
 
-    const SERVE: [Flag; 16] = [
+    const SERVE: [Flag; 18] = [
         ("replica-set", "other", |o| {
             o.replica_set.as_deref() == Some("other")
         }),
@@ -367,6 +391,12 @@ mod tests {
         }),
         ("compressors", "zstd,snappy", |o| {
             o.compression.compressors == [Compressor::Zstd, Compressor::Snappy]
+        }),
+        ("compressed-replies", "never", |o| {
+            o.compression.replies == CompressedReplies::Never
+        }),
+        ("compression-threshold", "100", |o| {
+            o.compression.threshold == 100
         }),
         ("oidc-token-dir", "here", |o| {
             o.auth.issuers.len() == 1 && o.oidc_token_directory == Some("here".into())
@@ -405,6 +435,8 @@ mod tests {
             "--aws-identity id",
             "--compressors lz4",
             "--compressors zstd,disabled",
+            "--compressed-replies always",
+            "--compression-threshold -1",
         ] {
             assert!(served(wrong).is_err(), "{wrong}");
         }
