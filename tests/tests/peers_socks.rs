@@ -10,7 +10,7 @@ use onionskin_simulations::{
 };
 use onionskin_tests::{
     crud,
-    peers::{self, ProxyProtocol, Scratch, SocksProxy},
+    peers::{self, FerretDb, ProxyProtocol, Scratch, SocksProxy},
 };
 use onionskin_tokio::TokioRuntime;
 
@@ -95,21 +95,45 @@ fn operations_succeed_through_each_proxy_with_scram_and_tls() {
 
 #[test]
 fn operations_succeed_through_each_proxy_and_a_load_balancer() {
-    let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("starts");
-    let services = deployment.addresses();
-    let haproxy = peers::haproxy(services, ProxyProtocol::Binary).expect("starts");
-    each_proxy(|name, proxy, login| {
-        let mut balancers = vec![("a load balancer", deployment.uri().to_owned())];
-        balancers.extend(
-            haproxy
-                .as_ref()
-                .map(|peer| ("HAProxy", peer.uri().to_owned())),
-        );
-        for (balancer, uri) in balancers {
-            let (name, uri) = (format!("{name}, {balancer}"), proxy.before(&uri, login));
-            on_tokio(crud::run::<TokioRuntime>(&name, &uri));
-        }
-    });
+    // With TLS, all layers are used: the proxy, the load balancer, TLS and compression.
+    let certificates = Scratch::new().expect("a directory");
+    for tls in [false, true] {
+        let mut options = ServeOptions::load_balanced(2);
+        options.tls = tls;
+        options.tls_directory = Some(certificates.path().to_owned());
+        let deployment = Embedded::start(options).expect("starts");
+        let services = deployment.addresses();
+        let haproxy = peers::haproxy(services, ProxyProtocol::Binary).expect("starts");
+        let tls_options = deployment.uri().find("tls=true");
+        let tls_options = tls_options.map(|start| format!("&{}", &deployment.uri()[start..]));
+        let tls_options = tls_options.unwrap_or_default();
+        each_proxy(|name, proxy, login| {
+            let mut balancers = vec![("a load balancer", deployment.uri().to_owned())];
+            let peer = haproxy.as_ref();
+            balancers.extend(peer.map(|peer| ("HAProxy", format!("{}{tls_options}", peer.uri()))));
+            for (balancer, uri) in balancers {
+                let uri = proxy.before(&format!("{uri}&compressors=zlib"), login);
+                let name = format!("{name}, {balancer}, TLS {tls}");
+                on_tokio(crud::run::<TokioRuntime>(&name, &uri));
+            }
+        });
+    }
+}
+
+#[test]
+fn operations_succeed_through_each_proxy_on_ferretdb() {
+    for options in [FerretDb::default(), FerretDb::default().with_tls()] {
+        let Some(server) = peers::ferretdb(options).expect("starts") else {
+            return;
+        };
+        each_proxy(|name, proxy, login| {
+            let uri = proxy.before(server.uri(), login);
+            on_tokio(crud::run::<TokioRuntime>(
+                &format!("{name}, FerretDB"),
+                &uri,
+            ));
+        });
+    }
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub(crate) fn connection_string() {
     suite("connection-string", "connection-string/tests", &[]);
 }
 
+/// The official tests of options (URI-4).
 pub(crate) fn uri_options() {
     suite("uri-options", "uri-options/tests", &[]);
 }
