@@ -8,21 +8,19 @@
 //! The hostile RSA keys (`Fake`) are made-up numbers without a private key. Signatures with such
 //! a key are wrong, and the client finds that out only at the end of the whole computation.
 
-use onionskin_core::{
-    options::TlsOptions,
-    time::WallTime,
-    tls::{TlsContext, TlsSession},
+use onionskin_core::{options::TlsOptions, time::WallTime, tls::TlsContext};
+use onionskin_tests::{
+    handshake::{Always, Handshake, authority_params as ca, server_params as params},
+    peers::rsa_key,
 };
-use onionskin_tests::peers::rsa_key;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
-    PKCS_ECDSA_P384_SHA384, PKCS_RSA_SHA256, PublicKeyData, SigningKey, date_time_ymd,
+    CertificateParams, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384,
+    PKCS_RSA_SHA256, PublicKeyData, SigningKey, date_time_ymd,
 };
 use rustls::{
-    ServerConfig, ServerConnection, SignatureAlgorithm, SignatureScheme,
+    ServerConfig, SignatureAlgorithm, SignatureScheme,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-    server::{ClientHello, ResolvesServerCert},
     sign::{CertifiedKey, Signer},
 };
 use std::{
@@ -33,9 +31,6 @@ use std::{
 
 /// 2030-01-01, a date within the validity of all certificates of this file.
 const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
-
-/// The most bytes of one input, as many as the adapters read at once.
-const READ_BYTES: usize = 4096;
 
 /// The number of handshakes of each kind, unless they take longer than `LONG`.
 const TIMES: u32 = 50;
@@ -225,54 +220,16 @@ fn measure(
     let (start, mut runs) = (Instant::now(), Vec::new());
     let mut outcome = String::new();
     while runs.len() < TIMES as usize && start.elapsed() < LONG {
-        let (total, longest, ended) = handshake(&context, &config);
-        outcome = ended;
-        runs.push((total, longest));
+        let run = Handshake::run(&context, &config, "db.example.net", &mut |work| work());
+        outcome = run
+            .outcome
+            .map_or_else(|error| error, |_| "connected".to_owned());
+        runs.push((run.total, run.longest));
     }
     runs.sort_unstable();
     let (total, longest) = runs[runs.len() / 2];
     outcome.truncate(60);
     println!("{name}: {bytes} bytes, {total:?}, longest input {longest:?}; {outcome}");
-}
-
-/// Runs one handshake. Returns the time of all the work of the client, the time of its longest
-/// input, and the outcome.
-fn handshake(context: &TlsContext, config: &Arc<ServerConfig>) -> (Duration, Duration, String) {
-    let mut server = ServerConnection::new(config.clone()).expect("a server");
-    server.set_buffer_limit(None);
-    let (mut total, mut longest) = (Duration::ZERO, Duration::ZERO);
-    let start = Instant::now();
-    let mut client = TlsSession::new(context, "db.example.net").expect("a name");
-    total += start.elapsed();
-    loop {
-        let (mut out, mut back) = (Vec::new(), Vec::new());
-        let start = Instant::now();
-        while client.poll_transmit(&mut out) {}
-        total += start.elapsed();
-        let mut rest = &out[..];
-        while !rest.is_empty() {
-            server.read_tls(&mut rest).expect("room");
-            if let Err(error) = server.process_new_packets() {
-                return (total, longest, error.to_string());
-            }
-        }
-        while server.wants_write() {
-            server.write_tls(&mut back).expect("a vector");
-        }
-        for bytes in back.chunks(READ_BYTES) {
-            let start = Instant::now();
-            let result = client.handle_received(bytes);
-            let took = start.elapsed();
-            total += took;
-            longest = longest.max(took);
-            if let Err(error) = result {
-                return (total, longest, error.to_string());
-            }
-        }
-        if out.is_empty() && back.is_empty() {
-            return (total, longest, "connected".to_owned());
-        }
-    }
 }
 
 struct Authority {
@@ -303,21 +260,6 @@ fn insecure() -> TlsOptions {
     let mut options = TlsOptions::default();
     options.insecure = true;
     options
-}
-
-fn params(name: &str) -> CertificateParams {
-    let mut params = CertificateParams::new(vec!["db.example.net".to_owned()]).expect("a name");
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.not_before = date_time_ymd(2020, 1, 1);
-    params.not_after = date_time_ymd(2040, 1, 1);
-    params
-}
-
-fn ca(name: &str) -> CertificateParams {
-    let mut params = params(name);
-    params.subject_alt_names.clear();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params
 }
 
 /// An RSA public key that has no private key.
@@ -404,14 +346,5 @@ impl Signer for Wrong {
 
     fn scheme(&self) -> SignatureScheme {
         SignatureScheme::RSA_PSS_SHA256
-    }
-}
-
-#[derive(Debug)]
-struct Always(Arc<CertifiedKey>);
-
-impl ResolvesServerCert for Always {
-    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.clone())
     }
 }

@@ -10,29 +10,25 @@
 //!
 //! `docs/performance.md` has the figures.
 
-use onionskin_core::{
-    options::TlsOptions,
-    time::WallTime,
-    tls::{TlsContext, TlsSession},
+use onionskin_core::{options::TlsOptions, time::WallTime, tls::TlsContext};
+use onionskin_tests::{
+    handshake::{Handshake, authority_params as ca, server_params as params},
+    peers::rsa_key,
 };
-use onionskin_tests::peers::rsa_key;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{Issuer, KeyPair};
 use rustls::{
-    HandshakeKind, ServerConfig, ServerConnection, SupportedProtocolVersion,
+    HandshakeKind, ServerConfig, SupportedProtocolVersion,
     crypto::ring,
     pki_types::{PrivateKeyDer, pem::PemObject},
     version::{TLS12, TLS13},
 };
-use std::{
-    env,
-    hint::black_box,
-    path::Path,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{env, hint::black_box, path::Path, sync::Arc, time::Duration};
 
 /// 2030-01-01, a date within the validity of all certificates of this file.
 const NOW: WallTime = WallTime::from_unix_millis(1_893_456_000_000);
+
+/// The host name in the server's certificate.
+const HOST: &str = "db.example.net";
 
 /// The number of handshakes of each kind.
 const TIMES: u32 = 1_000;
@@ -105,7 +101,7 @@ fn measure(
     context.set_wall_time(NOW);
     let mut total = Duration::ZERO;
     // The first handshake is a whole one in any case.
-    let (_, _) = handshake(&context, server, &mut |work| work());
+    Handshake::run(&context, server, HOST, &mut |work| work());
     for _ in 0..times {
         // A new context has no sessions.
         let new = TlsContext::new(options)?;
@@ -114,9 +110,9 @@ fn measure(
             HandshakeKind::Resumed => &context,
             _ => &new,
         };
-        let (took, met) = handshake(context, server, &mut by_the_client);
-        assert_eq!(met, Some(kind), "{name}");
-        total += took;
+        let run = Handshake::run(context, server, HOST, &mut by_the_client);
+        assert_eq!(run.outcome, Ok(kind), "{name}");
+        total += run.total;
     }
     println!("{name}: {:?}", total / times);
     Ok(())
@@ -127,54 +123,4 @@ fn measure(
 #[inline(never)]
 fn by_the_client(work: &mut dyn FnMut()) {
     black_box(work)();
-}
-
-/// Runs one handshake. Returns the time of all the work of the client, and the kind of the
-/// handshake.
-fn handshake(
-    context: &TlsContext,
-    config: &Arc<ServerConfig>,
-    run: &mut dyn FnMut(&mut dyn FnMut()),
-) -> (Duration, Option<HandshakeKind>) {
-    let mut total = Duration::ZERO;
-    let mut timed = |work: &mut dyn FnMut()| {
-        let start = Instant::now();
-        run(work);
-        total += start.elapsed();
-    };
-    let mut server = ServerConnection::new(config.clone()).expect("a server");
-    let mut client = None;
-    timed(&mut || client = TlsSession::new(context, "db.example.net").ok());
-    let mut client = client.expect("a name");
-    loop {
-        let (mut out, mut back) = (Vec::new(), Vec::new());
-        timed(&mut || while client.poll_transmit(&mut out) {});
-        let mut rest = &out[..];
-        while !rest.is_empty() {
-            server.read_tls(&mut rest).expect("room");
-            server.process_new_packets().expect("an honest client");
-        }
-        while server.wants_write() {
-            server.write_tls(&mut back).expect("a vector");
-        }
-        timed(&mut || client.handle_received(&back).expect("an honest server"));
-        if out.is_empty() && back.is_empty() {
-            return (total, server.handshake_kind());
-        }
-    }
-}
-
-fn params(name: &str) -> CertificateParams {
-    let mut params = CertificateParams::new(vec!["db.example.net".to_owned()]).expect("a name");
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.not_before = date_time_ymd(2020, 1, 1);
-    params.not_after = date_time_ymd(2040, 1, 1);
-    params
-}
-
-fn ca(name: &str) -> CertificateParams {
-    let mut params = params(name);
-    params.subject_alt_names.clear();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    params
 }

@@ -9,7 +9,7 @@
 //! moves, and [`variables`] environment variables of a client. [`loads`] has the workloads of
 //! benchmarks, [`fuzzing`] the bodies of the fuzz targets, and [`requirements`] reads the rules of
 //! `docs/requirements`. [`compressors`] runs suites with compressed messages. [`matching`] compares
-//! values with those of official test files.
+//! values with those of official test files. [`handshake`] runs TLS handshakes in memory.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,8 @@ pub mod conformance;
 pub mod crud;
 
 pub mod fuzzing;
+
+pub mod handshake;
 
 pub mod loads;
 

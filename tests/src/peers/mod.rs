@@ -13,6 +13,7 @@ mod haproxy;
 pub mod kerberos;
 mod nsd;
 mod openssl;
+pub mod pki;
 mod process;
 mod scratch;
 mod socks;

@@ -2,7 +2,6 @@
 //! that servers staple, and those of responders.
 
 mod check;
-mod pki;
 mod responder;
 
 use bson::{Document, doc};
@@ -14,10 +13,12 @@ use onionskin_core::{
 };
 use onionskin_tests::{
     conformance::server::{Server, answer},
-    peers::openssl,
+    peers::{
+        openssl,
+        pki::{Keys, Kind, Pki},
+    },
 };
 use onionskin_tokio::TokioRuntime;
-use pki::{Kind, Pki};
 use responder::{Behaviour, Responder};
 use std::{
     future::{IntoFuture, poll_fn},
@@ -162,7 +163,7 @@ fn check_rows(stage: &Stage, what: &str, refusal: Option<&str>) {
 /// this signer of responses. Revocation is checked by default (OCSP-3). The soft fail test passes,
 /// so `tlsDisableOCSPEndpointCheck` and `tlsDisableCertificateRevocationCheck` are false by default
 /// (OCSP-17, OCSP-21). The malicious servers are refused (OCSP-40, OCSP-41).
-fn check_columns(is_rsa: bool, is_delegated: bool) {
+fn check_columns(keys: Keys, is_delegated: bool) {
     let Some(openssl) = openssl() else {
         return;
     };
@@ -192,7 +193,7 @@ fn check_columns(is_rsa: bool, is_delegated: bool) {
         ),
     ] {
         let kind = Kind {
-            is_rsa,
+            keys,
             is_delegated,
             must_staple,
             is_revoked,
@@ -208,26 +209,26 @@ fn check_columns(is_rsa: bool, is_delegated: bool) {
 
 #[test]
 fn ocsp_table_ecdsa_direct() {
-    check_columns(false, false);
+    check_columns(Keys::EcdsaP256, false);
 }
 
 #[test]
 fn ocsp_table_ecdsa_delegated() {
-    check_columns(false, true);
+    check_columns(Keys::EcdsaP256, true);
 }
 
 #[test]
 fn ocsp_table_rsa_direct() {
-    check_columns(true, false);
+    check_columns(Keys::Rsa2048, false);
 }
 
 #[test]
 fn ocsp_table_rsa_delegated() {
-    check_columns(true, true);
+    check_columns(Keys::Rsa2048, true);
 }
 
 const PLAIN: Kind = Kind {
-    is_rsa: false,
+    keys: Keys::EcdsaP256,
     is_delegated: false,
     must_staple: false,
     is_revoked: false,

@@ -35,8 +35,8 @@ const BASIC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1
 /// 6960, section 4.2.2.2), as the content of its DER form.
 const OCSP_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x09];
 
-/// The maximum number of certificates of a response that are tried as its signer.
-const MAX_SIGNERS: usize = 2;
+/// The maximum number of certificates of a response among which its signer is sought.
+const MAX_CERTIFICATES: usize = 10;
 
 /// How far in the future the time of a response may be, in seconds, because clocks differ.
 const MAX_CLOCK_DIFFERENCE: u64 = 300;
@@ -263,33 +263,25 @@ impl<'a> Signed<'a> {
         let Some(anchor) = issuer.anchor() else {
             return false;
         };
-        let certificates = self.certificates.iter().take(MAX_SIGNERS);
-        certificates
-            .filter_map(|certificate| certificate.to_der().ok())
-            .any(|der| {
-                let der = CertificateDer::from(der);
-                let Ok(signer) = EndEntityCert::try_from(&der) else {
-                    return false;
-                };
-                let key_info = signer.subject_public_key_info();
-                let Some(own) = Issuer::new(signer.subject(), &key_info) else {
-                    return false;
-                };
-                // The certificate is checked first, because a peer chooses the keys of others.
-                is_named(responder, &own.name, &own.key)
-                    && signer
-                        .verify_for_usage(
-                            algorithms.all,
-                            std::slice::from_ref(&anchor),
-                            &[],
-                            time,
-                            KeyUsage::required(OCSP_SIGNING),
-                            None,
-                            None,
-                        )
-                        .is_ok()
-                    && self.is_signed_by(&own.key_info, algorithms)
-            })
+        // Only one certificate is checked, because a peer chooses how many the responder has.
+        let mut certificates = self.certificates.iter().take(MAX_CERTIFICATES);
+        let Some((der, signer)) = certificates.find_map(|certificate| {
+            let der = CertificateDer::from(certificate.to_der().ok()?);
+            let parsed = EndEntityCert::try_from(&der).ok()?;
+            let signer = Issuer::new(parsed.subject(), &parsed.subject_public_key_info())?;
+            is_named(responder, &signer.name, &signer.key).then_some((der, signer))
+        }) else {
+            return false;
+        };
+        // The certificate is checked first, because a peer chooses the keys of others.
+        let is_delegate = EndEntityCert::try_from(&der).is_ok_and(|certificate| {
+            let usage = KeyUsage::required(OCSP_SIGNING);
+            let anchors = std::slice::from_ref(&anchor);
+            certificate
+                .verify_for_usage(algorithms.all, anchors, &[], time, usage, None, None)
+                .is_ok()
+        });
+        is_delegate && self.is_signed_by(&signer.key_info, algorithms)
     }
 
     pub(super) fn is_signed_by(

@@ -70,6 +70,24 @@ fn a_response_that_a_delegate_of_the_issuer_signed_is_valid() {
 }
 
 #[test]
+fn only_the_first_certificate_with_the_name_of_the_signer_is_checked() {
+    let authority = Authority::new();
+    let issued = Issued::new(&authority, &[], false);
+    let useless = signer(&authority, ExtendedKeyUsagePurpose::ServerAuth);
+    let delegate = signer(&authority, ExtendedKeyUsagePurpose::OcspSigning);
+    let mut response = Response::new(&authority);
+    response.signer = (&delegate.key, name_of(&delegate.der));
+    for (certificates, is_valid) in [
+        ([&delegate, &useless], true),
+        ([&useless, &delegate], false),
+    ] {
+        response.certificates = certificates.map(|issued| issued.der.clone()).to_vec();
+        let bytes = response.about(&issued, &authority);
+        assert_eq!(read(&bytes, &issued, &authority).is_ok(), is_valid);
+    }
+}
+
+#[test]
 fn a_response_by_a_stranger_or_about_another_certificate_is_refused() {
     let authority = Authority::new();
     let stranger = Authority::new();

@@ -1,15 +1,19 @@
 //! The certificates of one test: those of an authority, a server, and a signer of OCSP responses.
+//!
+//! `openssl ocsp` makes the responses. It does not answer clients itself, because its server listens
+//! on all addresses of the machine.
 
-use onionskin_tests::peers::{Scratch, rsa_key};
+use super::{Scratch, rsa_key};
+use crate::handshake::Always;
 use rcgen::{
-    BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SerialNumber,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CustomExtension, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P384_SHA384, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use rustls::{
     ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer},
-    server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
 use std::{
@@ -22,33 +26,54 @@ use std::{
 /// The serial number of the server's certificate.
 const SERIAL: u64 = 0x1001;
 
+/// A kind of key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// RSA with 2,048 bits.
+    Rsa2048,
+    /// ECDSA on the curve P-256.
+    EcdsaP256,
+    /// ECDSA on the curve P-384.
+    EcdsaP384,
+}
+
+impl Keys {
+    fn new_key(self, openssl: &Path) -> KeyPair {
+        match self {
+            Self::Rsa2048 => rsa_key(openssl).expect("an RSA key"),
+            Self::EcdsaP256 => KeyPair::generate().expect("a key"),
+            Self::EcdsaP384 => KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).expect("a key"),
+        }
+    }
+}
+
 /// The properties that vary in the certificates.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
-    /// True for RSA keys, false for ECDSA keys.
-    pub(crate) is_rsa: bool,
+pub struct Kind {
+    /// The kind of all keys.
+    pub keys: Keys,
     /// True if the authority delegates signing to another certificate.
-    pub(crate) is_delegated: bool,
+    pub is_delegated: bool,
     /// True if the server must staple a response.
-    pub(crate) must_staple: bool,
-    pub(crate) is_revoked: bool,
+    pub must_staple: bool,
+    /// True if the authority has revoked the server's certificate.
+    pub is_revoked: bool,
 }
 
 /// The certificates and keys, as files for `openssl ocsp`.
-pub(crate) struct Pki {
+#[derive(Debug)]
+pub struct Pki {
     openssl: PathBuf,
     scratch: Scratch,
     server: CertificateDer<'static>,
     key: KeyPair,
+    issuer: Issuer<'static, KeyPair>,
 }
 
 impl Pki {
     /// Makes the certificates. The server's one names a responder at this port of 127.0.0.1.
-    pub(crate) fn new(openssl: &Path, kind: Kind, responder: u16) -> Self {
-        let new_key = || match kind.is_rsa {
-            true => rsa_key(openssl).expect("an RSA key"),
-            false => KeyPair::generate().expect("a key"),
-        };
+    pub fn new(openssl: &Path, kind: Kind, responder: u16) -> Self {
+        let new_key = || kind.keys.new_key(openssl);
         let scratch = Scratch::new().expect("a directory");
         let write = |name: &str, text: &str| drop(scratch.write(name, text).expect("a file"));
 
@@ -107,18 +132,19 @@ impl Pki {
             openssl: openssl.to_owned(),
             server: server.der().clone(),
             key,
+            issuer,
             scratch,
         }
     }
 
     /// Returns the authority's certificate, for `tlsCAFile`.
-    pub(crate) fn authority(&self) -> PathBuf {
+    pub fn authority(&self) -> PathBuf {
         self.scratch.path().join("ca.pem")
     }
 
     /// Returns the response of `openssl ocsp` to this request, or to one of its own about the
     /// server's certificate.
-    pub(crate) fn respond(&self, request: Option<&[u8]>) -> Vec<u8> {
+    pub fn respond(&self, request: Option<&[u8]>) -> Vec<u8> {
         let folder = Scratch::new().expect("a directory");
         let output = folder.path().join("response.der");
         let mut command = Command::new(&self.openssl);
@@ -150,8 +176,33 @@ impl Pki {
         fs::read(&output).unwrap_or_else(|error| panic!("no response: {error}: {text}"))
     }
 
+    /// Returns a CRL of the authority as PEM text. It has this number of entries, and none of them
+    /// is the server's certificate.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the list cannot be signed.
+    pub fn revocation_list(&self, entries: u64) -> String {
+        let entry = |n| RevokedCertParams {
+            serial_number: SerialNumber::from(SERIAL + 1 + n),
+            revocation_time: date_time_ymd(2024, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2024, 1, 1),
+            next_update: date_time_ymd(2040, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: (0..entries).map(entry).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).expect("a list");
+        list.pem().expect("PEM text")
+    }
+
     /// Returns the configuration of the server, which staples this response.
-    pub(crate) fn server(&self, staple: Option<Vec<u8>>) -> ServerConfig {
+    pub fn server(&self, staple: Option<Vec<u8>>) -> ServerConfig {
         let provider = ring::default_provider();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.serialize_der()));
         let chain = vec![self.server.clone()];
@@ -162,15 +213,6 @@ impl Pki {
             .expect("versions")
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(Always(Arc::new(certified))))
-    }
-}
-
-#[derive(Debug)]
-struct Always(Arc<CertifiedKey>);
-
-impl ResolvesServerCert for Always {
-    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.clone())
     }
 }
 
