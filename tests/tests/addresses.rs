@@ -5,7 +5,10 @@ use bson::doc;
 use onionskin::{Client, Runtime};
 use onionskin_core::{dial::ATTEMPT_DELAY, error::ErrorKind, time::Instant};
 use onionskin_simulations::world::SimRuntime;
-use onionskin_tests::conformance::{Host, server::Server, simulated::SimHost};
+use onionskin_tests::{
+    compressors::with_compressors,
+    conformance::{Host, server::Server, simulated::SimHost},
+};
 use std::{
     net::{IpAddr, Ipv4Addr},
     time::Duration,
@@ -36,7 +39,8 @@ fn name(runtime: &SimRuntime, server: &Server, holes: u8) {
 
 fn client(server: &Server, options: &str) -> Client<SimRuntime> {
     let uri = format!("mongodb://{NAME}:{}/?{options}", server.port());
-    let builder = Client::builder_from_uri(SimHost::runtime(), &uri).expect("a builder");
+    let builder =
+        Client::builder_from_uri(SimHost::runtime(), &with_compressors(&uri)).expect("a builder");
     builder.build().expect("a client")
 }
 

@@ -19,6 +19,7 @@ use onionskin_simulations::{
     serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
 };
 use onionskin_tests::{
+    compressors::with_compressors,
     peers::{self, EveryMechanism, FerretDb, Scratch, ferretdb},
     variables::WithVariables,
 };
@@ -188,7 +189,7 @@ fn a_client_logs_in_over_tls_with_callbacks_for_tokens() {
 /// Returns the result of a find on a server with these options in its connection string.
 async fn find_with(uri: &str, options: &str) -> Result<(), Error> {
     let uri = format!("{uri}?{options}");
-    let builder = Client::builder_from_uri(runtime(), &uri);
+    let builder = Client::builder_from_uri(runtime(), &with_compressors(&uri));
     let client = builder
         .and_then(|builder| builder.build())
         .expect("a client");
@@ -298,7 +299,7 @@ fn aws_credentials_come_from_each_service() {
         (web_identity, "POST / 200"),
     ] {
         let user = block_on(async {
-            let builder = Client::builder_from_uri(runtime, &services.uri());
+            let builder = Client::builder_from_uri(runtime, &with_compressors(&services.uri()));
             let client = builder
                 .and_then(|builder| builder.build())
                 .expect("a client");

@@ -7,7 +7,10 @@ use onionskin_blocking::{
     event::{Event, EventKind, EventListener},
 };
 use onionskin_simulations::serve::{Embedded, ServeOptions};
-use onionskin_tests::conformance::server::{Gate, Server, Step, answer};
+use onionskin_tests::{
+    compressors::with_compressors,
+    conformance::server::{Gate, Server, Step, answer},
+};
 use std::{
     future::IntoFuture,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -52,7 +55,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 #[test]
 fn blocking_calls_insert_find_update_and_delete_documents() -> Result<(), Error> {
     let deployment = standalone();
-    let client = Client::with_uri_str(deployment.uri())?;
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
     let people = people(&client);
     people.insert_one(doc! { "_id": 0, "name": "Ada" }).run()?;
     let more = (1..10).map(|n| doc! { "_id": n, "name": "Bob" });
@@ -101,7 +104,7 @@ fn blocking_calls_insert_find_update_and_delete_documents() -> Result<(), Error>
 #[test]
 fn dropping_a_client_and_its_open_cursor_closes_all_sockets() -> Result<(), Error> {
     let deployment = standalone();
-    let client = Client::with_uri_str(deployment.uri())?;
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
     assert_eq!(connections(&deployment), 0, "nobody asked for anything yet");
     let people = people(&client);
     people
@@ -117,7 +120,7 @@ fn dropping_a_client_and_its_open_cursor_closes_all_sockets() -> Result<(), Erro
         connections(&deployment) == 0
     });
 
-    let client = Client::with_uri_str(deployment.uri())?;
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
     let mut cursor = self::people(&client).find(doc! {}).batch_size(2).run()?;
     cursor.next().expect("a document")?;
     drop(client);
@@ -132,7 +135,7 @@ fn dropping_a_client_and_its_open_cursor_closes_all_sockets() -> Result<(), Erro
 fn inserts_wait_for_a_new_primary_after_a_failover() -> Result<(), Error> {
     let deployment = replica_set();
     let uri = format!("{}&serverSelectionTryOnce=false", deployment.uri());
-    let client = Client::with_uri_str(uri)?;
+    let client = Client::with_uri_str(with_compressors(&uri))?;
     let people = people(&client);
     for n in 0..40 {
         if n == 10 {
@@ -169,7 +172,7 @@ fn by_default_server_selection_fails_after_one_scan() {
     let deployment = standalone();
     let uri = deployment.uri().to_owned();
     drop(deployment);
-    let client = Client::with_uri_str(uri).expect("a client");
+    let client = Client::with_uri_str(with_compressors(&uri)).expect("a client");
     let start = Instant::now();
     let error = people(&client)
         .find_one(doc! {})
@@ -188,7 +191,7 @@ fn by_default_server_selection_fails_after_one_scan() {
 #[test]
 fn several_threads_share_one_blocking_client() -> Result<(), Error> {
     let deployment = standalone();
-    let client = Client::with_uri_str(deployment.uri())?;
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
     let threads: Vec<_> = (0..4)
         .map(|number| {
             let people = people(&client);
@@ -226,7 +229,7 @@ fn holding(gate: &Arc<Gate>) -> Server {
 fn a_thread_that_waits_for_a_reply_delays_no_other_thread() -> Result<(), Error> {
     let gate = Gate::new();
     let server = holding(&gate);
-    let client = Client::with_uri_str(server.uri(""))?;
+    let client = Client::with_uri_str(with_compressors(&server.uri("")))?;
     people(&client).find_one(doc! { "n": 1 }).run()?;
     let first = people(&client);
     let first = thread::spawn(move || first.find_one(doc! { "n": -1 }).run());
@@ -264,7 +267,7 @@ fn a_thread_that_waits_for_a_reply_delays_no_other_thread() -> Result<(), Error>
 fn each_call_ends_by_its_own_time_limit_whichever_thread_drives_the_runtime() -> Result<(), Error> {
     let gate = Gate::new();
     let server = holding(&gate);
-    let client = Client::with_uri_str(server.uri(""))?;
+    let client = Client::with_uri_str(with_compressors(&server.uri("")))?;
     let calls: Vec<_> = [60, 20, 40, 80]
         .into_iter()
         .map(|millis| {
@@ -318,7 +321,7 @@ fn a_cursor_pins_the_only_connection_until_it_is_exhausted_or_dropped() -> Resul
     // by cursors (LB-46).
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
     let uri = format!("{}&maxPoolSize=1&waitQueueTimeoutMS=50", deployment.uri());
-    let client = Client::with_uri_str(&uri)?;
+    let client = Client::with_uri_str(with_compressors(&uri))?;
     let people = people(&client);
     people
         .insert_many((0..10).map(|n| doc! { "_id": n }))
@@ -353,7 +356,7 @@ fn a_cursor_pins_the_only_connection_until_it_is_exhausted_or_dropped() -> Resul
 #[test]
 fn cursors_pin_their_connections_behind_a_load_balancer() -> Result<(), Error> {
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
-    let client = Client::with_uri_str(deployment.uri())?;
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
     let people = people(&client);
     people
         .insert_many((0..50).map(|n| doc! { "_id": n }))
@@ -390,7 +393,7 @@ fn cursors_pin_their_connections_behind_a_load_balancer() -> Result<(), Error> {
 fn a_call_with_the_last_client_handle_closes_all_sockets_when_it_ends() -> Result<(), Error> {
     let deployment = standalone();
     for _ in 0..5 {
-        let client = Client::with_uri_str(deployment.uri())?;
+        let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
         let people = people(&client);
         let call = people.find_one(doc! { "_id": 1 }).into_future();
         drop((people, client));

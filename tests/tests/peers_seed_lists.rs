@@ -5,6 +5,7 @@ use onionskin::{Client, HostResolver};
 use onionskin_core::{address::Address, dns::ResolverConfig};
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::{
+    compressors::with_compressors,
     peers::{self, Nsd},
     report::Suite,
     specifications::{TestFile, files},
@@ -78,7 +79,7 @@ impl Place {
             // The certificates are not for the names of the official records.
             uri = format!("{text}{separator}tlsAllowInvalidCertificates=true");
         }
-        let client = Client::builder_from_uri(TokioRuntime::default(), &uri)
+        let client = Client::builder_from_uri(TokioRuntime::default(), &with_compressors(&uri))
             .map_err(|error| error.to_string())?
             .resolver_config(config)
             .host_resolver(HostResolver::Client)

@@ -9,6 +9,7 @@ use onionskin_simulations::{
     serve::{Embedded, ServeOptions},
 };
 use onionskin_tests::{
+    compressors::with_compressors,
     crud,
     peers::{self, FerretDb, ProxyProtocol, Scratch, SocksProxy},
 };
@@ -45,7 +46,8 @@ fn failure(uri: &str) -> Error {
     on_tokio(async {
         let runtime = TokioRuntime::default();
         let uri = format!("{uri}&serverSelectionTimeoutMS=1500");
-        let client = Client::builder_from_uri(runtime, &uri).expect("a connection string");
+        let client = Client::builder_from_uri(runtime, &with_compressors(&uri))
+            .expect("a connection string");
         let client = client.build().expect("a client");
         let admin = client.database("admin");
         let error = admin.run_command(doc! { "ping": 1 }).await;

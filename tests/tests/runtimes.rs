@@ -8,9 +8,12 @@ use onionskin_core::{
     error::{Error, ErrorKind},
     event::Event,
 };
-use onionskin_tests::conformance::{
-    Host,
-    server::{Gate, Server, Step, answer},
+use onionskin_tests::{
+    compressors::with_compressors,
+    conformance::{
+        Host,
+        server::{Gate, Server, Step, answer},
+    },
 };
 use onionskin_tokio::{Client, Collection, TokioRuntime, event::EventListener};
 use std::{
@@ -54,14 +57,15 @@ fn current_thread() -> Tokio {
 }
 
 fn client_on(runtime: &Tokio, uri: &str) -> Client {
-    let client = runtime.block_on(Client::with_uri_str(uri));
+    let client = runtime.block_on(Client::with_uri_str(with_compressors(uri)));
     client.expect("a client")
 }
 
 /// Creates a client with a listener, so that there are events to wait for.
 fn client_with_listener_on(runtime: &Tokio, uri: &str, listener: EventListener) -> Client {
     let _entered = runtime.enter();
-    let builder = Client::builder_from_uri(TokioRuntime::default(), uri).expect("options");
+    let builder =
+        Client::builder_from_uri(TokioRuntime::default(), &with_compressors(uri)).expect("options");
     let builder = builder.event_listener(listener);
     builder.build().expect("a client")
 }
@@ -271,7 +275,8 @@ fn creating_a_client_outside_of_a_tokio_runtime_fails() {
     let runtime = multi_thread();
     let client = {
         let _entered = runtime.enter();
-        let builder = Client::builder_from_uri(outside, &server.uri("")).expect("options");
+        let builder =
+            Client::builder_from_uri(outside, &with_compressors(&server.uri(""))).expect("options");
         builder.build().expect("a client")
     };
     let found = smol::block_on(things(&client).find_one(doc! { "n": 1 }).into_future());
