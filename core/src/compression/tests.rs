@@ -251,10 +251,7 @@ fn a_head_that_has_not_arrived_is_awaited() {
 #[test]
 fn a_message_that_would_exceed_the_limit_is_sent_uncompressed() {
     // Random bytes grow a little when they are compressed.
-    let mut random = crate::random::Seed::new([3; 32]).random();
-    let mut body = [0; 5000];
-    random.fill(&mut body);
-    let plain = message(&body);
+    let plain = message(&noise(5000));
     for compressor in Compressor::ALL {
         let mut state = agreed(compressor);
         let mut out = b"before".to_vec();
@@ -384,6 +381,65 @@ proptest! {
         let mut state = agreed(Compressor::Zstd);
         if let Ok(message) = unpack(&mut state, &compressed(head, &bytes)) {
             prop_assert_eq!(message.len(), HEADER_BYTES + size);
+        }
+    }
+}
+
+/// Returns random bytes, which no compressor can shorten.
+fn noise(count: usize) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    crate::random::Seed::new([3; 32]).random().fill(&mut bytes);
+    bytes
+}
+
+/// Sizes of messages without their header: small ones, and those around the blocks of snappy and
+/// zstd.
+#[test]
+fn decompression_reverses_compression_for_each_size() {
+    let sizes = (0..300).chain(65_520..65_560).chain(131_056..131_096);
+    for (size, compressor) in sizes.flat_map(|size| Compressor::ALL.map(|c| (size, c))) {
+        let mut state = agreed(compressor);
+        for body in [vec![0; size], noise(size)] {
+            let plain = message(&body);
+            let frame = packed(&mut state, &plain);
+            assert_eq!(
+                unpack(&mut state, &frame),
+                Ok(plain),
+                "{compressor:?} {size}"
+            );
+        }
+    }
+}
+
+#[test]
+fn no_frame_exceeds_the_limit_for_each_size_around_it() {
+    // COMP-26. The head of a compressed message has 9 bytes more than that of a plain one.
+    const MAX: usize = 4096;
+    for (size, compressor) in
+        (MAX - 40..MAX + 40).flat_map(|size| Compressor::ALL.map(|c| (size, c)))
+    {
+        for body in [vec![0; size - HEADER_BYTES], noise(size - HEADER_BYTES)] {
+            let plain = message(&body);
+            let (mut state, mut frame) = (agreed(compressor), Vec::new());
+            state.pack(&plain, MAX, &mut frame);
+            let is_compressed = frame[12..16] == OpCode::Compressed.code().to_le_bytes();
+            assert!(
+                frame.len() <= MAX || !is_compressed,
+                "{compressor:?} {size}"
+            );
+            if !is_compressed {
+                assert_eq!(frame, plain);
+                continue;
+            }
+            let header = Header::decode(&frame, MAX).expect("a short frame");
+            // The limit holds for the decompressed message also.
+            let head = state.head(&header, &frame, MAX);
+            assert_eq!(head.is_ok(), size <= MAX, "{compressor:?} {size}");
+            if let Ok(head) = head {
+                let head = head.expect("a whole head");
+                state.unpack(&header, &head, &frame).expect("a message");
+                assert_eq!(state.take_unpacked(), Some(plain));
+            }
         }
     }
 }
