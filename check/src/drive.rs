@@ -5,10 +5,10 @@ use futures_util::{
     AsyncReadExt, AsyncWriteExt,
     future::{Either, select},
 };
-use onionskin::{Runtime, answer_inquiry, bson::RawDocumentBuf, run_negotiation, system};
+use onionskin::{Runtime, answer_inquiry, bson::RawDocumentBuf, run_kerberos_step, system};
 use onionskin_core::{
     address::Address,
-    client::{Inquiry, KeyDerivation, Negotiation},
+    client::{Inquiry, KerberosStep, KeyDerivation},
     description::ServerDescription,
     error::{Error, ErrorKind, NetworkFault, Wait},
     options::Mechanism,
@@ -271,7 +271,7 @@ enum Need {
     /// Keys for authentication.
     Keys(KeyDerivation),
     /// The result of a step of Kerberos.
-    Step(Negotiation),
+    Step(KerberosStep),
     /// The answer to an inquiry of authentication, within this time.
     Finding(Inquiry, Duration),
     /// Nothing: the probe is over.
@@ -284,7 +284,7 @@ impl<R: Runtime> Drive<'_, R> {
             let is_timed_out = match self.take_outputs() {
                 Need::Nothing => return self.findings,
                 Need::Keys(derivation) => self.derive(derivation).await.is_none(),
-                Need::Step(step) => self.negotiate(step).await.is_none(),
+                Need::Step(step) => self.run_step(step).await.is_none(),
                 Need::Finding(inquiry, limit) => self.inquire(inquiry, limit).await.is_none(),
                 Need::Bytes => self.exchange().await.is_none(),
             };
@@ -341,7 +341,7 @@ impl<R: Runtime> Drive<'_, R> {
                     self.findings.awaited = Some(Awaited::Keys);
                     return Need::Keys(derivation);
                 }
-                ProbeOutput::NegotiationNeeded(step) => {
+                ProbeOutput::KerberosStepNeeded(step) => {
                     self.findings.awaited = Some(Awaited::Kerberos);
                     return Need::Step(step);
                 }
@@ -405,14 +405,14 @@ impl<R: Runtime> Drive<'_, R> {
 
     /// Runs a step of Kerberos on a thread of its own. Returns `None` if the deadline of the probe
     /// passes before.
-    async fn negotiate(&mut self, step: Negotiation) -> Option<()> {
+    async fn run_step(&mut self, step: KerberosStep) -> Option<()> {
         let deadline = self.probe.deadline();
         let limit = deadline.map(|end| end.saturating_since(self.clock.now()));
-        let work = run_negotiation(&self.clock.runtime, step);
+        let work = run_kerberos_step(&self.clock.runtime, step);
         let result = self.clock.within(limit, work).await?;
         self.findings.awaited = None;
         match result {
-            Some(result) => self.probe.handle_negotiated(self.clock.now(), result),
+            Some(result) => self.probe.handle_kerberos_step(self.clock.now(), result),
             None => {
                 let message = "the Kerberos library panicked or could not be run".to_owned();
                 self.probe

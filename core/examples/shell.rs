@@ -91,7 +91,7 @@ impl Shell {
                 Action::Ask { id, question } => self.spawn(move || {
                     let answer = match question {
                         Question::DeriveKeys(keys) => Answer::Keys(keys.derive()),
-                        Question::Negotiate(step) => Answer::Negotiated(step.run()),
+                        Question::KerberosStep(step) => Answer::KerberosStep(step.run()),
                         Question::LookUp { .. } => Answer::None, // For `mongodb+srv` only.
                         // For providers, AWS, OIDC and OCSP only.
                         Question::Inquire(_) => Answer::None,

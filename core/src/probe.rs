@@ -8,8 +8,8 @@ mod revocation;
 use crate::{
     address::Address,
     auth::{
-        AuthState, CallLimits, DerivedKeys, Finding, Inquiry, KeyDerivation, Need, Negotiated,
-        Negotiation, Provided, Supply, SupplyStep, not_provided,
+        AuthState, CallLimits, DerivedKeys, Finding, Inquiry, KerberosStep, KerberosStepResult,
+        KeyDerivation, Need, Provided, Supply, SupplyStep, not_provided,
     },
     client::ClientConfig,
     connection::{Connection, ConnectionPurpose, HandshakeOptions, Output, Phase, closed_by_peer},
@@ -76,8 +76,8 @@ pub enum ProbeOutput {
     /// [`Probe::handle_keys`] takes them.
     KeysNeeded(KeyDerivation),
     /// Authentication waits for this step of Kerberos, which may block for a long time.
-    /// [`Probe::handle_negotiated`] takes the result.
-    NegotiationNeeded(Negotiation),
+    /// [`Probe::handle_kerberos_step`] takes the result.
+    KerberosStepNeeded(KerberosStep),
     /// Authentication waits for the answer to this inquiry. [`Probe::handle_finding`] takes it. The
     /// caller gives up after the time limit.
     InquiryNeeded {
@@ -255,10 +255,10 @@ impl Probe {
     }
 
     /// Takes the result of the step of Kerberos that authentication waits for.
-    pub fn handle_negotiated(&mut self, now: Instant, negotiated: Negotiated) {
+    pub fn handle_kerberos_step(&mut self, now: Instant, result: KerberosStepResult) {
         self.now = now;
         self.connection
-            .handle_negotiated(now, negotiated, &mut self.auth);
+            .handle_kerberos_step(now, result, &mut self.auth);
     }
 
     /// Takes the answer to an inquiry, or the reason why there is none. The reason becomes part of
@@ -409,7 +409,7 @@ impl Probe {
                 }
             }
             Output::KeysNeeded(derivation) => ProbeOutput::KeysNeeded(derivation),
-            Output::NegotiationNeeded(negotiation) => ProbeOutput::NegotiationNeeded(negotiation),
+            Output::KerberosStepNeeded(step) => ProbeOutput::KerberosStepNeeded(step),
             Output::CredentialNeeded(need) => {
                 self.on_credential_needed(&need);
                 return self.poll_output();

@@ -4,7 +4,7 @@ use crate::{
     Runtime,
     answers::derive,
     events::MAX_EVENT_DELAY,
-    inquiry, lookup, negotiation,
+    inquiry, kerberos_step, lookup,
     shared::{Inner, Shared, Socket},
     signal::Signal,
     socket,
@@ -12,7 +12,7 @@ use crate::{
 };
 use onionskin_core::{
     address::Address,
-    client::{Action, Inquiry, KeyDerivation, Negotiation, Question, QuestionId, SocketId},
+    client::{Action, Inquiry, KerberosStep, KeyDerivation, Question, QuestionId, SocketId},
     dns::DnsQuery,
 };
 use std::{sync::Arc, task::Waker, time::Duration};
@@ -24,7 +24,7 @@ pub(crate) struct Deferred<S> {
     pub(crate) derivations: Vec<(QuestionId, KeyDerivation)>,
     pub(crate) lookups: Vec<(QuestionId, DnsQuery, Duration, Arc<Signal>)>,
     pub(crate) inquiries: Vec<(QuestionId, Inquiry, Arc<Signal>)>,
-    pub(crate) negotiations: Vec<(QuestionId, Negotiation, Arc<Signal>)>,
+    pub(crate) kerberos_steps: Vec<(QuestionId, KerberosStep, Arc<Signal>)>,
     pub(crate) signals: Vec<Arc<Signal>>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) streams: Vec<S>,
@@ -39,7 +39,7 @@ impl<S> Deferred<S> {
             derivations: Vec::new(),
             lookups: Vec::new(),
             inquiries: Vec::new(),
-            negotiations: Vec::new(),
+            kerberos_steps: Vec::new(),
             signals: Vec::new(),
             wakers: Vec::new(),
             streams: Vec::new(),
@@ -90,12 +90,12 @@ impl<R: Runtime> Shared<R> {
             };
             self.spawn(inquiry::run(asked, inquiry, signal));
         }
-        for (id, negotiation, signal) in deferred.negotiations {
+        for (id, step, signal) in deferred.kerberos_steps {
             let asked = lookup::Asked {
                 shared: self.clone(),
                 id,
             };
-            self.spawn(negotiation::run(asked, negotiation, signal));
+            self.spawn(kerberos_step::run(asked, step, signal));
         }
         for (id, derivation) in deferred.derivations {
             let shared = self.clone();
@@ -198,10 +198,10 @@ impl<S> Inner<S> {
                 self.asked.insert(id, signal.clone());
                 deferred.inquiries.push((id, inquiry, signal));
             }
-            Question::Negotiate(negotiation) => {
+            Question::KerberosStep(step) => {
                 let signal = Arc::new(Signal::default());
                 self.asked.insert(id, signal.clone());
-                deferred.negotiations.push((id, negotiation, signal));
+                deferred.kerberos_steps.push((id, step, signal));
             }
         }
     }

@@ -43,11 +43,11 @@ mod ids;
 mod inquiry;
 #[cfg(all(feature = "gssapi", unix))]
 mod kerberos;
+mod kerberos_step;
 #[cfg(feature = "__lock-times")]
 #[doc(hidden)]
 pub mod lock_times;
 mod lookup;
-mod negotiation;
 mod resolver;
 mod runtime;
 mod shared;
@@ -73,7 +73,7 @@ pub use execution::Execution;
 #[doc(hidden)]
 pub use inquiry::answer_inquiry;
 #[doc(hidden)]
-pub use negotiation::run_negotiation;
+pub use kerberos_step::run_kerberos_step;
 pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
 

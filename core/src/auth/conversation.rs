@@ -2,7 +2,7 @@
 
 use super::{
     caches::{AuthState, Caches},
-    gssapi::{Negotiated, Negotiation},
+    gssapi::{KerberosStep, KerberosStepResult},
     hash::Hash,
     keys::{DerivedKeys, KeyDerivation},
     mechanism::{AUTHENTICATION_FAILED, Machine, User, failure, machine},
@@ -38,8 +38,8 @@ pub enum Step {
     /// Obtain a part of the credential, and pass it to [`Conversation::handle_provided`].
     Fetch(Need),
     /// Run a step of the Kerberos library, which may block for a long time, and pass the result to
-    /// [`Conversation::handle_negotiated`].
-    Negotiate(Negotiation),
+    /// [`Conversation::handle_kerberos_step`].
+    Kerberos(KerberosStep),
     /// Authentication succeeded.
     Done,
     /// Authentication failed, and the connection must be closed.
@@ -56,7 +56,7 @@ impl fmt::Debug for Step {
                 .finish_non_exhaustive(),
             Self::Derive(derivation) => f.debug_tuple("Derive").field(derivation).finish(),
             Self::Fetch(need) => f.debug_tuple("Fetch").field(need).finish(),
-            Self::Negotiate(work) => f.debug_tuple("Negotiate").field(work).finish(),
+            Self::Kerberos(work) => f.debug_tuple("Kerberos").field(work).finish(),
             Self::Done => f.write_str("Done"),
             Self::Failed(error) => f.debug_tuple("Failed").field(error).finish(),
         }
@@ -85,7 +85,7 @@ impl Authenticated {
 /// to hello, call [`handle_hello`](Self::handle_hello). Then pass each reply to
 /// [`handle_reply`](Self::handle_reply), derived keys to [`handle_keys`](Self::handle_keys), parts
 /// of the credential to [`handle_provided`](Self::handle_provided), and results of Kerberos to
-/// [`handle_negotiated`](Self::handle_negotiated).
+/// [`handle_kerberos_step`](Self::handle_kerberos_step).
 ///
 /// ```
 /// use onionskin_core::auth::{Caches, Conversation, Step};
@@ -263,9 +263,13 @@ impl Conversation {
         self.step(progress, caches)
     }
 
-    /// Handles the result of the last [`Step::Negotiate`].
-    pub fn handle_negotiated(&mut self, negotiated: Negotiated, caches: &mut Caches) -> Step {
-        let progress = self.machine.on_negotiated(negotiated);
+    /// Handles the result of the last [`Step::Kerberos`].
+    pub fn handle_kerberos_step(
+        &mut self,
+        result: KerberosStepResult,
+        caches: &mut Caches,
+    ) -> Step {
+        let progress = self.machine.on_kerberos_step(result);
         self.step(progress, caches)
     }
 
@@ -371,7 +375,7 @@ impl Conversation {
         match progress {
             Ok(Progress::Derive(derivation)) => Step::Derive(derivation),
             Ok(Progress::Fetch(need)) => Step::Fetch(need),
-            Ok(Progress::Negotiate(work)) => Step::Negotiate(work),
+            Ok(Progress::Kerberos(work)) => Step::Kerberos(work),
             Ok(Progress::Send(command)) => Step::Send {
                 database: self.credential.source.clone(),
                 command,

@@ -3,7 +3,7 @@
 use super::{
     aws::Aws,
     caches::Caches,
-    gssapi::{GssApi, Negotiated},
+    gssapi::{GssApi, KerberosStepResult},
     hash::Hash,
     keys::DerivedKeys,
     oidc::{self, Oidc},
@@ -124,9 +124,12 @@ impl Machine {
         }
     }
 
-    pub(super) fn on_negotiated(&mut self, negotiated: Negotiated) -> Result<Progress, Failure> {
+    pub(super) fn on_kerberos_step(
+        &mut self,
+        result: KerberosStepResult,
+    ) -> Result<Progress, Failure> {
         match self {
-            Self::GssApi(gssapi) => gssapi.on_negotiated(negotiated),
+            Self::GssApi(gssapi) => gssapi.on_kerberos_step(result),
             Self::Scram(_) | Self::X509(_) | Self::Plain(_) | Self::Aws(_) | Self::Oidc(_) => {
                 Err("a step of Kerberos ended for another mechanism".to_owned())
             }

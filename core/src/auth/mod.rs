@@ -37,7 +37,7 @@ pub use caches::{AuthState, Caches};
 pub use conversation::{Authenticated, Conversation, Step};
 pub(crate) use fetch::CallLimits;
 pub use fetch::{Finding, Inquiry, MAX_FILE_BYTES};
-pub use gssapi::{Negotiated, Negotiation};
+pub use gssapi::{KerberosStep, KerberosStepResult};
 pub use keys::{DerivedKeys, KeyCache, KeyDerivation, KeyName, MAX_CACHED_KEYS, MAX_UNPROVEN_KEYS};
 pub(crate) use mechanism::not_provided;
 pub use need::{Need, Provided};

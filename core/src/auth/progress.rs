@@ -1,6 +1,6 @@
 //! The results that the machines of the mechanisms give to the conversation.
 
-use super::{gssapi::Negotiation, keys::KeyDerivation, need::Need};
+use super::{gssapi::KerberosStep, keys::KeyDerivation, need::Need};
 use bson::RawDocumentBuf;
 
 /// The next step of a mechanism.
@@ -13,7 +13,7 @@ pub(super) enum Progress {
     /// Obtain a part of the credential, because the cache does not hold it.
     Fetch(Need),
     /// Run this step of a Kerberos library.
-    Negotiate(Negotiation),
+    Kerberos(KerberosStep),
     /// Authentication succeeded.
     Done,
 }

@@ -1,10 +1,10 @@
 //! Tests of authentication.
 
+mod choice;
 mod external;
 mod gssapi;
 mod hostile;
 mod login;
-mod negotiation;
 mod oidc;
 mod passwords;
 

@@ -43,14 +43,14 @@ impl Client {
         let waiting = self.questions.handle_answer(now, id);
         match answer {
             Answer::Keys(keys) => self.connections.handle_keys(now, &waiting, &keys),
-            Answer::Negotiated(negotiated) => self.on_negotiated(now, id, Some(negotiated)),
+            Answer::KerberosStep(result) => self.on_kerberos_step(now, id, Some(result)),
             Answer::Records(result) => self.on_records(now, id, result),
             Answer::Found(finding) => self.on_finding(now, id, finding, true),
             Answer::None => {
                 let gave_up = "the work on it was given up, for example because of a panic";
                 self.on_finding(now, id, Err(gave_up.to_owned()), true);
                 self.connections.handle_no_answer(&waiting);
-                self.on_negotiated(now, id, None);
+                self.on_kerberos_step(now, id, None);
                 let (failure, message) =
                     (DnsFailure::Refused, "the lookup was given up".to_owned());
                 let error = ErrorKind::Dns { failure, message };

@@ -39,8 +39,8 @@ mod end;
 mod forking;
 mod idle_probe;
 mod inputs;
+mod kerberos_steps;
 mod lifecycle;
-mod negotiating;
 mod operations;
 mod outbox;
 mod pinging;
@@ -63,7 +63,10 @@ mod timing;
 mod waits;
 
 pub use crate::{
-    auth::{DerivedKeys, Finding, Inquiry, KeyDerivation, MAX_FILE_BYTES, Negotiated, Negotiation},
+    auth::{
+        DerivedKeys, Finding, Inquiry, KerberosStep, KerberosStepResult, KeyDerivation,
+        MAX_FILE_BYTES,
+    },
     connection::{ConnectionFacts, ConnectionId, SocketId, closed_by_peer},
     hello::{DriverInfo, Environment, OsFacts},
     operation::Outcome,
@@ -76,7 +79,7 @@ pub use end::DRAIN_LIMIT;
 pub use idle_probe::{MAX_PROBED_BYTES, PROBE_AFTER};
 pub use pinging::SOCKET_CHECK_INTERVAL;
 pub use questions::{
-    Answer, MAX_DERIVATIONS, MAX_NEGOTIATIONS, QUESTION_LIMIT, Question, QuestionId,
+    Answer, MAX_DERIVATIONS, MAX_KERBEROS_STEPS, QUESTION_LIMIT, Question, QuestionId,
 };
 pub use seed_list::MIN_RESCAN_INTERVAL;
 pub use seed_lookup::SeedLookup;

@@ -11,17 +11,19 @@
 //! server chooses how many iterations it has. Connections that need the same keys share one
 //! derivation. The keys of one server are derived one after the other, and at most
 //! [`MAX_DERIVATIONS`] derivations run at once. A step of Kerberos may block until the key
-//! distribution center answers, so at most [`MAX_NEGOTIATIONS`] steps run at once. A DNS lookup is
+//! distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once. A DNS lookup is
 //! asked for by the seed list part. An inquiry, for example to an endpoint that has AWS
 //! credentials, is asked for by the credentials part or by the revocation part.
 
-mod negotiations;
+mod kerberos;
 
-pub use negotiations::MAX_NEGOTIATIONS;
+pub use kerberos::MAX_KERBEROS_STEPS;
 
 use super::Action;
 use crate::{
-    auth::{DerivedKeys, Finding, Inquiry, KeyDerivation, KeyName, Negotiated, Negotiation},
+    auth::{
+        DerivedKeys, Finding, Inquiry, KerberosStep, KerberosStepResult, KeyDerivation, KeyName,
+    },
     connection::SocketId,
     description::ServerId,
     dns::{DnsAnswer, DnsQuery},
@@ -29,7 +31,7 @@ use crate::{
     options::ProviderCall,
     time::Instant,
 };
-use negotiations::Negotiations;
+use kerberos::KerberosSteps;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
@@ -56,11 +58,11 @@ pub enum Question {
     /// Derive these keys ([`KeyDerivation::derive`]) and answer with [`Answer::Keys`]. This may
     /// take seconds, and must not delay anything else.
     DeriveKeys(KeyDerivation),
-    /// Run this step of the Kerberos library ([`Negotiation::run`]) on a thread that may block, and
-    /// answer with [`Answer::Negotiated`]. Answer also if the step takes longer than the connection
-    /// waits, because only [`MAX_NEGOTIATIONS`] steps without an answer are permitted. The question
+    /// Run this step of the Kerberos library ([`KerberosStep::run`]) on a thread that may block, and
+    /// answer with [`Answer::KerberosStep`]. Answer also if the step takes longer than the connection
+    /// waits, because only [`MAX_KERBEROS_STEPS`] steps without an answer are permitted. The question
     /// is withdrawn only when the client is closed or its process has forked.
-    Negotiate(Negotiation),
+    KerberosStep(KerberosStep),
     /// Look up these DNS records and answer with [`Answer::Records`].
     /// [`dns::Lookup`](crate::dns::Lookup) is a resolver that does this.
     LookUp {
@@ -82,7 +84,7 @@ pub enum Answer {
     /// The derived keys.
     Keys(DerivedKeys),
     /// The result of a step of the Kerberos library.
-    Negotiated(Negotiated),
+    KerberosStep(KerberosStepResult),
     /// The records of a lookup, or the reason why there are none.
     Records(Result<DnsAnswer, Error>),
     /// The answer to an inquiry, or the reason why there is none. The reason becomes part of an
@@ -130,7 +132,7 @@ pub(super) struct Questions {
     blocking: BTreeSet<QuestionId>,
     /// The inquiries of `blocking` whose limit has passed. Their threads cannot be stopped.
     overdue: BTreeSet<QuestionId>,
-    negotiations: Negotiations,
+    kerberos: KerberosSteps,
     /// The derivations that were not asked for yet, oldest first.
     queued: Vec<Queued>,
     last: u64,
@@ -281,7 +283,7 @@ impl Questions {
         others.append(&mut self.inquiries);
         others.append(&mut self.overdue);
         self.blocking.clear();
-        others.extend(self.negotiations.take_all());
+        others.extend(self.kerberos.take_all());
         for id in std::mem::take(&mut self.running).into_keys().chain(others) {
             let withdraw = Action::Withdraw { question: id };
             self.orders.push_back(Order::Act(withdraw));
@@ -296,7 +298,7 @@ impl Questions {
         for running in self.running.values_mut() {
             running.waiting.retain(|&waiting| waiting != socket);
         }
-        for id in self.negotiations.forget(socket) {
+        for id in self.kerberos.forget(socket) {
             self.orders.push_back(Order::Limit(id, None));
         }
     }
@@ -353,7 +355,7 @@ impl Questions {
     pub(super) fn asked(&self) -> impl Iterator<Item = QuestionId> {
         let others = self.lookups.iter().chain(&self.inquiries);
         let others = others.chain(&self.overdue);
-        let others = others.chain(self.negotiations.asked());
+        let others = others.chain(self.kerberos.asked());
         self.running.keys().chain(others).copied()
     }
 
@@ -361,7 +363,7 @@ impl Questions {
     #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn waiting(&self) -> usize {
         let running = self.running.values().map(|running| running.waiting.len());
-        running.sum::<usize>() + self.queued.len() + self.negotiations.waiting()
+        running.sum::<usize>() + self.queued.len() + self.kerberos.waiting()
     }
 
     #[cfg(test)]

@@ -297,8 +297,8 @@ impl Client {
             (Role::Pooled(server, _), Output::KeysNeeded(derivation)) => {
                 self.questions.derive(now, server, id, derivation);
             }
-            (Role::Pooled(..), Output::NegotiationNeeded(negotiation)) => {
-                self.questions.negotiate(now, id, negotiation);
+            (Role::Pooled(..), Output::KerberosStepNeeded(step)) => {
+                self.questions.ask_kerberos(now, id, step);
             }
             (Role::Pooled(..), Output::CredentialNeeded(need)) => {
                 self.on_credential_needed(now, id, &need);
@@ -322,7 +322,7 @@ impl Client {
             (
                 Role::Monitor(_),
                 Output::KeysNeeded(_)
-                | Output::NegotiationNeeded(_)
+                | Output::KerberosStepNeeded(_)
                 | Output::CredentialNeeded(_)
                 | Output::Established,
             )

@@ -90,7 +90,7 @@ impl Client {
     fn on_question_limit(&mut self, now: Instant, question: QuestionId) {
         let waiting = self.questions.handle_limit(now, question);
         self.connections.handle_no_answer(&waiting);
-        self.on_negotiation_limit(now, question);
+        self.on_kerberos_limit(now, question);
         self.on_lookup_limit(now, question);
         let reason = "no answer came within the time limit".to_owned();
         self.on_finding(now, question, Err(reason), false);

@@ -13,7 +13,7 @@
 //!              │
 //!              ▼
 //!       Authenticating ◄─────► DerivingKeys, Fetching,           pools
-//!              │                 Negotiating
+//!              │                 AwaitingKerberos
 //!              │
 //!              ▼
 //!            Over              ready, or failed in any state
@@ -37,7 +37,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    auth::{AuthState, Authenticated, Conversation, DerivedKeys, Negotiated, Provided},
+    auth::{AuthState, Authenticated, Conversation, DerivedKeys, KerberosStepResult, Provided},
     error::{Error, ErrorKind, Wait},
     hello::HelloReply,
     options::{Compressor, Mechanism},
@@ -225,17 +225,17 @@ impl Connection {
 
     /// Takes the result of the step of Kerberos that authentication waits for. A result that comes
     /// at another time is ignored.
-    pub fn handle_negotiated(
+    pub fn handle_kerberos_step(
         &mut self,
         now: Instant,
-        negotiated: Negotiated,
+        result: KerberosStepResult,
         auth: &mut AuthState,
     ) {
-        let State::Negotiating { rounds } = self.state else {
+        let State::AwaitingKerberos { rounds } = self.state else {
             return;
         };
         if let Some(conversation) = &mut self.conversation {
-            let step = conversation.handle_negotiated(negotiated, &mut auth.caches);
+            let step = conversation.handle_kerberos_step(result, &mut auth.caches);
             self.on_step(now, step, rounds);
         }
     }
@@ -285,7 +285,7 @@ impl Connection {
             | State::Authenticating { .. }
             | State::DerivingKeys { .. }
             | State::Fetching { .. }
-            | State::Negotiating { .. }
+            | State::AwaitingKerberos { .. }
             | State::Idle
             | State::Checking { .. } => error,
         };
@@ -436,7 +436,7 @@ impl Connection {
             | State::Authenticating { .. }
             | State::DerivingKeys { .. }
             | State::Fetching { .. }
-            | State::Negotiating { .. }
+            | State::AwaitingKerberos { .. }
             | State::Idle
             | State::Checking { .. }
             | State::Over => Phase::Authentication,

@@ -3,7 +3,7 @@
 use super::Layers;
 use crate::{
     address::Address,
-    auth::{KeyDerivation, Need, Negotiation},
+    auth::{KerberosStep, KeyDerivation, Need},
     compression::CompressionPlan,
     error::{Error, ErrorKind, NetworkFault},
     hello::HelloReply,
@@ -105,8 +105,8 @@ pub enum Output {
     /// [`Connection::handle_status`](super::Connection::handle_status) takes it.
     StatusNeeded(Box<StatusQuery>),
     /// The connection waits for this step of the Kerberos library, which may block for a long time.
-    /// [`Connection::handle_negotiated`](super::Connection::handle_negotiated) takes the result.
-    NegotiationNeeded(Negotiation),
+    /// [`Connection::handle_kerberos_step`](super::Connection::handle_kerberos_step) takes the result.
+    KerberosStepNeeded(KerberosStep),
     /// The connection is ready for operations. No further report follows.
     Established,
     /// A check was answered.

@@ -305,8 +305,8 @@ fn a_probe_reports_the_steps_of_kerberos_and_the_mechanism() {
     // The token of the library, and the answer to the offer of the server.
     for payload in ["AQAAAA==", ""] {
         match probe.poll_output() {
-            Some(ProbeOutput::NegotiationNeeded(work)) => {
-                probe.handle_negotiated(START, work.run());
+            Some(ProbeOutput::KerberosStepNeeded(work)) => {
+                probe.handle_kerberos_step(START, work.run());
             }
             other => panic!("{other:?}"),
         }

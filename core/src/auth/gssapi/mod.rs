@@ -1,6 +1,6 @@
 //! GSSAPI (RFC 4752): authentication by Kerberos.
 //!
-//! The core has no Kerberos library. Each step of the library is a [`Negotiation`], which the shell
+//! The core has no Kerberos library. Each step of the library is a [`KerberosStep`], which the shell
 //! runs where it delays nothing else, because a step may wait for the key distribution center. The
 //! machine of the mechanism decides which step comes next.
 //!
@@ -9,10 +9,10 @@
 //! 2. Tokens are exchanged until the context is complete. The last token can be empty.
 //! 3. The server offers security layers. The client answers that it wants none, and names the user.
 
-mod negotiation;
+mod step;
 mod target;
 
-pub use negotiation::{Negotiated, Negotiation};
+pub use step::{KerberosStep, KerberosStepResult};
 
 use super::{
     caches::Caches,
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::options::{Credential, SecurityContext};
 use bson::RawBson;
-use negotiation::Outcome;
+use step::Outcome;
 use target::Target;
 
 /// The client side of one GSSAPI conversation.
@@ -60,7 +60,7 @@ impl GssApi {
     /// Begins with the first step of the library. No message can be sent before.
     pub(super) fn begin(&mut self, caches: &Caches) -> Result<Progress, Failure> {
         match &caches.kerberos {
-            Some(library) => Ok(Progress::Negotiate(Negotiation::begin(
+            Some(library) => Ok(Progress::Kerberos(KerberosStep::begin(
                 library.clone(),
                 self.target.clone(),
             ))),
@@ -69,8 +69,11 @@ impl GssApi {
     }
 
     /// Sends the message that a step of the library gave.
-    pub(super) fn on_negotiated(&mut self, negotiated: Negotiated) -> Result<Progress, Failure> {
-        let message = match negotiated.into_result()? {
+    pub(super) fn on_kerberos_step(
+        &mut self,
+        result: KerberosStepResult,
+    ) -> Result<Progress, Failure> {
+        let message = match result.into_result()? {
             Outcome::Token(context, token) => {
                 self.stage = match context.is_complete {
                     true => Stage::Offer(context.context),
@@ -108,11 +111,11 @@ impl GssApi {
         let problem = match (stage, done, payload.is_empty()) {
             (Stage::End, true, true) => return Ok(Progress::Done),
             (Stage::Token(context), false, false) => {
-                return Ok(Progress::Negotiate(Negotiation::step(context, payload)));
+                return Ok(Progress::Kerberos(KerberosStep::step(context, payload)));
             }
             (Stage::Offer(context), false, _) => {
                 let user = self.target.username.clone();
-                return Ok(Progress::Negotiate(Negotiation::answer(
+                return Ok(Progress::Kerberos(KerberosStep::answer(
                     context, payload, user,
                 )));
             }

@@ -3,7 +3,7 @@
 
 use super::{Again, Connections, Order, State};
 use crate::{
-    auth::{Caches, DerivedKeys, Negotiated, Provided},
+    auth::{Caches, DerivedKeys, KerberosStepResult, Provided},
     connection::{Connection, Established, HandshakeOptions, SocketId},
     error::{Error, ErrorKind},
     operation::OperationId,
@@ -118,15 +118,15 @@ impl Connections {
 
     /// Gives the result of a step of Kerberos to the connection that waits for it. Without a result
     /// the connection fails.
-    pub(in crate::client) fn handle_negotiated(
+    pub(in crate::client) fn handle_kerberos_step(
         &mut self,
         now: Instant,
         id: SocketId,
-        negotiated: Option<Negotiated>,
+        result: Option<KerberosStepResult>,
     ) {
         if let Some((connection, auth)) = self.driven(id) {
-            match negotiated {
-                Some(negotiated) => connection.handle_negotiated(now, negotiated, auth),
+            match result {
+                Some(result) => connection.handle_kerberos_step(now, result, auth),
                 None => connection.handle_failed(no_result()),
             }
             self.after_step(id);

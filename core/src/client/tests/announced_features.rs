@@ -255,7 +255,7 @@ fn gssapi_without_a_kerberos_library_is_refused_when_the_client_is_created() {
             message.contains(mechanism.name()) && says_what_to_do,
             "{message}"
         );
-        options.set_kerberos(Some(Arc::new(negotiations::Library)));
+        options.set_kerberos(Some(Arc::new(kerberos::Library)));
         assert!(ClientConfig::new(options, Seed::new([5; 32])).is_ok());
     }
 }

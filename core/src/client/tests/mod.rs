@@ -24,9 +24,9 @@ mod forking;
 mod harness;
 mod idle_probe;
 mod invariants;
+mod kerberos;
 mod messages;
 mod metadata;
-mod negotiations;
 mod operations;
 mod overload;
 mod partial_scans;
@@ -425,7 +425,7 @@ impl Peer for World {
             }
             Question::LookUp { query, .. } => self.lookups.push((id, query)),
             Question::Inquire(_) => panic!("no client of these tests has a provider"),
-            Question::Negotiate(_) => panic!("no client of these tests has a Kerberos library"),
+            Question::KerberosStep(_) => panic!("no client of these tests has a Kerberos library"),
         }
     }
 

@@ -72,7 +72,7 @@ impl Connection {
             | State::AwaitingLogin
             | State::DerivingKeys { .. }
             | State::Fetching { .. }
-            | State::Negotiating { .. }
+            | State::AwaitingKerberos { .. }
             | State::Idle
             | State::Over => {}
         }

@@ -66,7 +66,7 @@ impl Connection {
             State::Authenticating { .. } | State::DerivingKeys { .. } => {
                 (Wait::Handshake, "authentication".to_owned())
             }
-            State::Negotiating { .. } => (
+            State::AwaitingKerberos { .. } => (
                 Wait::Handshake,
                 "a step of Kerberos, which may ask the key distribution center,".to_owned(),
             ),

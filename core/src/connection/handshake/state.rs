@@ -35,7 +35,7 @@ pub(super) enum State {
         rounds: u32,
     },
     /// Authentication waits for a step of the Kerberos library, which the shell runs.
-    Negotiating {
+    AwaitingKerberos {
         /// The number of authentication commands that were sent.
         rounds: u32,
     },
@@ -83,10 +83,10 @@ impl State {
                 Self::Authenticating { .. }
                     | Self::DerivingKeys { .. }
                     | Self::Fetching { .. }
-                    | Self::Negotiating { .. }
+                    | Self::AwaitingKerberos { .. }
                     | Self::Over
             ),
-            Self::DerivingKeys { .. } | Self::Negotiating { .. } => {
+            Self::DerivingKeys { .. } | Self::AwaitingKerberos { .. } => {
                 matches!(next, Self::Authenticating { .. } | Self::Over)
             }
             Self::Fetching { .. } => matches!(
@@ -110,7 +110,7 @@ impl State {
             | Self::AwaitingLogin
             | Self::DerivingKeys { .. }
             | Self::Fetching { .. }
-            | Self::Negotiating { .. }
+            | Self::AwaitingKerberos { .. }
             | Self::Idle
             | Self::Over => Awaited::Nothing,
             Self::AwaitingHello { .. } | Self::Authenticating { .. } => Awaited::Reply(request_id),
@@ -134,10 +134,10 @@ Dialling: OpeningLayers AwaitingLogin AwaitingHello Authenticating Over
 OpeningLayers: AwaitingLogin AwaitingHello Over
 AwaitingLogin: AwaitingHello Authenticating Over
 AwaitingHello: Authenticating Idle Over
-Authenticating: Authenticating DerivingKeys Fetching Negotiating Over
+Authenticating: Authenticating DerivingKeys Fetching AwaitingKerberos Over
 DerivingKeys: Authenticating Over
 Fetching: Authenticating Fetching Over
-Negotiating: Authenticating Over
+AwaitingKerberos: Authenticating Over
 Idle: Checking Over
 Checking: Idle Checking Over
 Over:
@@ -154,7 +154,7 @@ Over:
             State::Authenticating { rounds: 0 },
             State::DerivingKeys { rounds: 0 },
             State::Fetching { rounds: 0 },
-            State::Negotiating { rounds: 0 },
+            State::AwaitingKerberos { rounds: 0 },
             State::Idle,
             State::Checking {
                 sent,

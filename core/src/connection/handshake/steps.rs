@@ -220,11 +220,10 @@ impl Connection {
                 self.enter(State::DerivingKeys { rounds });
                 self.output.push_back(Output::KeysNeeded(derivation));
             }
-            Step::Negotiate(negotiation) => {
+            Step::Kerberos(work) => {
                 self.renew_deadline(now, Wait::Handshake);
-                self.enter(State::Negotiating { rounds });
-                self.output
-                    .push_back(Output::NegotiationNeeded(negotiation));
+                self.enter(State::AwaitingKerberos { rounds });
+                self.output.push_back(Output::KerberosStepNeeded(work));
             }
             Step::Fetch(need) => {
                 self.deadline = None;

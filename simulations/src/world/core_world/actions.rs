@@ -110,7 +110,7 @@ impl CoreWorld {
                 );
                 let answer = match question {
                     Question::DeriveKeys(derivation) => Answer::Keys(derivation.derive()),
-                    Question::Negotiate(step) => Answer::Negotiated(step.run()),
+                    Question::KerberosStep(step) => Answer::KerberosStep(step.run()),
                     // The world has no name server.
                     Question::LookUp { .. } => Answer::None,
                     Question::Inquire(inquiry) => Answer::Found(find(inquiry)),

@@ -289,7 +289,7 @@ impl Network {
                     format_args!("link {} brings {}", id.0, Summary(&bytes)),
                 );
                 if link.proxy.is_some() {
-                    self.negotiate(now, id, &bytes, trace);
+                    self.handle_greeting(now, id, &bytes, trace);
                 } else if link.has_server {
                     self.deployment.handle_received(now, conn, &bytes);
                 } else {

@@ -31,7 +31,13 @@ impl Network {
     }
 
     /// Handles bytes for the proxy, and connects when the client has named its destination.
-    pub(super) fn negotiate(&mut self, now: Instant, id: LinkId, bytes: &[u8], trace: &mut Trace) {
+    pub(super) fn handle_greeting(
+        &mut self,
+        now: Instant,
+        id: LinkId,
+        bytes: &[u8],
+        trace: &mut Trace,
+    ) {
         let taken = self.links.get_mut(&id).and_then(|link| link.proxy.take());
         let Some(mut exchange) = taken else {
             return;

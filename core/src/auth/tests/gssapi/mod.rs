@@ -154,9 +154,9 @@ impl Scene {
     /// Runs the step of the library that the conversation asks for.
     fn run(&mut self, step: Step) -> Step {
         match step {
-            Step::Negotiate(work) => self
+            Step::Kerberos(work) => self
                 .conversation
-                .handle_negotiated(work.run(), &mut self.caches),
+                .handle_kerberos_step(work.run(), &mut self.caches),
             other => panic!("{other:?} where work was expected"),
         }
     }
@@ -395,7 +395,7 @@ fn the_result_of_a_step_shows_no_secrets() {
     let step = scene
         .conversation
         .handle_hello(now, None, None, &mut scene.caches);
-    let Step::Negotiate(work) = step else {
+    let Step::Kerberos(work) = step else {
         panic!("{step:?} where work was expected");
     };
     let shown = format!("{work:?}");

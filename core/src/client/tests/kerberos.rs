@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    auth::Negotiation,
+    auth::KerberosStep,
     options::{CanonicalizeHostName, Kerberos, KerberosTarget, SecurityContext},
 };
 use bson::{Binary, spec::BinarySubtype};
@@ -48,7 +48,7 @@ struct KerberosScene {
     contract: Contract,
     now: Instant,
     /// The steps that the client asked for and the test has not run.
-    steps: Vec<(QuestionId, Negotiation)>,
+    steps: Vec<(QuestionId, KerberosStep)>,
     /// The number of steps that the client asked for.
     asked: usize,
     withdrawn: Vec<QuestionId>,
@@ -98,7 +98,7 @@ impl KerberosScene {
 
     fn run_next(&mut self) {
         let (id, step) = self.steps.remove(0);
-        self.answer(id, Answer::Negotiated(step.run()));
+        self.answer(id, Answer::KerberosStep(step.run()));
     }
 
     fn wait(&mut self, time: Duration) {
@@ -160,7 +160,7 @@ impl Peer for KerberosScene {
     }
 
     fn asked(&mut self, id: QuestionId, question: Question) {
-        let Question::Negotiate(step) = question else {
+        let Question::KerberosStep(step) = question else {
             panic!("{question:?} of another kind");
         };
         self.asked += 1;
@@ -176,11 +176,11 @@ impl Peer for KerberosScene {
 fn at_most_four_steps_run_at_once() {
     let mut scene = KerberosScene::new("");
     scene.start(6);
-    assert_eq!(scene.steps.len(), MAX_NEGOTIATIONS);
+    assert_eq!(scene.steps.len(), MAX_KERBEROS_STEPS);
     for done in 1..=6 {
         scene.run_next();
         assert_eq!(scene.tokens.len(), done);
-        assert_eq!(scene.steps.len(), MAX_NEGOTIATIONS.min(6 - done));
+        assert_eq!(scene.steps.len(), MAX_KERBEROS_STEPS.min(6 - done));
     }
     assert!(!scene.waits_for_steps() && scene.closed.is_empty());
 }
@@ -201,15 +201,15 @@ fn steps_that_never_return_cost_errors_and_at_most_four_threads() {
         }
         // The server is checked again, and operations wait for steps that are in the queue.
         scene.wait(Duration::from_secs(1));
-        assert_eq!(scene.asked, MAX_NEGOTIATIONS, "in round {round}");
+        assert_eq!(scene.asked, MAX_KERBEROS_STEPS, "in round {round}");
     }
     // The late results reach no connection. After each, another step may run.
     scene.start(6);
-    for _ in 0..MAX_NEGOTIATIONS {
+    for _ in 0..MAX_KERBEROS_STEPS {
         scene.run_next();
         assert!(scene.tokens.is_empty());
     }
-    assert_eq!(scene.asked, 2 * MAX_NEGOTIATIONS);
+    assert_eq!(scene.asked, 2 * MAX_KERBEROS_STEPS);
     scene.run_next();
     assert_eq!(scene.tokens.len(), 1);
 }
@@ -265,9 +265,9 @@ fn a_connection_without_connect_timeout_waits_until_the_question_limit() {
     assert!(scene.withdrawn.is_empty());
     // The step still counts, because its thread runs.
     scene.start(4);
-    assert_eq!(scene.asked, MAX_NEGOTIATIONS);
+    assert_eq!(scene.asked, MAX_KERBEROS_STEPS);
     scene.run_next();
-    assert_eq!(scene.asked, MAX_NEGOTIATIONS + 1);
+    assert_eq!(scene.asked, MAX_KERBEROS_STEPS + 1);
     assert!(scene.tokens.is_empty());
 }
 
@@ -288,7 +288,7 @@ fn a_terminated_client_withdraws_its_steps() {
         assert!(scene.client.is_terminated() && !scene.waits_for_steps());
         assert_eq!(scene.client.deadline(), None);
         scene.run_next();
-        assert!(scene.tokens.is_empty() && scene.asked == MAX_NEGOTIATIONS);
+        assert!(scene.tokens.is_empty() && scene.asked == MAX_KERBEROS_STEPS);
     }
 }
 
@@ -299,11 +299,11 @@ fn a_forked_child_asks_for_steps_of_its_own() {
     scene.start(6);
     scene.client.handle_forked(scene.now, &Seed::new([9; 32]));
     harness::drain(&mut scene);
-    assert_eq!(scene.withdrawn.len(), MAX_NEGOTIATIONS);
+    assert_eq!(scene.withdrawn.len(), MAX_KERBEROS_STEPS);
     scene.steps.clear();
     scene.asked = 0;
     scene.start(1);
-    assert!((1..=MAX_NEGOTIATIONS).contains(&scene.asked));
+    assert!((1..=MAX_KERBEROS_STEPS).contains(&scene.asked));
     scene.run_next();
     assert_eq!(scene.tokens.len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use crate::{Runtime, lookup::Asked, signal::Signal, user_code::catch_panic};
 use futures_channel::oneshot;
-use onionskin_core::client::{Answer, Negotiated, Negotiation};
+use onionskin_core::client::{Answer, KerberosStep, KerberosStepResult};
 use std::{
     future::{Future, poll_fn},
     pin::pin,
@@ -12,13 +12,9 @@ use std::{
 
 /// Runs a step of Kerberos and gives its result to the core. Ends without a result if the core
 /// withdraws the question; the thread of the step then runs on by itself.
-pub(crate) async fn run<R: Runtime>(
-    asked: Asked<R>,
-    negotiation: Negotiation,
-    signal: Arc<Signal>,
-) {
+pub(crate) async fn run<R: Runtime>(asked: Asked<R>, step: KerberosStep, signal: Arc<Signal>) {
     let result = {
-        let mut result = pin!(run_negotiation(&asked.shared.runtime, negotiation));
+        let mut result = pin!(run_kerberos_step(&asked.shared.runtime, step));
         poll_fn(|context| {
             signal.register(context.waker());
             if signal.take().is_some_and(|commands| commands.close) {
@@ -29,7 +25,7 @@ pub(crate) async fn run<R: Runtime>(
         .await
     };
     match result {
-        Some(Some(negotiated)) => asked.answer(Answer::Negotiated(negotiated)),
+        Some(Some(result)) => asked.answer(Answer::KerberosStep(result)),
         Some(None) => asked.answer(Answer::None),
         None => {}
     }
@@ -38,13 +34,13 @@ pub(crate) async fn run<R: Runtime>(
 /// Runs a step of Kerberos of a [`Probe`](onionskin_core::probe::Probe) on a thread of this
 /// runtime. `None` if the Kerberos library panicked or the runtime has no thread for it. The caller
 /// limits the time.
-pub async fn run_negotiation<R: Runtime>(
+pub async fn run_kerberos_step<R: Runtime>(
     runtime: &R,
-    negotiation: Negotiation,
-) -> Option<Negotiated> {
+    step: KerberosStep,
+) -> Option<KerberosStepResult> {
     let (sender, receiver) = oneshot::channel();
     runtime.spawn_thread(move || {
-        catch_panic(|| drop(sender.send(negotiation.run())));
+        catch_panic(|| drop(sender.send(step.run())));
     });
     receiver.await.ok()
 }

@@ -13,7 +13,7 @@ const NO_LAYER: u8 = 1;
 /// A step may block for as long as the key distribution center does not answer. The core therefore
 /// gives the step to the shell, which runs it where it delays nothing else and passes the result
 /// back.
-pub struct Negotiation(Work);
+pub struct KerberosStep(Work);
 
 enum Work {
     Begin(KerberosLibrary, Target),
@@ -25,7 +25,7 @@ enum Work {
     },
 }
 
-impl Negotiation {
+impl KerberosStep {
     /// Makes a security context and its first token.
     pub(super) const fn begin(library: KerberosLibrary, target: Target) -> Self {
         Self(Work::Begin(library, target))
@@ -53,8 +53,8 @@ impl Negotiation {
     /// the key distribution center answers. The library can be code of the application, which can
     /// panic.
     #[must_use]
-    pub fn run(self) -> Negotiated {
-        Negotiated(match self.0 {
+    pub fn run(self) -> KerberosStepResult {
+        KerberosStepResult(match self.0 {
             Work::Begin(library, target) => begin(&library, target),
             Work::Step(context, token) => advance(context, Some(&token)),
             Work::Answer {
@@ -66,19 +66,19 @@ impl Negotiation {
     }
 }
 
-impl fmt::Debug for Negotiation {
+impl fmt::Debug for KerberosStep {
     /// Omits names and tokens.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Work::Begin(..) => "Negotiation(Begin)",
-            Work::Step(..) => "Negotiation(Step)",
-            Work::Answer { .. } => "Negotiation(Answer)",
+            Work::Begin(..) => "KerberosStep(Begin)",
+            Work::Step(..) => "KerberosStep(Step)",
+            Work::Answer { .. } => "KerberosStep(Answer)",
         })
     }
 }
 
-/// The result of a [`Negotiation`].
-pub struct Negotiated(Result<Outcome, String>);
+/// The result of a [`KerberosStep`].
+pub struct KerberosStepResult(Result<Outcome, String>);
 
 /// The message of a step for the server.
 pub(super) enum Outcome {
@@ -94,16 +94,16 @@ pub(super) struct Advanced {
     pub(super) is_complete: bool,
 }
 
-impl Negotiated {
+impl KerberosStepResult {
     pub(super) fn into_result(self) -> Result<Outcome, String> {
         self.0
     }
 }
 
-impl fmt::Debug for Negotiated {
+impl fmt::Debug for KerberosStepResult {
     /// Omits the message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Negotiated")
+        f.debug_tuple("KerberosStepResult")
             .field(&self.0.as_ref().map(|_| "..").map_err(|_| ".."))
             .finish()
     }
