@@ -28,7 +28,8 @@ impl Batch {
         Self { bytes, rest }
     }
 
-    /// Returns the next document, which is read in place; `None` at the end of the batch.
+    /// Returns the next document, which is read in place; `None` at the end of the batch. An error
+    /// ends the batch, because the server violates the protocol.
     pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
         let bytes = self.bytes.get(self.rest.clone())?;
         // An element of the array is a type byte, the index as text, then the document. A zero byte
@@ -38,17 +39,20 @@ impl Batch {
             self.rest.start = self.rest.end;
             return None;
         }
-        let end = self.rest.end;
         let place = match document_place(bytes, kind) {
             Ok(place) => self.rest.start + place.start..self.rest.start + place.end,
             Err(error) => {
-                self.rest.start = end;
+                self.rest.start = self.rest.end;
                 return Some(Err(error));
             }
         };
-        self.rest.start = place.end;
+        let document = RawDocument::from_bytes(&self.bytes[place.clone()]);
+        self.rest.start = match document {
+            Ok(_) => place.end,
+            Err(_) => self.rest.end,
+        };
         Some(
-            RawDocument::from_bytes(&self.bytes[place]).map_err(|error| {
+            document.map_err(|error| {
                 Error::protocol(format!("a cursor's document is not BSON: {error}"))
             }),
         )

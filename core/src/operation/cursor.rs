@@ -155,7 +155,7 @@ impl Cursor {
         self.batch_size = batch_size;
     }
 
-    /// Returns the next document of the current batch; `None` at its end.
+    /// Returns the next document of the current batch; `None` at its end. An error ends the batch.
     pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
         self.batch.next_document()
     }
