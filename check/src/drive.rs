@@ -41,8 +41,7 @@ impl<R: Runtime> Clock<R> {
     }
 
     pub(crate) fn wall(&self) -> WallTime {
-        let millis = self.runtime.wall_time().as_millis();
-        WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+        WallTime::from_unix(self.runtime.wall_time())
     }
 
     /// Returns the time that is left to the whole check.

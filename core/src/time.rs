@@ -118,6 +118,11 @@ impl WallTime {
         Self(millis)
     }
 
+    /// Returns the time `since` after 1970-01-01T00:00:00Z, in whole milliseconds.
+    pub fn from_unix(since: Duration) -> Self {
+        Self(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// Returns the milliseconds since 1970-01-01T00:00:00Z.
     pub const fn as_unix_millis(self) -> u64 {
         self.0

@@ -94,8 +94,7 @@ fn trusting(pki: &Pki) -> Result<TlsOptions> {
 }
 
 fn measure(name: &str, options: &TlsOptions, pki: &Pki, staple: Option<Vec<u8>>) -> Result<()> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
-    let now = WallTime::from_unix_millis(since.as_millis().try_into()?);
+    let now = WallTime::from_unix(SystemTime::now().duration_since(UNIX_EPOCH)?);
     let config = Arc::new(pki.server(staple));
     let (mut totals, mut longest) = (Vec::new(), Vec::new());
     let mut outcome = String::new();

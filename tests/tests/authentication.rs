@@ -255,8 +255,7 @@ impl Services {
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .expect("after 1970");
-        let millis = u64::try_from(since.as_millis()).expect("few milliseconds");
-        let now = WallTime::from_unix_millis(millis);
+        let now = WallTime::from_unix(since);
         let token = issuer.issue(&TokenClaims::new("pod", now, Duration::from_secs(600)));
         let scratch = Scratch::new().expect("a directory");
         scratch.write("token", &token).expect("a file");

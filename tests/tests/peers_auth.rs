@@ -144,8 +144,7 @@ fn log_in_from_each_source(driver: impl Fn() -> Command) {
     let uri = format!("{}?authMechanism=MONGODB-AWS", server.uri());
     let scratch = Scratch::new().expect("a directory");
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let millis = since.expect("a time after 1970").as_millis();
-    let now = WallTime::from_unix_millis(u64::try_from(millis).expect("few milliseconds"));
+    let now = WallTime::from_unix(since.expect("a time after 1970"));
     let token = issuer.issue(&TokenClaims::new("pod", now, Duration::from_secs(600)));
     let token = scratch.write("token", &token).expect("a file");
     let token = token.to_str().expect("a path as text");

@@ -1,7 +1,7 @@
 //! Reads the certificates that the TLS options name, and those of the operating system.
 
 use onionskin_core::{
-    error::{Error, ErrorKind},
+    error::Error,
     options::{ClientOptions, Secret, SystemRoots},
     uri::Warning,
 };
@@ -39,7 +39,7 @@ pub(crate) fn read_files(options: &mut ClientOptions) -> Result<(), Error> {
     let read = |option: &'static str, path: &str| {
         std::fs::read(path).map_err(|error| {
             let message = format!("{path} cannot be read: {error}");
-            Error::new(ErrorKind::InvalidOption { option, message })
+            Error::invalid_option(option, message)
         })
     };
     if let (Some(path), None) = (&tls.ca_file, &tls.ca_pem) {
@@ -52,7 +52,7 @@ pub(crate) fn read_files(options: &mut ClientOptions) -> Result<(), Error> {
         let bytes = read(option, path)?;
         String::from_utf8(bytes).map(Secret::new).map_err(|_| {
             let message = format!("{path} is not a PEM file");
-            Error::new(ErrorKind::InvalidOption { option, message })
+            Error::invalid_option(option, message)
         })
     };
     if let (Some(path), None) = (&tls.certificate_key_file, &tls.certificate_key_pem) {

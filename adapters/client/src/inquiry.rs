@@ -112,8 +112,8 @@ async fn http<R: Runtime>(
         // Without an answer, the built-in list is trusted.
         tls.system_roots = receiver.await.unwrap_or_default();
     }
-    let millis = u64::try_from(services.runtime.wall_time().as_millis()).unwrap_or(u64::MAX);
-    let mut exchange = HttpExchange::new(&request, &tls, WallTime::from_unix_millis(millis))?;
+    let now = WallTime::from_unix(services.runtime.wall_time());
+    let mut exchange = HttpExchange::new(&request, &tls, now)?;
     let stream = dial(services, &request.address()).await;
     // The message begins with the endpoint, so the server of the error would repeat it.
     let mut stream = stream.map_err(|error| error.kind().to_string())?;

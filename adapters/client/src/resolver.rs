@@ -2,7 +2,7 @@
 
 use onionskin_core::{
     dns::{DnsAnswer, DnsQuery},
-    error::{Error, ErrorKind},
+    error::Error,
     options::ClientOptions,
 };
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
@@ -86,10 +86,8 @@ impl Resolvers {
             return Ok(());
         }
         let message = "there is no resolver: enable the feature `dns` of onionskin, or set a \
-                       resolver of the application"
-            .to_owned();
-        let option = "mongodb+srv";
-        Err(ErrorKind::InvalidOption { option, message }.into())
+                       resolver of the application";
+        Err(Error::invalid_option("mongodb+srv", message))
     }
 }
 

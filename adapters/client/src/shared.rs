@@ -116,8 +116,7 @@ impl<R: Runtime> Shared<R> {
     }
 
     pub(crate) fn wall_time(&self) -> WallTime {
-        let millis = self.runtime.wall_time().as_millis();
-        WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+        WallTime::from_unix(self.runtime.wall_time())
     }
 
     pub(crate) fn new_object_id(&self) -> ObjectId {

@@ -84,7 +84,8 @@ pub(super) fn same_conversation(expected: &RawBson, reply: &SaslReply) -> Result
     }
 }
 
-fn binary(bytes: &[u8]) -> Binary {
+/// Returns a binary value of the generic subtype.
+pub(super) fn binary(bytes: &[u8]) -> Binary {
     Binary {
         subtype: BinarySubtype::Generic,
         bytes: bytes.to_vec(),

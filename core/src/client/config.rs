@@ -5,7 +5,7 @@ use crate::{
     compression::CompressionPlan,
     connection::{HandshakeOptions, Layers},
     description::TopologyId,
-    error::{Error, ErrorKind},
+    error::Error,
     event::Subscriptions,
     hello::{ClientMetadata, DriverInfo, Environment},
     operation::RetryPolicy,
@@ -104,8 +104,7 @@ pub(super) fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Erro
         let message = "GSSAPI needs a Kerberos library; enable the Cargo feature gssapi of the \
                        runtime's crate, for example of onionskin-tokio, or set one by \
                        ClientOptions::set_kerberos";
-        let (option, message) = ("authMechanism", message.to_owned());
-        return Err(ErrorKind::InvalidOption { option, message }.into());
+        return Err(Error::invalid_option("authMechanism", message));
     }
     Ok(())
 }

@@ -87,6 +87,15 @@ impl Error {
         })
     }
 
+    /// Creates an error for the value of an option that cannot be used.
+    #[must_use]
+    pub fn invalid_option(option: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidOption {
+            option,
+            message: message.into(),
+        })
+    }
+
     /// Creates an error for an argument that cannot be used.
     #[must_use]
     pub fn argument(message: impl Into<String>) -> Self {

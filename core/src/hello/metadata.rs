@@ -3,7 +3,7 @@
 use super::Environment;
 use crate::{
     bson::DocumentWriter,
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     options::MAX_APP_NAME_BYTES,
 };
 use bson::{RawDocument, RawDocumentBuf};
@@ -133,13 +133,13 @@ impl ClientMetadata {
     ) -> Result<Self> {
         let app_name = app_name.filter(|name| !name.is_empty());
         if let Some(name) = app_name.filter(|name| name.len() > MAX_APP_NAME_BYTES) {
-            return Err(Error::new(ErrorKind::InvalidOption {
-                option: "appName",
-                message: format!(
+            return Err(Error::invalid_option(
+                "appName",
+                format!(
                     "it has {} bytes, but at most {MAX_APP_NAME_BYTES} are allowed",
                     name.len()
                 ),
-            }));
+            ));
         }
         let mut metadata = Self {
             app_name: app_name.map(str::to_owned),

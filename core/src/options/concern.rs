@@ -1,6 +1,6 @@
 //! Read and write concerns.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use bson::{RawDocumentBuf, cstr};
 use std::time::Duration;
 
@@ -91,13 +91,11 @@ impl WriteConcern {
     /// [URI-23]: crate::requirements::connection_strings#URI-23
     pub fn validate(&self) -> Result<(), Error> {
         if self.w == Some(Acknowledgment::Members(0)) && self.journal == Some(true) {
-            return Err(ErrorKind::InvalidOption {
-                option: "journal",
-                message: "it conflicts with w=0, with which no acknowledgment comes; remove one \
-                          of them"
-                    .to_owned(),
-            }
-            .into());
+            return Err(Error::invalid_option(
+                "journal",
+                "it conflicts with w=0, with which no acknowledgment comes; remove one \
+                          of them",
+            ));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The rules of each mechanism about the fields of a credential.
 
 use super::{Credential, CredentialProvider, Mechanism, OidcFlow, Secret};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use std::borrow::Cow;
 
 /// The source for mechanisms that authenticate users outside of MongoDB.
@@ -103,13 +103,6 @@ pub(crate) fn check_texts<'a>(
     Ok(())
 }
 
-fn invalid(option: &'static str, message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidOption {
-        option,
-        message: message.into(),
-    })
-}
-
 impl Credential {
     /// Checks that the credential has all fields that its mechanism requires, and none that it
     /// refuses ([AUTH-4]).
@@ -127,10 +120,14 @@ impl Credential {
     pub fn validate(&self) -> Result<(), Error> {
         self.check_from_uri(false)?;
         if self.mechanism.is_none() && self.password.is_none() && !self.has_password_provider() {
-            return Err(invalid("password", "SCRAM needs a password; give one"));
+            return Err(Error::invalid_option(
+                "password",
+                "SCRAM needs a password; give one",
+            ));
         }
         let name = self.mechanism.map_or("SCRAM", Mechanism::name);
-        let refuse = |message: String| invalid("credential", format!("{name}: {message}"));
+        let refuse =
+            |message: String| Error::invalid_option("credential", format!("{name}: {message}"));
         match self.mechanism {
             Some(Mechanism::GssApi) => self.check_kerberos().map_err(refuse),
             Some(Mechanism::Plain) => check_texts(self.texts()).map_err(refuse),
@@ -178,27 +175,27 @@ impl Credential {
             // AUTH-9).
             Presence::Required if username.is_empty() => {
                 let message = format!("{name} needs a user name; give one before the @");
-                return Err(invalid("username", message));
+                return Err(Error::invalid_option("username", message));
             }
             Presence::Forbidden if self.username.is_some() => {
                 let message = format!("{name} takes no user name; leave it out");
-                return Err(invalid("username", message));
+                return Err(Error::invalid_option("username", message));
             }
             _ => {}
         }
         match rules.password {
             Presence::Required if self.mechanism.is_some() && self.password.is_none() => {
                 let message = format!("{name} needs a password; give one after the user name");
-                return Err(invalid("password", message));
+                return Err(Error::invalid_option("password", message));
             }
             Presence::Forbidden if self.password.is_some() => {
                 let message = format!("{name} takes no password; leave it out");
-                return Err(invalid("password", message));
+                return Err(Error::invalid_option("password", message));
             }
             _ => {}
         }
         if self.source.is_empty() {
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "authSource",
                 "it is empty; name a database or leave it out",
             ));
@@ -207,7 +204,7 @@ impl Credential {
             // These mechanisms authenticate users outside of MongoDB, so the source must be
             // `$external` (AUTH-3).
             let message = format!("{name} works only with {EXTERNAL}; leave authSource out");
-            return Err(invalid("authSource", message));
+            return Err(Error::invalid_option("authSource", message));
         }
         if properties_dropped {
             return Ok(());
@@ -244,18 +241,19 @@ impl Credential {
         };
         if !fits {
             let message = format!("{name} cannot use it; it is for {wanted}");
-            return Err(invalid("credential provider", message));
+            return Err(Error::invalid_option("credential provider", message));
         }
         if self.allowed_hosts.is_some() && self.oidc_flow() != OidcFlow::Human {
             // Only the human flow names the hosts to which it may send tokens (OIDC prose 2.5).
             let message = "only an OIDC human callback has allowed hosts; remove the list";
-            return Err(invalid("ALLOWED_HOSTS", message));
+            return Err(Error::invalid_option("ALLOWED_HOSTS", message));
         }
         Ok(())
     }
 
     fn check_properties(&self, rules: &Rules, name: &str) -> Result<(), Error> {
-        let refuse = |message: String| Err(invalid("authMechanismProperties", message));
+        let refuse =
+            |message: String| Err(Error::invalid_option("authMechanismProperties", message));
         for key in self.properties.keys() {
             let mut code_only = CODE_ONLY_PROPERTIES.iter();
             if let Some(code) = code_only.find(|code| code.eq_ignore_ascii_case(key)) {
@@ -281,7 +279,7 @@ impl Credential {
     fn check_gssapi(&self) -> Result<(), Error> {
         let values = ["none", "forward", "forwardAndReverse", "true", "false"];
         match self.property("CANONICALIZE_HOST_NAME") {
-            Some(value) if !values.contains(&value.expose()) => Err(invalid(
+            Some(value) if !values.contains(&value.expose()) => Err(Error::invalid_option(
                 "authMechanismProperties",
                 "CANONICALIZE_HOST_NAME is one of none, forward, forwardAndReverse",
             )),
@@ -293,7 +291,7 @@ impl Credential {
     /// AUTH-106). The environments `azure` and `gcp` require `TOKEN_RESOURCE`, which is an error
     /// with any other source (AUTH-105). The environment `test` refuses a user name (AUTH-109).
     fn check_oidc(&self) -> Result<(), Error> {
-        let refuse = |message| Err(invalid("authMechanismProperties", message));
+        let refuse = |message| Err(Error::invalid_option("authMechanismProperties", message));
         let environment = self.property("ENVIRONMENT").map(|e| e.expose());
         match (environment, self.provider.is_some()) {
             (None, false) => {
@@ -320,7 +318,10 @@ impl Credential {
             _ => {}
         }
         if environment == Some("test") && self.username.is_some() {
-            return Err(invalid("username", "ENVIRONMENT test takes no user name"));
+            return Err(Error::invalid_option(
+                "username",
+                "ENVIRONMENT test takes no user name",
+            ));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The options of a SOCKS5 proxy.
 
 use super::Secret;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use std::net::Ipv6Addr;
 
 /// The address of a SOCKS5 proxy, and the credentials for it.
@@ -81,10 +81,13 @@ impl ProxyOptions {
     /// [SOCKS-8]: crate::requirements::proxies#SOCKS-8
     pub fn validate(&self) -> Result<(), Error> {
         if let Some(fault) = host_fault(&self.host) {
-            return Err(invalid("proxyHost", fault));
+            return Err(Error::invalid_option("proxyHost", fault));
         }
         if self.port == 0 {
-            return Err(invalid("proxyPort", "it must be from 1 to 65535"));
+            return Err(Error::invalid_option(
+                "proxyPort",
+                "it must be from 1 to 65535",
+            ));
         }
         let Some((username, password)) = &self.credentials else {
             return Ok(());
@@ -94,7 +97,7 @@ impl ProxyOptions {
             ("proxyPassword", "proxyUsername", password.expose()),
         ] {
             if text.is_empty() {
-                return Err(invalid(
+                return Err(Error::invalid_option(
                     option,
                     format!("{other} needs it; give both or neither"),
                 ));
@@ -102,7 +105,7 @@ impl ProxyOptions {
             if text.len() > Self::MAX_TEXT_BYTES {
                 let limit = Self::MAX_TEXT_BYTES;
                 let message = format!("it has {} bytes, but SOCKS5 allows {limit}", text.len());
-                return Err(invalid(option, message));
+                return Err(Error::invalid_option(option, message));
             }
         }
         Ok(())
@@ -157,14 +160,10 @@ fn is_ipv6(host: &str) -> bool {
     !zone.is_empty() && address.parse::<Ipv6Addr>().is_ok()
 }
 
-fn invalid(option: &'static str, message: impl Into<String>) -> Error {
-    let message = message.into();
-    ErrorKind::InvalidOption { option, message }.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     /// Returns the name of the option that is refused; `None` if none is.
     fn refused(proxy: &ProxyOptions) -> Option<&'static str> {

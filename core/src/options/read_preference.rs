@@ -1,6 +1,6 @@
 //! Read preferences: which members of a replica set may serve a read.
 
-use crate::{description::Tags, error::Error, error::ErrorKind};
+use crate::{description::Tags, error::Error};
 use std::{fmt, time::Duration};
 
 /// The mode of a read preference: which types of members may serve a read ([SEL-12]). A member is
@@ -97,12 +97,10 @@ impl ReadPreference {
     /// [SEL-14]: crate::requirements::server_selection#SEL-14
     pub fn with_tag_sets(mut self, tag_sets: Vec<Tags>) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary && tag_sets.iter().any(|set| !set.is_empty()) {
-            return Err(ErrorKind::InvalidOption {
-                option: "readPreferenceTags",
-                message: "mode primary takes no tag sets; choose another mode or remove them"
-                    .to_owned(),
-            }
-            .into());
+            return Err(Error::invalid_option(
+                "readPreferenceTags",
+                "mode primary takes no tag sets; choose another mode or remove them",
+            ));
         }
         self.tag_sets = tag_sets;
         Ok(self)
@@ -117,13 +115,11 @@ impl ReadPreference {
     /// [STALE-5]: crate::requirements::server_selection#STALE-5
     pub fn with_max_staleness(mut self, max_staleness: Duration) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary {
-            return Err(ErrorKind::InvalidOption {
-                option: "maxStalenessSeconds",
-                message: "mode primary takes no maximum staleness; choose another mode or remove \
-                          it"
-                .to_owned(),
-            }
-            .into());
+            return Err(Error::invalid_option(
+                "maxStalenessSeconds",
+                "mode primary takes no maximum staleness; choose another mode or remove \
+                          it",
+            ));
         }
         self.max_staleness = Some(max_staleness);
         Ok(self)
@@ -139,11 +135,10 @@ impl ReadPreference {
     #[deprecated = "hedged reads are deprecated in MongoDB 8.0 and will be removed"]
     pub fn with_hedge(mut self, enabled: bool) -> Result<Self, Error> {
         if self.mode == ReadMode::Primary {
-            return Err(ErrorKind::InvalidOption {
-                option: "hedge",
-                message: "mode primary takes no hedge; choose another mode or remove it".to_owned(),
-            }
-            .into());
+            return Err(Error::invalid_option(
+                "hedge",
+                "mode primary takes no hedge; choose another mode or remove it",
+            ));
         }
         self.hedge = Some(enabled);
         Ok(self)

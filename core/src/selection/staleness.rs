@@ -2,7 +2,7 @@
 
 use crate::{
     description::{ServerDescription, ServerType, TopologyDescription},
-    error::{Error, ErrorKind},
+    error::Error,
     options::ReadPreference,
 };
 use std::{sync::Arc, time::Duration};
@@ -34,15 +34,15 @@ pub(super) fn validate(
     if !description.topology_type.is_replica_set() || limit >= smallest {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidOption {
-        option: "maxStalenessSeconds",
-        message: format!(
+    Err(Error::invalid_option(
+        "maxStalenessSeconds",
+        format!(
             "{} s is too small; with heartbeatFrequencyMS {} the minimum is {} ms",
             limit.as_secs(),
             heartbeat_frequency.as_millis(),
             smallest.as_millis()
         ),
-    }))
+    ))
 }
 
 /// Removes the secondaries that are too stale (STALE-8 to STALE-10).

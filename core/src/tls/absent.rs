@@ -14,12 +14,11 @@ pub enum TlsContext {}
 impl TlsContext {
     /// Returns an error that names the Cargo feature.
     pub fn new(_options: &TlsOptions) -> Result<Self> {
-        Err(Error::new(ErrorKind::InvalidOption {
-            option: "tls",
-            message: "TLS is not available; enable the Cargo feature tls, and the feature ring or \
-                      aws-lc-rs"
-                .to_owned(),
-        }))
+        Err(Error::invalid_option(
+            "tls",
+            "TLS is not available; enable the Cargo feature tls, and the feature ring or \
+                      aws-lc-rs",
+        ))
     }
 
     pub(crate) const fn with_status_queries(self) -> Self {

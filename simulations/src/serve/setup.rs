@@ -63,8 +63,7 @@ pub(super) fn write_tokens(options: &ServeOptions) -> io::Result<()> {
 
 fn wall_time() -> WallTime {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let millis = wall.unwrap_or_default().as_millis();
-    WallTime::from_unix_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+    WallTime::from_unix(wall.unwrap_or_default())
 }
 
 pub(super) fn tls(

@@ -66,8 +66,7 @@ impl Stage {
 
     /// Returns a token whose subject has the mark.
     fn token(&self) -> String {
-        let millis = u64::try_from(TokioRuntime::default().wall_time().as_millis());
-        let now = WallTime::from_unix_millis(millis.expect("a time of this century"));
+        let now = WallTime::from_unix(TokioRuntime::default().wall_time());
         self.issuer
             .issue(&TokenClaims::new("me", now, Duration::from_secs(600)))
     }

@@ -12,7 +12,7 @@ use crate::{
     random::Random,
     time::Instant,
 };
-use bson::{Binary, RawBson, RawDocument, cstr, rawdoc, spec::BinarySubtype};
+use bson::{RawBson, RawDocument, cstr, rawdoc};
 use std::sync::Arc;
 
 /// The length of the client's nonce in bytes. The server's nonce begins with it, and is twice as
@@ -64,7 +64,7 @@ impl Aws {
     /// the gs2 flag.
     pub(in crate::auth) fn on_keys(&mut self, keys: Arc<AwsKeys>) -> Progress {
         self.state = State::AwaitingNonce { keys };
-        let message = rawdoc! { "r": generic(&self.nonce), "p": NO_CHANNEL_BINDING };
+        let message = rawdoc! { "r": sasl::binary(&self.nonce), "p": NO_CHANNEL_BINDING };
         Progress::Send(sasl::start("MONGODB-AWS", message.as_bytes()))
     }
 
@@ -124,12 +124,5 @@ impl Aws {
     #[cfg(test)]
     pub(in crate::auth) fn set_nonce(&mut self, nonce: [u8; NONCE_BYTES]) {
         self.nonce = nonce;
-    }
-}
-
-fn generic(bytes: &[u8]) -> Binary {
-    Binary {
-        subtype: BinarySubtype::Generic,
-        bytes: bytes.to_vec(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     Address, ClientOptions, Credential, DEFAULT_SRV_SERVICE_NAME, Error, KerberosLibrary,
-    MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, ServerApi, TlsOptions, invalid,
+    MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, ServerApi, TlsOptions,
 };
 use crate::options::Kerberos;
 use std::{sync::Arc, time::Duration};
@@ -25,7 +25,7 @@ impl ClientOptions {
     pub fn set_srv_host(&mut self, host: &str) -> Result<&mut Self, Error> {
         let host = host.to_ascii_lowercase();
         if host.is_empty() || host.contains([',', ':', '/', '[', ']', '@']) {
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "srvHost",
                 "give one host name, without a port (DNS supplies the ports)",
             ));
@@ -45,7 +45,7 @@ impl ClientOptions {
         let known = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
         let hyphens = name.starts_with('-') || name.ends_with('-') || name.contains("--");
         if !letters || !known || hyphens || name.len() > MAX_SRV_SERVICE_NAME_BYTES {
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "srvServiceName",
                 format!(
                     "a service name has 1 to {MAX_SRV_SERVICE_NAME_BYTES} letters, digits and \
@@ -70,7 +70,7 @@ impl ClientOptions {
         if name.len() > MAX_APP_NAME_BYTES {
             let message =
                 format!("at most {MAX_APP_NAME_BYTES} bytes of UTF-8 are sent; shorten it");
-            return Err(invalid("appName", message));
+            return Err(Error::invalid_option("appName", message));
         }
         self.app_name = Some(name);
         Ok(self)
@@ -128,7 +128,7 @@ impl ClientOptions {
         if name.is_empty() || name.contains(['/', '\\', ' ', '"', '$', '\0']) {
             // A database name of a connection string must not contain these characters (CS-17). NUL
             // is refused in addition.
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "defaultDatabase",
                 "a database name is not empty and has no slash, backslash, space, quote, dollar \
                  sign or NUL",
@@ -148,7 +148,7 @@ impl ClientOptions {
     pub fn set_replica_set(&mut self, name: impl Into<String>) -> Result<&mut Self, Error> {
         let name = name.into();
         if name.is_empty() {
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "replicaSet",
                 "the name of a replica set is not empty",
             ));

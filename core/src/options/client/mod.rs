@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     address::{Address, DEFAULT_PORT},
-    error::{Error, ErrorKind},
+    error::Error,
 };
 use std::time::Duration;
 
@@ -198,14 +198,6 @@ impl ClientOptions {
     pub(crate) fn add_warnings(&mut self, warnings: impl IntoIterator<Item = Warning>) {
         self.warnings.extend(warnings);
     }
-}
-
-/// Returns the error for an option whose value cannot be used.
-fn invalid(option: &'static str, message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidOption {
-        option,
-        message: message.into(),
-    })
 }
 
 /// Returns the time limit; `None` for zero, because zero means no limit in many options.

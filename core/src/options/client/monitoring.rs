@@ -2,7 +2,7 @@
 
 use super::{
     ClientOptions, DEFAULT_HEARTBEAT_FREQUENCY, DEFAULT_SCAN_FREQUENCY, Duration, Error,
-    MIN_HEARTBEAT_FREQUENCY, Monitoring, invalid,
+    MIN_HEARTBEAT_FREQUENCY, Monitoring,
 };
 
 impl ClientOptions {
@@ -22,7 +22,7 @@ impl ClientOptions {
     /// [`MIN_HEARTBEAT_FREQUENCY`].
     pub fn set_heartbeat_frequency(&mut self, frequency: Duration) -> Result<&mut Self, Error> {
         if frequency < MIN_HEARTBEAT_FREQUENCY {
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "heartbeatFrequencyMS",
                 format!(
                     "it must be at least {} ms",
@@ -77,7 +77,7 @@ impl ClientOptions {
     /// Checks that only a client that scans has `serverSelectionTryOnce` (SEL-6).
     pub(super) fn validate_monitoring(&self) -> Result<(), Error> {
         if self.monitoring == Monitoring::Background && self.server_selection_try_once.is_some() {
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "serverSelectionTryOnce",
                 "only a client that checks servers on demand (Monitoring::Scanning) has this \
                  option; remove it",

@@ -2,7 +2,7 @@
 
 use super::{
     ClientOptions, Compressor, Duration, Error, MonitoringMode, ProxyOptions, ServerSelector,
-    invalid, nonzero,
+    nonzero,
 };
 
 impl ClientOptions {
@@ -49,7 +49,7 @@ impl ClientOptions {
     /// Sets [`server_selection_timeout`](Self::server_selection_timeout). Fails with zero.
     pub fn set_server_selection_timeout(&mut self, timeout: Duration) -> Result<&mut Self, Error> {
         if timeout.is_zero() {
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "serverSelectionTimeoutMS",
                 "it must be greater than zero",
             ));
@@ -72,7 +72,10 @@ impl ClientOptions {
     /// Sets [`zlib_compression_level`](Self::zlib_compression_level). Fails outside of -1 to 9.
     pub fn set_zlib_compression_level(&mut self, level: i32) -> Result<&mut Self, Error> {
         if !(-1..=9).contains(&level) {
-            return Err(invalid("zlibCompressionLevel", "it must be from -1 to 9"));
+            return Err(Error::invalid_option(
+                "zlibCompressionLevel",
+                "it must be from -1 to 9",
+            ));
         }
         self.zlib_compression_level = level;
         Ok(self)

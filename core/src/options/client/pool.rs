@@ -1,7 +1,7 @@
 //! Options of connection pools. All pools of a client have the same options (CMAP-5).
 
 use super::{
-    ClientOptions, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE, Duration, Error, invalid, nonzero,
+    ClientOptions, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE, Duration, Error, nonzero,
 };
 use crate::event::ReportedPoolOptions;
 
@@ -27,7 +27,7 @@ impl ClientOptions {
     /// Sets [`max_connecting`](Self::max_connecting). Fails with zero.
     pub fn set_max_connecting(&mut self, connections: u32) -> Result<&mut Self, Error> {
         if connections == 0 {
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "maxConnecting",
                 "with zero no connection could ever be made; use 1 or more",
             ));

@@ -1,6 +1,7 @@
 //! Tests of the setters, and of the rules that involve several options.
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::event::ReportedPoolOptions;
 use crate::options::Acknowledgment;
 

@@ -1,6 +1,6 @@
 //! Rules that involve several options.
 
-use super::{ClientOptions, Error, invalid};
+use super::{ClientOptions, Error};
 use crate::options::{SystemRoots, TLS_CONFLICTS};
 
 impl ClientOptions {
@@ -35,7 +35,7 @@ impl ClientOptions {
         }
         if self.max_pool_size > 0 && self.min_pool_size > self.max_pool_size {
             // `minPoolSize` must not exceed `maxPoolSize`, unless that is 0 (CMAP-9, URI-24).
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "minPoolSize",
                 "it is above maxPoolSize; lower it, or raise maxPoolSize (0 is no limit)",
             ));
@@ -45,20 +45,20 @@ impl ClientOptions {
 
     fn validate_topology(&self) -> Result<(), Error> {
         if self.hosts.is_empty() && self.srv_host.is_none() {
-            return Err(invalid("hosts", "give at least one host"));
+            return Err(Error::invalid_option("hosts", "give at least one host"));
         }
         let several = self.hosts.len() > 1;
         // `directConnection=true` conflicts with several seeds (SDAM-26, SDAM-27, URI-13) and with
         // `mongodb+srv` (URI-14).
         if self.direct_connection == Some(true) {
             if several {
-                return Err(invalid(
+                return Err(Error::invalid_option(
                     "directConnection",
                     "a direct connection goes to one host; name one, or leave this out",
                 ));
             }
             if self.srv_host.is_some() {
-                return Err(invalid(
+                return Err(Error::invalid_option(
                     "directConnection",
                     "it conflicts with mongodb+srv, which may name several servers; use \
                      mongodb:// with one host",
@@ -80,7 +80,7 @@ impl ClientOptions {
             } else {
                 return Ok(());
             };
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "loadBalanced",
                 format!("it conflicts with {conflict}"),
             ));
@@ -92,7 +92,7 @@ impl ClientOptions {
         if self.srv_max_hosts > 0 && self.replica_set.is_some() {
             // `srvMaxHosts` conflicts with `replicaSet`: a random choice of hosts could leave out
             // members (URI-17).
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "srvMaxHosts",
                 "it conflicts with replicaSet, whose members are all needed; leave one out",
             ));
@@ -106,7 +106,10 @@ impl ClientOptions {
             } else {
                 return Ok(());
             };
-            return Err(invalid(option, "it needs a mongodb+srv host; leave it out"));
+            return Err(Error::invalid_option(
+                option,
+                "it needs a mongodb+srv host; leave it out",
+            ));
         }
         Ok(())
     }
@@ -115,7 +118,10 @@ impl ClientOptions {
         let options = self.tls_checks();
         let on = |name: &&str| options.iter().any(|&(option, on)| on && option == *name);
         match TLS_CONFLICTS.iter().find(|(a, b)| on(a) && on(b)) {
-            Some((a, b)) => Err(invalid(a, format!("it conflicts with {b}; leave one out"))),
+            Some((a, b)) => Err(Error::invalid_option(
+                a,
+                format!("it conflicts with {b}; leave one out"),
+            )),
             None => self.validate_tls_in_code(),
         }
     }
@@ -148,7 +154,7 @@ impl ClientOptions {
             tls.certificate_key_file.is_some() || tls.certificate_key_pem.is_some();
         let has_key = tls.private_key_file.is_some() || tls.private_key_pem.is_some();
         if has_key && !has_certificate {
-            return Err(invalid(
+            return Err(Error::invalid_option(
                 "private_key_file",
                 "a private key needs a certificate; set certificate_key_file as well",
             ));
@@ -172,7 +178,7 @@ impl ClientOptions {
         ];
         let checks = self.tls_checks();
         match others.into_iter().chain(checks).find(|(_, is_set)| *is_set) {
-            Some((option, _)) => Err(invalid(
+            Some((option, _)) => Err(Error::invalid_option(
                 option,
                 "it has no effect with TlsOptions::config; leave one out",
             )),

@@ -70,8 +70,7 @@ async fn serve(runtime: SimRuntime, mut socket: SimSocket, server: Arc<Mutex<Ide
         if bytes.is_empty() {
             return;
         }
-        let millis = u64::try_from(runtime.wall_time().as_millis()).unwrap_or(u64::MAX);
-        let now = WallTime::from_unix_millis(millis);
+        let now = WallTime::from_unix(runtime.wall_time());
         let answer = lock(&server).handle_received(now, &mut connection, &bytes);
         if socket.write(&connection.take_output()).await.is_err() {
             return;
