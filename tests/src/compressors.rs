@@ -1,10 +1,10 @@
 //! Runs suites with compressed messages (COMP-30).
 //!
-//! With `ONIONSKIN_TEST_COMPRESSORS=zstd`, for example, the clients of the following tests have this
-//! option, unless a test sets it itself: the conformance suite, the tests of monitoring, logging,
-//! authentication, addresses, proxies, runtimes and the blocking client, the operations on real
-//! servers, and the official suites. Tests of options, of `onionskin check`, and of servers that
-//! know no compressor do not use it. Worlds draw compressors themselves.
+//! With `ONIONSKIN_TEST_COMPRESSORS=zstd`, for example, the clients of the following tests have
+//! this option, unless a test sets it itself: the conformance suite, the tests of monitoring,
+//! logging, authentication, addresses, proxies, runtimes and the blocking client, the operations on
+//! real servers, and the official suites. Tests of options, of `onionskin check`, and of servers
+//! that know no compressor do not use it. Worlds draw compressors themselves.
 
 use onionskin_core::random::Seed;
 use std::borrow::Cow;

@@ -11,8 +11,8 @@
 //! server chooses how many iterations it has. Connections that need the same keys share one
 //! derivation. The keys of one server are derived one after the other, and at most
 //! [`MAX_DERIVATIONS`] derivations run at once. A step of Kerberos may block until the key
-//! distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once. A DNS lookup is
-//! asked for by the seed list part. An inquiry, for example to an endpoint that has AWS
+//! distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once. A DNS lookup
+//! is asked for by the seed list part. An inquiry, for example to an endpoint that has AWS
 //! credentials, is asked for by the credentials part or by the revocation part.
 
 mod kerberos;
@@ -58,10 +58,10 @@ pub enum Question {
     /// Derive these keys ([`KeyDerivation::derive`]) and answer with [`Answer::Keys`]. This may
     /// take seconds, and must not delay anything else.
     DeriveKeys(KeyDerivation),
-    /// Run this step of the Kerberos library ([`KerberosStep::run`]) on a thread that may block, and
-    /// answer with [`Answer::KerberosStep`]. Answer also if the step takes longer than the connection
-    /// waits, because only [`MAX_KERBEROS_STEPS`] steps without an answer are permitted. The question
-    /// is withdrawn only when the client is closed or its process has forked.
+    /// Run this step of the Kerberos library ([`KerberosStep::run`]) on a thread that may block,
+    /// and answer with [`Answer::KerberosStep`]. Answer also if the step takes longer than the
+    /// connection waits, because only [`MAX_KERBEROS_STEPS`] steps without an answer are permitted.
+    /// The question is withdrawn only when the client is closed or its process has forked.
     KerberosStep(KerberosStep),
     /// Look up these DNS records and answer with [`Answer::Records`].
     /// [`dns::Lookup`](crate::dns::Lookup) is a resolver that does this.

@@ -105,7 +105,8 @@ pub enum Output {
     /// [`Connection::handle_status`](super::Connection::handle_status) takes it.
     StatusNeeded(Box<StatusQuery>),
     /// The connection waits for this step of the Kerberos library, which may block for a long time.
-    /// [`Connection::handle_kerberos_step`](super::Connection::handle_kerberos_step) takes the result.
+    /// [`Connection::handle_kerberos_step`](super::Connection::handle_kerberos_step) takes the
+    /// result.
     KerberosStepNeeded(KerberosStep),
     /// The connection is ready for operations. No further report follows.
     Established,

@@ -28,7 +28,7 @@ use std::{
 use webpki::EndEntityCert;
 
 /// The maximum number of certificates in a chain, that of the server included. Chains in use have
-/// two to four.
+/// two to four. Among as many certificates of an OCSP response its signer is sought.
 pub const MAX_CERTIFICATES: usize = 10;
 
 /// The maximum size of all certificates in a chain together, in bytes. Chains in use have 2,000 to

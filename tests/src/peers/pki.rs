@@ -1,7 +1,7 @@
 //! The certificates of one test: those of an authority, a server, and a signer of OCSP responses.
 //!
-//! `openssl ocsp` makes the responses. It does not answer clients itself, because its server listens
-//! on all addresses of the machine.
+//! `openssl ocsp` makes the responses. It does not answer clients itself, because its server
+//! listens on all addresses of the machine.
 
 use super::{Scratch, rsa_key};
 use crate::handshake::Always;

@@ -1,8 +1,8 @@
 //! GSSAPI (RFC 4752): authentication by Kerberos.
 //!
-//! The core has no Kerberos library. Each step of the library is a [`KerberosStep`], which the shell
-//! runs where it delays nothing else, because a step may wait for the key distribution center. The
-//! machine of the mechanism decides which step comes next.
+//! The core has no Kerberos library. Each step of the library is a [`KerberosStep`], which the
+//! shell runs where it delays nothing else, because a step may wait for the key distribution
+//! center. The machine of the mechanism decides which step comes next.
 //!
 //! 1. The first step finds the name of the service, and makes a security context and its first
 //!    token. `saslStart` carries the token.

@@ -4,7 +4,7 @@ use super::{
     certificate::{SHA1, Subject},
     signature::{is_signed_by, key},
 };
-use crate::tls::{OcspStatement, Verdict};
+use crate::tls::{OcspStatement, Verdict, limits::MAX_CERTIFICATES};
 use rustls::{
     crypto::WebPkiSupportedAlgorithms,
     pki_types::{CertificateDer, Der, TrustAnchor, UnixTime},
@@ -34,9 +34,6 @@ const BASIC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1
 /// The purpose of a certificate that signs OCSP responses for its issuer, `id-kp-OCSPSigning` (RFC
 /// 6960, section 4.2.2.2), as the content of its DER form.
 const OCSP_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x09];
-
-/// The maximum number of certificates of a response among which its signer is sought.
-const MAX_CERTIFICATES: usize = 10;
 
 /// How far in the future the time of a response may be, in seconds, because clocks differ.
 const MAX_CLOCK_DIFFERENCE: u64 = 300;
@@ -263,7 +260,7 @@ impl<'a> Signed<'a> {
         let Some(anchor) = issuer.anchor() else {
             return false;
         };
-        // Only one certificate is checked, because a peer chooses how many the responder has.
+        // Only one certificate is checked, because a peer chooses how many there are.
         let mut certificates = self.certificates.iter().take(MAX_CERTIFICATES);
         let Some((der, signer)) = certificates.find_map(|certificate| {
             let der = CertificateDer::from(certificate.to_der().ok()?);
