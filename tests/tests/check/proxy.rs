@@ -156,6 +156,85 @@ fn each_failure_of_the_proxy_has_a_hint() {
     }
 }
 
+/// Starts a hostile proxy on a port of 127.0.0.1. It runs this function with each connection.
+fn hostile(serve: fn(TcpStream) -> io::Result<()>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            // An error means that the client has gone.
+            thread::spawn(move || drop(serve(stream)));
+        }
+    });
+    address
+}
+
+/// Sends these bytes, each after a pause.
+fn trickle(stream: &mut TcpStream, bytes: &[u8], pause: Duration) -> io::Result<()> {
+    for byte in bytes {
+        thread::sleep(pause);
+        stream.write_all(&[*byte])?;
+    }
+    Ok(())
+}
+
+/// Requires no login and accepts each request. Then sends zeros until the client closes the
+/// connection.
+fn endless(mut stream: TcpStream) -> io::Result<()> {
+    let mut buffer = [0; 512];
+    for reply in [&[5, 0][..], &[5, 0, 0, 1, 127, 0, 0, 1, 1, 1]] {
+        let _ = stream.read(&mut buffer)?;
+        stream.write_all(reply)?;
+    }
+    loop {
+        stream.write_all(&[0; 64 << 10])?;
+    }
+}
+
+#[test]
+fn an_endless_and_a_slow_proxy_cost_their_connection() {
+    let cases: [(fn(TcpStream) -> io::Result<()>, _, _); 4] = [
+        // Only the first two bytes are the reply to the greeting.
+        (
+            |mut stream| loop {
+                stream.write_all(&[5; 64 << 10])?;
+            },
+            "proxy",
+            "chose the method 5, which was not offered",
+        ),
+        // Bytes after the last reply are those of the server, and zeros are no message.
+        (endless, "hello", "unknown operation code 0"),
+        // A domain name of 255 bytes is the longest reply. Each byte takes its time.
+        (
+            |mut stream| {
+                let _ = stream.read(&mut [0; 512])?;
+                stream.write_all(&[5, 0])?;
+                let reply = [&[5, 0, 0, 3, 255][..], &[b'x'; 257]].concat();
+                trickle(&mut stream, &reply, Duration::from_millis(20))
+            },
+            "proxy",
+            "the SOCKS5 handshake took longer than",
+        ),
+        (
+            |mut stream| trickle(&mut stream, &[5, 0], Duration::from_secs(1)),
+            "proxy",
+            "the SOCKS5 handshake took longer than",
+        ),
+    ];
+    for (serve, stage, cause) in cases {
+        let report = report_of(&uri(
+            "db.example.net",
+            hostile(serve),
+            "&connectTimeoutMS=500",
+        ));
+        let text = report.to_text(false);
+        let mut steps = report.steps.iter();
+        let failed = steps.find(|step| step.status == Status::Failed);
+        assert_eq!(failed.expect("a failed step").stage.name(), stage, "{text}");
+        assert!(text.contains(cause), "{text}");
+    }
+}
+
 #[test]
 fn a_proxy_that_accepts_no_connection_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
