@@ -383,3 +383,52 @@ fn a_closed_client_withdraws_its_requests() {
     let good = scene.response(true);
     scene.respond(200, good);
 }
+
+#[test]
+fn connections_of_a_load_balancer_wait_for_the_status() {
+    // There is no monitor, so that the first connection is one of the pool.
+    let uri = "mongodb://db.example.net/?tls=true&loadBalanced=true";
+    for is_good in [true, false] {
+        let mut scene = scene(uri, &[RESPONDER]);
+        assert!(scene.asked.is_empty() && scene.peers.is_empty());
+        let waiting = scene.client.start(scene.now, ping());
+        scene.run();
+        assert_eq!(scene.asked.len(), 1);
+        let body = scene.response(is_good);
+        scene.respond(200, body);
+        if is_good {
+            let _exchange = scene.exchange_of(waiting);
+            continue;
+        }
+        let Progress::Waiting(id) = waiting else {
+            panic!("no connection is ready: {waiting:?}");
+        };
+        match scene.client.resume(scene.now, id) {
+            Progress::Failed(error) => {
+                let is_revoked = matches!(
+                    error.kind(),
+                    ErrorKind::Tls { fault, .. } if *fault == TlsFault::Revoked
+                );
+                assert!(is_revoked, "{error:?}");
+            }
+            other => panic!("it was revoked: {other:?}"),
+        }
+        assert_eq!(scene.closed.len(), 1);
+    }
+}
+
+#[test]
+fn a_forked_child_asks_the_responder_again() {
+    let mut scene = scene(URI, &[RESPONDER]);
+    let sockets: Vec<_> = scene.peers.keys().copied().collect();
+    scene.client.handle_forked(scene.now, &Seed::new([6; 32]));
+    scene.run();
+    assert_eq!(scene.closed, sockets);
+    // The first request was the parent's.
+    assert_eq!((scene.asked.len(), scene.withdrawn.len()), (2, 1));
+    let good = scene.response(true);
+    scene.respond(200, good.clone());
+    assert!(!scene.is_connected());
+    scene.respond(200, good);
+    assert!(scene.is_connected());
+}
