@@ -39,17 +39,25 @@ impl Cache {
 
     /// Keeps a response, unless it states no status or does not state until when it is valid
     /// (OCSP-32). A response that states that a certificate is good does not replace one that is
-    /// valid for longer (OCSP-34), or one that is not older and states that it was revoked.
+    /// valid for longer (OCSP-34), or one that is not older and states that it was revoked. A
+    /// response that is not kept can still contradict an earlier one, which is then removed.
     pub(super) fn keep(&mut self, id: &CertId, answer: &OcspStatement, now: u64) {
         let is_revoked = match answer.verdict {
             Verdict::Good => false,
             Verdict::Revoked => true,
             Verdict::Unknown => return,
         };
+        let earlier = self.entries.get(id);
         let Some(next_update) = answer.next_update else {
+            let is_refuted = |earlier: &Entry| match earlier.is_revoked {
+                true => !is_revoked && earlier.this_update < answer.this_update,
+                false => is_revoked,
+            };
+            if earlier.is_some_and(is_refuted) {
+                self.entries.remove(id);
+            }
             return;
         };
-        let earlier = self.entries.get(id);
         let is_worse = |earlier: &Entry| match earlier.is_revoked {
             true => earlier.this_update >= answer.this_update,
             false => earlier.next_update >= next_update,
@@ -133,6 +141,27 @@ mod tests {
         assert_eq!(cache.find(&id, 15), revoked);
         cache.keep(&id, &answer(Verdict::Good, 13, Some(18)), 15);
         assert_eq!(cache.find(&id, 15), good);
+    }
+
+    #[test]
+    fn a_response_without_an_end_removes_an_earlier_one_that_it_contradicts() {
+        // OCSP-32, OCSP-34.
+        let authority = Authority::new();
+        let id = Issued::new(&authority, &[], false).id(&authority);
+        for (first, second, this_update, is_removed) in [
+            (Verdict::Good, Verdict::Revoked, 9, true),
+            (Verdict::Good, Verdict::Good, 11, false),
+            (Verdict::Good, Verdict::Unknown, 11, false),
+            (Verdict::Revoked, Verdict::Good, 11, true),
+            (Verdict::Revoked, Verdict::Good, 10, false),
+            (Verdict::Revoked, Verdict::Revoked, 11, false),
+        ] {
+            let mut cache = Cache::default();
+            cache.keep(&id, &answer(first, 10, Some(30)), 15);
+            cache.keep(&id, &answer(second, this_update, None), 15);
+            let is_found = cache.find(&id, 15).is_some();
+            assert_eq!(is_found, !is_removed, "{first:?} {second:?} {this_update}");
+        }
     }
 
     #[test]

@@ -85,6 +85,9 @@ impl<W: PartialEq> StatusChecks<W> {
         let status = match (self.cache.find(id, now), query.staple()) {
             // The staple is older than a response that states that the certificate was revoked.
             (Some(RevocationStatus::Revoked(source)), _) => RevocationStatus::Revoked(source),
+            (_, Some(staple)) if staple.verdict == Verdict::Revoked => {
+                RevocationStatus::Revoked(StatusSource::Staple)
+            }
             (_, Some(_)) => RevocationStatus::Good(StatusSource::Staple),
             (_, None) if query.is_covered() => RevocationStatus::Good(StatusSource::Crl),
             (Some(status), None) => status,
