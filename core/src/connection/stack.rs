@@ -186,10 +186,9 @@ impl Stack {
         for (level, layer) in lower.iter_mut().enumerate() {
             let bytes = if level == 0 { bytes } else { &passing };
             feed(layer.as_mut(), bytes, end);
+            // A layer above can hold bytes that it may pass on now, so that it is asked for them
+            // even if this one has none for it.
             passing = read_all(layer.as_mut(), bytes.len(), end);
-            if passing.is_empty() {
-                return Ok(());
-            }
         }
         let bytes = if lower.is_empty() { bytes } else { &passing };
         feed(highest.as_mut(), bytes, end);

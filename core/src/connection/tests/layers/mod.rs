@@ -8,10 +8,13 @@ pub(crate) use kinds::{MAX_ANSWER_BYTES, ProxyClient, ProxyPlan, Xor, XorPlan};
 
 use super::*;
 use crate::{
-    connection::{Arrival, Awaited, LateReply, Layer, LayerProgress, Transport},
+    connection::{Arrival, Awaited, LateReply, Layer, LayerPlan, LayerProgress, Transport},
     error::{TlsFault, Wait},
     time::WallTime,
-    tls::tests::{Authority, NOW},
+    tls::{
+        RevocationStatus,
+        tests::{Authority, NOW},
+    },
     wire::MessageWriter,
 };
 use bson::{RawDocument, RawDocumentBuf, rawdoc};
@@ -257,6 +260,51 @@ fn a_late_reply_is_dropped_as_it_arrives_through_any_stack() {
             assert!(client.buffered_bytes() < 20, "{kinds:?} holds the reply");
         }
         assert!(is_gone && !client.has_input(), "{kinds:?}");
+    }
+}
+
+#[test]
+fn bytes_that_a_layer_held_back_pass_up_through_any_layer_below() {
+    // TLS holds back the first reply until the status of the certificate is known.
+    for is_changed in [false, true] {
+        let authority = Authority::new();
+        let context = TlsContext::new(&authority.options()).expect("a context");
+        let context = context.with_status_queries();
+        context.set_wall_time(NOW);
+        let address = Address::tcp(HOST, 27017);
+        let tls = context.layer(&address).expect("a name").expect("a layer");
+        let mut client: Vec<Box<dyn Layer>> = vec![tls];
+        let mut server: Vec<Box<dyn Layer>> =
+            vec![Box::new(ServerTls(authority.server(&TLS13, false)))];
+        if is_changed {
+            client.insert(0, Box::new(Xor::default()));
+            server.insert(0, Box::new(Xor::default()));
+        }
+        let (mut client, mut server) = (Transport::new(client), Transport::new(server));
+        loop {
+            client
+                .receive(&take_output(&mut server))
+                .expect("good bytes");
+            let bytes = take_output(&mut client);
+            if bytes.is_empty() {
+                break;
+            }
+            server.receive(&bytes).expect("good bytes");
+        }
+        let query = client.poll_status_query().expect("a query");
+        server.send(|buffer| write_reply(buffer, 5, &rawdoc! { "ok": 1 }));
+        client
+            .receive(&take_output(&mut server))
+            .expect("good bytes");
+        let mut awaited = Awaited::Reply(5);
+        let held = client.next(&mut awaited).expect("nothing wrong");
+        assert!(matches!(held, Arrival::Pending), "{held:?}");
+        let status = RevocationStatus::Unknown;
+        client
+            .handle_status(query.id(), status)
+            .expect("it goes on");
+        let reply = client.next(&mut awaited).expect("nothing wrong");
+        assert!(matches!(reply, Arrival::Whole(_)), "{reply:?}");
     }
 }
 
