@@ -53,12 +53,13 @@ const REVOKED: &str = "invalid peer certificate: its issuer has revoked it";
 /// Returns the message about a certificate that was revoked, as `source` states.
 pub(super) fn revoked(source: StatusSource) -> String {
     let source = match source {
-        StatusSource::Staple => "stapled OCSP response",
-        StatusSource::Crl => "CRL",
-        StatusSource::Responder => "OCSP responder",
-        StatusSource::Cache => "earlier OCSP response",
+        StatusSource::Staple => " (stapled OCSP response)",
+        // CRLs are searched for the authorities of the chain also.
+        StatusSource::Crl => ", or an authority of its chain was revoked (CRL of tlsCRLFile)",
+        StatusSource::Responder => " (OCSP responder)",
+        StatusSource::Cache => " (earlier OCSP response)",
     };
-    format!("{REVOKED} ({source})")
+    format!("{REVOKED}{source}")
 }
 
 /// The maximum length in bytes of an error message of `rustls`; a longer one is truncated. The
@@ -73,9 +74,8 @@ fn shortened(error: &rustls::Error) -> String {
             "invalid peer certificate: no trusted authority has issued it (UnknownIssuer)"
                 .to_owned()
         }
-        rustls::Error::InvalidCertificate(CertificateError::Revoked) => {
-            format!("{REVOKED} (CRL, or stapled OCSP response)")
-        }
+        // The session itself has the message about a stapled response.
+        rustls::Error::InvalidCertificate(CertificateError::Revoked) => revoked(StatusSource::Crl),
         other => other.to_string(),
     };
     if text.len() > MAX_MESSAGE_BYTES {

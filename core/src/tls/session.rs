@@ -4,7 +4,10 @@ use super::{
     CertId, RevocationStatus, StatusQuery, TlsContext, TlsFacts, broken, fault, from_library,
     records::Records, sessions::take_tickets, status::StatusCheck, verifier::observe,
 };
-use crate::error::{Error, NetworkFault, Result, TlsFault};
+use crate::{
+    address::without_zone,
+    error::{Error, NetworkFault, Result, TlsFault},
+};
 use rustls::{ClientConnection, ProtocolVersion, pki_types::ServerName};
 use std::{
     fmt,
@@ -76,8 +79,10 @@ pub struct TlsSession {
 impl TlsSession {
     /// Returns a session for a connection to `host`. The peer's certificate must be valid for
     /// `host`, unless the options of `context` switch this check off. Fails if `host` is neither a
-    /// host name nor an IP address.
+    /// host name nor an IP address. The zone of an IPv6 address, which only this machine knows, is
+    /// not part of the name.
     pub fn new(context: &TlsContext, host: &str) -> Result<Self> {
+        let host = without_zone(host);
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             fault(
                 TlsFault::HostName,
@@ -266,14 +271,14 @@ impl TlsSession {
             let state = match state {
                 Ok(state) => state,
                 Err(error) => {
-                    self.status.handle_failed();
+                    let revoked = self.status.handle_failed();
                     self.status.advance(&self.connection)?;
                     // Plaintext before the faulty record or the alert is valid.
                     self.keep_rest()?;
-                    return Err(if self.is_established {
-                        broken(&error)
-                    } else {
-                        from_library(&error)
+                    return Err(match revoked {
+                        Some(revoked) => revoked,
+                        None if self.is_established => broken(&error),
+                        None => from_library(&error),
                     });
                 }
             };

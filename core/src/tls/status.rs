@@ -4,7 +4,7 @@ use super::{
     CertId, RevocationStatus, StatusQuery, StatusSource, TlsContext, Verdict, fault, from_library,
     revoked, verifier::ChainFindings,
 };
-use crate::error::{Result, TlsFault};
+use crate::error::{Error, Result, TlsFault};
 use rustls::{ClientConnection, HandshakeKind, pki_types::ServerName};
 
 /// The check of revocation in one session, which ends after the handshake.
@@ -91,27 +91,26 @@ impl StatusCheck {
         Ok(())
     }
 
-    /// Handles the failure of the handshake. If the server has stapled a response that its
-    /// certificate was revoked, there is a query, so that the response is cached.
-    pub(super) fn handle_failed(&mut self) {
+    /// Handles the failure of the handshake. Returns an error if the server has stapled a response
+    /// that its certificate was revoked. Then there is a query, so that the response is cached.
+    pub(super) fn handle_failed(&mut self) -> Option<Error> {
         let Step::Handshake(found) = &mut self.step else {
-            return;
+            return None;
         };
-        let Some((context, host)) = self.origin.as_deref() else {
-            return;
-        };
+        let (context, host) = self.origin.as_deref()?;
         let is_revoked = |found: &mut ChainFindings| {
             let staple = found.staple.as_ref();
             staple.is_some_and(|staple| staple.verdict == Verdict::Revoked)
         };
-        if let Some(found) = found.take_if(is_revoked) {
-            context.drop_sessions(host);
-            if context.has_queries()
-                && let Some(query) = query(context, found)
-            {
-                self.step = Step::Query(query);
-            }
+        let found = found.take_if(is_revoked)?;
+        context.drop_sessions(host);
+        if context.has_queries()
+            && let Some(query) = query(context, found)
+        {
+            self.step = Step::Query(query);
         }
+        let message = revoked(StatusSource::Staple);
+        Some(fault(TlsFault::Revoked, message))
     }
 
     /// Takes the query, if there is one that was not taken.

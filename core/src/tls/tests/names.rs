@@ -36,6 +36,9 @@ fn a_certificate_must_match_the_host_name_or_ip_address() {
         (&["10.0.0.1", "10.0.0.10"], "10.0.0.10", true),
         (&["2001:db8::1"], "2001:db8::1", true),
         (&["2001:db8::1"], "2001:db8::2", false),
+        // The zone of an address is not part of the name.
+        (&["fe80::1"], "fe80::1%eth0", true),
+        (&["fe80::1"], "fe80::2%eth0", false),
         (&[], "db.example.net", false),
     ] {
         match handshake_with(names, host) {
