@@ -80,11 +80,12 @@ fn pki(keys: Keys, is_delegated: bool) -> Pki {
     let kind = Kind {
         keys,
         is_delegated,
+        has_long_serial: false,
         must_staple: false,
         is_revoked: false,
     };
     // No responder is asked: the handshakes end before.
-    Pki::new(Path::new("openssl"), kind, 1)
+    Pki::new(Path::new("openssl"), kind, &[1])
 }
 
 fn trusting(pki: &Pki) -> Result<TlsOptions> {

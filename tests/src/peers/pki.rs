@@ -26,6 +26,9 @@ use std::{
 /// The serial number of the server's certificate.
 const SERIAL: u64 = 0x1001;
 
+/// A serial number of 24 bytes. Authorities should use at most 20 (RFC 5280, section 4.1.2.2).
+const LONG_SERIAL: [u8; 24] = [0x5a; 24];
+
 /// A kind of key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
@@ -54,6 +57,9 @@ pub struct Kind {
     pub keys: Keys,
     /// True if the authority delegates signing to another certificate.
     pub is_delegated: bool,
+    /// True if the serial number of the server's certificate is longer than authorities should
+    /// make it.
+    pub has_long_serial: bool,
     /// True if the server must staple a response.
     pub must_staple: bool,
     /// True if the authority has revoked the server's certificate.
@@ -71,8 +77,8 @@ pub struct Pki {
 }
 
 impl Pki {
-    /// Makes the certificates. The server's one names a responder at this port of 127.0.0.1.
-    pub fn new(openssl: &Path, kind: Kind, responder: u16) -> Self {
+    /// Makes the certificates. The server's one names responders at these ports of 127.0.0.1.
+    pub fn new(openssl: &Path, kind: Kind, responders: &[u16]) -> Self {
         let new_key = || kind.keys.new_key(openssl);
         let scratch = Scratch::new().expect("a directory");
         let write = |name: &str, text: &str| drop(scratch.write(name, text).expect("a file"));
@@ -109,9 +115,13 @@ impl Pki {
         params.subject_alt_names = CertificateParams::new(vec!["127.0.0.1".to_owned()])
             .expect("a name")
             .subject_alt_names;
-        params.serial_number = Some(SerialNumber::from(SERIAL));
+        let serial = match kind.has_long_serial {
+            true => SerialNumber::from_slice(&LONG_SERIAL),
+            false => SerialNumber::from(SERIAL),
+        };
+        params.serial_number = Some(serial.clone());
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.custom_extensions.push(responder_at(responder));
+        params.custom_extensions.push(responders_at(responders));
         if kind.must_staple {
             let oid = [1, 3, 6, 1, 5, 5, 7, 1, 24];
             let content = vec![0x30, 0x03, 0x02, 0x01, 0x05];
@@ -125,7 +135,12 @@ impl Pki {
             true => ("R", "240101000000Z"),
             false => ("V", ""),
         };
-        let line = format!("{status}\t400101000000Z\t{revoked}\t{SERIAL:X}\tunknown\t/CN=server\n");
+        let serial: String = serial
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02X}"))
+            .collect();
+        let line = format!("{status}\t400101000000Z\t{revoked}\t{serial}\tunknown\t/CN=server\n");
         write("index.txt", &line);
         write("index.txt.attr", "unique_subject = no\n");
         Self {
@@ -222,15 +237,21 @@ fn named(name: &str) -> CertificateParams {
     params
 }
 
-/// Returns the extension that names the responder (RFC 5280, section 4.2.2.1).
-fn responder_at(port: u16) -> CustomExtension {
-    let url = format!("http://127.0.0.1:{port}/");
+/// Returns the extension that names the responders (RFC 5280, section 4.2.2.1).
+fn responders_at(ports: &[u16]) -> CustomExtension {
     let wrapped = |tag: u8, content: &[u8]| {
         let length = u8::try_from(content.len()).expect("a short extension");
-        [&[tag, length], content].concat()
+        match length {
+            0..=127 => [&[tag, length], content].concat(),
+            _ => [&[tag, 0x81, length], content].concat(),
+        }
     };
     let ocsp = [0x06, 0x08, 0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01];
-    let description = [&ocsp[..], &wrapped(0x86, url.as_bytes())].concat();
-    let content = wrapped(0x30, &wrapped(0x30, &description));
+    let descriptions = ports.iter().map(|port| {
+        let url = format!("http://127.0.0.1:{port}/");
+        let description = [&ocsp[..], &wrapped(0x86, url.as_bytes())].concat();
+        wrapped(0x30, &description)
+    });
+    let content = wrapped(0x30, &descriptions.collect::<Vec<_>>().concat());
     CustomExtension::from_oid_content(&[1, 3, 6, 1, 5, 5, 7, 1, 1], content)
 }

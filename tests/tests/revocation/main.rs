@@ -48,7 +48,7 @@ impl Stage {
             Some(_) => responder.port(),
             None => unused_port(),
         };
-        let pki = Arc::new(Pki::new(openssl, kind, port));
+        let pki = Arc::new(Pki::new(openssl, kind, &[port]));
         let staple = staples.then(|| pki.respond(None));
         let server = Server::tls(pki.server(staple), answer);
         let source = pki.clone();
@@ -197,6 +197,7 @@ fn check_columns(keys: Keys, is_delegated: bool) {
             is_delegated,
             must_staple,
             is_revoked,
+            ..PLAIN
         };
         let stage = Stage::new(&openssl, kind, staples, behaviour);
         let what = format!("{what} {kind:?}");
@@ -230,9 +231,29 @@ fn ocsp_table_rsa_delegated() {
 const PLAIN: Kind = Kind {
     keys: Keys::EcdsaP256,
     is_delegated: false,
+    has_long_serial: false,
     must_staple: false,
     is_revoked: false,
 };
+
+#[test]
+fn a_certificate_with_a_long_serial_number_is_checked() {
+    // OCSP-12, OCSP-30.
+    let Some(openssl) = openssl() else {
+        return;
+    };
+    for (is_revoked, refusal) in [(false, None), (true, Some(REVOKED))] {
+        let kind = Kind {
+            has_long_serial: true,
+            is_revoked,
+            ..PLAIN
+        };
+        for staples in [false, true] {
+            let stage = Stage::new(&openssl, kind, staples, Some(Behaviour::Honest));
+            check_rows(&stage, &format!("{kind:?} {staples}"), refusal);
+        }
+    }
+}
 
 #[test]
 fn a_faulty_responder_does_not_prevent_connections() {

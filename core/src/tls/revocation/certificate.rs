@@ -8,13 +8,11 @@ use webpki::Cert;
 use x509_cert::{
     der::{
         self, AnyRef, Decode, Encode, Reader, SliceReader, Tag, TagNumber, Tagged,
-        asn1::{Null, ObjectIdentifier, OctetString},
+        asn1::{Null, ObjectIdentifier},
     },
     ext::Extension,
-    serial_number::SerialNumber,
     spki::AlgorithmIdentifierOwned,
 };
-use x509_ocsp::{OcspRequest, Request, TbsRequest};
 
 /// The field with the extensions of a certificate (RFC 5280, section 4.1).
 const EXTENSIONS: Tag = Tag::ContextSpecific {
@@ -49,7 +47,7 @@ const MAX_URL_BYTES: usize = 2048;
 
 impl CertId {
     /// Returns the OCSP request for the status of the certificate, in DER form. Empty if it cannot
-    /// be encoded, which a certificate with a valid serial number rules out.
+    /// be encoded, for which a certificate would have to be larger than 256 MiB.
     pub(super) fn request(&self) -> Vec<u8> {
         self.encode().unwrap_or_default()
     }
@@ -64,30 +62,24 @@ impl CertId {
         }
     }
 
-    fn encode(&self) -> Option<Vec<u8>> {
-        let mut serial = vec![0x02, u8::try_from(self.serial.len()).ok()?];
-        serial.extend_from_slice(&self.serial);
-        let id = x509_ocsp::CertId {
-            hash_algorithm: AlgorithmIdentifierOwned {
-                oid: SHA1,
-                parameters: Some(Null.into()),
-            },
-            issuer_name_hash: OctetString::new(self.issuer_name).ok()?,
-            issuer_key_hash: OctetString::new(self.issuer_key).ok()?,
-            serial_number: SerialNumber::from_der(&serial).ok()?,
+    /// Returns the request (RFC 6960, section 4.1.1). The types of `x509-ocsp` refuse long serial
+    /// numbers.
+    fn encode(&self) -> der::Result<Vec<u8>> {
+        let sequence = |parts: &[u8]| AnyRef::new(Tag::Sequence, parts)?.to_der();
+        let octets = |bytes| AnyRef::new(Tag::OctetString, bytes)?.to_der();
+        let algorithm = AlgorithmIdentifierOwned {
+            oid: SHA1,
+            parameters: Some(Null.into()),
         };
-        let request = Request {
-            req_cert: id,
-            single_request_extensions: None,
-        };
-        let request = OcspRequest {
-            tbs_request: TbsRequest {
-                request_list: vec![request],
-                ..TbsRequest::default()
-            },
-            optional_signature: None,
-        };
-        request.to_der().ok()
+        let id = [
+            algorithm.to_der()?,
+            octets(&self.issuer_name)?,
+            octets(&self.issuer_key)?,
+            AnyRef::new(Tag::Integer, &self.serial)?.to_der()?,
+        ];
+        let id = sequence(&id.concat())?;
+        let requests = sequence(&sequence(&id)?)?;
+        sequence(&sequence(&requests)?)
     }
 }
 

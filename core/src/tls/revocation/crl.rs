@@ -1,13 +1,20 @@
 //! Certificate revocation lists that the user gives.
 
-use super::{certificate::Subject, response::Signed};
+use super::{
+    certificate::Subject,
+    response::{MAX_CLOCK_DIFFERENCE, Signed},
+    single::inside,
+};
 use crate::{error::Result, tls::configuration};
 use rustls::{
     crypto::WebPkiSupportedAlgorithms,
     pki_types::{CertificateRevocationListDer, pem::PemObject},
 };
 use webpki::{Cert, CertRevocationList, OwnedCertRevocationList};
-use x509_cert::{crl::CertificateList, der::Decode};
+use x509_cert::{
+    der::{self, AnyRef, Decode, Tag, Tagged},
+    time::Time,
+};
 
 /// The size in bytes of the largest list that can show that a certificate was not revoked.
 const MAX_COVERING_BYTES: usize = 256 * 1024;
@@ -20,7 +27,10 @@ pub(in crate::tls) struct Lists(Vec<List>);
 struct List {
     parsed: CertRevocationList<'static>,
     der: CertificateRevocationListDer<'static>,
-    /// The time at which the list is no longer valid, in seconds since 1970.
+    /// The time of the list, in seconds since 1970.
+    this_update: u64,
+    /// The time at which the list is no longer valid, in seconds since 1970. Zero if the list does
+    /// not state it.
     next_update: u64,
 }
 
@@ -64,7 +74,7 @@ impl Lists {
         self.0.iter().any(|list| {
             list.parsed.issuer() == subject.issuer.name_content
                 && list.parsed.issuing_distribution_point().is_none()
-                && now < list.next_update
+                && list.is_valid_at(now)
                 && list.is_signed_by(&subject.issuer.key_info, algorithms)
         })
     }
@@ -79,13 +89,18 @@ impl List {
         };
         let parsed =
             OwnedCertRevocationList::from_der(&der).map_err(|error| unusable(error.to_string()))?;
-        let list = CertificateList::from_der(&der).map_err(|error| unusable(error.to_string()))?;
-        let end = list.tbs_cert_list.next_update;
+        let times = times(&der).map_err(|error| unusable(error.to_string()))?;
         Ok(Self {
             parsed: parsed.into(),
             der: CertificateRevocationListDer::from(der.to_vec()),
-            next_update: end.map_or(0, |end| end.to_unix_duration().as_secs()),
+            this_update: times.0,
+            next_update: times.1,
         })
+    }
+
+    /// True if the list is valid at `now`, in seconds since 1970.
+    const fn is_valid_at(&self, now: u64) -> bool {
+        self.this_update <= now.saturating_add(MAX_CLOCK_DIFFERENCE) && now < self.next_update
     }
 
     /// True if the key has signed the list. False for a large list, because the signature is
@@ -94,4 +109,21 @@ impl List {
         self.der.len() <= MAX_COVERING_BYTES
             && Signed::read(&self.der).is_ok_and(|signed| signed.is_signed_by(key_info, algorithms))
     }
+}
+
+/// Returns the times `thisUpdate` and `nextUpdate` of a list, in seconds since 1970 (RFC 5280,
+/// section 5.1.2). The second one is zero if the list does not have it.
+fn times(list: &[u8]) -> der::Result<(u64, u64)> {
+    let signed = Signed::read(list)?;
+    let mut reader = inside(&AnyRef::from_der(signed.data)?)?;
+    let first = AnyRef::decode(&mut reader)?;
+    if first.tag() == Tag::Integer {
+        // This was the version, which can be omitted.
+        let _signature_algorithm = AnyRef::decode(&mut reader)?;
+    }
+    let _issuer = AnyRef::decode(&mut reader)?;
+    let this_update = Time::decode(&mut reader)?;
+    let next_update = Option::<Time>::decode(&mut reader)?;
+    let seconds = |time: Time| time.to_unix_duration().as_secs();
+    Ok((seconds(this_update), next_update.map_or(0, seconds)))
 }

@@ -16,6 +16,7 @@ mod certificate;
 mod crl;
 mod response;
 mod signature;
+mod single;
 
 pub(super) use certificate::Subject;
 pub(super) use crl::Lists;

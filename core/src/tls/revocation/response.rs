@@ -3,6 +3,7 @@
 use super::{
     certificate::{SHA1, Subject},
     signature::{is_signed_by, key},
+    single::{Single, inside},
 };
 use crate::tls::{OcspStatement, Verdict, limits::MAX_CERTIFICATES};
 use rustls::{
@@ -15,14 +16,12 @@ use std::time::Duration;
 use webpki::{EndEntityCert, KeyUsage};
 use x509_cert::{
     der::{
-        self, AnyRef, Decode, Encode, Reader, SliceReader, Tag, TagMode, TagNumber, Tagged,
+        self, AnyRef, Decode, Encode, Reader, Tag, TagMode, TagNumber, Tagged,
         asn1::{BitStringRef, ObjectIdentifier, OctetStringRef},
     },
     ext::Extension,
 };
-use x509_ocsp::{
-    CertStatus, OcspGeneralizedTime, OcspResponse, OcspResponseStatus, SingleResponse,
-};
+use x509_ocsp::{CertStatus, OcspGeneralizedTime, OcspResponse, OcspResponseStatus};
 
 const SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.1");
 const SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.2.2");
@@ -35,8 +34,8 @@ const BASIC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1
 /// 6960, section 4.2.2.2), as the content of its DER form.
 const OCSP_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x09];
 
-/// How far in the future the time of a response may be, in seconds, because clocks differ.
-const MAX_CLOCK_DIFFERENCE: u64 = 300;
+/// How far in the future the time of a response or a list may be, in seconds, because clocks differ.
+pub(super) const MAX_CLOCK_DIFFERENCE: u64 = 300;
 
 /// How long a response is valid that does not state it, in seconds: one day.
 const MAX_AGE: u64 = 24 * 60 * 60;
@@ -127,10 +126,10 @@ impl OcspStatement {
 
     /// Returns the statement of one part of a response. The error is the reason why it is not valid
     /// at `now`.
-    fn of(single: &SingleResponse, now: u64) -> Result<Self, String> {
-        refuse_critical(single.single_extensions.as_deref().unwrap_or_default())?;
+    fn of(single: &Single<'_>, now: u64) -> Result<Self, String> {
+        refuse_critical(&single.extensions)?;
         let answer = Self {
-            verdict: match single.cert_status {
+            verdict: match single.status {
                 CertStatus::Good(_) => Verdict::Good,
                 CertStatus::Revoked(_) => Verdict::Revoked,
                 CertStatus::Unknown(_) => Verdict::Unknown,
@@ -189,12 +188,11 @@ impl<'a> Names<'a> {
     }
 
     /// True if a part of a response is about the certificate.
-    fn is_of(&mut self, single: &SingleResponse) -> bool {
-        let id = &single.cert_id;
-        if id.serial_number.as_bytes() != self.subject.id.serial {
+    fn is_of(&mut self, single: &Single<'_>) -> bool {
+        if single.serial != self.subject.id.serial {
             return false;
         }
-        let algorithm = id.hash_algorithm.oid;
+        let algorithm = single.algorithm;
         if !self.hashes.iter().any(|(known, ..)| *known == algorithm) {
             let hash: fn(&[u8]) -> Vec<u8> = match algorithm {
                 SHA1 => |bytes| Sha1::digest(bytes).to_vec(),
@@ -208,9 +206,7 @@ impl<'a> Names<'a> {
             self.hashes.push(hashes);
         }
         self.hashes.iter().any(|(known, name, key)| {
-            *known == algorithm
-                && id.issuer_name_hash.as_bytes() == name
-                && id.issuer_key_hash.as_bytes() == key
+            *known == algorithm && single.issuer_name == name && single.issuer_key == key
         })
     }
 }
@@ -218,7 +214,7 @@ impl<'a> Names<'a> {
 /// The signed form of a response or a list.
 pub(super) struct Signed<'a> {
     /// The part that is signed.
-    data: &'a [u8],
+    pub(super) data: &'a [u8],
     /// The content of the AlgorithmIdentifier.
     algorithm: &'a [u8],
     signature: &'a [u8],
@@ -227,9 +223,7 @@ pub(super) struct Signed<'a> {
 
 impl<'a> Signed<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> der::Result<Self> {
-        let whole = AnyRef::from_der(bytes)?;
-        whole.tag().assert_eq(Tag::Sequence)?;
-        let mut reader = SliceReader::new(whole.value())?;
+        let mut reader = inside(&AnyRef::from_der(bytes)?)?;
         let data = reader.tlv_bytes()?;
         let algorithm = AnyRef::decode(&mut reader)?;
         let signature = BitStringRef::decode(&mut reader)?;
@@ -303,22 +297,20 @@ impl<'a> Signed<'a> {
 struct Data<'a> {
     /// The name or the key of the responder, not decoded.
     responder: AnyRef<'a>,
-    singles: Vec<SingleResponse>,
+    singles: Vec<Single<'a>>,
     extensions: Vec<Extension>,
 }
 
 impl<'a> Data<'a> {
     fn read(bytes: &'a [u8]) -> der::Result<Self> {
-        let whole = AnyRef::from_der(bytes)?;
-        whole.tag().assert_eq(Tag::Sequence)?;
-        let mut reader = SliceReader::new(whole.value())?;
+        let mut reader = inside(&AnyRef::from_der(bytes)?)?;
         let mut responder = AnyRef::decode(&mut reader)?;
         if responder.tag() == explicit(TagNumber::N0) {
             // This was the version, which can be omitted.
             responder = AnyRef::decode(&mut reader)?;
         }
         let _produced_at = OcspGeneralizedTime::decode(&mut reader)?;
-        let singles = Vec::decode(&mut reader)?;
+        let singles = Single::read_all(&AnyRef::decode(&mut reader)?)?;
         let extensions = reader.context_specific(TagNumber::N1, TagMode::Explicit)?;
         let data = Self {
             responder,

@@ -255,8 +255,21 @@ fn revocation_is_checked_with_tls_1_2() {
     assert!(error.to_string().contains("has sent none"), "{error}");
 }
 
+/// A date: year, month and day.
+type Date = (i32, u8, u8);
+
+/// Returns a CRL of the authority with these certificates, which was issued in 2029.
+fn list(authority: &Authority, revoked: &[&Issued], next_update: Date) -> Vec<u8> {
+    list_from(authority, revoked, (2029, 6, 1), next_update)
+}
+
 /// Returns a CRL of the authority with these certificates.
-fn list(authority: &Authority, revoked: &[&Issued], next_update: (i32, u8, u8)) -> Vec<u8> {
+fn list_from(
+    authority: &Authority,
+    revoked: &[&Issued],
+    this_update: Date,
+    next_update: Date,
+) -> Vec<u8> {
     let serial = |issued: &&Issued| {
         let certificate = EndEntityCert::try_from(&issued.der).expect("a certificate");
         rcgen::RevokedCertParams {
@@ -266,10 +279,10 @@ fn list(authority: &Authority, revoked: &[&Issued], next_update: (i32, u8, u8)) 
             invalidity_date: None,
         }
     };
-    let (year, month, day) = next_update;
+    let date = |(year, month, day)| date_time_ymd(year, month, day);
     let list = rcgen::CertificateRevocationListParams {
-        this_update: date_time_ymd(2029, 6, 1),
-        next_update: date_time_ymd(year, month, day),
+        this_update: date(this_update),
+        next_update: date(next_update),
         crl_number: rcgen::SerialNumber::from(1_u64),
         issuing_distribution_point: None,
         revoked_certs: revoked.iter().map(serial).collect(),
@@ -310,6 +323,13 @@ fn a_crl_of_the_user_decides() {
 
     // An expired list still shows what was revoked, but nothing else.
     options.crl_pem = Some(list(&authority, &[&issued], (2029, 7, 1)));
+    message(meet(&options, &mut issued.server(None)));
+    let mut client = meet(&options, &mut other.server(None)).expect("it is not in the list");
+    assert!(!client.poll_status_query().expect("a query").is_covered());
+
+    // A list from the future also shows only what was revoked.
+    let list_of = |revoked| list_from(&authority, revoked, (2030, 6, 1), (2031, 1, 1));
+    options.crl_pem = Some(list_of(&[&issued]));
     message(meet(&options, &mut issued.server(None)));
     let mut client = meet(&options, &mut other.server(None)).expect("it is not in the list");
     assert!(!client.poll_status_query().expect("a query").is_covered());
