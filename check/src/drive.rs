@@ -1,9 +1,11 @@
 //! Time limits, sockets, and the loop that drives a probe.
 
+use crate::awaited::Awaited;
 use futures_channel::oneshot;
 use futures_util::{
-    AsyncReadExt, AsyncWriteExt,
+    AsyncReadExt, AsyncWriteExt, StreamExt,
     future::{Either, select},
+    stream::FuturesUnordered,
 };
 use onionskin::{Runtime, answer_inquiry, bson::RawDocumentBuf, run_kerberos_step, system};
 use onionskin_core::{
@@ -15,7 +17,7 @@ use onionskin_core::{
     probe::{CompressionSample, Probe, ProbeOutput, ProbeStep, TlsFacts},
     time::{Instant, WallTime},
 };
-use std::{fmt, future::Future, net::SocketAddr, path::Path, pin::pin, time::Duration};
+use std::{future::Future, net::SocketAddr, path::Path, pin::pin, time::Duration};
 
 /// The size of the read buffer in bytes.
 const READ_BYTES: usize = 4096;
@@ -163,46 +165,6 @@ pub(crate) struct Findings {
     pub(crate) awaited: Option<Awaited>,
 }
 
-/// A source other than the server, or a computation, for which a connection waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Awaited {
-    /// The answer to an inquiry, with its name: a request, a file or a callback. The name contains
-    /// no secret.
-    Source(String),
-    /// The response of an OCSP responder, with the name of the request.
-    Responder(String),
-    /// A step of the Kerberos library.
-    Kerberos,
-    /// The derivation of keys from a password.
-    Keys,
-}
-
-impl Awaited {
-    /// Returns the source that answers an inquiry. Requests before the reply to hello are those to
-    /// OCSP responders.
-    fn of(inquiry: &Inquiry, is_hello_answered: bool) -> Self {
-        Self::Source(match inquiry {
-            Inquiry::Http(request) if !is_hello_answered => {
-                return Self::Responder(request.to_string());
-            }
-            Inquiry::Environment(_) => "the environment variables".to_owned(),
-            Inquiry::File(path) => format!("the file {path}"),
-            Inquiry::Http(request) => request.to_string(),
-            Inquiry::Call(_) => "a callback of the application".to_owned(),
-        })
-    }
-}
-
-impl fmt::Display for Awaited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Source(name) | Self::Responder(name) => name,
-            Self::Kerberos => "the Kerberos library, which may ask the key distribution center,",
-            Self::Keys => "the keys that this machine derives from the password",
-        })
-    }
-}
-
 /// A reply to `hello`.
 #[derive(Clone, Debug)]
 pub(crate) struct Hello {
@@ -263,6 +225,20 @@ struct Drive<'a, R: Runtime> {
     findings: Findings,
 }
 
+/// The reason why an inquiry has no answer.
+const NO_ANSWER: &str = "no answer came within the time limit";
+
+/// True for a report with which the probe asks for something, and ends no step.
+const fn is_request(output: &ProbeOutput) -> bool {
+    matches!(
+        output,
+        ProbeOutput::StatusNeeded { .. }
+            | ProbeOutput::KeysNeeded(_)
+            | ProbeOutput::KerberosStepNeeded(_)
+            | ProbeOutput::InquiryNeeded { .. }
+    )
+}
+
 /// The input that a probe waits for.
 enum Need {
     /// Bytes from the server.
@@ -273,6 +249,8 @@ enum Need {
     Step(KerberosStep),
     /// The answer to an inquiry of authentication, within this time.
     Finding(Inquiry, Duration),
+    /// The answers of OCSP responders, within this time.
+    Status(Vec<Inquiry>, Duration),
     /// Nothing: the probe is over.
     Nothing,
 }
@@ -280,8 +258,17 @@ enum Need {
 impl<R: Runtime> Drive<'_, R> {
     async fn run(mut self, encrypted: bool) -> Findings {
         loop {
-            let is_timed_out = match self.take_outputs() {
+            let need = self.take_outputs();
+            // A server can wait for bytes while the check waits for others.
+            let is_waiting = !matches!(need, Need::Nothing | Need::Bytes);
+            if is_waiting && self.flush().await.is_none() {
+                continue;
+            }
+            let is_timed_out = match need {
                 Need::Nothing => return self.findings,
+                Need::Status(inquiries, limit) => {
+                    self.ask_responders(inquiries, limit).await.is_none()
+                }
                 Need::Keys(derivation) => self.derive(derivation).await.is_none(),
                 Need::Step(step) => self.run_step(step).await.is_none(),
                 Need::Finding(inquiry, limit) => self.inquire(inquiry, limit).await.is_none(),
@@ -312,7 +299,9 @@ impl<R: Runtime> Drive<'_, R> {
         while let Some(output) = self.probe.poll_output() {
             let now = self.clock.now();
             self.findings.last = now - self.begun;
-            self.begun = now;
+            if !is_request(&output) {
+                self.begun = now;
+            }
             let source = self.probe.credential_source();
             self.findings.source = source.map(str::to_owned);
             match output {
@@ -344,9 +333,12 @@ impl<R: Runtime> Drive<'_, R> {
                     self.findings.awaited = Some(Awaited::Kerberos);
                     return Need::Step(step);
                 }
+                ProbeOutput::StatusNeeded { inquiries, limit } => {
+                    self.findings.awaited = Some(Awaited::responders(&inquiries));
+                    return Need::Status(inquiries, limit);
+                }
                 ProbeOutput::InquiryNeeded { inquiry, limit } => {
-                    let is_answered = self.findings.hello.is_some();
-                    self.findings.awaited = Some(Awaited::of(&inquiry, is_answered));
+                    self.findings.awaited = Some(Awaited::of(&inquiry));
                     return Need::Finding(inquiry, limit);
                 }
                 ProbeOutput::Ready { mechanism } => {
@@ -387,6 +379,50 @@ impl<R: Runtime> Drive<'_, R> {
         Some(())
     }
 
+    /// Writes what the probe has to say. Returns `None` if that fails, or if the deadline of the
+    /// probe passes before.
+    async fn flush(&mut self) -> Option<()> {
+        let mut bytes = Vec::new();
+        while self.probe.poll_transmit(&mut bytes) {}
+        let deadline = self.probe.deadline();
+        let limit = deadline.map(|end| end.saturating_since(self.clock.now()));
+        let written = self.clock.within(limit, self.stream.write_all(&bytes));
+        match written.await {
+            Some(Ok(())) => Some(()),
+            Some(Err(error)) => {
+                self.probe.handle_failed(system::socket_error(&error));
+                None
+            }
+            None => {
+                self.probe.handle_timeout(self.clock.now());
+                None
+            }
+        }
+    }
+
+    /// Asks OCSP responders at the same time, until the status of the certificate is known or this
+    /// time has passed. Returns `None` if the time limit of the check passes before.
+    async fn ask_responders(&mut self, inquiries: Vec<Inquiry>, limit: Duration) -> Option<()> {
+        let runtime = &self.clock.runtime;
+        let asked = inquiries.into_iter();
+        let mut answers: FuturesUnordered<_> = asked
+            .map(|inquiry| answer_inquiry(runtime, inquiry))
+            .collect();
+        let end = self.clock.now() + limit;
+        while self.probe.is_waiting_for_status() {
+            let left = end.saturating_since(self.clock.now());
+            let found = self.clock.within(Some(left), answers.next()).await;
+            if found.is_none() && self.clock.left().is_zero() {
+                return None;
+            }
+            let found = found.flatten();
+            let found = found.unwrap_or_else(|| Err(NO_ANSWER.to_owned()));
+            self.probe.handle_status_finding(self.clock.now(), found);
+        }
+        self.findings.awaited = None;
+        Some(())
+    }
+
     /// Answers an inquiry within this time. Returns `None` if the time limit of the check passes
     /// before.
     async fn inquire(&mut self, inquiry: Inquiry, limit: Duration) -> Option<()> {
@@ -395,7 +431,7 @@ impl<R: Runtime> Drive<'_, R> {
         let found = match found {
             Some(found) => found,
             None if self.clock.left().is_zero() => return None,
-            None => Err("no answer came within the time limit".to_owned()),
+            None => Err(NO_ANSWER.to_owned()),
         };
         self.findings.awaited = None;
         self.probe.handle_finding(self.clock.now(), found);

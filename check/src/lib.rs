@@ -38,6 +38,7 @@
 
 mod advice;
 mod authentication;
+mod awaited;
 mod certificate;
 mod deployment;
 mod diagnosis;

@@ -11,7 +11,7 @@ use onionskin::{Runtime, system};
 use onionskin_core::{
     address::Address,
     client::ClientConfig,
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind, NetworkFault, TlsFault},
     options::ClientOptions,
     probe::{Probe, ProbeStep},
     random::Seed,
@@ -286,6 +286,9 @@ async fn record<R: Runtime>(
         }
         if let Some((ProbeStep::Connect | ProbeStep::Tls, error)) = failure {
             step.duration = clock.now() - begun;
+            if is_revoked(error) {
+                step.fact("revocation", "revoked");
+            }
             if findings.tls.is_none() {
                 diagnosis::examine_tls(clock, &mut step, &visit.address, options, error).await;
             }
@@ -330,7 +333,6 @@ fn checks_name(options: &ClientOptions) -> bool {
 
 /// True if the certificate of a server was refused, so that its chain is worth reading.
 pub(crate) fn is_refused_certificate(error: &Error) -> bool {
-    use onionskin_core::error::TlsFault;
     matches!(
         error.kind(),
         ErrorKind::Tls {
@@ -338,6 +340,11 @@ pub(crate) fn is_refused_certificate(error: &Error) -> bool {
             ..
         }
     )
+}
+
+fn is_revoked(error: &Error) -> bool {
+    let fault = TlsFault::Revoked;
+    matches!(error.kind(), ErrorKind::Tls { fault: found, .. } if *found == fault)
 }
 
 /// True if the server closed or reset the connection.

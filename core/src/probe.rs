@@ -58,7 +58,16 @@ pub struct CompressionSample {
 pub enum ProbeOutput {
     /// The proxy has connected to the server.
     ProxyConnected,
-    /// The TLS handshake is complete.
+    /// The TLS connection waits for what OCSP responders know about the certificate of the server.
+    /// Make these inquiries at the same time. [`Probe::handle_status_finding`] takes each answer,
+    /// until [`Probe::is_waiting_for_status`] is false.
+    StatusNeeded {
+        /// The inquiries.
+        inquiries: Vec<Inquiry>,
+        /// The time limit, which all inquiries share.
+        limit: Duration,
+    },
+    /// The TLS handshake is complete, and the certificate is accepted.
     TlsEstablished(TlsFacts),
     /// The hello was answered.
     HelloAnswered {
@@ -265,9 +274,6 @@ impl Probe {
     /// an error message, so it must not contain secrets.
     pub fn handle_finding(&mut self, now: Instant, finding: Result<Finding, String>) {
         self.now = now;
-        let Some(finding) = self.on_status_response(finding) else {
-            return;
-        };
         let step = self.supply.handle_finding(finding);
         self.follow_supply(step);
     }
@@ -372,6 +378,9 @@ impl Probe {
     pub fn poll_output(&mut self) -> Option<ProbeOutput> {
         if std::mem::take(&mut self.passed_proxy) {
             return Some(ProbeOutput::ProxyConnected);
+        }
+        if let Some(report) = self.status.take_report() {
+            return Some(report);
         }
         if let Some(facts) = self.tls.take() {
             return Some(ProbeOutput::TlsEstablished(facts));

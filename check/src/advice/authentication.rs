@@ -1,7 +1,7 @@
 //! Hints about failed authentication, for each mechanism.
 
 use super::{connection_lost, out_of_time, texts};
-use crate::drive::Awaited;
+use crate::awaited::Awaited;
 use onionskin_core::{
     error::{Error, ErrorKind},
     options::{ClientOptions, Credential, Mechanism},
@@ -61,7 +61,7 @@ fn no_credential(credential: &Credential) -> Vec<String> {
 /// Returns hints about a source other than the server, or a computation, that took too long.
 pub(crate) fn unanswered(awaited: &Awaited, credential: &Credential) -> Vec<String> {
     let mut hints = match awaited {
-        Awaited::Responder(_) => {
+        Awaited::Responders(_) => {
             let mut hints = texts([
                 "the server is not the cause: the OCSP responder of its certificate does not \
                  answer; tlsDisableOCSPEndpointCheck=true omits the request",

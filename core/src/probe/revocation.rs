@@ -1,23 +1,30 @@
-//! The probe's check of revocation. OCSP responders are asked one after the other.
+//! The probe's check of revocation. The OCSP responders are asked at the same time, as those of a
+//! client are.
 
-use super::Probe;
+use super::{Probe, ProbeOutput};
 use crate::{
     auth::{Finding, Inquiry},
     connection::Output,
-    http::{HttpRequest, HttpResponse},
+    http::HttpResponse,
     revocation::{Begun, StatusChecks, usual_limit},
+    time::Instant,
     tls::{CertId, RevocationStatus, StatusQuery},
 };
-use std::collections::VecDeque;
 
 /// The check of one certificate.
 #[derive(Debug, Default)]
 pub(super) struct StatusCheck {
     checks: StatusChecks<()>,
-    /// The certificate about which a responder was asked.
+    /// The certificate about which responders were asked, until its status is known.
     asked: Option<CertId>,
-    /// The requests to the other responders.
-    others: VecDeque<HttpRequest>,
+    /// The report of the check, until it is returned.
+    report: Option<ProbeOutput>,
+}
+
+impl StatusCheck {
+    pub(super) fn take_report(&mut self) -> Option<ProbeOutput> {
+        self.report.take()
+    }
 }
 
 impl Probe {
@@ -31,49 +38,43 @@ impl Probe {
         }
     }
 
-    /// Answers the query of the connection, or asks the first responder.
+    /// Answers the query of the connection, or asks the responders.
     fn on_status_needed(&mut self, query: &StatusQuery) {
         match self.status.checks.begin((), query, false) {
             Begun::Known(status) => self.handle_status(query.id(), status),
             Begun::Joined => {}
             Begun::Ask(requests) => {
                 self.status.asked = Some(query.id().clone());
-                self.status.others = requests.into();
-                self.ask_responder();
+                let usual = usual_limit(self.options.connect_timeout, self.options.timeout);
+                self.status.report = Some(ProbeOutput::StatusNeeded {
+                    inquiries: requests.into_iter().map(Inquiry::Http).collect(),
+                    limit: self.connection.wait_for_status(self.now, usual),
+                });
             }
         }
     }
 
-    /// Handles the response of a responder, or the reason why there is none. Returns the finding if
-    /// no responder was asked.
-    pub(super) fn on_status_response(
-        &mut self,
-        finding: Result<Finding, String>,
-    ) -> Option<Result<Finding, String>> {
+    /// True while the TLS connection waits for the answers of OCSP responders.
+    #[must_use]
+    pub const fn is_waiting_for_status(&self) -> bool {
+        self.status.asked.is_some()
+    }
+
+    /// Takes the answer to one of the inquiries of [`ProbeOutput::StatusNeeded`], or the reason why
+    /// there is none. Does nothing if the status is known already.
+    pub fn handle_status_finding(&mut self, now: Instant, finding: Result<Finding, String>) {
+        self.now = now;
         let Some(id) = self.status.asked.clone() else {
-            return Some(finding);
+            return;
         };
         let response: Result<&HttpResponse, String> = match &finding {
             Ok(Finding::Http(response)) => Ok(response),
             Ok(_) => Err("the answer is not a response".to_owned()),
             Err(reason) => Err(reason.clone()),
         };
-        match self.status.checks.handle_response(&id, response) {
-            None => self.ask_responder(),
-            Some(ended) => {
-                self.status.asked = None;
-                self.handle_status(&id, ended.status);
-            }
-        }
-        None
-    }
-
-    fn ask_responder(&mut self) {
-        if let Some(request) = self.status.others.pop_front() {
-            // A client asks all of them at the same time, so each gets the whole time.
-            let usual = usual_limit(self.options.connect_timeout, self.options.timeout);
-            let limit = self.connection.wait_for_status(self.now, usual);
-            self.inquiry = Some((Inquiry::Http(request), limit));
+        if let Some(ended) = self.status.checks.handle_response(&id, response) {
+            self.status.asked = None;
+            self.handle_status(&id, ended.status);
         }
     }
 

@@ -2,6 +2,9 @@
 
 use super::*;
 use onionskin_check::{CheckOptions, check};
+use std::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Returns the exit code and the text of the report.
 fn report(uri: &str) -> (u8, String) {
@@ -63,7 +66,7 @@ fn the_check_explains_a_revoked_certificate_and_a_missing_staple() {
             true,
             false,
             true,
-            "stapled OCSP response)",
+            "its issuer has revoked it (stapled OCSP response)",
             "give the server a new one",
         ),
         (
@@ -83,8 +86,40 @@ fn the_check_explains_a_revoked_certificate_and_a_missing_staple() {
         let (code, text) = report(&stage.uri(""));
         assert_eq!(code, 13, "{text}");
         assert!(text.contains(words), "{text}");
+        let is_shown = text.contains("revocation: revoked");
+        assert_eq!(is_shown, is_revoked, "{text}");
         assert!(!text.contains("revocation: unknown"), "{text}");
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains(hint), "{text}");
     }
+}
+
+#[test]
+fn the_check_asks_all_responders_at_the_same_time() {
+    // OCSP-12. A responder that never answers does not delay the answer of another one.
+    let Some(openssl) = openssl() else {
+        return;
+    };
+    let kind = Kind {
+        is_revoked: true,
+        ..PLAIN
+    };
+    let silent = [(); 2].map(|()| Responder::start(Behaviour::Silent));
+    let honest = Responder::start(Behaviour::Honest);
+    let ports = [silent[0].port(), silent[1].port(), honest.port()];
+    let pki = Arc::new(Pki::new(&openssl, kind, &ports));
+    let server = Server::tls(pki.server(None), answer);
+    for responder in silent.iter().chain([&honest]) {
+        let source = pki.clone();
+        responder.set_answer(Box::new(move |request| source.respond(Some(request))));
+    }
+    let authority = pki.authority();
+    let uri = server.uri(&format!("tls=true&tlsCAFile={}", authority.display()));
+    let begun = Instant::now();
+    let (code, text) = report(&uri);
+    assert_eq!(code, 13, "{text}");
+    assert!(text.contains("(OCSP responder)"), "{text}");
+    assert!(silent.iter().all(|responder| responder.requests() > 0));
+    // The silent ones alone would take 5 s each.
+    assert!(begun.elapsed() < 5 * SECOND, "{text}");
 }
