@@ -24,8 +24,8 @@ impl ProxyOptions {
     /// The default of [`port`](Self::port): 1080.
     pub const DEFAULT_PORT: u16 = 1080;
 
-    /// The maximum length of a host name, a user name and a password in bytes: 255. In the messages
-    /// of SOCKS5, one byte has the length (RFC 1928 section 5, RFC 1929 section 2).
+    /// The maximum length of a host name, a user name and a password in bytes: 255. SOCKS5 sends each
+    /// length as one byte (RFC 1928 section 5, RFC 1929 section 2).
     pub const MAX_TEXT_BYTES: usize = 255;
 
     /// Returns the proxy at `host`, a name or IP address, with port 1080 and without credentials.
@@ -51,8 +51,8 @@ impl ProxyOptions {
     }
 
     /// Sets the user name and password for the proxy. If both are empty, there are no credentials
-    /// ([SOCKS-5], [SOCKS-7]). The client offers the proxy to authenticate, and also to connect
-    /// without authentication. The proxy chooses ([SOCKS-13]).
+    /// ([SOCKS-5], [SOCKS-7]). The client offers two methods to the proxy: user name and password,
+    /// and no authentication. The proxy chooses one of them ([SOCKS-13]).
     ///
     /// [SOCKS-5]: crate::requirements::proxies#SOCKS-5
     /// [SOCKS-7]: crate::requirements::proxies#SOCKS-7

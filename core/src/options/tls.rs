@@ -28,8 +28,8 @@ pub struct TlsOptions {
     /// True if connections use TLS (`tls`, or `ssl`). Default: false; true with `mongodb+srv`.
     pub enabled: bool,
     /// The path of a PEM file of certificate authorities to trust (`tlsCAFile`). The file can have
-    /// several certificates, and other text between them. Default: none,
-    /// which trusts the built-in Mozilla list and [`system_roots`](Self::system_roots).
+    /// several certificates, and other text between them. Default: none. The client then trusts
+    /// Mozilla's list, which is built in, and [`system_roots`](Self::system_roots).
     pub ca_file: Option<String>,
     /// The content of [`ca_file`](Self::ca_file).
     pub ca_pem: Option<Vec<u8>>,
