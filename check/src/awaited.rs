@@ -1,4 +1,5 @@
-//! What a probe waits for, for the message about a check that had no time left.
+//! The sources and computations that a probe waits for. The message about a check that had no time
+//! left names them.
 
 use onionskin_core::client::Inquiry;
 use std::fmt;

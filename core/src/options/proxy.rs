@@ -24,8 +24,8 @@ impl ProxyOptions {
     /// The default of [`port`](Self::port): 1080.
     pub const DEFAULT_PORT: u16 = 1080;
 
-    /// The maximum length of a host name, a user name and a password in bytes: 255. SOCKS5 sends each
-    /// length as one byte (RFC 1928 section 5, RFC 1929 section 2).
+    /// The maximum length of a host name, a user name and a password in bytes: 255. SOCKS5 sends
+    /// each length as one byte (RFC 1928 section 5, RFC 1929 section 2).
     pub const MAX_TEXT_BYTES: usize = 255;
 
     /// Returns the proxy at `host`, a name or IP address, with port 1080 and without credentials.

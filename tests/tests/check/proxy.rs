@@ -169,10 +169,16 @@ fn hostile(serve: fn(TcpStream) -> io::Result<()>) -> SocketAddr {
     address
 }
 
-/// Sends these bytes, each after a pause.
+/// Sends these bytes, each once the client has sent nothing for a time, until the client closes the
+/// connection.
 fn trickle(stream: &mut TcpStream, bytes: &[u8], pause: Duration) -> io::Result<()> {
+    stream.set_read_timeout(Some(pause))?;
     for byte in bytes {
-        thread::sleep(pause);
+        while let Ok(count) = stream.read(&mut [0; 512]) {
+            if count == 0 {
+                return Ok(());
+            }
+        }
         stream.write_all(&[*byte])?;
     }
     Ok(())
@@ -193,7 +199,8 @@ fn endless(mut stream: TcpStream) -> io::Result<()> {
 
 #[test]
 fn an_endless_and_a_slow_proxy_cost_their_connection() {
-    let cases: [(fn(TcpStream) -> io::Result<()>, _, _); 4] = [
+    type Serve = fn(TcpStream) -> io::Result<()>;
+    let cases: [(Serve, _, _); 4] = [
         // Only the first two bytes are the reply to the greeting.
         (
             |mut stream| loop {

@@ -34,7 +34,7 @@ const BASIC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.1
 /// 6960, section 4.2.2.2), as the content of its DER form.
 const OCSP_SIGNING: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x03, 0x09];
 
-/// How far in the future the time of a response or a list may be, in seconds, because clocks differ.
+/// How far in the future the time of a response or a CRL may be, in seconds, because clocks differ.
 pub(super) const MAX_CLOCK_DIFFERENCE: u64 = 300;
 
 /// How long a response is valid that does not state it, in seconds: one day.
