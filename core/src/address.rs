@@ -1,6 +1,6 @@
 //! Addresses of servers.
 
-use std::{fmt, net::Ipv6Addr, str::FromStr, sync::Arc};
+use std::{fmt, str::FromStr, sync::Arc};
 
 /// The default port: the port of an address whose text has none.
 pub const DEFAULT_PORT: u16 = 27017;
@@ -146,15 +146,6 @@ impl FromStr for Address {
             Some(_) => return fail("a port is a number between 1 and 65535"),
         };
         Ok(Self::tcp(host, port))
-    }
-}
-
-/// Returns the host without the zone of an IPv6 address, which is the name of an interface of this
-/// machine (RFC 4007, section 11).
-pub(crate) fn without_zone(host: &str) -> &str {
-    match host.split_once('%') {
-        Some((address, _)) if address.parse::<Ipv6Addr>().is_ok() => address,
-        _ => host,
     }
 }
 

@@ -11,9 +11,9 @@ use std::{fmt, sync::Arc};
 /// [`ClientOptions::set_kerberos`](super::ClientOptions::set_kerberos).
 ///
 /// All functions may block. The client calls them on threads that may block, several at once. At
-/// most [`MAX_NEGOTIATIONS`](crate::client::MAX_NEGOTIATIONS) calls of one client run at a time.
-/// An error is the reason in words. It becomes part of an error message, so it must not contain
-/// secrets.
+/// most [`MAX_KERBEROS_STEPS`](crate::client::MAX_KERBEROS_STEPS) calls of one client run at a
+/// time. An error is the reason in words. It becomes part of an error message, so it must not
+/// contain secrets.
 ///
 /// [AUTH-42]: crate::requirements::authentication#AUTH-42
 pub trait Kerberos: Send + Sync {
