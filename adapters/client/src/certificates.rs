@@ -137,6 +137,7 @@ mod tests {
     fn tls_is_refused_without_its_feature() {
         use onionskin_core::{
             client::ClientConfig,
+            error::ErrorKind,
             http::{HttpExchange, HttpRequest, Method},
             random::Seed,
             time::WallTime,
