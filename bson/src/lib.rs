@@ -1,0 +1,11 @@
+//! BSON for applications and drivers: a fast serde deserializer and serializer over bytes, Extended
+//! JSON, DBRef and vectors, for the types of the crate [`bson`].
+
+mod error;
+mod read;
+
+pub use error::{Error, ErrorKind, Result};
+
+/// The maximum nesting depth of a document, including the outermost level. Servers accept stored
+/// documents of 100 levels, and replies nest these in a few more.
+pub const MAX_DEPTH: usize = 200;
