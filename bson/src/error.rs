@@ -34,7 +34,7 @@ const MAX_MESSAGE_BYTES: usize = 512;
 /// assert_eq!(error.path(), "born.year");
 /// assert_eq!(
 ///     error.to_string(),
-///     "the field `born.year` (byte 40): invalid type: string \"1815\", expected i32",
+///     "the field `born.year` (byte 34): invalid type: string \"1815\", expected i32",
 /// );
 /// # Ok::<(), bson::error::Error>(())
 /// ```

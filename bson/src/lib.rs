@@ -1,10 +1,14 @@
 //! BSON for applications and drivers: a fast serde deserializer and serializer over bytes, Extended
 //! JSON, DBRef and vectors, for the types of the crate [`bson`].
 
+mod de;
 mod error;
 mod read;
+mod ser;
 
+pub use de::{Deserializer, deserialize_from_slice, deserialize_owned, document_from_slice};
 pub use error::{Error, ErrorKind, Result};
+pub use ser::{serialize_to_buffer, serialize_to_insert, serialize_to_vec};
 
 /// The maximum nesting depth of a document, including the outermost level. Servers accept stored
 /// documents of 100 levels, and replies nest these in a few more.

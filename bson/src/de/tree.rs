@@ -1,0 +1,160 @@
+//! Decodes documents into trees.
+
+use crate::{
+    MAX_DEPTH,
+    error::{Error, ErrorKind, Result},
+    read::{
+        Element, Elements, binary, boolean, code_with_scope, db_pointer, fixed, kind, regex,
+        string_bytes, text,
+    },
+};
+use bson::{
+    Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, RawDocument, Regex,
+    Timestamp, oid::ObjectId, raw::CString,
+};
+
+/// Decodes the bytes of a document into a tree.
+///
+/// All of the document is checked. A document or array that resembles Extended JSON, such as
+/// `{"$numberInt": "5"}`, stays a document; `bson::deserialize_from_slice` would return the number.
+/// If a document has two fields of the same name, the tree has the place of the first one and the
+/// value of the last one.
+///
+/// Fails if the bytes are not one document, if a part of it is malformed, or if it is nested deeper
+/// than [`MAX_DEPTH`].
+///
+/// ```
+/// use bson::doc;
+///
+/// let document = doc! { "name": "Ada", "languages": ["en", "fr"] };
+/// assert_eq!(onionskin_bson::document_from_slice(&document.to_vec()?)?, document);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn document_from_slice(bytes: &[u8]) -> Result<Document> {
+    let elements = Elements::of_document(bytes).and_then(|elements| document(elements, 1));
+    elements.map_err(|error| error.in_bytes(bytes))
+}
+
+fn document(mut elements: Elements<'_>, depth: usize) -> Result<Document> {
+    if depth > MAX_DEPTH {
+        return Err(Error::new(ErrorKind::Depth));
+    }
+    let mut document = Document::new();
+    while let Some(element) = elements.next()? {
+        let key = text(element.key)?;
+        match value(element, depth) {
+            Ok(value) => document.insert(key, value),
+            Err(error) => return Err(error.at(element.value).within(element.key)),
+        };
+    }
+    Ok(document)
+}
+
+fn array(mut elements: Elements<'_>, depth: usize) -> Result<Vec<Bson>> {
+    if depth > MAX_DEPTH {
+        return Err(Error::new(ErrorKind::Depth));
+    }
+    let mut array = Vec::new();
+    while let Some(element) = elements.next()? {
+        match value(element, depth) {
+            Ok(value) => array.push(value),
+            Err(error) => {
+                let index = array.len().to_string();
+                return Err(error.at(element.value).within(index.as_bytes()));
+            }
+        }
+    }
+    Ok(array)
+}
+
+/// Decodes the value of an element of the outermost document.
+pub(crate) fn value_of(element: Element<'_>) -> Result<Bson> {
+    value(element, 1)
+}
+
+/// Decodes the value of an element of a document or array at this depth.
+fn value(element: Element<'_>, depth: usize) -> Result<Bson> {
+    let bytes = element.value;
+    let string = || text(string_bytes(bytes)).map(str::to_owned);
+    Ok(match element.kind {
+        kind::STRING => Bson::String(string()?),
+        kind::INT32 => Bson::Int32(i32::from_le_bytes(fixed(bytes)?)),
+        kind::INT64 => Bson::Int64(i64::from_le_bytes(fixed(bytes)?)),
+        kind::DOUBLE => Bson::Double(f64::from_le_bytes(fixed(bytes)?)),
+        kind::BOOLEAN => Bson::Boolean(boolean(bytes)?),
+        kind::OBJECT_ID => Bson::ObjectId(ObjectId::from_bytes(fixed(bytes)?)),
+        kind::DATE_TIME => {
+            let millis = i64::from_le_bytes(fixed(bytes)?);
+            Bson::DateTime(DateTime::from_millis(millis))
+        }
+        kind::DOCUMENT => Bson::Document(document(Elements::of_checked(bytes), depth + 1)?),
+        kind::ARRAY => Bson::Array(array(Elements::of_checked(bytes), depth + 1)?),
+        kind::NULL => Bson::Null,
+        kind::UNDEFINED => Bson::Undefined,
+        kind::MIN_KEY => Bson::MinKey,
+        kind::MAX_KEY => Bson::MaxKey,
+        kind::CODE => Bson::JavaScriptCode(string()?),
+        kind::SYMBOL => Bson::Symbol(string()?),
+        kind::DECIMAL128 => Bson::Decimal128(Decimal128::from_bytes(fixed(bytes)?)),
+        kind::TIMESTAMP => {
+            let [a, b, c, d, rest @ ..] = fixed::<8>(bytes)?;
+            let increment = u32::from_le_bytes([a, b, c, d]);
+            let time = u32::from_le_bytes(rest);
+            Bson::Timestamp(Timestamp { time, increment })
+        }
+        kind::BINARY => {
+            let (subtype, data) = binary(bytes)?;
+            let (subtype, bytes) = (subtype.into(), data.to_vec());
+            Bson::Binary(Binary { subtype, bytes })
+        }
+        kind::REGEX => {
+            let (pattern, options) = regex(bytes)?;
+            Bson::RegularExpression(Regex {
+                pattern: cstring(text(pattern)?.to_owned())?,
+                options: cstring(sorted(text(options)?))?,
+            })
+        }
+        kind::CODE_WITH_SCOPE => {
+            let (code, scope) = code_with_scope(bytes)?;
+            Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope {
+                code: text(string_bytes(code))?.to_owned(),
+                scope: document(Elements::of_checked(scope), depth + 1)?,
+            })
+        }
+        kind::DB_POINTER => pointer(bytes)?,
+        other => {
+            let message = format!("0x{other:02x} is not the type of a BSON value");
+            return Err(Error::malformed(message));
+        }
+    })
+}
+
+/// Returns the options of a regular expression in alphabetical order (BSON-9).
+fn sorted(options: &str) -> String {
+    let mut options: Vec<char> = options.chars().collect();
+    options.sort_unstable();
+    options.into_iter().collect()
+}
+
+fn cstring(text: String) -> Result<CString> {
+    CString::try_from(text).map_err(|error| Error::malformed(error.to_string()))
+}
+
+/// Decodes a `DBPointer`. The crate `bson` has no function that returns one, so it reads a document
+/// that has nothing else.
+fn pointer(bytes: &[u8]) -> Result<Bson> {
+    let (namespace, _) = db_pointer(bytes)?;
+    text(namespace)?;
+    let invalid = |error: bson::error::Error| Error::malformed(error.to_string());
+    let length = i32::try_from(4 + 2 + bytes.len() + 1)
+        .map_err(|_| Error::malformed("a DBPointer is larger than 2 GiB"))?;
+    let mut alone = length.to_le_bytes().to_vec();
+    alone.extend_from_slice(&[kind::DB_POINTER, 0]);
+    alone.extend_from_slice(bytes);
+    alone.push(0);
+    let document = RawDocument::from_bytes(&alone).map_err(invalid)?;
+    match document.get("").map_err(invalid)? {
+        Some(value) => Bson::try_from(value).map_err(invalid),
+        None => Err(Error::malformed("a DBPointer cannot be read")),
+    }
+}
