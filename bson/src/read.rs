@@ -48,7 +48,8 @@ pub(crate) struct Element<'de> {
 /// The elements of a document or array that were not read yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Elements<'de> {
-    rest: &'de [u8],
+    /// The bytes that were not read yet.
+    pub(crate) rest: &'de [u8],
 }
 
 impl<'de> Elements<'de> {
@@ -80,33 +81,87 @@ impl<'de> Elements<'de> {
     /// Returns the next element; `None` at the end of the document.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Element<'de>>> {
+        let Some((kind, key)) = self.header()? else {
+            return Ok(None);
+        };
+        match self.take_value(kind) {
+            Ok(value) => Ok(Some(Element { kind, key, value })),
+            Err(error) => Err(error.within(key)),
+        }
+    }
+
+    /// Reads the type and the name of the next element; `None` at the end of the document. The
+    /// value must be read next.
+    #[inline]
+    pub(crate) fn header(&mut self) -> Result<Option<(u8, &'de [u8])>> {
         let Some((&kind, rest)) = self.rest.split_first() else {
             return Ok(None);
         };
         let Some(length) = zero(rest) else {
             return Err(unterminated(rest));
         };
-        let (key, rest) = rest.split_at(length);
-        let rest = &rest[1..];
-        let size = match value_size(kind, rest) {
-            Ok(size) => size,
-            Err(error) => return Err(error.at(rest).within(key)),
-        };
-        let Some((value, rest)) = rest.split_at_checked(size) else {
-            return Err(too_short().at(rest).within(key));
+        self.rest = &rest[length + 1..];
+        Ok(Some((kind, &rest[..length])))
+    }
+
+    /// Reads the bytes of a value of a fixed size.
+    #[inline]
+    pub(crate) fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let Some((bytes, rest)) = self.rest.split_first_chunk::<N>() else {
+            return Err(too_short().at(self.rest));
         };
         self.rest = rest;
-        Ok(Some(Element { kind, key, value }))
+        Ok(*bytes)
+    }
+
+    /// Reads the bytes of a value. Those of a string, document or array include the length and the
+    /// terminator.
+    #[inline]
+    pub(crate) fn take_value(&mut self, kind: u8) -> Result<&'de [u8]> {
+        let start = self.rest;
+        let size = value_size(kind, start).map_err(|error| error.at(start))?;
+        let Some((bytes, rest)) = start.split_at_checked(size) else {
+            return Err(too_short().at(start));
+        };
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    /// Reads the bytes of the text of a string (BSON-4).
+    #[inline]
+    pub(crate) fn take_text(&mut self) -> Result<&'de [u8]> {
+        let start = self.rest;
+        if let Some((length, rest)) = start.split_first_chunk::<4>() {
+            // A length that is zero or negative becomes larger than `rest`.
+            let length = (u32::from_le_bytes(*length) as usize).wrapping_sub(1);
+            if let Some((text, [0, rest @ ..])) = rest.split_at_checked(length) {
+                self.rest = rest;
+                return Ok(text);
+            }
+        }
+        match string_size(start) {
+            Err(error) => Err(error.at(start)),
+            Ok(_) => Err(too_short().at(start)),
+        }
+    }
+
+    /// Reads the elements of a document or array (BSON-2).
+    #[inline]
+    pub(crate) fn take_elements(&mut self) -> Result<Self> {
+        let size = document_size(self.rest)?;
+        let (document, rest) = self.rest.split_at(size);
+        self.rest = rest;
+        Ok(Self::of_checked(document))
     }
 }
 
 #[cold]
-fn unterminated(rest: &[u8]) -> Error {
+pub(crate) fn unterminated(rest: &[u8]) -> Error {
     Error::malformed("the name of a field has no end").at(rest)
 }
 
 #[cold]
-fn too_short() -> Error {
+pub(crate) fn too_short() -> Error {
     Error::malformed("the value is longer than the rest of its document")
 }
 
@@ -177,7 +232,7 @@ fn length(bytes: &[u8]) -> Result<usize> {
 
 /// Returns the size of a string with its length and its terminator (BSON-4).
 #[inline]
-fn string_size(bytes: &[u8]) -> Result<usize> {
+pub(crate) fn string_size(bytes: &[u8]) -> Result<usize> {
     let size = length(bytes)? + 4;
     match bytes.get(size - 1) {
         Some(0) if size > 4 => Ok(size),
@@ -189,17 +244,28 @@ fn string_size(bytes: &[u8]) -> Result<usize> {
 
 /// Returns the size of the document that `bytes` begins with (BSON-2).
 #[inline]
-fn document_size(bytes: &[u8]) -> Result<usize> {
-    let size = length(bytes).map_err(|error| error.at(bytes))?;
-    if size < MIN_DOCUMENT_BYTES {
-        let message = format!("a document of {size} bytes is too small");
-        return Err(Error::malformed(message).at(bytes));
+pub(crate) fn document_size(bytes: &[u8]) -> Result<usize> {
+    if let Some(length) = bytes.first_chunk::<4>() {
+        // A length that is negative becomes larger than `bytes`.
+        let size = u32::from_le_bytes(*length) as usize;
+        if size >= MIN_DOCUMENT_BYTES && bytes.get(size - 1) == Some(&0) {
+            return Ok(size);
+        }
     }
-    match bytes.get(size - 1) {
-        Some(0) => Ok(size),
-        Some(_) => Err(Error::malformed("a document is not terminated").at(bytes)),
-        None => Err(too_short().at(bytes)),
-    }
+    Err(wrong_document_size(bytes))
+}
+
+#[cold]
+fn wrong_document_size(bytes: &[u8]) -> Error {
+    let error = match length(bytes) {
+        Err(error) => error,
+        Ok(size) if size < MIN_DOCUMENT_BYTES => {
+            Error::malformed(format!("a document of {size} bytes is too small"))
+        }
+        Ok(size) if size > bytes.len() => too_short(),
+        Ok(_) => Error::malformed("a document is not terminated"),
+    };
+    error.at(bytes)
 }
 
 /// Checks text, and returns it. Texts are checked when they are used, and only then.

@@ -1,9 +1,9 @@
 //! Access to the elements of documents and arrays.
 
-use super::{Context, Deserializer};
+use super::{Deserializer, NO_VALUE};
 use crate::{
     error::{Error, Result},
-    read::{Element, Elements, text},
+    read::{text, unterminated, zero},
 };
 use serde::{
     Deserializer as SerdeDeserializer,
@@ -17,58 +17,95 @@ const LOOK_AHEAD: usize = 8;
 
 /// The fields of a document.
 pub(super) struct DocumentAccess<'de> {
-    elements: Elements<'de>,
-    /// The element whose name was read last.
-    current: Option<Element<'de>>,
+    values: Deserializer<'de>,
+    /// The name of the field whose value is read.
+    name: &'de [u8],
     /// The names that the type expects, or none. A name that is equal to one of these needs no
     /// check of its UTF-8.
     fields: &'static [&'static str],
     /// The index in `fields` of the name that probably comes next.
     expected: usize,
-    context: Context,
 }
 
 impl<'de> DocumentAccess<'de> {
     #[inline]
-    pub(super) fn new(
-        document: &'de [u8],
-        fields: &'static [&'static str],
-        context: Context,
-    ) -> Self {
+    pub(super) fn new(values: Deserializer<'de>, fields: &'static [&'static str]) -> Self {
         Self {
-            elements: Elements::of_checked(document),
-            current: None,
+            values,
+            name: &[],
             fields,
             expected: 0,
-            context,
         }
     }
 
-    #[inline]
-    fn name(&mut self, key: &'de [u8]) -> Result<&'de str> {
+    /// Reads the type and the name of the next element, and returns the name; `None` at the end of
+    /// the document.
+    #[inline(always)]
+    fn next_name(&mut self) -> Result<Option<&'de str>> {
+        let values = &mut self.values;
+        if values.kind != NO_VALUE {
+            values.skip().map_err(|error| error.within(self.name))?;
+        }
+        let [kind, rest @ ..] = values.elements.rest else {
+            return Ok(None);
+        };
+        if *kind == NO_VALUE {
+            return Err(not_an_element(values.elements.rest));
+        }
+        values.kind = *kind;
         if let Some(&name) = self.fields.get(self.expected) {
-            if name.as_bytes() == key {
-                self.expected += 1;
-                return Ok(name);
+            if let Some((found, [0, rest @ ..])) = rest.split_at_checked(name.len()) {
+                if equal(found, name.as_bytes()) {
+                    self.expected += 1;
+                    self.name = found;
+                    values.elements.rest = rest;
+                    return Ok(Some(name));
+                }
             }
-            return self.other_name(key);
         }
-        text(key)
+        self.other_name(rest).map(Some)
     }
 
-    fn other_name(&mut self, key: &'de [u8]) -> Result<&'de str> {
+    /// Reads a name that is not the expected one.
+    #[inline(never)]
+    fn other_name(&mut self, rest: &'de [u8]) -> Result<&'de str> {
+        let Some(length) = zero(rest) else {
+            return Err(unterminated(rest));
+        };
+        let name = &rest[..length];
+        self.values.elements.rest = &rest[length + 1..];
+        self.name = name;
         let next = self.expected + 1;
         let end = self.fields.len().min(next + LOOK_AHEAD);
         let candidates = self.fields.get(next..end).unwrap_or_default();
-        let place = candidates.iter().position(|name| name.as_bytes() == key);
-        match place {
+        match candidates.iter().position(|field| field.as_bytes() == name) {
             Some(place) => {
                 self.expected = next + place + 1;
                 Ok(candidates[place])
             }
-            None => text(key),
+            None => text(name),
         }
     }
+}
+
+/// True if two names of the same length are equal. Names are short, so that the call of a function
+/// would cost more than the comparison.
+#[inline]
+fn equal(a: &[u8], b: &[u8]) -> bool {
+    fn ends<const N: usize>(bytes: &[u8]) -> Option<(&[u8; N], &[u8; N])> {
+        Some((bytes.first_chunk()?, bytes.last_chunk()?))
+    }
+    match a.len() {
+        0..4 => a.iter().eq(b),
+        4..=8 => ends::<4>(a) == ends::<4>(b),
+        9..=16 => ends::<8>(a) == ends::<8>(b),
+        _ => a == b,
+    }
+}
+
+#[cold]
+fn not_an_element(rest: &[u8]) -> Error {
+    Error::malformed("0x00 is not the type of a BSON value").at(rest)
 }
 
 impl<'de> MapAccess<'de> for DocumentAccess<'de> {
@@ -76,106 +113,88 @@ impl<'de> MapAccess<'de> for DocumentAccess<'de> {
 
     #[inline]
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
-        self.current = self.elements.next()?;
-        let Some(element) = self.current else {
+        let Some(name) = self.next_name()? else {
             return Ok(None);
         };
-        let name = self.name(element.key)?;
         match seed.deserialize(Name(name)) {
             Ok(key) => Ok(Some(key)),
-            Err(error) => Err(error.at(element.key)),
+            Err(error) => Err(error.at(self.name)),
         }
     }
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        let Some(element) = self.current.take() else {
-            return Err(Error::deserialization("a value was read before its name"));
-        };
-        let value = Deserializer::of_value(element.kind, element.value, self.context);
-        match seed.deserialize(value) {
+        let place = self.values.elements.rest;
+        match seed.deserialize(&mut self.values) {
             Ok(value) => Ok(value),
-            Err(error) => Err(error.at(element.value).within(element.key)),
+            Err(error) => Err(error.at(place).within(self.name)),
         }
     }
 }
 
 impl<'de> EnumAccess<'de> for DocumentAccess<'de> {
     type Error = Error;
-    type Variant = Variant<'de>;
+    type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(
-        mut self,
-        seed: V,
-    ) -> Result<(V::Value, Self::Variant)> {
-        let Some(element) = self.elements.next()? else {
+    fn variant_seed<V: DeserializeSeed<'de>>(mut self, seed: V) -> Result<(V::Value, Self)> {
+        let Some(name) = self.next_name()? else {
             let message = "expected a document with the name of a variant, found an empty one";
             return Err(Error::deserialization(message));
         };
-        let variant = seed.deserialize(Name(text(element.key)?));
-        let variant = variant.map_err(|error| error.at(element.key))?;
-        let value = Deserializer::of_value(element.kind, element.value, self.context);
-        Ok((variant, Variant { element, value }))
+        match seed.deserialize(Name(name)) {
+            Ok(variant) => Ok((variant, self)),
+            Err(error) => Err(error.at(self.name)),
+        }
     }
 }
 
-/// The content of the variant of an enum.
-pub(super) struct Variant<'de> {
-    element: Element<'de>,
-    value: Deserializer<'de>,
-}
-
-impl Variant<'_> {
-    fn locate(error: Error, element: &Element<'_>) -> Error {
-        error.at(element.value).within(element.key)
-    }
-}
-
-impl<'de> VariantAccess<'de> for Variant<'de> {
+impl<'de> VariantAccess<'de> for DocumentAccess<'de> {
     type Error = Error;
 
     fn unit_variant(self) -> Result<()> {
         let message = "expected a variant without content, which is a string, found a document";
-        Err(Self::locate(Error::deserialization(message), &self.element))
+        let error = Error::deserialization(message);
+        Err(error.at(self.values.elements.rest).within(self.name))
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value> {
-        seed.deserialize(self.value)
-            .map_err(|error| Self::locate(error, &self.element))
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(mut self, seed: T) -> Result<T::Value> {
+        self.next_value_seed(seed)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value> {
-        self.value
+    fn tuple_variant<V: Visitor<'de>>(mut self, _len: usize, visitor: V) -> Result<V::Value> {
+        let place = self.values.elements.rest;
+        self.values
             .deserialize_seq(visitor)
-            .map_err(|error| Self::locate(error, &self.element))
+            .map_err(|error| error.at(place).within(self.name))
     }
 
     fn struct_variant<V: Visitor<'de>>(
-        self,
+        mut self,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        self.value
+        let place = self.values.elements.rest;
+        self.values
             .deserialize_struct("", fields, visitor)
-            .map_err(|error| Self::locate(error, &self.element))
+            .map_err(|error| error.at(place).within(self.name))
     }
 }
 
 /// The elements of an array. Their names have no meaning (BSON-10).
 pub(super) struct ArrayAccess<'de> {
-    elements: Elements<'de>,
+    values: Deserializer<'de>,
     index: usize,
-    context: Context,
 }
 
 impl<'de> ArrayAccess<'de> {
     #[inline]
-    pub(super) fn new(array: &'de [u8], context: Context) -> Self {
-        Self {
-            elements: Elements::of_checked(array),
-            index: 0,
-            context,
-        }
+    pub(super) fn new(values: Deserializer<'de>) -> Self {
+        Self { values, index: 0 }
+    }
+
+    #[cold]
+    fn locate(&self, error: Error, place: &[u8]) -> Error {
+        error.at(place).within(self.index.to_string().as_bytes())
     }
 }
 
@@ -184,19 +203,44 @@ impl<'de> SeqAccess<'de> for ArrayAccess<'de> {
 
     #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
-        let Some(element) = self.elements.next()? else {
+        let values = &mut self.values;
+        if values.kind != NO_VALUE {
+            values.skip()?;
+        }
+        let [kind, rest @ ..] = values.elements.rest else {
             return Ok(None);
         };
-        let value = Deserializer::of_value(element.kind, element.value, self.context);
-        match seed.deserialize(value) {
+        if *kind == NO_VALUE {
+            return Err(not_an_element(values.elements.rest));
+        }
+        // The names of the first ten elements have one digit.
+        values.elements.rest = match rest {
+            [digit, 0, rest @ ..] if *digit != 0 => rest,
+            _ => match zero(rest) {
+                Some(length) => &rest[length + 1..],
+                None => return Err(unterminated(rest)),
+            },
+        };
+        values.kind = *kind;
+        let place = values.elements.rest;
+        match seed.deserialize(values) {
             Ok(value) => {
                 self.index += 1;
                 Ok(Some(value))
             }
-            Err(error) => Err(error
-                .at(element.value)
-                .within(self.index.to_string().as_bytes())),
+            Err(error) => Err(self.locate(error, place)),
         }
+    }
+
+    /// Estimates the number of elements from the size of the first one, so that a list need not
+    /// grow often. A list that grows from nothing has room for four elements at once.
+    fn size_hint(&self) -> Option<usize> {
+        let all = self.values.elements.rest;
+        let mut elements = self.values.elements.clone();
+        elements.next().ok()??;
+        let size = all.len() - elements.rest.len();
+        let count = all.len() / size;
+        (count > 3).then_some(count + count / 8 + 1)
     }
 }
 

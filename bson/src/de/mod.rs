@@ -50,8 +50,8 @@ mod newtype {
 /// ```
 #[inline]
 pub fn deserialize_from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T> {
-    let deserializer = Deserializer::new(bytes).map_err(|error| error.in_bytes(bytes))?;
-    T::deserialize(deserializer).map_err(|error| error.in_bytes(bytes))
+    let mut deserializer = Deserializer::new(bytes)?;
+    T::deserialize(&mut deserializer).map_err(|error| error.in_bytes(bytes))
 }
 
 /// Deserializes a value that borrows nothing from the bytes of a document.
@@ -89,50 +89,50 @@ fn raw_document(bytes: &[u8]) -> Result<RawDocumentBuf> {
     RawDocumentBuf::from_bytes(bytes.to_vec()).map_err(crate::Error::deserialization)
 }
 
-/// A deserializer of one BSON value, which reads from bytes.
+/// A deserializer of BSON values, which reads from bytes. A mutable reference to it implements
+/// [`serde::Deserializer`].
 ///
 /// [`deserialize_from_slice`] is the shorter way to a value. The deserializer itself is for types
-/// that need a seed, and for adapters around it.
+/// that need a seed, and for adapters around it. It reads one value.
 ///
 /// ```
 /// use serde::{Deserialize, de::IgnoredAny};
 ///
 /// let bytes = bson::rawdoc! { "a": 1 }.into_bytes();
-/// IgnoredAny::deserialize(onionskin_bson::Deserializer::new(&bytes)?)?;
+/// IgnoredAny::deserialize(&mut onionskin_bson::Deserializer::new(&bytes)?)?;
 /// # Ok::<(), onionskin_bson::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Deserializer<'de> {
+    /// The bytes that were not read yet. They begin with a value, or with an element of the
+    /// document or array that is read.
+    elements: Elements<'de>,
+    /// The type of the value that these bytes begin with; [`NO_VALUE`] if they begin with an
+    /// element.
     kind: u8,
-    bytes: &'de [u8],
-    context: Context,
+    /// True if invalid UTF-8 is replaced (`bson::Utf8Lossy`).
+    is_lossy: bool,
+    /// True if types choose their human-readable form (`bson::serde_helpers::HumanReadable`).
+    is_human_readable: bool,
+    /// The depth of the document or array that contains the value.
+    depth: u16,
 }
+
+/// No value waits to be read. It is not the type of a value.
+const NO_VALUE: u8 = 0;
 
 impl<'de> Deserializer<'de> {
     /// Returns a deserializer of the document in `bytes`. Fails unless `bytes` are one document:
     /// its length must be theirs, and it must end with a zero byte.
     #[inline]
     pub fn new(bytes: &'de [u8]) -> Result<Self> {
-        Elements::of_document(bytes)?;
+        Elements::of_document(bytes).map_err(|error| error.in_bytes(bytes))?;
         Ok(Self {
+            elements: Elements { rest: bytes },
             kind: kind::DOCUMENT,
-            bytes,
-            context: Context {
-                depth: 1,
-                is_lossy: false,
-                is_human_readable: false,
-            },
+            is_lossy: false,
+            is_human_readable: false,
+            depth: 0,
         })
     }
-}
-
-/// What applies to a value and to the values inside it.
-#[derive(Clone, Copy, Debug)]
-struct Context {
-    /// The depth of the document or array that is read, or that contains the value.
-    depth: u16,
-    /// True if invalid UTF-8 is replaced (`bson::Utf8Lossy`).
-    is_lossy: bool,
-    /// True if types choose their human-readable form (`bson::serde_helpers::HumanReadable`).
-    is_human_readable: bool,
 }

@@ -40,11 +40,11 @@ fn document(mut elements: Elements<'_>, depth: usize) -> Result<Document> {
         return Err(Error::new(ErrorKind::Depth));
     }
     let mut document = Document::new();
-    while let Some(element) = elements.next()? {
-        let key = text(element.key)?;
-        match value(element, depth) {
-            Ok(value) => document.insert(key, value),
-            Err(error) => return Err(error.at(element.value).within(element.key)),
+    while let Some((kind, key)) = elements.header()? {
+        let place = elements.rest;
+        match value(&mut elements, kind, depth) {
+            Ok(value) => document.insert(text(key)?, value),
+            Err(error) => return Err(error.at(place).within(key)),
         };
     }
     Ok(document)
@@ -55,12 +55,13 @@ fn array(mut elements: Elements<'_>, depth: usize) -> Result<Vec<Bson>> {
         return Err(Error::new(ErrorKind::Depth));
     }
     let mut array = Vec::new();
-    while let Some(element) = elements.next()? {
-        match value(element, depth) {
+    while let Some((kind, _)) = elements.header()? {
+        let place = elements.rest;
+        match value(&mut elements, kind, depth) {
             Ok(value) => array.push(value),
             Err(error) => {
                 let index = array.len().to_string();
-                return Err(error.at(element.value).within(index.as_bytes()));
+                return Err(error.at(place).within(index.as_bytes()));
             }
         }
     }
@@ -69,30 +70,39 @@ fn array(mut elements: Elements<'_>, depth: usize) -> Result<Vec<Bson>> {
 
 /// Decodes the value of an element of the outermost document.
 pub(crate) fn value_of(element: Element<'_>) -> Result<Bson> {
-    value(element, 1)
+    let mut elements = Elements {
+        rest: element.value,
+    };
+    value(&mut elements, element.kind, 1)
 }
 
-/// Decodes the value of an element of a document or array at this depth.
-fn value(element: Element<'_>, depth: usize) -> Result<Bson> {
-    let bytes = element.value;
-    let string = || text(string_bytes(bytes)).map(str::to_owned);
-    Ok(match element.kind {
-        kind::STRING => Bson::String(string()?),
-        kind::INT32 => Bson::Int32(i32::from_le_bytes(fixed(bytes)?)),
-        kind::INT64 => Bson::Int64(i64::from_le_bytes(fixed(bytes)?)),
-        kind::DOUBLE => Bson::Double(f64::from_le_bytes(fixed(bytes)?)),
-        kind::BOOLEAN => Bson::Boolean(boolean(bytes)?),
-        kind::OBJECT_ID => Bson::ObjectId(ObjectId::from_bytes(fixed(bytes)?)),
+/// Decodes the value, of this type, with which `elements` begin. They belong to a document or array
+/// at this depth.
+fn value(elements: &mut Elements<'_>, kind: u8, depth: usize) -> Result<Bson> {
+    Ok(match kind {
+        kind::STRING => Bson::String(text(elements.take_text()?)?.to_owned()),
+        kind::INT32 => Bson::Int32(i32::from_le_bytes(elements.take()?)),
+        kind::INT64 => Bson::Int64(i64::from_le_bytes(elements.take()?)),
+        kind::DOUBLE => Bson::Double(f64::from_le_bytes(elements.take()?)),
+        kind::BOOLEAN => Bson::Boolean(boolean(&elements.take::<1>()?)?),
+        kind::OBJECT_ID => Bson::ObjectId(ObjectId::from_bytes(elements.take()?)),
         kind::DATE_TIME => {
-            let millis = i64::from_le_bytes(fixed(bytes)?);
+            let millis = i64::from_le_bytes(elements.take()?);
             Bson::DateTime(DateTime::from_millis(millis))
         }
-        kind::DOCUMENT => Bson::Document(document(Elements::of_checked(bytes), depth + 1)?),
-        kind::ARRAY => Bson::Array(array(Elements::of_checked(bytes), depth + 1)?),
+        kind::DOCUMENT => Bson::Document(document(elements.take_elements()?, depth + 1)?),
+        kind::ARRAY => Bson::Array(array(elements.take_elements()?, depth + 1)?),
         kind::NULL => Bson::Null,
         kind::UNDEFINED => Bson::Undefined,
         kind::MIN_KEY => Bson::MinKey,
         kind::MAX_KEY => Bson::MaxKey,
+        kind => rare_value(kind, elements.take_value(kind)?, depth)?,
+    })
+}
+
+fn rare_value(kind: u8, bytes: &[u8], depth: usize) -> Result<Bson> {
+    let string = || text(string_bytes(bytes)).map(str::to_owned);
+    Ok(match kind {
         kind::CODE => Bson::JavaScriptCode(string()?),
         kind::SYMBOL => Bson::Symbol(string()?),
         kind::DECIMAL128 => Bson::Decimal128(Decimal128::from_bytes(fixed(bytes)?)),

@@ -1,15 +1,18 @@
 //! The deserializer of one value.
 
 use super::{
-    Context, Deserializer,
+    Deserializer, NO_VALUE,
     access::{ArrayAccess, DocumentAccess, Name},
     newtype,
-    wrapper::{Node, Wrapper},
+    wrapper::{Date, Node, Wrapper},
 };
 use crate::{
     MAX_DEPTH,
     error::{Error, ErrorKind, Result},
-    read::{binary, boolean, code_with_scope, db_pointer, fixed, kind, regex, string_bytes, text},
+    read::{
+        Elements, binary, boolean, code_with_scope, db_pointer, fixed, kind, regex, string_bytes,
+        text,
+    },
 };
 use serde::{
     Deserializer as SerdeDeserializer,
@@ -36,123 +39,145 @@ pub(super) enum Form {
 }
 
 impl<'de> Deserializer<'de> {
-    pub(super) fn of_value(kind: u8, bytes: &'de [u8], context: Context) -> Self {
-        Self {
-            kind,
-            bytes,
-            context,
+    /// Returns the type of the value, and notes that it is read.
+    #[inline]
+    fn take_kind(&mut self) -> u8 {
+        std::mem::replace(&mut self.kind, NO_VALUE)
+    }
+
+    /// Reads past the value, if there is one that was not read.
+    #[inline]
+    pub(super) fn skip(&mut self) -> Result<()> {
+        match self.take_kind() {
+            NO_VALUE => Ok(()),
+            kind => self.elements.take_value(kind).map(|_| ()),
         }
     }
 
-    /// Returns the context of the values in this document or array. Fails if it is nested too
-    /// deeply.
+    /// Reads the elements of a document or array, and returns a deserializer of its values. Fails if
+    /// it is nested too deeply.
     #[inline]
-    fn inner_context(&self) -> Result<Context> {
-        if usize::from(self.context.depth) > MAX_DEPTH {
-            return Err(Error::new(ErrorKind::Depth).at(self.bytes));
+    fn take_inner(&mut self) -> Result<Self> {
+        if usize::from(self.depth) >= MAX_DEPTH {
+            return Err(Error::new(ErrorKind::Depth).at(self.elements.rest));
         }
-        Ok(Context {
-            depth: self.context.depth + 1,
-            ..self.context
+        Ok(Self {
+            elements: self.elements.take_elements()?,
+            kind: NO_VALUE,
+            depth: self.depth + 1,
+            ..*self
         })
     }
 
-    #[inline]
-    fn document(self, fields: &'static [&'static str]) -> Result<DocumentAccess<'de>> {
-        let context = self.inner_context()?;
-        Ok(DocumentAccess::new(self.bytes, fields, context))
+    /// Returns a deserializer of a document in a value.
+    pub(super) fn of_scope(scope: &'de [u8], around: &Self) -> Self {
+        Self {
+            elements: Elements { rest: scope },
+            kind: kind::DOCUMENT,
+            depth: around.depth + 1,
+            ..*around
+        }
     }
 
     /// Returns a text, in which invalid UTF-8 is an error or is replaced.
     fn text(&self, bytes: &'de [u8]) -> Result<Cow<'de, str>> {
-        if self.context.is_lossy {
+        if self.is_lossy {
             return Ok(String::from_utf8_lossy(bytes));
         }
         text(bytes).map(Cow::Borrowed)
     }
 
     #[inline]
-    fn visit_text<V: Visitor<'de>>(&self, visitor: V) -> Result<V::Value> {
-        let bytes = string_bytes(self.bytes);
-        if self.context.is_lossy {
+    fn visit_text<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
+        let bytes = self.elements.take_text()?;
+        if self.is_lossy {
             return visitor.visit_string(String::from_utf8_lossy(bytes).into_owned());
         }
         visitor.visit_borrowed_str(text(bytes)?)
     }
 
+    #[inline]
+    fn visit_document<V: Visitor<'de>>(
+        &mut self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value> {
+        visitor.visit_map(DocumentAccess::new(self.take_inner()?, fields))
+    }
+
+    #[inline]
+    fn visit_array<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
+        visitor.visit_seq(ArrayAccess::new(self.take_inner()?))
+    }
+
     /// Visits the value as its own type demands.
-    fn visit<V: Visitor<'de>>(self, visitor: V, form: Form) -> Result<V::Value> {
-        match self.kind {
+    fn visit<V: Visitor<'de>>(&mut self, visitor: V, form: Form) -> Result<V::Value> {
+        let is_raw = form == Form::Raw;
+        match self.take_kind() {
             kind::STRING => self.visit_text(visitor),
-            kind::INT32 => visitor.visit_i32(i32::from_le_bytes(fixed(self.bytes)?)),
-            kind::INT64 => visitor.visit_i64(i64::from_le_bytes(fixed(self.bytes)?)),
-            kind::DOUBLE => visitor.visit_f64(f64::from_le_bytes(fixed(self.bytes)?)),
-            kind::BOOLEAN => visitor.visit_bool(boolean(self.bytes)?),
+            kind::INT32 => visitor.visit_i32(i32::from_le_bytes(self.elements.take()?)),
+            kind::INT64 => visitor.visit_i64(i64::from_le_bytes(self.elements.take()?)),
+            kind::DOUBLE => visitor.visit_f64(f64::from_le_bytes(self.elements.take()?)),
+            kind::BOOLEAN => visitor.visit_bool(boolean(&self.elements.take::<1>()?)?),
             kind::NULL => visitor.visit_unit(),
-            kind::DOCUMENT if form == Form::Raw => {
-                visitor.visit_map(Wrapper::raw_document(self.bytes))
-            }
-            kind::ARRAY if form == Form::Raw => visitor.visit_map(Wrapper::raw_array(self.bytes)),
-            kind::DOCUMENT => visitor.visit_map(self.document(&[])?),
-            kind::ARRAY => {
-                let context = self.inner_context()?;
-                visitor.visit_seq(ArrayAccess::new(self.bytes, context))
+            kind::DOCUMENT if !is_raw => self.visit_document(&[], visitor),
+            kind::ARRAY if !is_raw => self.visit_array(visitor),
+            kind::DATE_TIME if !is_raw => {
+                visitor.visit_map(Date::new(i64::from_le_bytes(self.elements.take()?)))
             }
             kind::BINARY => {
-                let (subtype, data) = binary(self.bytes)?;
+                let (subtype, data) = binary(self.elements.take_value(kind::BINARY)?)?;
                 if form == Form::Uuid && subtype != UUID {
                     return Err(not_a_uuid(subtype));
                 }
                 if subtype == GENERIC {
                     return visitor.visit_borrowed_bytes(data);
                 }
-                visitor.visit_map(Wrapper::binary(subtype, data, form == Form::Raw))
+                visitor.visit_map(Wrapper::new(Node::Binary(subtype, data, is_raw)))
             }
-            _ => visitor.visit_map(self.wrapper(form == Form::Raw)?),
+            kind => visitor.visit_map(Wrapper::new(self.wrapper(kind, is_raw)?)),
         }
     }
 
-    /// Returns the map of a value that is neither of JSON nor binary data.
-    fn wrapper(self, is_raw: bool) -> Result<Wrapper<'de>> {
-        let string = string_bytes(self.bytes);
-        Ok(match self.kind {
-            kind::OBJECT_ID => Wrapper::object_id(fixed(self.bytes)?, is_raw),
-            kind::DATE_TIME => Wrapper::date(i64::from_le_bytes(fixed(self.bytes)?), is_raw),
+    /// Reads a value that is neither of JSON nor binary data.
+    fn wrapper(&mut self, kind: u8, is_raw: bool) -> Result<Node<'de>> {
+        let bytes = self.elements.take_value(kind)?;
+        let string = string_bytes(bytes);
+        Ok(match kind {
+            kind::DOCUMENT => Node::RawDocument(bytes),
+            kind::ARRAY => Node::RawArray(bytes),
+            kind::OBJECT_ID => Node::ObjectId(fixed(bytes)?, is_raw),
+            kind::DATE_TIME => Node::RawDate(i64::from_le_bytes(fixed(bytes)?)),
             kind::TIMESTAMP => {
-                let [a, b, c, d, rest @ ..] = fixed::<8>(self.bytes)?;
-                let (increment, time) = ([a, b, c, d], rest);
-                Wrapper::timestamp(u32::from_le_bytes(time), u32::from_le_bytes(increment))
+                let [a, b, c, d, rest @ ..] = fixed::<8>(bytes)?;
+                let increment = u32::from_le_bytes([a, b, c, d]);
+                Node::Timestamp(u32::from_le_bytes(rest), increment)
             }
-            kind::DECIMAL128 => Wrapper::decimal128(fixed(self.bytes)?),
+            kind::DECIMAL128 => Node::Decimal128(fixed(bytes)?),
             kind::REGEX => {
-                let (pattern, options) = regex(self.bytes)?;
-                Wrapper::regex(self.text(pattern)?, self.text(options)?)
+                let (pattern, options) = regex(bytes)?;
+                Node::Regex(self.text(pattern)?, self.text(options)?)
             }
-            kind::CODE => Wrapper::one("$code", Node::Text(self.text(string)?)),
-            kind::SYMBOL => Wrapper::one("$symbol", Node::Text(self.text(string)?)),
+            kind::CODE => Node::Code(self.text(string)?),
+            kind::SYMBOL => Node::Symbol(self.text(string)?),
             kind::CODE_WITH_SCOPE => {
-                let (code, scope) = code_with_scope(self.bytes)?;
+                let (code, scope) = code_with_scope(bytes)?;
                 let code = self.text(string_bytes(code))?;
-                let context = self.inner_context()?;
-                let scope = Self::of_value(kind::DOCUMENT, scope, context);
-                Wrapper::code_with_scope(code, scope, is_raw)
+                Node::CodeWithScope(code, Self::of_scope(scope, self), is_raw)
             }
             kind::DB_POINTER => {
-                let (namespace, id) = db_pointer(self.bytes)?;
-                Wrapper::db_pointer(self.text(namespace)?, id, is_raw)
+                let (namespace, id) = db_pointer(bytes)?;
+                Node::DbPointer(self.text(namespace)?, id, is_raw)
             }
-            kind::UNDEFINED => Wrapper::one("$undefined", Node::True),
-            kind::MIN_KEY => Wrapper::one("$minKey", Node::One),
-            kind::MAX_KEY => Wrapper::one("$maxKey", Node::One),
-            other => {
-                let message = format!("0x{other:02x} is not the type of a BSON value");
-                return Err(Error::malformed(message));
-            }
+            kind::UNDEFINED => Node::Undefined,
+            kind::MIN_KEY => Node::MinKey,
+            kind::MAX_KEY => Node::MaxKey,
+            _ => return Err(Error::deserialization("there is no further value")),
         })
     }
 
     /// Visits the value in the form of raw types, if it has the type `kind`.
-    fn visit_raw<V: Visitor<'de>>(self, visitor: V, kind: u8, name: &str) -> Result<V::Value> {
+    fn visit_raw<V: Visitor<'de>>(&mut self, visitor: V, kind: u8, name: &str) -> Result<V::Value> {
         if self.kind == kind {
             return self.visit(visitor, Form::Raw);
         }
@@ -179,13 +204,13 @@ fn type_name(kind: u8) -> String {
 /// Defines methods that visit a value of the expected type directly, and any other value as its own
 /// type demands. The direct way is short enough to become a part of the code of the caller.
 macro_rules! expected {
-    ($($method:ident => $kind:ident, $read:expr, $visit:ident;)*) => {
+    ($($method:ident => $kind:ident, $number:ident, $visit:ident;)*) => {
         $(
             #[inline]
             fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
                 if self.kind == kind::$kind {
-                    let read: fn(&'de [u8]) -> Result<_> = $read;
-                    return visitor.$visit(read(self.bytes)?);
+                    self.kind = NO_VALUE;
+                    return visitor.$visit($number::from_le_bytes(self.elements.take()?));
                 }
                 self.visit(visitor, Form::Plain)
             }
@@ -193,19 +218,7 @@ macro_rules! expected {
     };
 }
 
-fn int32(bytes: &[u8]) -> Result<i32> {
-    Ok(i32::from_le_bytes(fixed(bytes)?))
-}
-
-fn int64(bytes: &[u8]) -> Result<i64> {
-    Ok(i64::from_le_bytes(fixed(bytes)?))
-}
-
-fn double(bytes: &[u8]) -> Result<f64> {
-    Ok(f64::from_le_bytes(fixed(bytes)?))
-}
-
-impl<'de> SerdeDeserializer<'de> for Deserializer<'de> {
+impl<'de> SerdeDeserializer<'de> for &mut Deserializer<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
@@ -213,22 +226,31 @@ impl<'de> SerdeDeserializer<'de> for Deserializer<'de> {
     }
 
     expected! {
-        deserialize_bool => BOOLEAN, boolean, visit_bool;
-        deserialize_i8 => INT32, int32, visit_i32;
-        deserialize_i16 => INT32, int32, visit_i32;
-        deserialize_i32 => INT32, int32, visit_i32;
-        deserialize_i64 => INT64, int64, visit_i64;
-        deserialize_u8 => INT32, int32, visit_i32;
-        deserialize_u16 => INT32, int32, visit_i32;
-        deserialize_u32 => INT32, int32, visit_i32;
-        deserialize_u64 => INT64, int64, visit_i64;
-        deserialize_f32 => DOUBLE, double, visit_f64;
-        deserialize_f64 => DOUBLE, double, visit_f64;
+        deserialize_i8 => INT32, i32, visit_i32;
+        deserialize_i16 => INT32, i32, visit_i32;
+        deserialize_i32 => INT32, i32, visit_i32;
+        deserialize_i64 => INT64, i64, visit_i64;
+        deserialize_u8 => INT32, i32, visit_i32;
+        deserialize_u16 => INT32, i32, visit_i32;
+        deserialize_u32 => INT32, i32, visit_i32;
+        deserialize_u64 => INT64, i64, visit_i64;
+        deserialize_f32 => DOUBLE, f64, visit_f64;
+        deserialize_f64 => DOUBLE, f64, visit_f64;
+    }
+
+    #[inline]
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        if self.kind == kind::BOOLEAN {
+            self.kind = NO_VALUE;
+            return visitor.visit_bool(boolean(&self.elements.take::<1>()?)?);
+        }
+        self.visit(visitor, Form::Plain)
     }
 
     #[inline]
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.kind == kind::STRING {
+            self.kind = NO_VALUE;
             return self.visit_text(visitor);
         }
         self.visit(visitor, Form::Plain)
@@ -242,6 +264,7 @@ impl<'de> SerdeDeserializer<'de> for Deserializer<'de> {
     #[inline]
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.kind == kind::NULL {
+            self.kind = NO_VALUE;
             return visitor.visit_none();
         }
         visitor.visit_some(self)
@@ -250,10 +273,15 @@ impl<'de> SerdeDeserializer<'de> for Deserializer<'de> {
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.kind == kind::ARRAY {
-            let context = self.inner_context()?;
-            return visitor.visit_seq(ArrayAccess::new(self.bytes, context));
+            self.kind = NO_VALUE;
+            return self.visit_array(visitor);
         }
         self.visit(visitor, Form::Plain)
+    }
+
+    #[inline]
+    fn deserialize_tuple<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value> {
+        self.deserialize_seq(visitor)
     }
 
     #[inline]
@@ -269,7 +297,8 @@ impl<'de> SerdeDeserializer<'de> for Deserializer<'de> {
         visitor: V,
     ) -> Result<V::Value> {
         if self.kind == kind::DOCUMENT {
-            return visitor.visit_map(self.document(fields)?);
+            self.kind = NO_VALUE;
+            return self.visit_document(fields, visitor);
         }
         self.visit(visitor, Form::Plain)
     }
@@ -280,12 +309,15 @@ impl<'de> SerdeDeserializer<'de> for Deserializer<'de> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        match self.kind {
-            kind::STRING => match self.text(string_bytes(self.bytes))? {
-                Cow::Borrowed(variant) => visitor.visit_enum(Name(variant)),
-                variant => visitor.visit_enum(CowStrDeserializer::new(variant)),
-            },
-            kind::DOCUMENT => visitor.visit_enum(self.document(&[])?),
+        match self.take_kind() {
+            kind::STRING => {
+                let variant = self.elements.take_text()?;
+                match self.text(variant)? {
+                    Cow::Borrowed(variant) => visitor.visit_enum(Name(variant)),
+                    variant => visitor.visit_enum(CowStrDeserializer::new(variant)),
+                }
+            }
+            kind::DOCUMENT => visitor.visit_enum(DocumentAccess::new(self.take_inner()?, &[])),
             other => Err(Error::deserialization(format!(
                 "expected the name of a variant of {name}, or a document with it, found {}",
                 type_name(other)
@@ -296,14 +328,15 @@ impl<'de> SerdeDeserializer<'de> for Deserializer<'de> {
     #[inline]
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.kind == kind::OBJECT_ID {
-            return visitor.visit_borrowed_bytes(self.bytes);
+            self.kind = NO_VALUE;
+            return visitor.visit_borrowed_bytes(self.elements.take_value(kind::OBJECT_ID)?);
         }
         self.visit(visitor, Form::Plain)
     }
 
     #[inline]
     fn deserialize_newtype_struct<V: Visitor<'de>>(
-        mut self,
+        self,
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value> {
@@ -313,12 +346,16 @@ impl<'de> SerdeDeserializer<'de> for Deserializer<'de> {
             newtype::RAW_DOCUMENT => self.visit_raw(visitor, kind::DOCUMENT, "a document"),
             newtype::RAW_ARRAY => self.visit_raw(visitor, kind::ARRAY, "an array"),
             newtype::HUMAN_READABLE => {
-                self.context.is_human_readable = true;
-                visitor.visit_newtype_struct(self)
+                let outer = std::mem::replace(&mut self.is_human_readable, true);
+                let result = visitor.visit_newtype_struct(&mut *self);
+                self.is_human_readable = outer;
+                result
             }
             newtype::UTF8_LOSSY => {
-                self.context.is_lossy = true;
-                visitor.visit_newtype_struct(self)
+                let outer = std::mem::replace(&mut self.is_lossy, true);
+                let result = visitor.visit_newtype_struct(&mut *self);
+                self.is_lossy = outer;
+                result
             }
             _ => visitor.visit_newtype_struct(self),
         }
@@ -327,14 +364,15 @@ impl<'de> SerdeDeserializer<'de> for Deserializer<'de> {
     /// Visits nothing: the value of a field that the type does not know is not read.
     #[inline]
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
+        self.skip()?;
         visitor.visit_unit()
     }
 
     fn is_human_readable(&self) -> bool {
-        self.context.is_human_readable
+        self.is_human_readable
     }
 
     forward_to_deserialize_any! {
-        i128 u128 char byte_buf unit unit_struct tuple tuple_struct identifier
+        i128 u128 char byte_buf unit unit_struct tuple_struct identifier
     }
 }

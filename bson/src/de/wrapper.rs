@@ -3,7 +3,7 @@
 //! The maps resemble Extended JSON. For raw types (`RawBsonRef`, `RawDocumentBuf` and others) they
 //! contain numbers and bytes instead of texts.
 
-use super::{Deserializer, newtype};
+use super::{Deserializer, access::Name, newtype};
 use crate::error::{Error, Result};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{
@@ -13,14 +13,17 @@ use serde::{
 };
 use std::{any::type_name, borrow::Cow, fmt};
 
-/// A value in such a map, or a map itself.
+/// A value in such a map, or a value that is shown as a map.
+///
+/// A flag tells whether the value is for a raw type.
 #[derive(Clone, Debug)]
 pub(super) enum Node<'de> {
+    // Values in maps.
     Text(Cow<'de, str>),
     Bytes(&'de [u8]),
     ObjectIdHex([u8; 12]),
     ObjectIdBytes([u8; 12]),
-    Decimal128([u8; 16]),
+    DecimalBytes([u8; 16]),
     Base64(&'de [u8]),
     Byte(u8),
     ByteHex(u8),
@@ -29,103 +32,112 @@ pub(super) enum Node<'de> {
     MillisText(i64),
     True,
     One,
-    /// A scope, and whether it is for a raw type.
     Scope(Deserializer<'de>, bool),
-    /// A date as `{"$numberLong": text}`.
+    // Values of BSON.
+    ObjectId([u8; 12], bool),
+    RawDate(i64),
+    Binary(u8, &'de [u8], bool),
+    Timestamp(u32, u32),
+    Decimal128([u8; 16]),
+    Regex(Cow<'de, str>, Cow<'de, str>),
+    Code(Cow<'de, str>),
+    Symbol(Cow<'de, str>),
+    CodeWithScope(Cow<'de, str>, Deserializer<'de>, bool),
+    DbPointer(Cow<'de, str>, [u8; 12], bool),
+    Undefined,
+    MinKey,
+    MaxKey,
+    RawDocument(&'de [u8]),
+    RawArray(&'de [u8]),
+    // Maps in maps.
     DateBody(i64),
     BinaryBody(u8, &'de [u8], bool),
-    TimestampBody {
-        time: u32,
-        increment: u32,
-    },
+    TimestampBody(u32, u32),
     RegexBody(Cow<'de, str>, Cow<'de, str>),
     DbPointerBody(Cow<'de, str>, [u8; 12], bool),
-    ObjectId([u8; 12], bool),
 }
 
-type Entry<'de> = (&'static str, Node<'de>);
+impl<'de> Node<'de> {
+    /// Returns the key of the map that the value is shown as, by its index; `None` after the last.
+    fn key(&self, index: u8) -> Option<&'static str> {
+        Some(match (self, index) {
+            (Self::ObjectId(..), 0) => "$oid",
+            (Self::RawDate(_), 0) => "$date",
+            (Self::DateBody(_), 0) => "$numberLong",
+            (Self::Binary(..), 0) => "$binary",
+            (Self::BinaryBody(..), 0) => "subType",
+            (Self::BinaryBody(_, _, true), 1) => "bytes",
+            (Self::BinaryBody(_, _, false), 1) => "base64",
+            (Self::Timestamp(..), 0) => "$timestamp",
+            (Self::TimestampBody(..), 0) => "t",
+            (Self::TimestampBody(..), 1) => "i",
+            (Self::Decimal128(_), 0) => "$numberDecimalBytes",
+            (Self::Regex(..), 0) => "$regularExpression",
+            (Self::RegexBody(..), 0) => "pattern",
+            (Self::RegexBody(..), 1) => "options",
+            (Self::Code(_) | Self::CodeWithScope(..), 0) => "$code",
+            (Self::CodeWithScope(..), 1) => "$scope",
+            (Self::Symbol(_), 0) => "$symbol",
+            (Self::DbPointer(..), 0) => "$dbPointer",
+            (Self::DbPointerBody(..), 0) => "$ref",
+            (Self::DbPointerBody(..), 1) => "$id",
+            (Self::Undefined, 0) => "$undefined",
+            (Self::MinKey, 0) => "$minKey",
+            (Self::MaxKey, 0) => "$maxKey",
+            (Self::RawDocument(_), 0) => newtype::RAW_DOCUMENT,
+            (Self::RawArray(_), 0) => newtype::RAW_ARRAY,
+            _ => return None,
+        })
+    }
 
-/// A map with one or two entries.
+    /// Returns the value of the key with this index; `None` if there is no such key.
+    fn value(&self, index: u8) -> Option<Self> {
+        Some(match (self, index) {
+            (Self::ObjectId(id, true), 0) => Self::ObjectIdBytes(*id),
+            (Self::ObjectId(id, false), 0) => Self::ObjectIdHex(*id),
+            (Self::RawDate(millis), 0) => Self::Millis(*millis),
+            (Self::DateBody(millis), 0) => Self::MillisText(*millis),
+            (Self::Binary(subtype, data, raw), 0) => Self::BinaryBody(*subtype, data, *raw),
+            (Self::BinaryBody(subtype, _, true), 0) => Self::Byte(*subtype),
+            (Self::BinaryBody(_, data, true), 1) => Self::Bytes(data),
+            (Self::BinaryBody(subtype, _, false), 0) => Self::ByteHex(*subtype),
+            (Self::BinaryBody(_, data, false), 1) => Self::Base64(data),
+            (Self::Timestamp(time, increment), 0) => Self::TimestampBody(*time, *increment),
+            (Self::TimestampBody(number, _), 0) | (Self::TimestampBody(_, number), 1) => {
+                Self::Unsigned(*number)
+            }
+            (Self::Decimal128(bytes), 0) => Self::DecimalBytes(*bytes),
+            (Self::Regex(pattern, options), 0) => Self::RegexBody(pattern.clone(), options.clone()),
+            (Self::RegexBody(text, _), 0)
+            | (Self::RegexBody(_, text), 1)
+            | (Self::Code(text), 0)
+            | (Self::Symbol(text), 0)
+            | (Self::CodeWithScope(text, ..), 0)
+            | (Self::DbPointerBody(text, ..), 0) => Self::Text(text.clone()),
+            (Self::CodeWithScope(_, scope, raw), 1) => Self::Scope(scope.clone(), *raw),
+            (Self::DbPointer(namespace, id, raw), 0) => {
+                Self::DbPointerBody(namespace.clone(), *id, *raw)
+            }
+            (Self::DbPointerBody(_, id, raw), 1) => Self::ObjectId(*id, *raw),
+            (Self::Undefined, 0) => Self::True,
+            (Self::MinKey | Self::MaxKey, 0) => Self::One,
+            (Self::RawDocument(bytes) | Self::RawArray(bytes), 0) => Self::Bytes(bytes),
+            _ => return None,
+        })
+    }
+}
+
+/// The map that a value is shown as.
 #[derive(Clone, Debug)]
 pub(super) struct Wrapper<'de> {
-    first: Option<Entry<'de>>,
-    second: Option<Entry<'de>>,
-    /// The value of the key that was read last.
-    value: Option<Node<'de>>,
+    node: Node<'de>,
+    /// The number of keys that were read.
+    keys: u8,
 }
 
 impl<'de> Wrapper<'de> {
-    pub(super) fn one(key: &'static str, node: Node<'de>) -> Self {
-        Self {
-            first: Some((key, node)),
-            second: None,
-            value: None,
-        }
-    }
-
-    fn two(first: Entry<'de>, second: Entry<'de>) -> Self {
-        Self {
-            first: Some(first),
-            second: Some(second),
-            value: None,
-        }
-    }
-
-    pub(super) fn raw_document(bytes: &'de [u8]) -> Self {
-        Self::one(newtype::RAW_DOCUMENT, Node::Bytes(bytes))
-    }
-
-    pub(super) fn raw_array(bytes: &'de [u8]) -> Self {
-        Self::one(newtype::RAW_ARRAY, Node::Bytes(bytes))
-    }
-
-    pub(super) fn object_id(id: [u8; 12], is_raw: bool) -> Self {
-        let node = if is_raw {
-            Node::ObjectIdBytes(id)
-        } else {
-            Node::ObjectIdHex(id)
-        };
-        Self::one("$oid", node)
-    }
-
-    pub(super) fn date(millis: i64, is_raw: bool) -> Self {
-        let node = if is_raw {
-            Node::Millis(millis)
-        } else {
-            Node::DateBody(millis)
-        };
-        Self::one("$date", node)
-    }
-
-    pub(super) fn timestamp(time: u32, increment: u32) -> Self {
-        Self::one("$timestamp", Node::TimestampBody { time, increment })
-    }
-
-    pub(super) fn decimal128(bytes: [u8; 16]) -> Self {
-        Self::one("$numberDecimalBytes", Node::Decimal128(bytes))
-    }
-
-    pub(super) fn binary(subtype: u8, data: &'de [u8], is_raw: bool) -> Self {
-        Self::one("$binary", Node::BinaryBody(subtype, data, is_raw))
-    }
-
-    pub(super) fn regex(pattern: Cow<'de, str>, options: Cow<'de, str>) -> Self {
-        Self::one("$regularExpression", Node::RegexBody(pattern, options))
-    }
-
-    pub(super) fn code_with_scope(
-        code: Cow<'de, str>,
-        scope: Deserializer<'de>,
-        is_raw: bool,
-    ) -> Self {
-        Self::two(
-            ("$code", Node::Text(code)),
-            ("$scope", Node::Scope(scope, is_raw)),
-        )
-    }
-
-    pub(super) fn db_pointer(namespace: Cow<'de, str>, id: [u8; 12], is_raw: bool) -> Self {
-        Self::one("$dbPointer", Node::DbPointerBody(namespace, id, is_raw))
+    pub(super) fn new(node: Node<'de>) -> Self {
+        Self { node, keys: 0 }
     }
 }
 
@@ -133,23 +145,59 @@ impl<'de> MapAccess<'de> for Wrapper<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
-        let Some((key, node)) = self.first.take().or_else(|| self.second.take()) else {
+        let Some(key) = self.node.key(self.keys) else {
             return Ok(None);
         };
-        self.value = Some(node);
-        seed.deserialize(Node::Text(Cow::Borrowed(key))).map(Some)
+        self.keys += 1;
+        seed.deserialize(Name(key)).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        match self.value.take() {
-            Some(Node::DateBody(millis)) if type_name::<V::Value>() == DATE_BODY => {
-                let millis = I64Deserializer::<NoMessage>::new(millis);
-                seed.deserialize(millis)
-                    .map_err(|NoMessage| Error::deserialization("expected a date"))
-            }
+        match self
+            .keys
+            .checked_sub(1)
+            .and_then(|key| self.node.value(key))
+        {
             Some(node) => seed.deserialize(node),
             None => Err(Error::deserialization("a value was read before its name")),
         }
+    }
+}
+
+/// The map that a date is shown as, except to raw types. Dates are frequent.
+#[derive(Clone, Debug)]
+pub(super) struct Date {
+    millis: i64,
+    is_read: bool,
+}
+
+impl Date {
+    pub(super) fn new(millis: i64) -> Self {
+        let is_read = false;
+        Self { millis, is_read }
+    }
+}
+
+impl<'de> MapAccess<'de> for Date {
+    type Error = Error;
+
+    #[inline]
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
+        if std::mem::replace(&mut self.is_read, true) {
+            return Ok(None);
+        }
+        seed.deserialize(Name("$date")).map(Some)
+    }
+
+    #[inline]
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
+        if type_name::<V::Value>() == DATE_BODY {
+            let millis = I64Deserializer::<NoMessage>::new(self.millis);
+            return seed
+                .deserialize(millis)
+                .map_err(|NoMessage| Error::deserialization("expected a date"));
+        }
+        seed.deserialize(Node::DateBody(self.millis))
     }
 }
 
@@ -178,37 +226,6 @@ impl serde::de::Error for NoMessage {
     }
 }
 
-impl<'de> Node<'de> {
-    /// Returns the map that the node stands for; `None` if it is a single value.
-    fn map(&self) -> Option<Wrapper<'de>> {
-        Some(match self.clone() {
-            Node::DateBody(millis) => Wrapper::one("$numberLong", Node::MillisText(millis)),
-            Node::BinaryBody(subtype, data, true) => Wrapper::two(
-                ("subType", Node::Byte(subtype)),
-                ("bytes", Node::Bytes(data)),
-            ),
-            Node::BinaryBody(subtype, data, false) => Wrapper::two(
-                ("subType", Node::ByteHex(subtype)),
-                ("base64", Node::Base64(data)),
-            ),
-            Node::TimestampBody { time, increment } => Wrapper::two(
-                ("t", Node::Unsigned(time)),
-                ("i", Node::Unsigned(increment)),
-            ),
-            Node::RegexBody(pattern, options) => Wrapper::two(
-                ("pattern", Node::Text(pattern)),
-                ("options", Node::Text(options)),
-            ),
-            Node::DbPointerBody(namespace, id, is_raw) => Wrapper::two(
-                ("$ref", Node::Text(namespace)),
-                ("$id", Node::ObjectId(id, is_raw)),
-            ),
-            Node::ObjectId(id, is_raw) => Wrapper::object_id(id, is_raw),
-            _ => return None,
-        })
-    }
-}
-
 /// Returns the hexadecimal digits of bytes, as text in `digits`.
 fn hex<'a>(bytes: &[u8], digits: &'a mut [u8]) -> &'a str {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -229,7 +246,7 @@ impl<'de> SerdeDeserializer<'de> for Node<'de> {
             Self::Bytes(bytes) => visitor.visit_borrowed_bytes(bytes),
             Self::ObjectIdHex(id) => visitor.visit_str(hex(&id, &mut [0; 24])),
             Self::ObjectIdBytes(id) => visitor.visit_bytes(&id),
-            Self::Decimal128(bytes) => visitor.visit_bytes(&bytes),
+            Self::DecimalBytes(bytes) => visitor.visit_bytes(&bytes),
             Self::Base64(bytes) => visitor.visit_string(STANDARD.encode(bytes)),
             Self::Byte(byte) => visitor.visit_u8(byte),
             Self::ByteHex(byte) => visitor.visit_str(hex(&[byte], &mut [0; 2])),
@@ -238,14 +255,11 @@ impl<'de> SerdeDeserializer<'de> for Node<'de> {
             Self::MillisText(millis) => visitor.visit_string(millis.to_string()),
             Self::True => visitor.visit_bool(true),
             Self::One => visitor.visit_i32(1),
-            Self::Scope(scope, true) => {
+            Self::Scope(mut scope, true) => {
                 scope.deserialize_newtype_struct(newtype::RAW_DOCUMENT, visitor)
             }
-            Self::Scope(scope, false) => scope.deserialize_map(visitor),
-            node => match node.map() {
-                Some(map) => visitor.visit_map(map),
-                None => Err(Error::deserialization("expected a value")),
-            },
+            Self::Scope(mut scope, false) => scope.deserialize_map(visitor),
+            node => visitor.visit_map(Wrapper::new(node)),
         }
     }
 
@@ -259,7 +273,7 @@ impl<'de> SerdeDeserializer<'de> for Node<'de> {
         visitor: V,
     ) -> Result<V::Value> {
         match self {
-            Self::Scope(scope, _) => scope.deserialize_newtype_struct(name, visitor),
+            Self::Scope(mut scope, _) => scope.deserialize_newtype_struct(name, visitor),
             // The raw types and `Uuid` of the crate `bson` expect the value itself.
             node if name.starts_with('$') => node.deserialize_any(visitor),
             node => visitor.visit_newtype_struct(node),
@@ -271,7 +285,7 @@ impl<'de> SerdeDeserializer<'de> for Node<'de> {
     }
 
     fn is_human_readable(&self) -> bool {
-        matches!(self, Self::Scope(scope, _) if scope.is_human_readable())
+        matches!(self, Self::Scope(scope, _) if scope.is_human_readable)
     }
 
     forward_to_deserialize_any! {
