@@ -1,8 +1,8 @@
 //! Runs one kind of operation many times, and prints the allocations, the time and, on Linux, the
 //! processor time of each.
 //!
-//! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `find`, `insert`, `batch` or `scan` and
-//! RUNTIME is `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`.
+//! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `find`, `insert`, `insert-person`,
+//! `batch`, `scan`, `scan-borrowed`, `scan-document` or `scan-raw` and RUNTIME is `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`.
 //! The processor time is that of one thread, so it is complete with the default runtime only. Run
 //! the program under `strace -c -f` for system calls and under `valgrind --tool=callgrind` for
 //! instructions. The difference between two runs with different values of COUNT is the cost of the
@@ -10,7 +10,7 @@
 
 use onionskin::{
     Client, Collection, Database, Error, Runtime,
-    bson::{Document, doc},
+    bson::{DateTime, Document, doc},
 };
 use serde::{Deserialize, Serialize};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -28,7 +28,7 @@ const SCAN_DOCUMENTS: i32 = 1000;
 /// The number of documents that a batch reads.
 const BATCH_DOCUMENTS: u32 = 200;
 
-/// A document of 192 bytes of BSON.
+/// A document of about 225 bytes of BSON, with nine fields.
 #[derive(Debug, Deserialize, Serialize)]
 struct Person {
     #[serde(rename = "_id")]
@@ -36,9 +36,76 @@ struct Person {
     name: String,
     email: String,
     age: i32,
-    score: f64,
+    balance: f64,
     active: bool,
-    note: String,
+    created: DateTime,
+    address: Address,
+    tags: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Address {
+    city: String,
+    zip: i32,
+}
+
+/// A [`Person`] whose texts are in the reply of the server.
+#[derive(Debug, Deserialize)]
+#[allow(dead_code, reason = "decoding is measured, not the use of the fields")]
+struct BorrowedPerson<'a> {
+    #[serde(rename = "_id")]
+    id: i32,
+    name: &'a str,
+    email: &'a str,
+    age: i32,
+    balance: f64,
+    active: bool,
+    created: DateTime,
+    #[serde(borrow)]
+    address: BorrowedAddress<'a>,
+    tags: [&'a str; 2],
+}
+
+#[derive(Debug, Deserialize)]
+#[allow(dead_code, reason = "decoding is measured, not the use of the fields")]
+struct BorrowedAddress<'a> {
+    city: &'a str,
+    zip: i32,
+}
+
+/// A document without `_id`, which the driver adds.
+#[derive(Debug, Serialize)]
+struct NewPerson {
+    name: &'static str,
+    email: &'static str,
+    age: i32,
+    balance: f64,
+    active: bool,
+    address: NewAddress,
+    tags: [&'static str; 2],
+}
+
+#[derive(Debug, Serialize)]
+struct NewAddress {
+    city: &'static str,
+    zip: i32,
+}
+
+impl Default for NewPerson {
+    fn default() -> Self {
+        Self {
+            name: "Person number 00007",
+            email: "person00007@example.net",
+            age: 7,
+            balance: 3.5,
+            active: false,
+            address: NewAddress {
+                city: "Reykjavik",
+                zip: 101,
+            },
+            tags: ["reader", "writer of texts"],
+        }
+    }
 }
 
 impl Person {
@@ -48,10 +115,14 @@ impl Person {
             name: format!("Person number {id:05}"),
             email: format!("person{id:05}@example.net"),
             age: id % 90,
-            score: f64::from(id) * 0.5,
+            balance: f64::from(id) * 0.5,
             active: id % 2 == 0,
-            note: "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod"
-                .to_owned(),
+            created: DateTime::from_millis(1_700_000_000_000 + i64::from(id)),
+            address: Address {
+                city: "Reykjavik".to_owned(),
+                zip: 101,
+            },
+            tags: ["reader", "writer of texts"].map(str::to_owned).to_vec(),
         }
     }
 }
@@ -59,7 +130,7 @@ impl Person {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [uri, kind, count, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: cost URI ping|find|insert|batch|scan COUNT [RUNTIME]".into());
+        return Err("usage: cost URI KIND COUNT [RUNTIME]".into());
     };
     let count: usize = count.parse()?;
     match rest.first().map_or("tokio", String::as_str) {
@@ -106,6 +177,7 @@ async fn measure<R: Runtime + Default>(uri: &str, kind: &str, count: usize) -> R
         admin: client.database("admin"),
         documents: client.database("cost").collection::<Document>("people"),
         people,
+        new_people: inserted.clone_with_type(),
         inserted,
     };
     for _ in 0..WARM_UP.min(count) {
@@ -149,6 +221,7 @@ struct Handles<R: Runtime> {
     people: Collection<R, Person>,
     documents: Collection<R, Document>,
     inserted: Collection<R, Document>,
+    new_people: Collection<R, NewPerson>,
 }
 
 impl<R: Runtime> Handles<R> {
@@ -166,6 +239,9 @@ impl<R: Runtime> Handles<R> {
             }
             "insert" => {
                 self.inserted.insert_one(doc! { "x": 1 }).await?;
+            }
+            "insert-person" => {
+                self.new_people.insert_one(NewPerson::default()).await?;
             }
             "batch" => {
                 let found = self
@@ -186,6 +262,30 @@ impl<R: Runtime> Handles<R> {
                     sum += person?.id;
                 }
                 assert_eq!(sum, SCAN_DOCUMENTS * (SCAN_DOCUMENTS - 1) / 2, "all came");
+            }
+            "scan-borrowed" => {
+                let mut cursor = self.people.find(doc! {}).batch_size(1000).await?;
+                let mut sum = 0;
+                while cursor.advance().await? {
+                    sum += cursor.deserialize_current::<BorrowedPerson<'_>>()?.id;
+                }
+                assert_eq!(sum, SCAN_DOCUMENTS * (SCAN_DOCUMENTS - 1) / 2, "all came");
+            }
+            "scan-document" => {
+                let mut cursor = self.documents.find(doc! {}).batch_size(1000).await?;
+                let mut count = 0;
+                while let Some(document) = cursor.next().await {
+                    count += i32::from(!document?.is_empty());
+                }
+                assert_eq!(count, SCAN_DOCUMENTS, "all came");
+            }
+            "scan-raw" => {
+                let mut cursor = self.documents.find(doc! {}).batch_size(1000).await?;
+                let mut count = 0;
+                while cursor.advance().await? {
+                    count += i32::from(cursor.current().as_bytes().len() > 5);
+                }
+                assert_eq!(count, SCAN_DOCUMENTS, "all came");
             }
             other => {
                 return Err(Error::argument(format!(

@@ -1,8 +1,8 @@
 //! Cursors for blocking programs.
 
 use crate::BlockingRuntime;
-use onionskin::Result;
-use serde::de::DeserializeOwned;
+use onionskin::{Result, bson::RawDocument};
+use serde::de::{Deserialize, DeserializeOwned};
 use std::fmt;
 
 /// The documents of a query or an aggregation, fetched in batches. A cursor is an iterator of
@@ -43,7 +43,47 @@ impl<T> Cursor<T> {
     }
 }
 
-impl<T: DeserializeOwned> Iterator for Cursor<T> {
+impl<T> Cursor<T> {
+    /// Moves to the next document, which [`current`](Self::current) and
+    /// [`deserialize_current`](Self::deserialize_current) then return without a copy of its bytes.
+    /// Returns false at the end.
+    ///
+    /// Fails if another batch cannot be fetched, and if the document is not BSON. After an error
+    /// there is no current document.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn advance(&mut self) -> Result<bool> {
+        match self.cursor.as_mut() {
+            Some(cursor) => self.runtime.block_on(cursor.advance()),
+            None => Ok(false),
+        }
+    }
+
+    /// Returns the bytes of the document to which [`advance`](Self::advance) moved.
+    ///
+    /// # Panics
+    ///
+    /// If `advance` was not called, or did not return true.
+    #[must_use]
+    pub fn current(&self) -> &RawDocument {
+        let cursor = self.cursor.as_ref();
+        cursor.expect("the cursor was not converted").current()
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) moved, as any type. Strings and
+    /// binary data of the type can borrow from the batch of the cursor.
+    ///
+    /// Fails if there is no current document, or if it does not have the form that `D` needs.
+    pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
+        let cursor = self.cursor.as_ref();
+        let cursor = cursor.expect("the cursor was not converted");
+        cursor.deserialize_current()
+    }
+}
+
+impl<T: DeserializeOwned + 'static> Iterator for Cursor<T> {
     type Item = Result<T>;
 
     /// Returns the next document; `None` at the end.

@@ -62,7 +62,7 @@ macro_rules! run {
 run! {
     [T: Send + Sync] CountDocuments<'_, BlockingRuntime, T>;
     [T: Send + Sync] Delete<'_, BlockingRuntime, T>;
-    [T: Send + Sync + DeserializeOwned] FindOne<'_, BlockingRuntime, T>;
+    [T: Send + Sync + DeserializeOwned + 'static] FindOne<'_, BlockingRuntime, T>;
     [T: Send + Sync] InsertMany<'_, BlockingRuntime, T>;
     [T: Send + Sync] InsertOne<'_, BlockingRuntime, T>;
     [] RunCommand<'_, BlockingRuntime>;

@@ -1,9 +1,14 @@
 //! Cursors.
 
-use crate::{Client, Execution, Runtime, client::EndCommand, decode::decode};
+use crate::{Client, Execution, Runtime, client::EndCommand};
+use bson::RawDocument;
 use futures_core::Stream;
-use onionskin_core::{error::Error, operation};
-use serde::de::DeserializeOwned;
+use onionskin_core::{
+    bson::{deserialize, deserialize_borrowed},
+    error::Error,
+    operation,
+};
+use serde::de::{Deserialize, DeserializeOwned};
 use std::{
     future::{Future, poll_fn},
     marker::PhantomData,
@@ -61,6 +66,66 @@ impl<R: Runtime, T> Cursor<R, T> {
         }
     }
 
+    /// Moves to the next document, which [`current`](Self::current) and
+    /// [`deserialize_current`](Self::deserialize_current) then return without a copy of its bytes.
+    /// Returns false at the end.
+    ///
+    /// Fails with a timeout error if no time is left to fetch another batch, and if the document is
+    /// not BSON. After an error there is no current document.
+    pub async fn advance(&mut self) -> Result<bool, Error> {
+        poll_fn(|context| self.poll_advance(context)).await
+    }
+
+    fn poll_advance(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+        let has_next = ready!(self.batches.poll(context));
+        // This also forgets the previous document if there is no next one.
+        let next = self.batches.fetch.program_mut().next_document();
+        Poll::Ready(has_next.and_then(|_| match next {
+            Some(document) => document.map(|_| true),
+            None => Ok(false),
+        }))
+    }
+
+    /// Returns the bytes of the document to which [`advance`](Self::advance) moved. They are not
+    /// checked further than that they are one document: reading a malformed element fails.
+    ///
+    /// # Panics
+    ///
+    /// If `advance` was not called, or did not return true. [`next`](Self::next) moves on, too.
+    #[must_use]
+    pub fn current(&self) -> &RawDocument {
+        let current = self.batches.fetch.program().current();
+        current.expect("`advance` must return true before there is a current document")
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) moved, as any type. Strings and
+    /// binary data of the type can borrow from the batch of the cursor.
+    ///
+    /// Fails if there is no current document, or if it does not have the form that `D` needs.
+    ///
+    /// ```no_run
+    /// # async fn example<R: onionskin::Runtime>(people: onionskin::Collection<R, onionskin::bson::Document>)
+    /// # -> Result<(), onionskin::Error> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Name<'a> { name: &'a str }
+    ///
+    /// let mut cursor = people.find(onionskin::bson::doc! {}).await?;
+    /// while cursor.advance().await? {
+    ///     let person: Name<'_> = cursor.deserialize_current()?;
+    ///     println!("{}", person.name);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
+        match self.batches.fetch.program().current() {
+            Some(document) => deserialize_borrowed(document),
+            None => Err(Error::argument(
+                "there is no current document; `advance` must return true first",
+            )),
+        }
+    }
+
     /// Closes the cursor on the server and waits for the reply, for two seconds at most. If the
     /// future of `close` or the cursor itself is dropped, the cursor is closed in the background.
     pub async fn close(mut self) {
@@ -107,7 +172,7 @@ impl<R: Runtime> Batches<R> {
     }
 }
 
-impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
+impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
     fn poll_document(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<T, Error>>> {
         match ready!(self.batches.poll(context)) {
             Err(error) => Poll::Ready(Some(Err(error))),
@@ -115,7 +180,7 @@ impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
             Ok(true) => {
                 let cursor = self.batches.fetch.program_mut();
                 let next = cursor.next_document();
-                Poll::Ready(next.map(|document| decode(document?)))
+                Poll::Ready(next.map(|document| deserialize(document?)))
             }
         }
     }
@@ -137,7 +202,7 @@ impl<R: Runtime, T: DeserializeOwned> Cursor<R, T> {
     }
 }
 
-impl<R: Runtime, T: DeserializeOwned> Stream for Cursor<R, T> {
+impl<R: Runtime, T: DeserializeOwned + 'static> Stream for Cursor<R, T> {
     type Item = Result<T, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

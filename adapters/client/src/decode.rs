@@ -3,8 +3,8 @@
 use crate::{Client, Cursor, Runtime};
 use bson::{Bson, Document};
 use onionskin_core::{
-    bson::{check_depth, decode_document},
-    error::{Error, ErrorKind},
+    bson::{decode_document, deserialize},
+    error::Error,
     operation::{
         self, Decode, Exchange,
         crud::{self, DeleteResult, InsertOneResult, UpdateResult, first_document},
@@ -32,14 +32,14 @@ impl Decode for InsertedOne {
 #[derive(Debug)]
 pub struct FirstDocument<T>(pub(crate) PhantomData<fn() -> T>);
 
-impl<T: DeserializeOwned> Decode for FirstDocument<T> {
+impl<T: DeserializeOwned + 'static> Decode for FirstDocument<T> {
     type Output = Option<T>;
 
     fn decode(&mut self, exchange: &mut Exchange) -> Result<Option<T>, Error> {
         let reply = exchange
             .reply()
             .ok_or_else(|| Error::protocol("the command has no reply"))?;
-        first_document(reply)?.map(decode).transpose()
+        first_document(reply)?.map(deserialize).transpose()
     }
 }
 
@@ -104,16 +104,6 @@ impl Decode for WholeReply {
             None => Ok(Document::new()),
         }
     }
-}
-
-/// Decodes a document as `T`. Fails if the document is nested too deeply, or is not a valid `T`.
-pub(crate) fn decode<T: DeserializeOwned>(document: &bson::RawDocument) -> Result<T, Error> {
-    check_depth(document)?;
-    bson::deserialize_from_slice(document.as_bytes()).map_err(|error| {
-        Error::new(ErrorKind::Bson {
-            message: error.to_string(),
-        })
-    })
 }
 
 /// The decoder of commands that open a cursor, which returns the cursor.

@@ -73,6 +73,10 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         &self.client
     }
 
+    pub(crate) fn program(&self) -> &P {
+        self.runner.program()
+    }
+
     pub(crate) fn program_mut(&mut self) -> &mut P {
         self.runner.program_mut()
     }

@@ -1,14 +1,11 @@
 //! Encoding of raw documents into a buffer, and checks of documents that were received.
 
-mod depth;
+mod decode;
 mod writer;
 
-pub use depth::{check_depth, decode_document};
+pub use decode::{decode_document, deserialize, deserialize_borrowed};
+pub use onionskin_bson::MAX_DEPTH;
 pub use writer::DocumentWriter;
-
-/// The maximum nesting depth of a document, including the outermost level. Servers accept stored
-/// documents of 100 levels, and replies nest these in a few more.
-pub const MAX_DEPTH: usize = 200;
 
 /// Reads an integer that a server sent as int32, int64 or double. Returns `None` for other types,
 /// for a fraction, and for a double of 9e15 or more in absolute value.

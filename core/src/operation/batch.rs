@@ -14,23 +14,31 @@ pub struct Batch {
     bytes: Vec<u8>,
     /// The range in `bytes` of the array elements that were not read yet.
     rest: Range<usize>,
+    /// The range in `bytes` of the document that was read last; empty if there is none.
+    current: Range<usize>,
 }
 
 impl Batch {
     pub(super) const EMPTY: Self = Self {
         bytes: Vec::new(),
         rest: 0..0,
+        current: 0..0,
     };
 
     /// Returns the batch whose array elements are in the range `rest` of the reply's buffer.
     pub(super) fn new(reply: Reply, rest: Range<usize>) -> Self {
         let (bytes, _) = reply.into_parts();
-        Self { bytes, rest }
+        Self {
+            bytes,
+            rest,
+            current: 0..0,
+        }
     }
 
     /// Returns the next document, which is read in place; `None` at the end of the batch. An error
     /// ends the batch, because the server violates the protocol.
     pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
+        self.current = 0..0;
         let bytes = self.bytes.get(self.rest.clone())?;
         // An element of the array is a type byte, the index as text, then the document. A zero byte
         // in the place of the type byte ends the array.
@@ -51,11 +59,22 @@ impl Batch {
             Ok(_) => place.end,
             Err(_) => self.rest.end,
         };
+        self.current = match document {
+            Ok(_) => place,
+            Err(_) => 0..0,
+        };
         Some(
             document.map_err(|error| {
                 Error::protocol(format!("a cursor's document is not BSON: {error}"))
             }),
         )
+    }
+
+    /// Returns the document that [`next_document`](Self::next_document) returned last; `None` before
+    /// the first one, and after the end of the batch or an error.
+    #[must_use]
+    pub fn current(&self) -> Option<&RawDocument> {
+        RawDocument::from_bytes(self.bytes.get(self.current.clone())?).ok()
     }
 
     /// True if every document was read.

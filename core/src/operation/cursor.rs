@@ -160,6 +160,13 @@ impl Cursor {
         self.batch.next_document()
     }
 
+    /// Returns the document that [`next_document`](Self::next_document) returned last; `None` before
+    /// the first one, and after the end of the batch or an error.
+    #[must_use]
+    pub fn current(&self) -> Option<&RawDocument> {
+        self.batch.current()
+    }
+
     /// True while further batches can be fetched: the cursor is not exhausted, no `getMore` has
     /// failed, and [`end`](Self::end) was not called.
     #[must_use]

@@ -9,7 +9,7 @@ pub use read::{CountDocuments, Find, FindOne};
 pub use write::{Delete, InsertMany, InsertOne, Update};
 
 use crate::{Client, Execution, Runtime};
-use bson::{Document, RawDocumentBuf};
+use bson::{Bson, Document, RawDocumentBuf};
 use onionskin_core::{
     bson::DocumentWriter,
     error::{Error, ErrorKind},
@@ -17,12 +17,13 @@ use onionskin_core::{
         Command, Decode, Single,
         crud::{
             AggregateOptions, CountOptions, FindOptions, Namespace, UpdateOptions, WriteOptions,
+            encode_insert,
         },
     },
     options::ReadPreference,
 };
 use serde::Serialize;
-use std::{borrow::Borrow, marker::PhantomData, sync::Arc};
+use std::{borrow::Borrow, collections::BTreeMap, marker::PhantomData, sync::Arc};
 
 /// A handle to a collection whose documents are read and written as `T`. Cloning is cheap.
 ///
@@ -79,7 +80,9 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     where
         T: Serialize,
     {
-        let document = encode(document.borrow());
+        let mut bytes = Vec::with_capacity(SMALL_DOCUMENT_BYTES);
+        let id = self.encode(document.borrow(), &mut bytes);
+        let document = id.map(|id| (bytes, id));
         InsertOne {
             collection: self,
             document,
@@ -96,7 +99,13 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     where
         T: Serialize,
     {
-        let documents = documents.into_iter().map(|d| encode(d.borrow())).collect();
+        let mut bytes = Vec::new();
+        let ids = documents.into_iter().enumerate().map(|(place, document)| {
+            let id = self.encode(document.borrow(), &mut bytes)?;
+            Ok((place, id))
+        });
+        let ids: Result<BTreeMap<usize, Bson>, Error> = ids.collect();
+        let documents = ids.map(|ids| (bytes, ids));
         InsertMany {
             collection: self,
             documents,
@@ -193,6 +202,14 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
         }
     }
 
+    /// Encodes a document to insert at the end of `documents`, and returns its `_id`.
+    fn encode(&self, document: &T, documents: &mut Vec<u8>) -> Result<Bson, Error>
+    where
+        T: Serialize,
+    {
+        encode_insert(document, documents, || self.client.shared().new_object_id())
+    }
+
     fn namespace(&self) -> Result<&Namespace, Error> {
         self.namespace.as_ref().map_err(Clone::clone)
     }
@@ -226,12 +243,6 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
 /// The initial capacity of a buffer in bytes, so that the encoding of a small document allocates
 /// once.
 const SMALL_DOCUMENT_BYTES: usize = 256;
-
-fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::with_capacity(SMALL_DOCUMENT_BYTES);
-    bson::serialize_to_buffer(value, &mut bytes).map_err(|error| bson_error(&error))?;
-    Ok(bytes)
-}
 
 fn raw(document: &Document) -> Result<RawDocumentBuf, Error> {
     let mut bytes = Vec::with_capacity(SMALL_DOCUMENT_BYTES);

@@ -40,7 +40,7 @@ impl<R: Runtime, T> FindOne<'_, R, T> {
     }
 }
 
-impl<R: Runtime, T: Send + Sync + DeserializeOwned> IntoFuture for FindOne<'_, R, T> {
+impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture for FindOne<'_, R, T> {
     type Output = Result<Option<T>, Error>;
     type IntoFuture = Execution<R, Single<FirstDocument<T>>>;
 

@@ -12,7 +12,7 @@ use onionskin_core::{
         Command, Prepared, Single,
         crud::{
             self, DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult,
-            WriteOptions, ensure_id,
+            WriteOptions,
         },
     },
     options::WriteConcern,
@@ -23,7 +23,8 @@ use std::{collections::BTreeMap, future::IntoFuture, time::Duration};
 #[must_use = "a call runs when it is awaited"]
 pub struct InsertOne<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
-    pub(super) document: Result<Vec<u8>, Error>,
+    /// The encoded document and its `_id`.
+    pub(super) document: Result<(Vec<u8>, Bson), Error>,
     pub(super) options: WriteOptions,
 }
 
@@ -37,15 +38,9 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
     }
 
     fn prepare(self) -> (Result<Command, Error>, InsertedOne) {
-        let shared = self.collection.client.shared();
-        let mut documents = Vec::new();
-        let id = self.document.and_then(|document| {
-            documents = document;
-            ensure_id(&mut documents, 0, || shared.new_object_id())
-        });
-        match (id, self.collection.namespace()) {
-            (Ok(id), Ok(namespace)) => (
-                Ok(crud::insert(namespace, documents, &self.options)),
+        match (self.document, self.collection.namespace()) {
+            (Ok((document, id)), Ok(namespace)) => (
+                Ok(crud::insert(namespace, document, &self.options)),
                 InsertedOne(id),
             ),
             (Err(error), _) | (_, Err(error)) => (Err(error), InsertedOne(Bson::Null)),
@@ -66,7 +61,8 @@ impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
 #[must_use = "a call runs when it is awaited"]
 pub struct InsertMany<'a, R: Runtime, T> {
     pub(super) collection: &'a Collection<R, T>,
-    pub(super) documents: Result<Vec<Vec<u8>>, Error>,
+    /// The encoded documents, one after the other, and their `_id`s.
+    pub(super) documents: Result<(Vec<u8>, BTreeMap<usize, Bson>), Error>,
     pub(super) options: WriteOptions,
 }
 
@@ -92,18 +88,9 @@ impl<R: Runtime, T: Send + Sync> InsertMany<'_, R, T> {
     }
 
     fn prepare(self) -> Result<crud::InsertMany, Error> {
-        let shared = self.collection.client.shared();
-        let documents = self.documents?;
-        let mut bytes = Vec::with_capacity(documents.iter().map(|d| d.len() + ID_BYTES).sum());
-        let mut ids = BTreeMap::new();
-        for (place, document) in documents.iter().enumerate() {
-            let start = bytes.len();
-            bytes.extend_from_slice(document);
-            let new_id = || shared.new_object_id();
-            ids.insert(place, ensure_id(&mut bytes, start, new_id)?);
-        }
+        let (documents, ids) = self.documents?;
         let namespace = self.collection.namespace()?.clone();
-        crud::InsertMany::new(namespace, bytes, ids, self.options)
+        crud::InsertMany::new(namespace, documents, ids, self.options)
     }
 }
 
@@ -116,9 +103,6 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for InsertMany<'_, R, T> {
         Execution::new(client, Prepared::new(self.prepare()))
     }
 }
-
-/// The size in bytes of an `_id` that the driver adds: type, key with terminator, and ObjectId.
-const ID_BYTES: usize = 1 + 4 + 12;
 
 /// An update that runs when it is awaited.
 #[must_use = "a call runs when it is awaited"]

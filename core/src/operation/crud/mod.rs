@@ -12,7 +12,7 @@ pub use read::{
 };
 pub use write::{
     DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult, WriteOptions,
-    delete, ensure_id, insert, replace, update,
+    delete, encode_insert, insert, replace, update,
 };
 
 use crate::error::Error;

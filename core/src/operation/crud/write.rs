@@ -2,12 +2,14 @@
 
 use super::Namespace;
 use crate::{
-    bson::{DocumentWriter, check_depth, integer_field},
+    bson::{DocumentWriter, decode_document, integer_field},
     error::Error,
     operation::{Command, CommandKind},
     options::WriteConcern,
+    wire::MAX_MESSAGE_BYTES,
 };
 use bson::{Bson, RawDocument, RawDocumentBuf, oid::ObjectId};
+use serde::Serialize;
 use std::{collections::BTreeMap, time::Duration};
 
 /// The options that all writes have.
@@ -94,8 +96,7 @@ impl UpdateResult {
     pub fn from_reply(reply: &RawDocument) -> Self {
         let upserted_id = reply.get_array("upserted").ok().and_then(|upserted| {
             let first = upserted.get_document(0).ok()?;
-            check_depth(first).ok()?;
-            first.get("_id").ok()??.try_into().ok()
+            decode_document(first).ok()?.remove("_id")
         });
         let matched = count(reply, "n");
         Self {
@@ -122,32 +123,21 @@ fn count(reply: &RawDocument, key: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Puts an `_id` at the front of the last document of `documents`, which begins at `start`, unless
-/// the document has one. Returns the `_id`. Calls `new_id` only if the document has no `_id`. Fails
-/// if the document is malformed or too large for BSON.
-pub fn ensure_id(
+/// Encodes a document to insert at the end of `documents`, and returns its `_id`, which becomes the
+/// first field. If the value has no `_id`, the document gets the id that `new_id` returns.
+///
+/// Fails if the value cannot be represented in BSON, is nested deeper than
+/// [`MAX_DEPTH`](crate::bson::MAX_DEPTH), or is larger than any message. `documents` is then as
+/// before.
+pub fn encode_insert<T: Serialize + ?Sized>(
+    value: &T,
     documents: &mut Vec<u8>,
-    start: usize,
     new_id: impl FnOnce() -> ObjectId,
 ) -> Result<Bson, Error> {
-    let malformed = |error: bson::error::Error| {
-        Error::new(crate::error::ErrorKind::Bson {
-            message: error.to_string(),
-        })
-    };
-    let document = RawDocument::from_bytes(documents.get(start..).unwrap_or_default());
-    let document = document.map_err(malformed)?;
-    if let Some(id) = document.get("_id").map_err(malformed)? {
-        return Bson::try_from(id).map_err(malformed);
-    }
-    let id = new_id();
-    let mut element = *b"\x07_id\0............";
-    element[5..].copy_from_slice(&id.bytes());
-    documents.splice(start + 4..start + 4, element);
-    let length = i32::try_from(documents.len() - start)
-        .map_err(|_| Error::argument("the document is larger than 2 GiB"))?;
-    documents[start..start + 4].copy_from_slice(&length.to_le_bytes());
-    Ok(Bson::ObjectId(id))
+    let limit = MAX_MESSAGE_BYTES;
+    Ok(onionskin_bson::serialize_to_insert(
+        value, documents, limit, new_id,
+    )?)
 }
 
 /// Returns the command that inserts `documents`, which are stored one after the other. The
@@ -310,18 +300,18 @@ mod tests {
     fn an_id_is_prepended_only_to_a_document_without_one() {
         let mut documents = rawdoc! { "z": 0 }.into_bytes();
         let start = documents.len();
-        documents.extend_from_slice(rawdoc! { "a": 1 }.as_bytes());
         let id = ObjectId::from_bytes([7; 12]);
-        let made = ensure_id(&mut documents, start, || id).expect("BSON");
+        let made = encode_insert(&doc! { "a": 1 }, &mut documents, || id).expect("BSON");
         assert_eq!(made, Bson::ObjectId(id));
         assert_eq!(
             &documents[start..],
             rawdoc! { "_id": id, "a": 1 }.as_bytes()
         );
-        let mut has_one = rawdoc! { "a": 1, "_id": "x" }.into_bytes();
-        let kept = ensure_id(&mut has_one, 0, || id).expect("BSON");
+        let mut has_one = Vec::new();
+        let value = doc! { "a": 1, "_id": "x" };
+        let kept = encode_insert(&value, &mut has_one, || id).expect("BSON");
         assert_eq!(kept, Bson::String("x".into()));
-        assert_eq!(has_one, rawdoc! { "a": 1, "_id": "x" }.as_bytes());
+        assert_eq!(has_one, rawdoc! { "_id": "x", "a": 1 }.as_bytes());
     }
 
     #[test]

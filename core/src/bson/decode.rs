@@ -1,0 +1,97 @@
+//! Decodes documents that were received, and describes failures of the conversion.
+
+use super::MAX_DEPTH;
+use crate::error::{Error, ErrorKind};
+use bson::{Document, RawDocument};
+use serde::de::{Deserialize, DeserializeOwned};
+
+/// Decodes a document as `T`. A [`Document`] and a `RawDocumentBuf` are copies of the bytes, which
+/// never take a document for Extended JSON.
+///
+/// Fails if the document is malformed, is nested deeper than [`MAX_DEPTH`], or does not have the
+/// form that `T` needs. The error names the field.
+pub fn deserialize<T: DeserializeOwned + 'static>(document: &RawDocument) -> Result<T, Error> {
+    Ok(onionskin_bson::deserialize_owned(document.as_bytes())?)
+}
+
+/// Decodes a document as `T`, which may borrow from the document.
+///
+/// Fails if the document is malformed, is nested deeper than [`MAX_DEPTH`], or does not have the
+/// form that `T` needs. The error names the field.
+pub fn deserialize_borrowed<'de, T: Deserialize<'de>>(
+    document: &'de RawDocument,
+) -> Result<T, Error> {
+    Ok(onionskin_bson::deserialize_from_slice(document.as_bytes())?)
+}
+
+/// Decodes a raw document into a tree. Fails if the document is nested deeper than [`MAX_DEPTH`] or
+/// is malformed.
+pub fn decode_document(document: &RawDocument) -> Result<Document, Error> {
+    Ok(onionskin_bson::document_from_slice(document.as_bytes())?)
+}
+
+impl From<onionskin_bson::Error> for Error {
+    fn from(error: onionskin_bson::Error) -> Self {
+        use onionskin_bson::ErrorKind as Kind;
+
+        let beyond = |what, limit: usize| ErrorKind::Limit {
+            what,
+            limit: limit as u64,
+            actual: limit as u64 + 1,
+        };
+        Self::new(match error.kind() {
+            Kind::Depth => beyond("the depth of a document", MAX_DEPTH),
+            Kind::Size { limit } => beyond("the size of a document in bytes", *limit),
+            _ => ErrorKind::Bson {
+                message: error.to_string(),
+            },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    /// Returns a document of this number of levels.
+    fn nested(levels: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for level in 0..levels {
+            let length = i32::try_from(5 + 7 * (levels - 1 - level)).expect("small");
+            bytes.extend_from_slice(&length.to_le_bytes());
+            if level + 1 < levels {
+                bytes.extend_from_slice(&[3, 0]);
+            }
+        }
+        bytes.resize(bytes.len() + levels, 0);
+        bytes
+    }
+
+    #[test]
+    fn too_deeply_nested_documents_are_refused_without_recursion() {
+        let deepest = nested(MAX_DEPTH);
+        assert!(decode_document(RawDocument::from_bytes(&deepest).expect("BSON")).is_ok());
+        for levels in [MAX_DEPTH + 1, 100_000] {
+            let bytes = nested(levels);
+            let document = RawDocument::from_bytes(&bytes).expect("BSON");
+            let errors = [
+                decode_document(document).expect_err("too deep"),
+                deserialize_borrowed::<bson::Bson>(document).expect_err("too deep"),
+            ];
+            for error in errors {
+                assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_field() {
+        let document = rawdoc! { "a": { "b": [1, "text"] } };
+        let map = deserialize::<std::collections::BTreeMap<String, Inner>>(&document);
+        let error = map.expect_err("a string is no number").to_string();
+        assert!(error.contains("`a.b.1`"), "{error}");
+    }
+
+    type Inner = std::collections::BTreeMap<String, Vec<i32>>;
+}
