@@ -2,11 +2,12 @@
 //! processor time of each.
 //!
 //! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `find`, `insert`, `insert-person`,
-//! `batch`, `scan`, `scan-borrowed`, `scan-document` or `scan-raw` and RUNTIME is `tokio` (one thread, the default), `tokio-mt` (two threads), `async-std` or `smol`.
-//! The processor time is that of one thread, so it is complete with the default runtime only. Run
-//! the program under `strace -c -f` for system calls and under `valgrind --tool=callgrind` for
-//! instructions. The difference between two runs with different values of COUNT is the cost of the
-//! operations alone. `docs/performance.md` has the figures.
+//! `batch`, `scan`, `scan-borrowed`, `scan-document` or `scan-raw` and RUNTIME is `tokio` (one
+//! thread, the default), `tokio-mt` (two threads), `async-std` or `smol`. The processor time is
+//! that of one thread, so it is complete with the default runtime only. Run the program under
+//! `strace -c -f` for system calls and under `valgrind --tool=callgrind` for instructions. The
+//! difference between two runs with different values of COUNT is the cost of the operations alone.
+//! `docs/performance.md` has the figures.
 
 use onionskin::{
     Client, Collection, Database, Error, Runtime,

@@ -1,7 +1,7 @@
 //! Cursors for blocking programs.
 
 use crate::BlockingRuntime;
-use onionskin::{Result, bson::RawDocument};
+use onionskin::{RawDocument, Result};
 use serde::de::{Deserialize, DeserializeOwned};
 use std::fmt;
 
@@ -55,10 +55,8 @@ impl<T> Cursor<T> {
     ///
     /// Panics if the thread is already in a blocking call of this client.
     pub fn advance(&mut self) -> Result<bool> {
-        match self.cursor.as_mut() {
-            Some(cursor) => self.runtime.block_on(cursor.advance()),
-            None => Ok(false),
-        }
+        let cursor = self.cursor.as_mut();
+        cursor.map_or(Ok(false), |cursor| self.runtime.block_on(cursor.advance()))
     }
 
     /// Returns the bytes of the document to which [`advance`](Self::advance) moved.
@@ -68,8 +66,7 @@ impl<T> Cursor<T> {
     /// If `advance` was not called, or did not return true.
     #[must_use]
     pub fn current(&self) -> &RawDocument {
-        let cursor = self.cursor.as_ref();
-        cursor.expect("the cursor was not converted").current()
+        self.inner().current()
     }
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as any type. Strings and
@@ -77,9 +74,11 @@ impl<T> Cursor<T> {
     ///
     /// Fails if there is no current document, or if it does not have the form that `D` needs.
     pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
-        let cursor = self.cursor.as_ref();
-        let cursor = cursor.expect("the cursor was not converted");
-        cursor.deserialize_current()
+        self.inner().deserialize_current()
+    }
+
+    fn inner(&self) -> &onionskin::Cursor<BlockingRuntime, T> {
+        self.cursor.as_ref().expect("the cursor was not converted")
     }
 }
 

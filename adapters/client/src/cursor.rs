@@ -104,12 +104,12 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// Fails if there is no current document, or if it does not have the form that `D` needs.
     ///
     /// ```no_run
-    /// # async fn example<R: onionskin::Runtime>(people: onionskin::Collection<R, onionskin::bson::Document>)
-    /// # -> Result<(), onionskin::Error> {
+    /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
+    /// # async fn names<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
     /// #[derive(serde::Deserialize)]
     /// struct Name<'a> { name: &'a str }
     ///
-    /// let mut cursor = people.find(onionskin::bson::doc! {}).await?;
+    /// let mut cursor = people.find(doc! {}).await?;
     /// while cursor.advance().await? {
     ///     let person: Name<'_> = cursor.deserialize_current()?;
     ///     println!("{}", person.name);

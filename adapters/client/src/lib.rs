@@ -77,7 +77,9 @@ pub use kerberos_step::run_kerberos_step;
 pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
 
-pub use bson;
+pub use bson::{self, RawDocument};
+/// The conversion of documents: serde over BSON bytes.
+pub use onionskin_bson as documents;
 #[cfg(feature = "tls")]
 pub use onionskin_core::rustls;
 pub use onionskin_core::{

@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Large,
 }
 
-/// What is done with a document.
+/// A way to decode or encode a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Way {
     Typed,

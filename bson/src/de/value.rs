@@ -54,8 +54,8 @@ impl<'de> Deserializer<'de> {
         }
     }
 
-    /// Reads the elements of a document or array, and returns a deserializer of its values. Fails if
-    /// it is nested too deeply.
+    /// Reads the elements of a document or array, and returns a deserializer of its values. Fails
+    /// if it is nested too deeply.
     #[inline]
     fn take_inner(&mut self) -> Result<Self> {
         if usize::from(self.depth) >= MAX_DEPTH {

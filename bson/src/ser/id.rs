@@ -11,7 +11,7 @@ use bson::{Bson, oid::ObjectId};
 /// The size of an element `_id` with an ObjectId: type, name and 12 bytes.
 const ELEMENT_BYTES: usize = 1 + 4 + 12;
 
-/// What is known about the `_id` of the outermost document.
+/// The `_id` of the outermost document, as far as it is known.
 #[derive(Clone, Copy)]
 pub(super) enum Id {
     /// The document needs no `_id`.

@@ -70,8 +70,8 @@ impl Batch {
         )
     }
 
-    /// Returns the document that [`next_document`](Self::next_document) returned last; `None` before
-    /// the first one, and after the end of the batch or an error.
+    /// Returns the document that [`next_document`](Self::next_document) returned last; `None`
+    /// before the first one, and after the end of the batch or an error.
     #[must_use]
     pub fn current(&self) -> Option<&RawDocument> {
         RawDocument::from_bytes(self.bytes.get(self.current.clone())?).ok()

@@ -160,8 +160,8 @@ impl Cursor {
         self.batch.next_document()
     }
 
-    /// Returns the document that [`next_document`](Self::next_document) returned last; `None` before
-    /// the first one, and after the end of the batch or an error.
+    /// Returns the document that [`next_document`](Self::next_document) returned last; `None`
+    /// before the first one, and after the end of the batch or an error.
     #[must_use]
     pub fn current(&self) -> Option<&RawDocument> {
         self.batch.current()
