@@ -175,13 +175,6 @@ impl Error {
         self.0.offset = self.0.offset.or(offset);
         self
     }
-
-    /// Sets the offset of the value in the text.
-    #[cold]
-    pub(crate) fn at_offset(mut self, offset: usize) -> Self {
-        self.0.offset.get_or_insert(offset);
-        self
-    }
 }
 
 /// Returns a text, cut to [`MAX_MESSAGE_BYTES`] bytes.

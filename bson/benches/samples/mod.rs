@@ -122,7 +122,7 @@ struct AddressRef<'a> {
 #[derive(Debug, Deserialize, Serialize)]
 struct Deep {
     level: i32,
-    inner: Option<Box<Deep>>,
+    inner: Option<Box<Self>>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]

@@ -53,15 +53,14 @@ impl<'de> DocumentAccess<'de> {
             return Err(not_an_element(values.elements.rest));
         }
         values.kind = *kind;
-        if let Some(&name) = self.fields.get(self.expected) {
-            if let Some((found, [0, rest @ ..])) = rest.split_at_checked(name.len()) {
-                if equal(found, name.as_bytes()) {
-                    self.expected += 1;
-                    self.name = found;
-                    values.elements.rest = rest;
-                    return Ok(Some(name));
-                }
-            }
+        if let Some(&name) = self.fields.get(self.expected)
+            && let Some((found, [0, rest @ ..])) = rest.split_at_checked(name.len())
+            && equal(found, name.as_bytes())
+        {
+            self.expected += 1;
+            self.name = found;
+            values.elements.rest = rest;
+            return Ok(Some(name));
         }
         self.other_name(rest).map(Some)
     }

@@ -55,7 +55,9 @@ fn array(mut elements: Elements<'_>, depth: usize) -> Result<Vec<Bson>> {
         return Err(Error::new(ErrorKind::Depth));
     }
     let mut array = Vec::new();
-    while let Some((kind, _)) = elements.header()? {
+    while let Some((kind, name)) = elements.header()? {
+        // The name has no meaning (BSON-10), but it must be text.
+        text(name)?;
         let place = elements.rest;
         match value(&mut elements, kind, depth) {
             Ok(value) => array.push(value),

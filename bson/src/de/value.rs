@@ -74,7 +74,6 @@ impl<'de> Deserializer<'de> {
         Self {
             elements: Elements { rest: scope },
             kind: kind::DOCUMENT,
-            depth: around.depth + 1,
             ..*around
         }
     }
@@ -82,7 +81,7 @@ impl<'de> Deserializer<'de> {
     /// Returns a text, in which invalid UTF-8 is an error or is replaced.
     fn text(&self, bytes: &'de [u8]) -> Result<Cow<'de, str>> {
         if self.is_lossy {
-            return Ok(String::from_utf8_lossy(bytes));
+            return Ok(Cow::Owned(String::from_utf8_lossy(bytes).into_owned()));
         }
         text(bytes).map(Cow::Borrowed)
     }

@@ -3,13 +3,13 @@
 use super::Serializer;
 use crate::{
     de::value_of,
-    error::{Error, ErrorKind, Result},
-    read::{Elements, kind},
+    error::{Error, Result},
+    read::Elements,
 };
 use bson::{Bson, oid::ObjectId};
 
 /// The size of an element `_id` with an ObjectId: type, name and 12 bytes.
-const ELEMENT_BYTES: usize = 1 + 4 + 12;
+pub(super) const ELEMENT_BYTES: usize = 1 + 4 + 12;
 
 /// The `_id` of the outermost document, as far as it is known.
 #[derive(Clone, Copy)]
@@ -78,7 +78,6 @@ impl Id {
         self,
         buffer: &mut Vec<u8>,
         root: usize,
-        limit: usize,
         new_id: impl FnOnce() -> ObjectId,
     ) -> Result<Bson> {
         let first = root + 4;
@@ -106,7 +105,7 @@ impl Id {
                 Ok(Bson::ObjectId(id))
             }
             // The document is empty, or its bytes came from the application.
-            _ => add_to_raw(buffer, root, limit, new_id),
+            _ => add_to_raw(buffer, root, new_id),
         }
     }
 }
@@ -131,7 +130,6 @@ fn id_of(buffer: &[u8], root: usize) -> Result<Bson> {
 fn add_to_raw(
     buffer: &mut Vec<u8>,
     root: usize,
-    limit: usize,
     new_id: impl FnOnce() -> ObjectId,
 ) -> Result<Bson> {
     let document = &buffer[root..];
@@ -145,10 +143,6 @@ fn add_to_raw(
         }
         start = end;
     }
-    if document.len() + ELEMENT_BYTES > limit {
-        return Err(Error::new(ErrorKind::Size { limit }));
-    }
-    debug_assert_eq!(element(ObjectId::from_bytes([0; 12]))[0], kind::OBJECT_ID);
     let id = new_id();
     buffer.splice(root + 4..root + 4, element(id));
     set_length(buffer, root);

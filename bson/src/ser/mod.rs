@@ -86,11 +86,15 @@ pub fn serialize_to_insert<T: Serialize + ?Sized>(
     let start = buffer.len();
     let mut serializer = Serializer::new(buffer, limit);
     serializer.id = Id::Wanted;
+    serializer.spare = id::ELEMENT_BYTES;
     let result = value.serialize(&mut serializer);
-    let id = serializer.id;
-    result
-        .and_then(|()| id.finish(buffer, start, limit, new_id))
-        .inspect_err(|_| buffer.truncate(start))
+    let (id, limit) = (serializer.id, serializer.limit);
+    let result = result.and_then(|()| id.finish(buffer, start, new_id));
+    let result = match result {
+        Ok(_) if buffer.len() - start > limit => Err(Error::new(ErrorKind::Size { limit })),
+        result => result,
+    };
+    result.inspect_err(|_| buffer.truncate(start))
 }
 
 /// A serializer that appends a document to a buffer.
@@ -100,6 +104,8 @@ struct Serializer<'a> {
     root: usize,
     /// The largest size of the outermost document.
     limit: usize,
+    /// The number of bytes in the outermost document that may be removed from it at its end.
+    spare: usize,
     /// The place for the type of the value that is written next; `None` for a document that is not
     /// the value of an element.
     type_at: Option<usize>,
@@ -127,6 +133,7 @@ impl<'a> Serializer<'a> {
             buffer,
             root,
             limit: limit.min(MAX_BYTES),
+            spare: 0,
             type_at: None,
             depth: 0,
             bytes_are: Bytes::Binary,
@@ -151,7 +158,7 @@ impl<'a> Serializer<'a> {
     #[inline]
     fn check_room(&self, more: usize) -> Result<()> {
         let size = self.buffer.len() - self.root;
-        if more.saturating_add(size + self.depth) > self.limit {
+        if more.saturating_add(size + self.depth) > self.limit + self.spare {
             return Err(Error::new(ErrorKind::Size { limit: self.limit }));
         }
         Ok(())

@@ -251,10 +251,10 @@ impl<'s, 'a> SerdeSerializer for &'s mut Serializer<'a> {
 
     #[inline]
     fn serialize_struct(self, name: &'static str, _len: usize) -> Result<Struct<'s, 'a>> {
-        if name.starts_with('$') {
-            if let Some(kind) = Wrapper::kind_of(name) {
-                return Ok(Struct::Wrapper(Wrapper::new(self, kind)?));
-            }
+        if name.starts_with('$')
+            && let Some(kind) = Wrapper::kind_of(name)
+        {
+            return Ok(Struct::Wrapper(Wrapper::new(self, kind)?));
         }
         Ok(Struct::Document(Compound::document(self)?))
     }

@@ -137,7 +137,8 @@ impl<'s, 'a> Wrapper<'s, 'a> {
     }
 
     fn put_base64(&mut self, text: &str) -> Result<()> {
-        self.serializer.check_room(text.len() / 4 * 3)?;
+        self.serializer
+            .check_room(text.trim_end_matches('=').len() / 4 * 3 + 5)?;
         self.serializer.buffer.extend_from_slice(&[0; 5]);
         STANDARD
             .decode_vec(text, self.serializer.buffer)
@@ -167,10 +168,7 @@ impl<'s, 'a> Wrapper<'s, 'a> {
     /// Writes the scope, whose size completes that of the whole value.
     fn put_scope<T: Serialize + ?Sized>(&mut self, scope: &T) -> Result<()> {
         self.serializer.type_at = None;
-        self.serializer.depth += 1;
-        let result = scope.serialize(&mut *self.serializer);
-        self.serializer.depth -= 1;
-        result?;
+        scope.serialize(&mut *self.serializer)?;
         self.serializer.put_length(self.start);
         self.written += 1;
         Ok(())

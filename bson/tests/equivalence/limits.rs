@@ -1,0 +1,141 @@
+//! Limits: depth, size, and the cost of hostile documents.
+
+use bson::{Bson, Document, RawDocumentBuf, doc};
+use onionskin_bson::{
+    Error, ErrorKind, MAX_DEPTH, deserialize_from_slice, deserialize_owned, serialize_to_vec,
+};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Deserialize, Serialize)]
+struct Deep {
+    #[serde(default)]
+    a: Option<Box<Self>>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+enum Tree {
+    List(Vec<Self>),
+    Map(BTreeMap<String, Self>),
+    Leaf(Option<i32>),
+}
+
+/// Returns a document of this number of levels, of which each has one element of this type.
+fn nested(levels: usize, kind: u8) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for level in 0..levels {
+        let length = i32::try_from(5 + 8 * (levels - 1 - level)).expect("small");
+        bytes.extend_from_slice(&length.to_le_bytes());
+        if level + 1 < levels {
+            bytes.extend_from_slice(&[kind, b'a', 0]);
+        }
+    }
+    bytes.resize(bytes.len() + levels, 0);
+    bytes
+}
+
+fn is_too_deep<T>(result: Result<T, Error>) -> bool {
+    result.is_err_and(|error| *error.kind() == ErrorKind::Depth)
+}
+
+#[test]
+fn documents_that_are_nested_too_deeply_are_refused() {
+    for kind in [3, 4] {
+        let deepest = nested(MAX_DEPTH, kind);
+        assert!(deserialize_from_slice::<Bson>(&deepest).is_ok());
+        assert!(deserialize_owned::<Document>(&deepest).is_ok());
+        for levels in [MAX_DEPTH + 1, 1000, 100_000] {
+            let bytes = nested(levels, kind);
+            assert!(is_too_deep(deserialize_from_slice::<Bson>(&bytes)));
+            assert!(is_too_deep(deserialize_from_slice::<Document>(&bytes)));
+            assert!(is_too_deep(deserialize_owned::<Document>(&bytes)));
+            assert!(is_too_deep(
+                deserialize_from_slice::<BTreeMap<String, Tree>>(&bytes)
+            ));
+            assert!(is_too_deep(deserialize_from_slice::<serde_json::Value>(
+                &bytes
+            )));
+            // Bytes that are only copied or skipped are not walked.
+            assert!(deserialize_from_slice::<IgnoredAny>(&bytes).is_ok());
+            assert!(deserialize_owned::<RawDocumentBuf>(&bytes).is_ok());
+        }
+    }
+    assert!(is_too_deep(deserialize_from_slice::<Deep>(&nested(
+        1000, 3
+    ))));
+}
+
+#[test]
+fn values_that_are_nested_too_deeply_are_refused() {
+    let deep = |levels: usize| {
+        let mut deep = Deep { a: None };
+        for _ in 1..levels {
+            deep = Deep {
+                a: Some(deep.into()),
+            };
+        }
+        deep
+    };
+    let deepest = serialize_to_vec(&deep(MAX_DEPTH)).expect("it is not too deep");
+    assert!(deserialize_from_slice::<Deep>(&deepest).is_ok());
+    assert!(is_too_deep(serialize_to_vec(&deep(MAX_DEPTH + 1))));
+    let mut scope = doc! {};
+    for _ in 0..1000 {
+        let code = bson::JavaScriptCodeWithScope {
+            code: String::new(),
+            scope,
+        };
+        scope = doc! { "c": code };
+    }
+    assert!(is_too_deep(serialize_to_vec(&scope)));
+}
+
+#[test]
+fn an_error_names_the_field_and_the_offset() {
+    let bytes = doc! { "a": { "b": [1, { "c": "text" }] } }
+        .to_vec()
+        .expect("BSON");
+    type B = BTreeMap<String, Vec<Tree2>>;
+
+    #[derive(Debug, Deserialize)]
+    struct Tree2 {
+        #[allow(dead_code, reason = "it is not read")]
+        c: i32,
+    }
+
+    let error = deserialize_from_slice::<BTreeMap<String, B>>(&bytes).expect_err("no structs");
+    assert_eq!(error.path(), "a.b.0");
+    let offset = error.offset().expect("it is known");
+    assert_eq!(bytes[offset..offset + 4], 1_i32.to_le_bytes());
+    let mut broken = bytes.clone();
+    let at = bytes.len() - 9;
+    broken[at] = 0xff;
+    let error = deserialize_owned::<Document>(&broken).expect_err("not UTF-8");
+    assert!(
+        matches!(error.kind(), ErrorKind::Malformed { .. }),
+        "{error}"
+    );
+    assert_eq!(
+        (error.path().as_str(), error.offset()),
+        ("a.b.1.c", Some(at)),
+        "{error}"
+    );
+}
+
+#[test]
+fn trailing_and_missing_bytes_are_refused() {
+    let bytes = doc! { "a": 1 }.to_vec().expect("BSON");
+    let longer = [&bytes[..], &[0]].concat();
+    for wrong in [
+        &bytes[..bytes.len() - 1],
+        &longer,
+        &[],
+        &[5, 0, 0, 0],
+        &[4, 0, 0, 0],
+    ] {
+        assert!(deserialize_from_slice::<IgnoredAny>(wrong).is_err());
+        assert!(deserialize_owned::<Document>(wrong).is_err());
+        assert!(deserialize_owned::<RawDocumentBuf>(wrong).is_err());
+    }
+}
