@@ -19,6 +19,9 @@ use std::fmt;
 /// The largest size of a document, which its length can express.
 const MAX_BYTES: usize = i32::MAX as usize;
 
+/// The initial capacity of a buffer in bytes, so that a small document needs one allocation.
+const SMALL_BYTES: usize = 256;
+
 /// Serializes a value into the bytes of a document.
 ///
 /// The bytes are those of [`bson::serialize_to_vec`]. Fails if the value is not a document, if it
@@ -34,7 +37,7 @@ const MAX_BYTES: usize = i32::MAX as usize;
 /// # Ok::<(), onionskin_bson::Error>(())
 /// ```
 pub fn serialize_to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(SMALL_BYTES);
     serialize_to_buffer(value, &mut bytes)?;
     Ok(bytes)
 }

@@ -9,7 +9,7 @@ use crate::{
     read::{OLD_BINARY, kind},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use bson::{Decimal128, oid::ObjectId};
+use bson::Decimal128;
 use serde::{
     Serialize, Serializer as SerdeSerializer,
     ser::{Impossible, SerializeStruct},
@@ -110,8 +110,19 @@ impl<'s, 'a> Wrapper<'s, 'a> {
     }
 
     fn put_object_id(&mut self, hex: &str) -> Result<()> {
-        let id = ObjectId::parse_str(hex).map_err(Error::serialization)?;
-        self.put(id.bytes())
+        let mut id = [0; 12];
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
+        if pairs.len() != id.len() || !rest.is_empty() {
+            return Err(self.unexpected("a text that is no ObjectId"));
+        }
+        for (byte, [high, low]) in id.iter_mut().zip(pairs) {
+            match (digit(*high), digit(*low)) {
+                (Some(high), Some(low)) => *byte = (high << 4 | low) as u8,
+                _ => return Err(self.unexpected("a text that is no ObjectId")),
+            }
+        }
+        self.put(id)
     }
 
     fn put_string(&mut self, text: &str) -> Result<()> {
