@@ -34,7 +34,7 @@ pub(crate) const MIN_DOCUMENT_BYTES: usize = 5;
 const MIN_CODE_WITH_SCOPE_BYTES: usize = 4 + 5 + MIN_DOCUMENT_BYTES;
 
 /// The subtype of the old form of generic binary data, which has a second length (BSON-12).
-const OLD_BINARY: u8 = 2;
+pub(crate) const OLD_BINARY: u8 = 2;
 
 /// An element of a document or array. The bytes of `value` have the size that the type requires; a
 /// string, document or array is terminated, and nothing else of the value is checked.
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     fn the_elements_of_a_document_end_with_its_bytes() {
-        let document = bson::rawdoc! { "a": 1, "b": "text", "c": [true], "d": bson::Bson::Null };
+        let document = bson::rawdoc! { "a": 1, "b": "text", "c": [true], "d": bson::RawBson::Null };
         let mut elements = Elements::of_document(document.as_bytes()).expect("BSON");
         let mut keys = Vec::new();
         while let Some(element) = elements.next().expect("BSON") {
