@@ -1,9 +1,11 @@
 //! BSON for applications and drivers: a fast serde deserializer and serializer over bytes, Extended
 //! JSON, DBRef and vectors, for the types of the crate [`bson`].
 
+mod decimal128;
 mod error;
 mod read;
 
+pub use decimal128::parse_decimal128;
 pub use error::{Error, ErrorKind, Result};
 
 /// The maximum nesting depth of a document, including the outermost level. Servers accept stored
