@@ -120,6 +120,13 @@ impl Error {
         })
     }
 
+    #[cold]
+    pub(crate) fn extended_json(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::ExtendedJson {
+            message: bounded(message),
+        })
+    }
+
     /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {

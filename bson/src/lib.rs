@@ -3,10 +3,14 @@
 
 mod decimal128;
 mod error;
+pub mod extjson;
 mod read;
+mod validate;
+mod walk;
 
 pub use decimal128::parse_decimal128;
 pub use error::{Error, ErrorKind, Result};
+pub use validate::validate;
 
 /// The maximum nesting depth of a document, including the outermost level. Servers accept stored
 /// documents of 100 levels, and replies nest these in a few more.
