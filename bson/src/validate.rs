@@ -173,6 +173,64 @@ mod tests {
         assert!(validate(&[&bytes[..], &[0]].concat()).is_err());
     }
 
+    // BSON-2, BSON-3 and BSON-4: lengths, terminators and types.
+    #[test]
+    fn wrong_lengths_terminators_and_types_are_refused() {
+        for bytes in [
+            // The length of a document: too small, too large, negative, and other bytes after it.
+            &b""[..],
+            b"\x05\0\0",
+            b"\x04\0\0\0",
+            b"\x01\0\0\0\0",
+            b"\x06\0\0\0\0",
+            b"\xff\xff\xff\xff\0",
+            b"\0\0\0\x80\0",
+            b"\x05\0\0\0\0\0",
+            // Its terminator.
+            b"\x05\0\0\0\x01",
+            b"\x07\0\0\0\x0aa\0",
+            b"\x09\0\0\0\x10a\0\x05\0",
+            // Types that do not exist, and a name that does not end.
+            b"\x08\0\0\0\0a\0\0",
+            b"\x08\0\0\0\x80a\0\0",
+            b"\x08\0\0\0\x14a\0\0",
+            b"\x07\0\0\0\x0aa\0",
+            // A document in a document that ends after or before its bytes.
+            b"\x0d\0\0\0\x03a\0\x06\0\0\0\0\0",
+            b"\x0e\0\0\0\x03a\0\x05\0\0\0\0\0",
+            b"\x0c\0\0\0\x03a\0\x05\0\0\0\0",
+            // A regular expression whose options do not end, and one with a null byte in it.
+            b"\x0b\0\0\0\x0ba\0b\0c\0",
+            b"\x0f\0\0\0\x0ba\0b\0c\0i\0\0",
+        ] {
+            assert!(validate(bytes).is_err(), "{bytes:?}");
+        }
+    }
+
+    // BSON-4: the length of a string is 0, negative, too small or too large.
+    #[test]
+    fn wrong_lengths_of_strings_are_refused() {
+        for kind in [kind::STRING, kind::CODE, kind::SYMBOL] {
+            for (value, is_valid) in [
+                (&b"\x02\0\0\0b\0"[..], true),
+                (b"\x01\0\0\0\0", true),
+                (b"\x03\0\0\0b\0\0", true),
+                (b"\0\0\0\0b\0", false),
+                (b"\0\0\0\0", false),
+                (b"\xff\xff\xff\xffb\0", false),
+                (b"\x01\0\0\0b\0", false),
+                (b"\x03\0\0\0b\0", false),
+                (b"\x10\0\0\0b\0", false),
+                (b"\x02\0\0\0bc", false),
+                (b"\x01\0\0\0\0\0", false),
+            ] {
+                let length = u8::try_from(value.len() + 8).expect("it is small");
+                let bytes = [&[length, 0, 0, 0, kind, b'a', 0], value, &[0]].concat();
+                assert_eq!(validate(&bytes).is_ok(), is_valid, "{bytes:?}");
+            }
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn random_bytes_cause_no_panic(
