@@ -120,6 +120,13 @@ impl Error {
         })
     }
 
+    #[cold]
+    pub(crate) fn extended_json(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::ExtendedJson {
+            message: bounded(message),
+        })
+    }
+
     /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
@@ -173,6 +180,13 @@ impl Error {
         let offset = self.0.address.take().and_then(|at| at.checked_sub(start));
         let offset = offset.filter(|&offset| offset <= bytes.len());
         self.0.offset = self.0.offset.or(offset);
+        self
+    }
+
+    /// Sets the offset of the value in the text.
+    #[cold]
+    pub(crate) fn at_offset(mut self, offset: usize) -> Self {
+        self.0.offset.get_or_insert(offset);
         self
     }
 }

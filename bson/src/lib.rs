@@ -2,13 +2,19 @@
 //! JSON, DBRef and vectors, for the types of the crate [`bson`].
 
 mod de;
+mod decimal128;
 mod error;
+pub mod extjson;
 mod read;
 mod ser;
+mod validate;
+mod walk;
 
 pub use de::{Deserializer, deserialize_from_slice, deserialize_owned, document_from_slice};
+pub use decimal128::parse_decimal128;
 pub use error::{Error, ErrorKind, Result};
 pub use ser::{serialize_to_buffer, serialize_to_insert, serialize_to_vec};
+pub use validate::validate;
 
 /// The maximum nesting depth of a document, including the outermost level. Servers accept stored
 /// documents of 100 levels, and replies nest these in a few more.
