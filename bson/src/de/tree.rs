@@ -70,12 +70,12 @@ fn array(mut elements: Elements<'_>, depth: usize) -> Result<Vec<Bson>> {
     Ok(array)
 }
 
-/// Decodes the value of an element of the outermost document.
+/// Decodes the value of an element, as the outermost one.
 pub(crate) fn value_of(element: Element<'_>) -> Result<Bson> {
     let mut elements = Elements {
         rest: element.value,
     };
-    value(&mut elements, element.kind, 1)
+    value(&mut elements, element.kind, 0)
 }
 
 /// Decodes the value, of this type, with which `elements` begin. They belong to a document or array

@@ -32,7 +32,9 @@ mod text;
 mod write;
 
 use crate::{
+    de::{document_from_slice, value_of},
     error::{Error, Result},
+    read::Elements,
     walk::Levels,
 };
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
@@ -253,8 +255,7 @@ impl ParseOptions {
     ///
     /// Fails like [`parse`].
     pub fn parse(&self, text: impl AsRef<[u8]>) -> Result<Document> {
-        let raw = self.parse_raw(text)?;
-        Document::try_from(raw.as_ref()).map_err(Error::extended_json)
+        document_from_slice(&parse::document(text.as_ref(), self.legacy)?)
     }
 
     /// Parses a document like [`parse_raw`], with these options.
@@ -274,12 +275,10 @@ impl ParseOptions {
     /// Fails like [`parse_value`].
     pub fn parse_value(&self, text: impl AsRef<[u8]>) -> Result<Bson> {
         let bytes = parse::framed_value(text.as_ref(), self.legacy)?;
-        let frame = RawDocumentBuf::from_bytes(bytes).map_err(Error::extended_json)?;
-        let element = frame.iter().next();
-        let (_, value) = element
-            .ok_or_else(|| Error::extended_json("there is no value"))?
-            .map_err(Error::extended_json)?;
-        Bson::try_from(value).map_err(Error::extended_json)
+        match Elements::of_document(&bytes)?.next()? {
+            Some(element) => value_of(element),
+            None => Err(Error::extended_json("there is no value")),
+        }
     }
 }
 
