@@ -7,7 +7,7 @@ mod wrapper;
 
 pub use tree::document_from_slice;
 
-pub(crate) use tree::value_of;
+pub(crate) use tree::{bson_from_raw, value_of};
 
 use crate::{
     error::Result,

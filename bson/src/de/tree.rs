@@ -9,8 +9,8 @@ use crate::{
     },
 };
 use bson::{
-    Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, RawDocument, Regex,
-    Timestamp, oid::ObjectId, raw::CString,
+    Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, RawBsonRef, RawDocument,
+    Regex, Timestamp, oid::ObjectId, raw::CString,
 };
 
 /// Decodes the bytes of a document into a tree.
@@ -76,6 +76,22 @@ pub(crate) fn value_of(element: Element<'_>) -> Result<Bson> {
         rest: element.value,
     };
     value(&mut elements, element.kind, 0)
+}
+
+/// Decodes a raw value. In contrast to a conversion with serde, a document is never taken for
+/// Extended JSON.
+pub(crate) fn bson_from_raw(raw: RawBsonRef<'_>) -> Result<Bson> {
+    match raw {
+        RawBsonRef::Document(inner) => Ok(Bson::Document(document(
+            Elements::of_document(inner.as_bytes())?,
+            1,
+        )?)),
+        RawBsonRef::Array(inner) => Ok(Bson::Array(array(
+            Elements::of_document(inner.as_bytes())?,
+            1,
+        )?)),
+        other => Bson::try_from(other).map_err(Error::deserialization),
+    }
 }
 
 /// Decodes the value, of this type, with which `elements` begin. They belong to a document or array

@@ -1,19 +1,14 @@
 //! The official tests `bson-corpus`: bytes, Extended JSON and the strings of Decimal128.
 
-// These files belong to the crate of the common tests, which uses all of their items.
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../tests/src/report.rs"]
-mod report;
-#[allow(dead_code, unreachable_pub, clippy::disallowed_methods)]
-#[path = "../../tests/src/specifications.rs"]
-mod specifications;
-
+use crate::{
+    report::{Skip, Suite},
+    specifications,
+};
 use bson::{Document, RawDocument, RawDocumentBuf};
 use onionskin_bson::{
     extjson::{self, Mode},
     parse_decimal128, validate,
 };
-use report::{Skip, Suite};
 use serde_json::Value;
 use std::fmt::Display;
 
