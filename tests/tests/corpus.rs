@@ -34,6 +34,16 @@ fn compressed() {
 }
 
 #[test]
+fn bson() {
+    run("bson", fuzzing::bson);
+}
+
+#[test]
+fn extended_json() {
+    run("extended_json", fuzzing::extended_json);
+}
+
+#[test]
 fn socks5() {
     run("socks5", fuzzing::socks5);
 }

@@ -78,7 +78,7 @@ pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
 
 pub use bson::{self, RawDocument};
-/// The conversion of documents: serde over BSON bytes.
+/// The conversion of documents: serde over BSON bytes, Extended JSON, DBRef, vectors.
 pub use onionskin_bson as documents;
 #[cfg(feature = "tls")]
 pub use onionskin_core::rustls;

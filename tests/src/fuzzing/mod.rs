@@ -1,8 +1,10 @@
 //! The bodies of the fuzz targets in `fuzz/`: assertions that hold for all bytes that a peer can
 //! send, and for all connection strings. A test also runs them on the corpus of the repository.
 
+mod documents;
 mod layers;
 
+pub use documents::{bson, extended_json};
 pub use layers::{http, ocsp, socks5};
 
 use crate::loads::hostile::{Victim, standalone};
