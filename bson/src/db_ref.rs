@@ -24,8 +24,8 @@ const DB: &str = "$db";
 /// this order. The source is the DBRef specification, "Specification".
 ///
 /// Documents are converted only on request, with `TryFrom` or with serde: a [`Document`] that looks
-/// like a DBRef stays a document. In Extended JSON, a DBRef has the form of its document. A DBRef is
-/// not related to the BSON type DBPointer.
+/// like a DBRef stays a document. In Extended JSON, a DBRef has the form of its document. A DBRef
+/// is not related to the BSON type DBPointer.
 ///
 /// ```
 /// use bson::{Document, doc};
