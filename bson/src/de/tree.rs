@@ -90,6 +90,15 @@ pub(crate) fn bson_from_raw(raw: RawBsonRef<'_>) -> Result<Bson> {
             Elements::of_document(inner.as_bytes())?,
             1,
         )?)),
+        // The conversion of the crate has no limit of depth.
+        RawBsonRef::JavaScriptCodeWithScope(code) => {
+            let scope = document(Elements::of_document(code.scope.as_bytes())?, 1)?;
+            let code = code.code.to_owned();
+            Ok(Bson::JavaScriptCodeWithScope(JavaScriptCodeWithScope {
+                code,
+                scope,
+            }))
+        }
         other => Bson::try_from(other).map_err(Error::deserialization),
     }
 }

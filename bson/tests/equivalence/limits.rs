@@ -1,8 +1,10 @@
 //! Limits: depth, size, and the cost of hostile documents.
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{
+    Bson, Document, RawBson, RawDocument, RawDocumentBuf, RawJavaScriptCodeWithScope, doc, rawdoc,
+};
 use onionskin_bson::{
-    Error, ErrorKind, MAX_DEPTH, deserialize_from_slice, deserialize_owned, serialize_to_vec,
+    DbRef, Error, ErrorKind, MAX_DEPTH, deserialize_from_slice, deserialize_owned, serialize_to_vec,
 };
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use std::collections::BTreeMap;
@@ -89,6 +91,30 @@ fn values_that_are_nested_too_deeply_are_refused() {
         scope = doc! { "c": code };
     }
     assert!(is_too_deep(serialize_to_vec(&scope)));
+}
+
+// A scope is the only value besides documents and arrays that contains others.
+#[test]
+fn references_with_values_that_are_nested_too_deeply_are_refused() {
+    let deep = |levels: usize| {
+        let bytes = nested(levels, 3);
+        RawDocumentBuf::from_bytes(bytes).expect("BSON")
+    };
+    let in_scope = |scope: RawDocumentBuf| {
+        let code = String::new();
+        RawBson::JavaScriptCodeWithScope(RawJavaScriptCodeWithScope { code, scope })
+    };
+    for levels in [MAX_DEPTH + 1, 100_000] {
+        for id in [RawBson::Document(deep(levels)), in_scope(deep(levels))] {
+            let reference = rawdoc! { "$ref": "coll0", "$id": id };
+            let raw: &RawDocument = &reference;
+            assert!(is_too_deep(DbRef::try_from(raw)));
+            // serde keeps only the text of an error.
+            let error = deserialize_from_slice::<DbRef>(reference.as_bytes());
+            let text = error.expect_err("it is too deep").to_string();
+            assert!(text.contains("nested deeper than 200 levels"), "{text}");
+        }
+    }
 }
 
 #[test]
