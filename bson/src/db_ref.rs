@@ -2,7 +2,7 @@
 
 use crate::{
     de::{bson_from_raw, document_from_slice},
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
 };
 use bson::{Bson, Document, RawBson, RawDocument};
 use serde::{
@@ -26,6 +26,11 @@ const DB: &str = "$db";
 /// Documents are converted only on request, with `TryFrom` or with serde: a [`Document`] that looks
 /// like a DBRef stays a document. In Extended JSON, a DBRef has the form of its document. A DBRef
 /// is not related to the BSON type DBPointer.
+///
+/// With serde, values keep their types if the format is BSON bytes. Human-readable formats, such as
+/// those of `serde_json` and of [`bson::deserialize_from_document`], use Extended JSON for some
+/// types, so that an `$id` like `{"$numberInt": "5"}` is read as a number there. The conversions
+/// from and to a [`Document`] never do this.
 ///
 /// ```
 /// use bson::{Document, doc};
@@ -62,7 +67,7 @@ impl DbRef {
         }
     }
 
-    /// Sets the database of the collection, the field `$db`.
+    /// Sets the database of the collection, the field `$db`. An empty name is encoded, too.
     #[must_use]
     pub fn with_database(mut self, database: impl Into<String>) -> Self {
         self.database = Some(database.into());
@@ -77,7 +82,7 @@ impl DbRef {
     pub fn with_extra(mut self, extra: Document) -> Result<Self> {
         for name in [REF, ID, DB] {
             if extra.contains_key(name) {
-                return Err(invalid(format!(
+                return Err(Error::value(format!(
                     "a further field of a DBRef is named {name}"
                 )));
             }
@@ -111,64 +116,48 @@ impl DbRef {
     }
 }
 
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Value {
-        message: message.into(),
-    })
-}
-
-/// The parts of a DBRef that were found so far. The order of fields has no meaning (DBREF-4).
-#[derive(Default)]
-struct Parts {
-    collection: Option<String>,
-    id: Option<Bson>,
-    database: Option<String>,
-    extra: Document,
-}
-
-impl Parts {
-    fn add(&mut self, name: String, value: Bson) -> Result<()> {
-        match (name.as_str(), value) {
-            (REF, Bson::String(collection)) => self.collection = Some(collection),
-            (DB, Bson::String(database)) => self.database = Some(database),
-            (REF | DB, _) => {
-                let message = format!("the field {name} of a DBRef is not a string");
-                return Err(invalid(message));
-            }
-            // A null is a value, not a missing one.
-            (ID, id) => self.id = Some(id),
-            (_, value) => {
-                self.extra.insert(name, value);
-            }
+/// Removes a field that must be a string if it is there.
+fn take_string(document: &mut Document, name: &str) -> Result<Option<String>> {
+    match document.remove(name) {
+        None => Ok(None),
+        Some(Bson::String(text)) => Ok(Some(text)),
+        Some(_) => {
+            let message = format!("the field {name} of a DBRef is not a string");
+            Err(Error::value(message))
         }
-        Ok(())
     }
+}
 
-    fn finish(self) -> Result<DbRef> {
-        let missing = |name: &str| invalid(format!("a DBRef has no field {name}"));
-        Ok(DbRef {
-            collection: self.collection.ok_or_else(|| missing(REF))?,
-            id: self.id.ok_or_else(|| missing(ID))?,
-            database: self.database,
-            extra: self.extra,
+/// Fails if `$ref` or `$id` is missing, or if `$ref` or `$db` is not a string. The order of the
+/// fields has no meaning.
+// DBREF-4 and DBREF-5.
+impl TryFrom<Document> for DbRef {
+    type Error = Error;
+
+    fn try_from(mut document: Document) -> Result<Self> {
+        let missing = |name: &str| Error::value(format!("a DBRef has no field {name}"));
+        let collection = take_string(&mut document, REF)?;
+        Ok(Self {
+            collection: collection.ok_or_else(|| missing(REF))?,
+            // A null is a value, not a missing one.
+            id: document.remove(ID).ok_or_else(|| missing(ID))?,
+            database: take_string(&mut document, DB)?,
+            extra: document,
         })
     }
 }
 
-/// Fails if `$ref` or `$id` is missing, or if `$ref` or `$db` is not a string (DBREF-5).
-impl TryFrom<Document> for DbRef {
+/// Fails as for a [`Document`] that is not borrowed.
+impl TryFrom<&Document> for DbRef {
     type Error = Error;
 
-    fn try_from(document: Document) -> Result<Self> {
-        let mut parts = Parts::default();
-        for (name, value) in document {
-            parts.add(name, value)?;
-        }
-        parts.finish()
+    fn try_from(document: &Document) -> Result<Self> {
+        document.clone().try_into()
     }
 }
 
-/// Fails as for a [`Document`], and if the bytes are malformed.
+/// Fails as for a [`Document`], and if the bytes are malformed or nested deeper than
+/// [`MAX_DEPTH`](crate::MAX_DEPTH).
 impl TryFrom<&RawDocument> for DbRef {
     type Error = Error;
 
@@ -233,9 +222,9 @@ impl<'de> Visitor<'de> for Fields {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DbRef, A::Error> {
         use serde::de::Error as _;
 
-        let mut parts = Parts::default();
+        let mut document = Document::new();
         while let Some(name) = map.next_key::<String>()? {
-            // From BSON, values are copied as bytes: the deserialization of `Bson` would take a
+            // Values of BSON are copied as bytes, because the deserialization of `Bson` takes a
             // document that resembles Extended JSON for another type.
             let value = if self.is_human_readable {
                 map.next_value()?
@@ -243,9 +232,9 @@ impl<'de> Visitor<'de> for Fields {
                 let raw: RawBson = map.next_value()?;
                 bson_from_raw(raw.as_raw_bson_ref()).map_err(A::Error::custom)?
             };
-            parts.add(name, value).map_err(A::Error::custom)?;
+            document.insert(name, value);
         }
-        parts.finish().map_err(A::Error::custom)
+        document.try_into().map_err(A::Error::custom)
     }
 }
 
@@ -293,117 +282,176 @@ mod tests {
 
     /// Decodes a document in all ways, which must agree.
     fn decode(document: &Document) -> Result<DbRef> {
-        let bytes = document.to_vec().expect("it can be encoded");
         let decoded = DbRef::try_from(document.clone());
+        assert_eq!(DbRef::try_from(document), decoded);
+        let bytes = document.to_vec().expect("it can be encoded");
         let raw = RawDocument::from_bytes(&bytes).expect("BSON");
         assert_eq!(DbRef::try_from(raw), decoded);
         let by_serde = deserialize_from_slice::<DbRef>(&bytes);
-        assert_eq!(by_serde.is_ok(), decoded.is_ok());
-        if let Ok(reference) = &decoded {
-            assert_eq!(by_serde.as_ref(), Ok(reference));
-            let readable = bson::deserialize_from_document::<DbRef>(document.clone());
-            assert_eq!(&readable.expect("it is a DBRef"), reference);
-            let encoded = serialize_to_vec(reference).expect("it can be encoded");
-            let as_document = Document::from(reference.clone());
-            assert_eq!(encoded, as_document.to_vec().expect("it can be encoded"));
+        match &decoded {
+            Ok(reference) => assert_eq!(by_serde.as_ref(), Ok(reference)),
+            Err(error) => {
+                let by_serde = by_serde.expect_err("it is no DBRef").to_string();
+                assert!(by_serde.contains(&error.to_string()), "{by_serde}");
+            }
         }
         decoded
     }
 
+    /// Encodes a reference in all ways, which must agree. The text shows the order of the fields,
+    /// which the comparison of documents ignores.
+    fn encode(reference: &DbRef) -> String {
+        let document = Document::from(reference.clone());
+        assert_eq!(Bson::from(reference), Bson::from(document.clone()));
+        let bytes = document.to_vec().expect("it can be encoded");
+        assert_eq!(serialize_to_vec(reference), Ok(bytes));
+        document.to_string()
+    }
+
+    fn check_decoding(document: &Document, extra: &Document) {
+        let reference = decode(document).expect("it is a DBRef");
+        assert_eq!(reference.collection(), "coll0");
+        assert_eq!(Some(reference.id()), document.get("$id"));
+        assert_eq!(reference.database(), document.get_str("$db").ok());
+        assert_eq!(reference.extra().to_string(), extra.to_string());
+    }
+
     // DBREF-P1.
     #[test]
-    fn documents_with_the_required_fields_are_decoded() {
+    fn decoding_1_valid_documents() {
         for document in plain() {
-            let reference = decode(&document).expect("it is a DBRef");
-            assert_eq!(reference.collection(), "coll0");
-            assert_eq!(Some(reference.id()), document.get("$id"));
-            assert_eq!(reference.database(), document.get_str("$db").ok());
-            assert!(reference.extra().is_empty());
+            check_decoding(&document, &doc! {});
         }
     }
 
     // DBREF-P2.
     #[test]
-    fn further_fields_are_kept() {
-        for document in with_extra() {
-            let reference = decode(&document).expect("it is a DBRef");
-            let mut extra = document.clone();
-            for name in ["$ref", "$id", "$db"] {
-                extra.remove(name);
-            }
-            assert!(!extra.is_empty());
-            assert_eq!(reference.extra(), &extra);
+    fn decoding_2_valid_documents_with_extra_fields() {
+        let extra = [
+            doc! { "foo": "bar" },
+            doc! { "foo": true, "bar": false },
+            doc! { "meta": { "foo": 1, "bar": 2 } },
+            doc! { "$foo": "bar" },
+            doc! { "foo.bar": 0 },
+        ];
+        for (document, extra) in with_extra().iter().zip(&extra) {
+            check_decoding(document, extra);
         }
     }
 
     // DBREF-P3.
     #[test]
-    fn fields_can_have_any_order() {
-        for document in reordered() {
-            let reference = decode(&document).expect("it is a DBRef");
+    fn decoding_3_documents_with_out_of_order_fields() {
+        let foo = doc! { "foo": 1 };
+        let extra = [
+            doc! {},
+            doc! {},
+            foo.clone(),
+            foo,
+            doc! { "foo": 1, "bar": 1 },
+        ];
+        for (document, extra) in reordered().iter().zip(&extra) {
+            check_decoding(document, extra);
+        }
+    }
+
+    // DBREF-P4.
+    #[test]
+    fn decoding_4_documents_missing_required_fields() {
+        for (document, missing) in [
+            (doc! { "$ref": "coll0" }, "$id"),
+            (doc! { "$id": id() }, "$ref"),
+            (doc! { "$db": "db0" }, "$ref"),
+        ] {
+            let error = decode(&document).expect_err("it is no DBRef");
             assert_eq!(
-                (reference.collection(), reference.id()),
-                ("coll0", &Bson::Int32(1))
+                error,
+                Error::value(format!("a DBRef has no field {missing}"))
             );
         }
     }
 
-    // DBREF-P4 and DBREF-P5.
+    // DBREF-P5.
     #[test]
-    fn documents_without_required_fields_or_with_wrong_types_are_refused() {
-        for (document, message) in [
-            (doc! { "$ref": "coll0" }, "a DBRef has no field $id"),
-            (doc! { "$id": 1 }, "a DBRef has no field $ref"),
-            (doc! {}, "a DBRef has no field $ref"),
-            (
-                doc! { "$ref": true, "$id": 1 },
-                "the field $ref of a DBRef is not a string",
-            ),
-            (
-                doc! { "$ref": "coll0", "$id": 1, "$db": 1 },
-                "the field $db of a DBRef is not a string",
-            ),
+    fn decoding_5_documents_with_invalid_types() {
+        for (document, wrong) in [
+            (doc! { "$ref": true, "$id": 1 }, "$ref"),
+            (doc! { "$ref": null, "$id": 1 }, "$ref"),
+            (doc! { "$ref": "coll0", "$id": 1, "$db": 1 }, "$db"),
+            (doc! { "$ref": "coll0", "$id": 1, "$db": null }, "$db"),
         ] {
             let error = decode(&document).expect_err("it is no DBRef");
-            assert_eq!(error.to_string(), message);
+            let message = format!("the field {wrong} of a DBRef is not a string");
+            assert_eq!(error, Error::value(message));
         }
     }
 
-    // DBREF-P6 to DBREF-P8.
+    // DBREF-P6.
     #[test]
-    fn fields_are_encoded_in_the_order_of_the_specification() {
-        for document in plain().into_iter().chain(with_extra()) {
-            let reference = decode(&document).expect("it is a DBRef");
-            assert_eq!(Document::from(reference).to_string(), document.to_string());
+    fn encoding_1_basic_fields() {
+        let built = [
+            DbRef::new("coll0", id()),
+            DbRef::new("coll0", 1),
+            DbRef::new("coll0", Bson::Null),
+            DbRef::new("coll0", 1).with_database("db0"),
+        ];
+        for (reference, expected) in built.iter().zip(plain()) {
+            assert_eq!(encode(reference), expected.to_string());
         }
-        for document in reordered() {
-            let reference = decode(&document).expect("it is a DBRef");
-            let encoded = Document::from(reference);
-            let mut names: Vec<&String> = encoded.keys().collect();
-            let rank = |name: &&String| ["$ref", "$id", "$db"].iter().position(|n| n == name);
-            let mut sorted = names.clone();
-            sorted.sort_by_key(|name| rank(name).unwrap_or(3));
-            assert_eq!(names, sorted);
-            names.sort();
-            let mut all: Vec<&String> = document.keys().collect();
-            all.sort();
-            assert_eq!(names, all);
+    }
+
+    // DBREF-P7.
+    #[test]
+    fn encoding_2_extra_fields() {
+        for document in with_extra() {
+            let decoded = decode(&document).expect("it is a DBRef");
+            assert_eq!(encode(&decoded), document.to_string());
+            let mut built = DbRef::new("coll0", 1);
+            if let Ok(database) = document.get_str("$db") {
+                built = built.with_database(database);
+            }
+            let built = built.with_extra(decoded.extra().clone());
+            assert_eq!(built, Ok(decoded));
+        }
+    }
+
+    // DBREF-P8.
+    #[test]
+    fn encoding_3_reorders_fields_that_were_out_of_order() {
+        let expected = [
+            doc! { "$ref": "coll0", "$id": 1 },
+            doc! { "$ref": "coll0", "$id": 1, "$db": "db0" },
+            doc! { "$ref": "coll0", "$id": 1, "foo": 1 },
+            doc! { "$ref": "coll0", "$id": 1, "$db": "db0", "foo": 1 },
+            doc! { "$ref": "coll0", "$id": 1, "$db": "db0", "foo": 1, "bar": 1 },
+        ];
+        for (document, expected) in reordered().iter().zip(&expected) {
+            let reference = decode(document).expect("it is a DBRef");
+            assert_eq!(encode(&reference), expected.to_string());
         }
     }
 
     // DBREF-3.
     #[test]
-    fn further_fields_cannot_replace_the_parts() {
-        let reference = DbRef::new("coll0", 1);
-        assert!(reference.clone().with_extra(doc! { "$id": 2 }).is_err());
-        assert!(reference.with_extra(doc! { "$idx": 2, "a.b": 1 }).is_ok());
+    fn extra_fields_cannot_replace_the_parts() {
+        for name in ["$ref", "$id", "$db"] {
+            assert!(
+                DbRef::new("coll0", 1)
+                    .with_extra(doc! { name: "a" })
+                    .is_err()
+            );
+        }
+        let extra = doc! { "$idx": 2, "a.b": 1, "": 3 };
+        assert!(DbRef::new("coll0", 1).with_extra(extra).is_ok());
     }
 
+    // DBREF-3 and DBREF-9. Names are not checked, so that an empty one is a name. Extended JSON has
+    // the form of the document.
     #[test]
-    fn values_that_resemble_extended_json_stay_documents() {
-        let document = doc! { "$ref": "c", "$id": { "$numberInt": "5" }, "x": [{ "$oid": "y" }] };
-        let bytes = document.to_vec().expect("it can be encoded");
-        let reference: DbRef = deserialize_from_slice(&bytes).expect("it is a DBRef");
-        assert_eq!(Document::from(reference), document);
+    fn an_empty_database_is_kept() {
+        let reference = DbRef::new("", 1).with_database("");
+        let document = doc! { "$ref": "", "$id": 1, "$db": "" };
+        assert_eq!(encode(&reference), document.to_string());
+        assert_eq!(decode(&document), Ok(reference));
     }
 }

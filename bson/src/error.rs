@@ -127,6 +127,13 @@ impl Error {
         })
     }
 
+    #[cold]
+    pub(crate) fn value(message: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::Value {
+            message: bounded(message),
+        })
+    }
+
     /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {

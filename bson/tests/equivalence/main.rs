@@ -3,6 +3,7 @@
 
 mod inserts;
 mod limits;
+mod references;
 mod strategies;
 mod zoo;
 
