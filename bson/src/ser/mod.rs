@@ -253,12 +253,26 @@ fn null_byte(what: &str) -> Error {
 }
 
 /// Writes formatted text into a serializer's buffer.
-struct Text<'s, 'a>(&'s mut Serializer<'a>);
+struct Text<'s, 'a> {
+    serializer: &'s mut Serializer<'a>,
+    /// The error of a text that is too long.
+    error: Option<Error>,
+}
+
+impl<'s, 'a> Text<'s, 'a> {
+    fn new(serializer: &'s mut Serializer<'a>) -> Self {
+        let error = None;
+        Self { serializer, error }
+    }
+}
 
 impl fmt::Write for Text<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.check_room(text.len() + 1).map_err(|_| fmt::Error)?;
-        self.0.buffer.extend_from_slice(text.as_bytes());
+        if let Err(error) = self.serializer.check_room(text.len() + 1) {
+            self.error = Some(error);
+            return Err(fmt::Error);
+        }
+        self.serializer.buffer.extend_from_slice(text.as_bytes());
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use super::{
     wrapper::Wrapper,
 };
 use crate::{
-    error::{Error, ErrorKind, Result},
+    error::{Error, Result},
     read::{Elements, kind},
 };
 use serde::{Serialize, Serializer as SerdeSerializer};
@@ -134,11 +134,10 @@ impl<'s, 'a> SerdeSerializer for &'s mut Serializer<'a> {
         self.put_type(kind::STRING)?;
         let start = self.buffer.len();
         self.buffer.extend_from_slice(&[0; 4]);
-        if write!(Text(self), "{value}").is_err() {
-            // Either the text is too long, or its formatting failed.
-            self.check_room(1)?;
-            let limit = self.limit;
-            return Err(Error::new(ErrorKind::Size { limit }));
+        let mut text = Text::new(self);
+        if write!(text, "{value}").is_err() {
+            let failed = || Error::serialization("the value cannot be formatted as text");
+            return Err(text.error.unwrap_or_else(failed));
         }
         self.buffer.push(0);
         let length = (self.buffer.len() - start - 4) as u32;
