@@ -19,6 +19,8 @@ pub mod conformance;
 
 pub mod crud;
 
+pub mod documents;
+
 pub mod fuzzing;
 
 pub mod handshake;
