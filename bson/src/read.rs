@@ -1,6 +1,7 @@
 //! Reads the elements of documents from bytes, without copies.
 
 use crate::error::{Error, Result};
+use bson::Timestamp;
 
 /// The type bytes of BSON values.
 pub(crate) mod kind {
@@ -308,6 +309,14 @@ pub(crate) fn boolean(value: &[u8]) -> Result<bool> {
         Some(1) => Ok(true),
         _ => Err(Error::malformed("a boolean is neither 0 nor 1").at(value)),
     }
+}
+
+/// Reads a timestamp (BSON-8).
+pub(crate) fn timestamp(value: &[u8]) -> Result<Timestamp> {
+    let [a, b, c, d, rest @ ..] = fixed::<8>(value)?;
+    let increment = u32::from_le_bytes([a, b, c, d]);
+    let time = u32::from_le_bytes(rest);
+    Ok(Timestamp { time, increment })
 }
 
 /// Returns the subtype and the data of binary data, without the second length of the old subtype.

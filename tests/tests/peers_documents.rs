@@ -40,7 +40,10 @@ fn compare(seed: u8, library: impl FnOnce(&Path, &Path) -> Command) {
         .map(|document| extjson::document_to_string(document, Mode::Canonical).expect("it is BSON"))
         .collect();
     let scratch = Scratch::new().expect("a folder");
-    let (input, json) = (scratch.path().join("input"), scratch.path().join("ours.json"));
+    let (input, json) = (
+        scratch.path().join("input"),
+        scratch.path().join("ours.json"),
+    );
     fs::write(&input, encoded.concat()).expect("a file");
     fs::write(&json, texts.join("\n") + "\n").expect("a file");
     let output = peers::run(library(&input, &json), RUN_TIMEOUT).expect("it runs");

@@ -79,9 +79,9 @@ impl<R: Runtime, T> Cursor<R, T> {
     fn poll_advance(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         let has_next = ready!(self.batches.poll(context));
         // This also forgets the previous document if there is no next one.
-        let next = self.batches.fetch.program_mut().next_document();
+        let next = self.batches.fetch.program_mut().advance();
         Poll::Ready(has_next.and_then(|_| match next {
-            Some(document) => document.map(|_| true),
+            Some(result) => result.map(|()| true),
             None => Ok(false),
         }))
     }
@@ -118,11 +118,11 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// # }
     /// ```
     pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
-        match self.batches.fetch.program().current() {
-            Some(document) => deserialize_borrowed(document),
-            None => Err(Error::argument(
+        match self.batches.fetch.program().current_bytes() {
+            [] => Err(Error::argument(
                 "there is no current document; `advance` must return true first",
             )),
+            document => deserialize_borrowed(document),
         }
     }
 
@@ -179,8 +179,11 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
             Ok(false) => Poll::Ready(None),
             Ok(true) => {
                 let cursor = self.batches.fetch.program_mut();
-                let next = cursor.next_document();
-                Poll::Ready(next.map(|document| deserialize(document?)))
+                let next = cursor.advance();
+                Poll::Ready(next.map(|result| {
+                    result?;
+                    deserialize(cursor.current_bytes())
+                }))
             }
         }
     }

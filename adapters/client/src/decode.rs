@@ -39,7 +39,9 @@ impl<T: DeserializeOwned + 'static> Decode for FirstDocument<T> {
         let reply = exchange
             .reply()
             .ok_or_else(|| Error::protocol("the command has no reply"))?;
-        first_document(reply)?.map(deserialize).transpose()
+        first_document(reply)?
+            .map(|document| deserialize(document.as_bytes()))
+            .transpose()
     }
 }
 

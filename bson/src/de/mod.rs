@@ -11,7 +11,7 @@ pub(crate) use tree::{bson_from_raw, value_of};
 
 use crate::{
     error::Result,
-    read::{Elements, kind},
+    read::{Element, Elements, kind},
 };
 use bson::{Document, RawDocumentBuf};
 use serde::de::{Deserialize, DeserializeOwned};
@@ -134,5 +134,18 @@ impl<'de> Deserializer<'de> {
             is_human_readable: false,
             depth: 0,
         })
+    }
+
+    /// Returns a deserializer of the value of an element.
+    pub(crate) fn of(element: Element<'de>) -> Self {
+        Self {
+            elements: Elements {
+                rest: element.value,
+            },
+            kind: element.kind,
+            is_lossy: false,
+            is_human_readable: false,
+            depth: 0,
+        }
     }
 }

@@ -5,12 +5,12 @@ use crate::{
     error::{Error, ErrorKind, Result},
     read::{
         Element, Elements, binary, boolean, code_with_scope, db_pointer, fixed, kind, regex,
-        string_bytes, text,
+        string_bytes, text, timestamp,
     },
 };
 use bson::{
     Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, RawBsonRef, RawDocument,
-    Regex, Timestamp, oid::ObjectId, raw::CString,
+    Regex, oid::ObjectId, raw::CString,
 };
 
 /// Decodes the bytes of a document into a tree.
@@ -133,12 +133,7 @@ fn rare_value(kind: u8, bytes: &[u8], depth: usize) -> Result<Bson> {
         kind::CODE => Bson::JavaScriptCode(string()?),
         kind::SYMBOL => Bson::Symbol(string()?),
         kind::DECIMAL128 => Bson::Decimal128(Decimal128::from_bytes(fixed(bytes)?)),
-        kind::TIMESTAMP => {
-            let [a, b, c, d, rest @ ..] = fixed::<8>(bytes)?;
-            let increment = u32::from_le_bytes([a, b, c, d]);
-            let time = u32::from_le_bytes(rest);
-            Bson::Timestamp(Timestamp { time, increment })
-        }
+        kind::TIMESTAMP => Bson::Timestamp(timestamp(bytes)?),
         kind::BINARY => {
             let (subtype, data) = binary(bytes)?;
             let (subtype, bytes) = (subtype.into(), data.to_vec());

@@ -11,7 +11,7 @@ use crate::{
     error::{Error, ErrorKind, Result},
     read::{
         Elements, binary, boolean, code_with_scope, db_pointer, fixed, kind, regex, string_bytes,
-        text,
+        text, timestamp,
     },
 };
 use serde::{
@@ -148,9 +148,8 @@ impl<'de> Deserializer<'de> {
             kind::OBJECT_ID => Node::ObjectId(fixed(bytes)?, is_raw),
             kind::DATE_TIME => Node::RawDate(i64::from_le_bytes(fixed(bytes)?)),
             kind::TIMESTAMP => {
-                let [a, b, c, d, rest @ ..] = fixed::<8>(bytes)?;
-                let increment = u32::from_le_bytes([a, b, c, d]);
-                Node::Timestamp(u32::from_le_bytes(rest), increment)
+                let stamp = timestamp(bytes)?;
+                Node::Timestamp(stamp.time, stamp.increment)
             }
             kind::DECIMAL128 => Node::Decimal128(fixed(bytes)?),
             kind::REGEX => {

@@ -7,6 +7,7 @@ use crate::{
     walk::{Container, Levels},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
+use bson::Timestamp;
 use std::fmt;
 
 /// The mark in place of a value, or of the rest of a text, that cannot be shown.
@@ -229,9 +230,7 @@ impl<'o, W: fmt::Write + ?Sized> Writer<'o, W> {
                 self.put("\"}}}")
             }
             kind::TIMESTAMP => {
-                // The increment has the lower bits (BSON-8).
-                let bits = u64::from_le_bytes(read::fixed(value)?);
-                let (time, increment) = (bits >> 32, bits & u64::from(u32::MAX));
+                let Timestamp { time, increment } = read::timestamp(value)?;
                 self.format(format_args!(
                     r#"{{"$timestamp":{{"t":{time},"i":{increment}}}}}"#
                 ))

@@ -1,6 +1,7 @@
 //! The deserializer and the serializer give what those of the crate `bson` give, for many types and
 //! documents.
 
+mod fields;
 mod inserts;
 mod limits;
 mod references;

@@ -5,23 +5,23 @@ use crate::error::{Error, ErrorKind};
 use bson::{Document, RawDocument};
 use serde::de::{Deserialize, DeserializeOwned};
 
-/// Decodes a document as `T`. A [`Document`] and a `RawDocumentBuf` are copies of the bytes, which
-/// never take a document for Extended JSON.
+/// Decodes the bytes of a document as `T`. A [`Document`] and a `RawDocumentBuf` are copies of the
+/// bytes, which never take a document for Extended JSON.
 ///
 /// Fails if the document is malformed, is nested deeper than [`MAX_DEPTH`], or does not have the
 /// form that `T` needs. The error names the field.
-pub fn deserialize<T: DeserializeOwned + 'static>(document: &RawDocument) -> Result<T, Error> {
-    Ok(onionskin_bson::deserialize_owned(document.as_bytes())?)
+#[inline]
+pub fn deserialize<T: DeserializeOwned + 'static>(document: &[u8]) -> Result<T, Error> {
+    Ok(onionskin_bson::deserialize_owned(document)?)
 }
 
-/// Decodes a document as `T`, which may borrow from the document.
+/// Decodes the bytes of a document as `T`, which may borrow from them.
 ///
 /// Fails if the document is malformed, is nested deeper than [`MAX_DEPTH`], or does not have the
 /// form that `T` needs. The error names the field.
-pub fn deserialize_borrowed<'de, T: Deserialize<'de>>(
-    document: &'de RawDocument,
-) -> Result<T, Error> {
-    Ok(onionskin_bson::deserialize_from_slice(document.as_bytes())?)
+#[inline]
+pub fn deserialize_borrowed<'de, T: Deserialize<'de>>(document: &'de [u8]) -> Result<T, Error> {
+    Ok(onionskin_bson::deserialize_from_slice(document)?)
 }
 
 /// Decodes a raw document into a tree. Fails if the document is nested deeper than [`MAX_DEPTH`] or
@@ -77,7 +77,7 @@ mod tests {
             let document = RawDocument::from_bytes(&bytes).expect("BSON");
             let errors = [
                 decode_document(document).expect_err("too deep"),
-                deserialize_borrowed::<bson::Bson>(document).expect_err("too deep"),
+                deserialize_borrowed::<bson::Bson>(&bytes).expect_err("too deep"),
             ];
             for error in errors {
                 assert!(matches!(error.kind(), ErrorKind::Limit { .. }), "{error:?}");
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn an_error_names_the_field() {
         let document = rawdoc! { "a": { "b": [1, "text"] } };
-        let map = deserialize::<std::collections::BTreeMap<String, Inner>>(&document);
+        let map = deserialize::<std::collections::BTreeMap<String, Inner>>(document.as_bytes());
         let error = map.expect_err("a string is no number").to_string();
         assert!(error.contains("`a.b.1`"), "{error}");
     }

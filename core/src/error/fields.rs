@@ -15,13 +15,13 @@ pub(crate) fn pick<'a, const N: usize>(
     keys: [&str; N],
 ) -> [Option<RawBsonRef<'a>>; N] {
     let mut found = [None; N];
-    let elements = document.iter_elements().map_while(Result::ok);
-    for element in elements.take(MAX_FIELDS) {
-        let key = element.key().as_str();
-        if let Some(at) = keys.iter().position(|wanted| *wanted == key)
+    let fields = onionskin_bson::fields(document).map_while(Result::ok);
+    for field in fields.take(MAX_FIELDS) {
+        let name = field.name_bytes();
+        if let Some(at) = keys.iter().position(|wanted| wanted.as_bytes() == name)
             && found[at].is_none()
         {
-            found[at] = element.value().ok();
+            found[at] = field.value().ok();
         }
     }
     found

@@ -7,6 +7,16 @@ use crate::{
     error::{CommandError, Error, ErrorKind, Labels, WriteFailure},
 };
 use bson::{RawBsonRef, RawDocument};
+use onionskin_bson::fields;
+
+/// The names of the fields that an assessment reads.
+const FIELDS: [&[u8]; 5] = [
+    b"ok",
+    b"writeErrors",
+    b"writeConcernError",
+    b"errorLabels",
+    b"$clusterTime",
+];
 
 /// The result of a command, an error for the topology, and a new cluster time, as the reply states
 /// them.
@@ -30,16 +40,25 @@ impl Assessment {
         // The loop keeps references only, so that repeated keys in a reply cause no further copies.
         let mut label_names = None;
         let mut newest = None;
-        for element in reply {
-            let Ok((key, value)) = element else {
+        for field in fields(reply) {
+            let Ok(field) = field else {
                 return Self::malformed("the reply is not valid BSON");
             };
-            match (key.as_str(), value) {
-                ("ok", value) => ok = integer(value) == Some(1) || value.as_bool() == Some(true),
-                ("writeErrors", RawBsonRef::Array(errors)) => has_write_errors = !errors.is_empty(),
-                ("writeConcernError", RawBsonRef::Document(_)) => has_concern_error = true,
-                ("errorLabels", RawBsonRef::Array(names)) => label_names = Some(names),
-                ("$clusterTime", RawBsonRef::Document(time))
+            let name = field.name_bytes();
+            if !FIELDS.contains(&name) {
+                continue;
+            }
+            let Ok(value) = field.value() else {
+                return Self::malformed("the reply is not valid BSON");
+            };
+            match (name, value) {
+                (b"ok", value) => ok = integer(value) == Some(1) || value.as_bool() == Some(true),
+                (b"writeErrors", RawBsonRef::Array(errors)) => {
+                    has_write_errors = !errors.is_empty();
+                }
+                (b"writeConcernError", RawBsonRef::Document(_)) => has_concern_error = true,
+                (b"errorLabels", RawBsonRef::Array(names)) => label_names = Some(names),
+                (b"$clusterTime", RawBsonRef::Document(time))
                     if ClusterTime::is_newer(time, known) =>
                 {
                     newest = Some(time);

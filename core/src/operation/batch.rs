@@ -8,6 +8,9 @@ use crate::{
 use bson::{RawArray, RawDocument};
 use std::ops::Range;
 
+/// The size of the smallest document: its length and its terminator.
+const MIN_DOCUMENT_BYTES: usize = 5;
+
 /// One batch of a cursor, in the buffer in which its reply arrived.
 #[derive(Debug)]
 pub struct Batch {
@@ -35,72 +38,100 @@ impl Batch {
         }
     }
 
-    /// Returns the next document, which is read in place; `None` at the end of the batch. An error
-    /// ends the batch, because the server violates the protocol.
-    pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
-        self.current = 0..0;
-        let bytes = self.bytes.get(self.rest.clone())?;
-        // An element of the array is a type byte, the index as text, then the document. A zero byte
-        // in the place of the type byte ends the array.
-        let kind = *bytes.first()?;
-        if kind == 0 {
-            self.rest.start = self.rest.end;
-            return None;
-        }
-        let place = match document_place(bytes, kind) {
-            Ok(place) => self.rest.start + place.start..self.rest.start + place.end,
-            Err(error) => {
-                self.rest.start = self.rest.end;
-                return Some(Err(error));
+    /// Moves to the next document; `None` at the end of the batch. An error ends the batch, because
+    /// the server violates the protocol.
+    #[inline]
+    pub fn advance(&mut self) -> Option<Result<(), Error>> {
+        let start = self.rest.start;
+        match document_place(self.bytes.get(self.rest.clone())?) {
+            Ok(Some(place)) => {
+                self.current = start + place.start..start + place.end;
+                self.rest.start = self.current.end;
+                Some(Ok(()))
             }
-        };
-        let document = RawDocument::from_bytes(&self.bytes[place.clone()]);
-        self.rest.start = match document {
-            Ok(_) => place.end,
-            Err(_) => self.rest.end,
-        };
-        self.current = match document {
-            Ok(_) => place,
-            Err(_) => 0..0,
-        };
-        Some(
-            document.map_err(|error| {
-                Error::protocol(format!("a cursor's document is not BSON: {error}"))
-            }),
-        )
+            Ok(None) => {
+                self.end();
+                None
+            }
+            Err(error) => {
+                self.end();
+                Some(Err(error))
+            }
+        }
     }
 
-    /// Returns the document that [`next_document`](Self::next_document) returned last; `None`
-    /// before the first one, and after the end of the batch or an error.
+    fn end(&mut self) {
+        self.current = 0..0;
+        self.rest.start = self.rest.end;
+    }
+
+    /// Returns the bytes of the document to which [`advance`](Self::advance) has moved, which are
+    /// one document; no bytes before the first one, and after the end of the batch or an error.
+    #[inline]
+    #[must_use]
+    pub fn current_bytes(&self) -> &[u8] {
+        self.bytes.get(self.current.clone()).unwrap_or_default()
+    }
+
+    /// Returns the document to which [`advance`](Self::advance) has moved, which is read in place;
+    /// `None` before the first one, and after the end of the batch or an error.
+    #[inline]
     #[must_use]
     pub fn current(&self) -> Option<&RawDocument> {
-        RawDocument::from_bytes(self.bytes.get(self.current.clone())?).ok()
+        RawDocument::from_bytes(self.current_bytes()).ok()
     }
 
     /// True if every document was read.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.bytes
-            .get(self.rest.clone())
-            .is_none_or(|rest| rest.first().is_none_or(|&b| b == 0))
+        self.rest.is_empty()
     }
 }
 
-/// Returns the range of the document in the array element that `bytes` begins with.
-fn document_place(bytes: &[u8], kind: u8) -> Result<Range<usize>, Error> {
-    let fail = || Error::protocol("an element of the cursor's batch is not a document");
-    if kind != 3 {
-        return Err(fail());
+/// Returns the range of the document in the array element that `bytes` begins with; `None` at the
+/// end of the array.
+#[inline]
+fn document_place(bytes: &[u8]) -> Result<Option<Range<usize>>, Error> {
+    // An element of the array is a type byte, the index as text, then the document.
+    match bytes.first() {
+        None => return Ok(None),
+        Some(3) => {}
+        Some(_) => return Err(not_a_document()),
     }
-    let name = bytes[1..].iter().position(|&b| b == 0).ok_or_else(fail)?;
-    let start = 1 + name + 1;
-    let length = bytes[start..].first_chunk::<4>().ok_or_else(fail)?;
-    let length = usize::try_from(i32::from_le_bytes(*length)).map_err(|_| fail())?;
-    let end = start
-        .checked_add(length)
-        .filter(|&end| end <= bytes.len())
-        .ok_or_else(fail)?;
-    Ok(start..end)
+    let name = bytes[1..].iter().position(|&b| b == 0);
+    let start = 1 + name.ok_or_else(not_a_document)? + 1;
+    let length = bytes[start..].first_chunk::<4>();
+    let length = length.map(|length| i32::from_le_bytes(*length));
+    let length = length.and_then(|length| usize::try_from(length).ok());
+    let end = length.and_then(|length| start.checked_add(length));
+    // A document ends with a zero byte.
+    match end.and_then(|end| Some((end, bytes.get(..end)?.last()?))) {
+        Some((end, 0)) if end - start >= MIN_DOCUMENT_BYTES => Ok(Some(start..end)),
+        _ => Err(not_a_document()),
+    }
+}
+
+#[cold]
+fn not_a_document() -> Error {
+    Error::protocol("an element of the cursor's batch is not a document")
+}
+
+/// Returns the range of the elements in the bytes of an array, between length and terminator.
+fn elements(array: &RawArray) -> Range<usize> {
+    4..array.as_bytes().len() - 1
+}
+
+/// Returns the first document of an array; `None` if the array is empty.
+pub(super) fn first(array: &RawArray) -> Result<Option<&RawDocument>, Error> {
+    let elements = &array.as_bytes()[elements(array)];
+    match document_place(elements)? {
+        None => Ok(None),
+        Some(place) => {
+            let document = RawDocument::from_bytes(&elements[place]);
+            document.map(Some).map_err(|_| not_a_document())
+        }
+    }
 }
 
 /// The maximum size of a cursor's namespace, in bytes. The limit bounds the further commands of the
@@ -133,12 +164,11 @@ pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
         return Err(Error::protocol("the cursor's namespace is too long"));
     }
     let base = document.as_bytes().as_ptr() as usize;
-    let start = batch.as_bytes().as_ptr() as usize - base + 4;
-    let length = batch.as_bytes().len() - 4;
-    let offset = reply.body_start();
+    let start = reply.body_start() + batch.as_bytes().as_ptr() as usize - base;
+    let elements = elements(batch);
     Ok(Parsed {
         id,
         namespace: namespace.map(str::to_owned),
-        rest: offset + start..offset + start + length,
+        rest: start + elements.start..start + elements.end,
     })
 }

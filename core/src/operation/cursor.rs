@@ -29,7 +29,7 @@ pub const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
 /// A cursor of a server, with its current batch and the session and pin that it keeps.
 ///
-/// [`next_document`](Self::next_document) reads the current batch. When the batch is empty and the
+/// [`advance`](Self::advance) reads the current batch. When the batch is empty and the
 /// cursor [is open](Self::is_open), run the cursor as a [`Program`]: it fetches batches until one
 /// has a document (`true`) or the cursor is exhausted (`false`). To close a cursor that is not
 /// exhausted, run the command of [`end`](Self::end), or in the background that of
@@ -155,13 +155,23 @@ impl Cursor {
         self.batch_size = batch_size;
     }
 
-    /// Returns the next document of the current batch; `None` at its end. An error ends the batch.
-    pub fn next_document(&mut self) -> Option<Result<&RawDocument, Error>> {
-        self.batch.next_document()
+    /// Moves to the next document of the current batch; `None` at its end. An error ends the batch.
+    #[inline]
+    pub fn advance(&mut self) -> Option<Result<(), Error>> {
+        self.batch.advance()
     }
 
-    /// Returns the document that [`next_document`](Self::next_document) returned last; `None`
-    /// before the first one, and after the end of the batch or an error.
+    /// Returns the bytes of the document to which [`advance`](Self::advance) has moved, which are
+    /// one document; no bytes before the first one, and after the end of the batch or an error.
+    #[inline]
+    #[must_use]
+    pub fn current_bytes(&self) -> &[u8] {
+        self.batch.current_bytes()
+    }
+
+    /// Returns the document to which [`advance`](Self::advance) has moved; `None` before the first
+    /// one, and after the end of the batch or an error.
+    #[inline]
     #[must_use]
     pub fn current(&self) -> Option<&RawDocument> {
         self.batch.current()
@@ -175,6 +185,7 @@ impl Cursor {
     }
 
     /// True if every document of the current batch was read.
+    #[inline]
     #[must_use]
     pub fn is_batch_empty(&self) -> bool {
         self.batch.is_empty()
@@ -383,12 +394,10 @@ mod tests {
         };
         let mut cursor = open(&first).expect("a cursor");
         let mut seen = Vec::new();
-        while let Some(document) = cursor.next_document() {
-            seen.push(
-                document
-                    .map(|d| d.get_i32("a").unwrap_or(-1))
-                    .expect("a document"),
-            );
+        while let Some(result) = cursor.advance() {
+            assert!(result.is_ok());
+            let document = cursor.current().expect("a document");
+            seen.push(document.get_i32("a").expect("a number"));
         }
         assert_eq!(seen, [1, 2]);
         assert!(cursor.is_open() && cursor.is_batch_empty());
@@ -418,7 +427,26 @@ mod tests {
     fn a_batch_ends_at_an_entry_that_is_not_a_document() {
         let odd = rawdoc! { "cursor": { "id": 0_i64, "firstBatch": [1, { "a": 1 }] }, "ok": 1 };
         let mut cursor = open(&odd).expect("a cursor");
-        assert!(cursor.next_document().is_some_and(|d| d.is_err()));
-        assert!(cursor.next_document().is_none());
+        assert!(cursor.advance().is_some_and(|result| result.is_err()));
+        assert!(cursor.current().is_none() && cursor.current_bytes().is_empty());
+        assert!(cursor.advance().is_none());
+    }
+
+    #[test]
+    fn a_batch_ends_at_a_document_whose_size_is_wrong() {
+        for (length, terminator) in [(4, 0), (13, 0), (-1, 0), (0, 0), (12, 1)] {
+            let reply = rawdoc! { "cursor": { "id": 0_i64, "firstBatch": [{ "a": 1 }] } };
+            let mut bytes = reply.into_bytes();
+            let place = bytes.len() - 15;
+            bytes[place..place + 4].copy_from_slice(&i32::to_le_bytes(length));
+            bytes[place + 11] = terminator;
+            let reply = RawDocumentBuf::from_bytes(bytes).expect("its own size is right");
+            let mut cursor = open(&reply).expect("a cursor");
+            assert!(
+                cursor.advance().is_some_and(|result| result.is_err()),
+                "{length}"
+            );
+            assert!(cursor.advance().is_none());
+        }
     }
 }

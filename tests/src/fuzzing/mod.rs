@@ -146,9 +146,10 @@ pub fn message(rest: &[u8]) {
     match victim.reply(exchange, &mut frame) {
         Ok(Some(mut cursor)) => {
             let mut count = 0;
-            while let Some(document) = cursor.next_document() {
+            while let Some(result) = cursor.advance() {
                 count += 1;
-                if document.is_err() {
+                assert_eq!(result.is_ok(), cursor.current().is_some());
+                if result.is_err() {
                     assert!(cursor.is_batch_empty());
                 }
             }

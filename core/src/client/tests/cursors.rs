@@ -200,7 +200,7 @@ fn an_exhausted_cursor_returns_its_session_and_sends_no_kill_cursors() {
     assert!(matches!(step, Step::Done(Ok(false))), "{step:?}");
     world.check_in(exchange, Outcome::Completed);
     assert_eq!(world.client.snapshot().idle_sessions, 1);
-    assert!(cursor.next_document().is_none() && !cursor.is_open());
+    assert!(cursor.advance().is_none() && !cursor.is_open());
     assert!(matches!(cursor.start(), Step::Done(Ok(false))));
     assert!(matches!(cursor.abandon(), Abandoned::Nothing));
 }

@@ -3,11 +3,11 @@
 use super::Namespace;
 use crate::{
     bson::integer_field,
-    error::Error,
-    operation::{Command, CommandKind},
+    error::{Error, pick},
+    operation::{Command, CommandKind, batch},
     options::{ReadConcern, ReadPreference},
 };
-use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{RawDocument, RawDocumentBuf};
 use std::{sync::Arc, time::Duration};
 
 /// Options of `find`. All are unset by default.
@@ -74,16 +74,12 @@ pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) 
 /// Returns the first document of a cursor's first batch, read in place; `None` for an empty batch.
 /// Fails if the reply has no first batch, or if the first element of the batch is not a document.
 pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
-    let batch = reply
-        .get_document("cursor")
-        .and_then(|cursor| cursor.get_array("firstBatch"))
-        .map_err(|_| Error::protocol("the reply has no cursor"))?;
-    match batch.into_iter().next() {
-        None => Ok(None),
-        Some(Ok(RawBsonRef::Document(document))) => Ok(Some(document)),
-        Some(_) => Err(Error::protocol(
-            "an element of the cursor's batch is not a document",
-        )),
+    let [cursor] = pick(reply, ["cursor"]);
+    let cursor = cursor.and_then(|cursor| cursor.as_document());
+    let [batch] = cursor.map_or([None], |cursor| pick(cursor, ["firstBatch"]));
+    match batch.and_then(|batch| batch.as_array()) {
+        Some(batch) => batch::first(batch),
+        None => Err(Error::protocol("the reply has no cursor")),
     }
 }
 

@@ -305,8 +305,8 @@ impl Attack {
                 let exchange = victim.operation();
                 Box::new(move || {
                     if let Ok(Some(mut cursor)) = victim.reply(exchange, &mut frame) {
-                        while let Some(document) = cursor.next_document() {
-                            let _ = black_box(document.map(|d| d.as_bytes().len()));
+                        while let Some(result) = cursor.advance() {
+                            let _ = black_box((result, cursor.current_bytes().len()));
                         }
                     }
                 })
