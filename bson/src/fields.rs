@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     read::{Element, Elements, boolean, fixed, kind, string_bytes, text, timestamp},
 };
-use bson::{DateTime, RawBsonRef, RawDocument, oid::ObjectId};
+use bson::{DateTime, RawBsonRef, RawDocument, oid::ObjectId, spec::ElementType};
 use serde::Deserialize;
 use std::iter::FusedIterator;
 
@@ -90,6 +90,21 @@ impl<'a> Field<'a> {
     /// Fails if the name is not UTF-8.
     pub fn name(&self) -> Result<&'a str> {
         text(self.element.key).map_err(|error| error.in_bytes(self.document))
+    }
+
+    /// Returns the type of the value.
+    #[must_use]
+    pub fn element_type(&self) -> ElementType {
+        // A field of another type is an error of the iterator.
+        ElementType::from(self.element.kind).unwrap_or(ElementType::Undefined)
+    }
+
+    /// Returns the bytes of the value, as BSON stores it. Those of a string, document or array begin
+    /// with the length and end with a zero byte.
+    #[inline]
+    #[must_use]
+    pub fn value_bytes(&self) -> &'a [u8] {
+        self.element.value
     }
 
     /// Reads the value. The fields of a nested document and the elements of an array are not read.

@@ -3,9 +3,10 @@
 use super::Reply;
 use crate::{
     bson::integer,
-    error::{Error, pick},
+    error::{Error, MAX_FIELDS, pick},
 };
-use bson::{RawArray, RawDocument};
+use bson::{RawDocument, spec::ElementType};
+use onionskin_bson::fields;
 use std::ops::Range;
 
 /// The size of the smallest document: its length and its terminator.
@@ -117,14 +118,29 @@ fn not_a_document() -> Error {
     Error::protocol("an element of the cursor's batch is not a document")
 }
 
-/// Returns the range of the elements in the bytes of an array, between length and terminator.
-fn elements(array: &RawArray) -> Range<usize> {
-    4..array.as_bytes().len() - 1
+/// Returns the elements of the batch in the `cursor` of a reply, between the length and the
+/// terminator of the array. `key` is the key of the batch.
+fn elements<'a>(cursor: &'a RawDocument, key: &str) -> Result<&'a [u8], Error> {
+    let fields = fields(cursor).map_while(Result::ok).take(MAX_FIELDS);
+    let mut batches = fields.filter(|field| field.name_bytes() == key.as_bytes());
+    match batches.next() {
+        Some(batch) if batch.element_type() == ElementType::Array => {
+            let bytes = batch.value_bytes();
+            Ok(bytes.get(4..bytes.len() - 1).unwrap_or_default())
+        }
+        _ => Err(Error::protocol("the cursor has no batch")),
+    }
 }
 
-/// Returns the first document of an array; `None` if the array is empty.
-pub(super) fn first(array: &RawArray) -> Result<Option<&RawDocument>, Error> {
-    let elements = &array.as_bytes()[elements(array)];
+fn cursor(reply: &RawDocument) -> Result<&RawDocument, Error> {
+    let [cursor] = pick(reply, ["cursor"]);
+    let cursor = cursor.and_then(|cursor| cursor.as_document());
+    cursor.ok_or_else(|| Error::protocol("the reply has no cursor"))
+}
+
+/// Returns the first document of the first batch in a reply; `None` for an empty batch.
+pub(super) fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
+    let elements = elements(cursor(reply)?, "firstBatch")?;
     match document_place(elements)? {
         None => Ok(None),
         Some(place) => {
@@ -149,26 +165,20 @@ pub(super) struct Parsed {
 /// Reads the cursor of a reply. `batch` is the key of the array of documents.
 pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
     let document = reply.document();
-    let [cursor] = pick(document, ["cursor"]);
-    let cursor = cursor
-        .and_then(|cursor| cursor.as_document())
-        .ok_or_else(|| Error::protocol("the reply has no cursor"))?;
-    let [id, batch, namespace] = pick(cursor, ["id", batch, "ns"]);
+    let cursor = cursor(document)?;
+    let [id, namespace] = pick(cursor, ["id", "ns"]);
     let id = id.and_then(integer);
     let id = id.ok_or_else(|| Error::protocol("the cursor has no id"))?;
-    let batch: &RawArray = batch
-        .and_then(|batch| batch.as_array())
-        .ok_or_else(|| Error::protocol("the cursor has no batch"))?;
+    let elements = elements(cursor, batch)?;
     let namespace = namespace.and_then(|ns| ns.as_str());
     if namespace.is_some_and(|ns| ns.len() > MAX_NAMESPACE_BYTES) {
         return Err(Error::protocol("the cursor's namespace is too long"));
     }
-    let base = document.as_bytes().as_ptr() as usize;
-    let start = reply.body_start() + batch.as_bytes().as_ptr() as usize - base;
-    let elements = elements(batch);
+    let offset = elements.as_ptr() as usize - document.as_bytes().as_ptr() as usize;
+    let start = reply.body_start() + offset;
     Ok(Parsed {
         id,
         namespace: namespace.map(str::to_owned),
-        rest: start + elements.start..start + elements.end,
+        rest: start..start + elements.len(),
     })
 }

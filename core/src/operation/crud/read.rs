@@ -3,7 +3,7 @@
 use super::Namespace;
 use crate::{
     bson::integer_field,
-    error::{Error, pick},
+    error::Error,
     operation::{Command, CommandKind, batch},
     options::{ReadConcern, ReadPreference},
 };
@@ -74,13 +74,7 @@ pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) 
 /// Returns the first document of a cursor's first batch, read in place; `None` for an empty batch.
 /// Fails if the reply has no first batch, or if the first element of the batch is not a document.
 pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
-    let [cursor] = pick(reply, ["cursor"]);
-    let cursor = cursor.and_then(|cursor| cursor.as_document());
-    let [batch] = cursor.map_or([None], |cursor| pick(cursor, ["firstBatch"]));
-    match batch.and_then(|batch| batch.as_array()) {
-        Some(batch) => batch::first(batch),
-        None => Err(Error::protocol("the reply has no cursor")),
-    }
+    batch::first_document(reply)
 }
 
 /// Reads the number of documents from the reply to [`count_documents`]. Fails if the reply has no
