@@ -130,7 +130,7 @@ fn take_string(document: &mut Document, name: &str) -> Result<Option<String>> {
 
 /// Fails if `$ref` or `$id` is missing, or if `$ref` or `$db` is not a string. The order of the
 /// fields has no meaning.
-// DBREF-4 and DBREF-5.
+// DBREF-4 and DBREF-5. Nothing is converted implicitly (DBREF-6).
 impl TryFrom<Document> for DbRef {
     type Error = Error;
 
@@ -166,6 +166,7 @@ impl TryFrom<&RawDocument> for DbRef {
     }
 }
 
+// DBREF-7 and DBREF-8.
 impl From<DbRef> for Document {
     fn from(reference: DbRef) -> Self {
         let mut document = Self::new();

@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// assert_eq!(generator.next(7).to_hex(), "000000070102030405ffffff");
 /// assert_eq!(generator.next(8).to_hex(), "000000080102030405000000");
 /// ```
+// There is no accessor for the random bytes and the counter (OID-7), and no hash of a name or an
+// address (OID-8).
 #[derive(Debug)]
 pub struct ObjectIdGenerator {
     random: [u8; 5],
@@ -73,6 +75,27 @@ mod tests {
             let text = time.try_to_rfc3339_string().expect("it is in range");
             assert_eq!(text, expected);
         }
+    }
+
+    // OID-1 and OID-6.
+    #[test]
+    fn threads_get_different_ids() {
+        let generator = ObjectIdGenerator::new([5; 5], 0xff_fff0);
+        let mut all = std::thread::scope(|scope| {
+            let draw = || (0..1000).map(|_| generator.next(1)).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
+            let lists = threads.into_iter().map(|thread| thread.join());
+            lists
+                .flat_map(|list| list.expect("no panic"))
+                .collect::<Vec<_>>()
+        });
+        assert!(
+            all.iter()
+                .all(|id| id.bytes()[..9] == [0, 0, 0, 1, 5, 5, 5, 5, 5])
+        );
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 4000);
     }
 
     // OID-P2.

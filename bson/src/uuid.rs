@@ -1,14 +1,14 @@
 //! Representations of UUIDs as binary data.
 
 use crate::error::{Error, ErrorKind, Result};
-use bson::{Binary, Uuid, uuid::UuidRepresentation as CrateRepresentation};
+use bson::{Binary, Uuid, spec::BinarySubtype, uuid::UuidRepresentation as CrateRepresentation};
 use std::{fmt, str::FromStr};
 
 /// The representation of a UUID as binary data.
 ///
 /// Old drivers stored UUIDs with the subtype 3, each with its own order of bytes. Data with this
 /// subtype can be read only by a program that knows which driver wrote it. The source is the
-/// specification Handling of Native UUID Types, "UuidRepresentation".
+/// specification BSON Binary UUID, "Explicit encoding and decoding".
 ///
 /// Conversions are explicit. Decoding gives [`Binary`], and with serde the types [`Uuid`]
 /// (subtype 4 only) and the helpers of `bson::serde_helpers::uuid_1`. The type `uuid::Uuid` of the
@@ -58,7 +58,20 @@ impl UuidRepresentation {
     /// Fails for [`Unspecified`](Self::Unspecified), if the data has another subtype than the
     /// representation, and if its size is not 16 bytes.
     pub fn to_uuid(self, binary: &Binary) -> Result<Uuid> {
-        let uuid = binary.to_uuid_with_representation(self.of_crate()?);
+        let representation = self.of_crate()?;
+        let expected = match self {
+            Self::Standard => BinarySubtype::Uuid,
+            _ => BinarySubtype::UuidOld,
+        };
+        if binary.subtype != expected {
+            return Err(invalid(format!(
+                "UUIDs of the representation {self} have the subtype {}, but the binary data has \
+                 the subtype {}",
+                u8::from(expected),
+                u8::from(binary.subtype)
+            )));
+        }
+        let uuid = binary.to_uuid_with_representation(representation);
         uuid.map_err(|error| invalid(error.to_string()))
     }
 
@@ -124,7 +137,7 @@ impl FromStr for UuidRepresentation {
 #[cfg(test)]
 mod tests {
     use super::{UuidRepresentation as Representation, *};
-    use bson::spec::BinarySubtype;
+    use bson::Bson;
 
     const LEGACY: [(Representation, &str); 3] = [
         (
@@ -175,6 +188,43 @@ mod tests {
     #[test]
     fn explicit_encoding_without_representation_is_refused() {
         assert!(Representation::Unspecified.to_binary(uuid()).is_err());
+    }
+
+    // UUID-2.
+    #[test]
+    fn each_representation_reads_what_it_has_written() {
+        for representation in [
+            Representation::Standard,
+            Representation::CSharpLegacy,
+            Representation::JavaLegacy,
+            Representation::PythonLegacy,
+        ] {
+            let stored = representation.to_binary(uuid()).expect("it is specified");
+            assert_eq!(representation.to_uuid(&stored), Ok(uuid()));
+        }
+    }
+
+    // UUID-4 and UUID-6.
+    #[test]
+    fn a_stored_uuid_is_decoded_as_binary_data() {
+        for stored in [
+            binary(BinarySubtype::Uuid, "00112233445566778899aabbccddeeff"),
+            binary(BinarySubtype::UuidOld, "00112233445566778899aabbccddeeff"),
+        ] {
+            let bytes = bson::rawdoc! { "id": stored.clone() }.into_bytes();
+            let document = crate::document_from_slice(&bytes).expect("BSON");
+            assert_eq!(document.get("id"), Some(&Bson::Binary(stored)));
+        }
+    }
+
+    // UUID-3.
+    #[test]
+    fn an_error_names_the_subtype_that_was_expected() {
+        let stored = binary(BinarySubtype::UuidOld, "00112233445566778899aabbccddeeff");
+        let error = Representation::Standard.to_uuid(&stored);
+        let text = error.expect_err("another subtype").to_string();
+        assert!(text.contains("standard have the subtype 4"), "{text}");
+        assert!(text.contains("has the subtype 3"), "{text}");
     }
 
     // UUID-P6.

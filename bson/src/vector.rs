@@ -6,7 +6,7 @@ use bson::{
     binary::{PackedBitVector, Vector},
     spec::BinarySubtype,
 };
-use std::slice::ChunksExact;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 /// The data types of vectors (VEC-2).
 const INT8: u8 = 0x03;
@@ -48,7 +48,7 @@ pub struct Int8Ref<'a>(&'a [u8]);
 
 /// Floating-point numbers of 32 bits, in little-endian order.
 #[derive(Clone, Copy, Debug)]
-pub struct Float32Ref<'a>(&'a [u8]);
+pub struct Float32Ref<'a>(&'a [[u8; 4]]);
 
 /// Bits, eight in each byte, of which the first is the most significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,11 +87,13 @@ impl<'a> VectorRef<'a> {
         }
         match *kind {
             INT8 => Ok(Self::Int8(Int8Ref(numbers))),
-            FLOAT32 if numbers.len() % 4 == 0 => Ok(Self::Float32(Float32Ref(numbers))),
-            FLOAT32 => Err(invalid(format!(
-                "{} bytes are not a whole number of 32-bit floating-point numbers",
-                numbers.len()
-            ))),
+            FLOAT32 => match numbers.as_chunks() {
+                (numbers, []) => Ok(Self::Float32(Float32Ref(numbers))),
+                _ => Err(invalid(format!(
+                    "{} bytes are not a whole number of 32-bit floating-point numbers",
+                    numbers.len()
+                ))),
+            },
             other => Err(invalid(format!(
                 "0x{other:02x} is not a data type of vectors; 0x03, 0x10 and 0x27 exist"
             ))),
@@ -118,12 +120,22 @@ impl<'a> VectorRef<'a> {
         }
     }
 
+    /// Returns the bytes of the numbers, without data type and padding.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        match self {
+            Self::Int8(numbers) => numbers.bytes(),
+            Self::Float32(numbers) => numbers.bytes(),
+            Self::PackedBit(bits) => bits.bytes(),
+        }
+    }
+
     /// Returns the number of numbers or bits.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
-            Self::Int8(numbers) => numbers.0.len(),
-            Self::Float32(numbers) => numbers.0.len() / 4,
+            Self::Int8(numbers) => numbers.len(),
+            Self::Float32(numbers) => numbers.len(),
             Self::PackedBit(bits) => bits.len(),
         }
     }
@@ -171,6 +183,29 @@ impl<'a> TryFrom<&'a Binary> for VectorRef<'a> {
     }
 }
 
+impl From<VectorRef<'_>> for Binary {
+    fn from(vector: VectorRef<'_>) -> Self {
+        let (kind, padding) = (vector.data_type(), vector.padding());
+        binary(kind, padding, vector.bytes().iter().copied())
+    }
+}
+
+/// Encodes the vector as binary data.
+impl Serialize for VectorRef<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        Binary::from(*self).serialize(serializer)
+    }
+}
+
+/// Decodes binary data as a vector that borrows from it. Fails as [`VectorRef::from_bytes`] does,
+/// and if the value is not binary data with the subtype 9.
+impl<'de: 'a, 'a> Deserialize<'de> for VectorRef<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let binary = RawBinaryRef::deserialize(deserializer)?;
+        Self::try_from(binary).map_err(D::Error::custom)
+    }
+}
+
 fn check_subtype(subtype: BinarySubtype) -> Result<()> {
     if subtype == BinarySubtype::Vector {
         return Ok(());
@@ -182,6 +217,24 @@ fn check_subtype(subtype: BinarySubtype) -> Result<()> {
 }
 
 impl<'a> Int8Ref<'a> {
+    /// Returns the bytes of the numbers, one for each.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Returns the number of numbers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there are no numbers.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = i8> + Clone + 'a {
         self.0.iter().map(|byte| byte.cast_signed())
@@ -195,19 +248,33 @@ impl<'a> Int8Ref<'a> {
 }
 
 impl<'a> Float32Ref<'a> {
-    fn chunks(&self) -> ChunksExact<'a, u8> {
-        self.0.chunks_exact(4)
+    /// Returns the bytes of the numbers, four for each, with the least significant first.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.0.as_flattened()
+    }
+
+    /// Returns the number of numbers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// True if there are no numbers.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Returns the numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = f32> + Clone + 'a {
-        self.chunks().map(float)
+        self.0.iter().map(|&bytes| f32::from_le_bytes(bytes))
     }
 
     /// Returns the number at this index; `None` after the last.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<f32> {
-        self.chunks().nth(index).map(float)
+        self.0.get(index).map(|&bytes| f32::from_le_bytes(bytes))
     }
 }
 
@@ -216,11 +283,6 @@ impl PartialEq for Float32Ref<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
     }
-}
-
-fn float(chunk: &[u8]) -> f32 {
-    let bytes = chunk.first_chunk::<4>();
-    f32::from_le_bytes(bytes.copied().unwrap_or_default())
 }
 
 impl<'a> PackedBitRef<'a> {
@@ -256,7 +318,8 @@ impl<'a> PackedBitRef<'a> {
     /// Returns the number of bits.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len() * 8 - usize::from(self.padding)
+        // The product has more bits than an address of 32 bits only above 512 MiB.
+        self.bytes.len().saturating_mul(8) - usize::from(self.padding)
     }
 
     /// True if there are no bits.
@@ -388,6 +451,44 @@ mod tests {
         let subtype = BinarySubtype::Generic;
         let bytes = vec![INT8, 0];
         assert!(VectorRef::try_from(&Binary { subtype, bytes }).is_err());
+    }
+
+    // VEC-6.
+    #[test]
+    fn a_vector_gives_its_data_type_padding_and_bytes() {
+        let stored = from_packed_bits(&[0b1010_0000], 5).expect("valid");
+        let vector = VectorRef::try_from(&stored).expect("valid");
+        assert_eq!((vector.data_type(), vector.padding()), (PACKED_BIT, 5));
+        assert_eq!((vector.bytes(), vector.len()), (&[0b1010_0000][..], 3));
+        assert_eq!(Binary::from(vector), stored);
+    }
+
+    #[test]
+    fn a_field_of_a_struct_can_be_a_vector() {
+        #[derive(Debug, Deserialize, PartialEq, Serialize)]
+        struct Item<'a> {
+            #[serde(borrow)]
+            v: VectorRef<'a>,
+        }
+
+        for stored in [
+            from_int8(&[1, -1]),
+            from_float32(&[0.5]),
+            from_bits(&[true; 9]),
+        ] {
+            let item = Item {
+                v: VectorRef::try_from(&stored).expect("valid"),
+            };
+            let bytes = crate::serialize_to_vec(&item).expect("it is BSON");
+            assert_eq!(bytes, bson::rawdoc! { "v": stored.clone() }.into_bytes());
+            assert_eq!(crate::deserialize_from_slice(&bytes), Ok(item));
+        }
+        let other =
+            bson::rawdoc! { "v": Binary { subtype: BinarySubtype::Generic, bytes: vec![3, 0] } };
+        let error = crate::deserialize_from_slice::<Item<'_>>(other.as_bytes());
+        let error = error.expect_err("another subtype");
+        assert!(error.to_string().contains("subtype 0"), "{error}");
+        assert_eq!(error.path(), "v");
     }
 
     // VEC-P1.

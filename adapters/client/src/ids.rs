@@ -6,7 +6,8 @@ use onionskin_bson::ObjectIdGenerator;
 use onionskin_core::{random::Seed, time::WallTime};
 use std::sync::{Mutex, PoisonError};
 
-/// A generator of ObjectIds with random bytes of this client (OID-1).
+/// A generator of ObjectIds with random bytes of this client (OID-1). All draws of a client come
+/// from its seed, so each client of a process has random bytes of its own (OID-4).
 pub(crate) struct ObjectIds(Mutex<Own>);
 
 /// The generator, and the id of the process for which its random bytes were drawn.

@@ -43,6 +43,7 @@ use std::fmt;
 use write::{ELLIPSIS, Stop, Writer};
 
 /// A format of Extended JSON.
+// EJSON-15 and EJSON-18.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// The format `canonicalExtendedJSON`, which keeps the type of every value. Numbers are
@@ -78,6 +79,7 @@ pub enum Mode {
 /// );
 /// # Ok::<(), onionskin_bson::Error>(())
 /// ```
+// The mode has to be named, so there is no default that could be mistaken (EJSON-19).
 pub fn to_string(document: &RawDocument, mode: Mode) -> Result<String> {
     let mut text = String::with_capacity(document.as_bytes().len());
     write(document, mode, &mut text)?;

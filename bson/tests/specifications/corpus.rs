@@ -60,7 +60,8 @@ fn run(name: &'static str, kind: &str, check: fn(&Value, &Value) -> Result<(), S
     suite.finish();
 }
 
-/// Checks all conversions of a valid case (BSON-19).
+/// Checks all conversions of a valid case (BSON-19). For Decimal128, they include the bytes (DEC-1)
+/// and the string (DEC-10 to DEC-12).
 fn valid_case(case: &Value) -> Result<(), String> {
     const KNOWN: [&str; 9] = [
         "description",

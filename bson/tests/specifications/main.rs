@@ -1,6 +1,7 @@
 //! The official tests of BSON, its types and Extended JSON.
 
 mod corpus;
+mod rules;
 mod vectors;
 
 // These files belong to the crate of the common tests, which uses all of their items.
