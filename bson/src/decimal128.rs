@@ -30,9 +30,9 @@ const MAX_EXPONENT_DIGITS: usize = 20;
 /// assert!("e100".parse::<bson::Decimal128>().is_ok());
 /// # Ok::<(), onionskin_bson::Error>(())
 /// ```
-// DEC-3 and DEC-4. The value is that of the crate, which has 16 bytes and no arithmetic (DEC-6), and
-// which prints itself (DEC-10). For conversions from and to numbers of Rust (DEC-5) there is the
-// string.
+// DEC-3 and DEC-4. The value is that of the crate, which has 16 bytes and no arithmetic (DEC-6),
+// and which prints itself (DEC-10). For conversions from and to numbers of Rust (DEC-5) there is
+// the string.
 pub fn parse_decimal128(text: &str) -> Result<Decimal128> {
     let checked =
         checked(text).ok_or_else(|| value_error("a string is not a decimal number".to_owned()))?;

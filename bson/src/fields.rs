@@ -99,8 +99,8 @@ impl<'a> Field<'a> {
         ElementType::from(self.element.kind).unwrap_or(ElementType::Undefined)
     }
 
-    /// Returns the bytes of the value, as BSON stores it. Those of a string, document or array begin
-    /// with the length and end with a zero byte.
+    /// Returns the bytes of the value, as BSON stores it. Those of a string, document or array
+    /// begin with the length and end with a zero byte.
     #[inline]
     #[must_use]
     pub fn value_bytes(&self) -> &'a [u8] {

@@ -77,27 +77,6 @@ mod tests {
         }
     }
 
-    // OID-1 and OID-6.
-    #[test]
-    fn threads_get_different_ids() {
-        let generator = ObjectIdGenerator::new([5; 5], 0xff_fff0);
-        let mut all = std::thread::scope(|scope| {
-            let draw = || (0..1000).map(|_| generator.next(1)).collect::<Vec<_>>();
-            let threads: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
-            let lists = threads.into_iter().map(|thread| thread.join());
-            lists
-                .flat_map(|list| list.expect("no panic"))
-                .collect::<Vec<_>>()
-        });
-        assert!(
-            all.iter()
-                .all(|id| id.bytes()[..9] == [0, 0, 0, 1, 5, 5, 5, 5, 5])
-        );
-        all.sort();
-        all.dedup();
-        assert_eq!(all.len(), 4000);
-    }
-
     // OID-P2.
     #[test]
     fn the_counter_begins_again_after_its_largest_value() {

@@ -288,9 +288,9 @@ impl ParseOptions {
 ///
 /// The text is UTF-8, and its outermost value is an object, which is always a document. Objects and
 /// values in it that represent other types are converted, in any order of their names. Integers
-/// become the smallest of int32, int64 and double that holds them. Objects that are similar to a
-/// DBRef, and objects with other names that begin with `$`, are documents. The source is the
-/// Extended JSON specification, "Parsers".
+/// become the smallest of int32, int64 and double that holds them; the nearest double, if none
+/// does. Objects that are similar to a DBRef, and objects with other names that begin with `$`, are
+/// documents. The source is the Extended JSON specification, "Parsers".
 ///
 /// If a name occurs twice in an object, the document has the value of the last at the place of the
 /// first. [`parse_raw`] keeps both.
@@ -299,7 +299,8 @@ impl ParseOptions {
 ///
 /// Returns an error of the kind [`ExtendedJson`](crate::ErrorKind::ExtendedJson), with path and
 /// offset, if the text is not JSON, if an object has a name of a type representation and does not
-/// have its form, or if a name contains a null character. A document that is nested deeper than
+/// have its form, if a number is beyond the range of a double (such as `1e400`), or if a name
+/// contains a null character. A document that is nested deeper than
 /// [`MAX_DEPTH`](crate::MAX_DEPTH) levels is an error of the kind
 /// [`Depth`](crate::ErrorKind::Depth).
 ///

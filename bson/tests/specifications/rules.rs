@@ -5,7 +5,7 @@ use bson::{
     oid::ObjectId, rawdoc, spec::BinarySubtype,
 };
 use onionskin_bson::{
-    DbRef, deserialize_from_slice, document_from_slice,
+    DbRef, ObjectIdGenerator, deserialize_from_slice, document_from_slice,
     extjson::{self, Mode},
     fields, serialize_to_insert, serialize_to_vec,
 };
@@ -148,6 +148,27 @@ fn an_object_id_tells_its_time() {
         id.timestamp().timestamp_millis(),
         i64::from(u32::MAX) * 1000
     );
+}
+
+// OID-1 and OID-6.
+#[test]
+fn threads_get_different_ids() {
+    let generator = ObjectIdGenerator::new([5; 5], 0xff_fff0);
+    let mut all = std::thread::scope(|scope| {
+        let draw = || (0..1000).map(|_| generator.next(1)).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
+        let lists = threads.into_iter().map(|thread| thread.join());
+        lists
+            .flat_map(|list| list.expect("no panic"))
+            .collect::<Vec<_>>()
+    });
+    assert!(
+        all.iter()
+            .all(|id| id.bytes()[..9] == [0, 0, 0, 1, 5, 5, 5, 5, 5])
+    );
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 4000);
 }
 
 // EJSON-14.
