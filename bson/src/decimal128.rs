@@ -1,12 +1,18 @@
 //! Decimal128 values from strings.
 
 use crate::error::{Error, ErrorKind, Result};
-use bson::Decimal128;
+use bson::{
+    Decimal128,
+    error::{Decimal128ErrorKind, ErrorKind as CrateKind},
+};
 use std::borrow::Cow;
 
 /// The number of digits of an exponent above which its value does not matter. No coefficient is so
 /// long that it could outweigh it.
 const MAX_EXPONENT_DIGITS: usize = 20;
+
+/// The number of characters of a string that an error shows.
+const MAX_SHOWN_CHARS: usize = 40;
 
 /// Parses a Decimal128 value from a string.
 ///
@@ -34,15 +40,37 @@ const MAX_EXPONENT_DIGITS: usize = 20;
 // and which prints itself (DEC-10). For conversions from and to numbers of Rust (DEC-5) there is
 // the string.
 pub fn parse_decimal128(text: &str) -> Result<Decimal128> {
-    let checked =
-        checked(text).ok_or_else(|| value_error("a string is not a decimal number".to_owned()))?;
-    checked
-        .parse()
-        .map_err(|error| value_error(format!("a decimal number cannot be stored: {error}")))
+    let Some(checked) = checked(text) else {
+        return Err(wrong(text, "is not a decimal number"));
+    };
+    checked.parse().map_err(|error: bson::error::Error| {
+        wrong(
+            text,
+            match error.kind {
+                CrateKind::Decimal128 { kind, .. } => match kind {
+                    Decimal128ErrorKind::Overflow { .. }
+                    | Decimal128ErrorKind::Underflow { .. } => {
+                        "is out of the range of a Decimal128"
+                    }
+                    Decimal128ErrorKind::InexactRounding { .. } => {
+                        "has more digits than a Decimal128 stores"
+                    }
+                    _ => "cannot be stored as a Decimal128",
+                },
+                _ => "cannot be stored as a Decimal128",
+            },
+        )
+    })
 }
 
+/// Returns an error with the start of the text.
 #[cold]
-fn value_error(message: String) -> Error {
+fn wrong(text: &str, what: &str) -> Error {
+    let mut shown: String = text.chars().take(MAX_SHOWN_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    let message = format!("{shown:?} {what}");
     Error::new(ErrorKind::Value { message })
 }
 
@@ -101,6 +129,32 @@ mod tests {
                 "the crate bson refuses {text:?} now: if it refuses all of {WRONG:?}, the check \
                  of the grammar in front of its FromStr can go",
             );
+        }
+    }
+
+    #[test]
+    fn errors_show_the_text_and_the_reason() {
+        let long = "9".repeat(100);
+        for (text, expected) in [
+            ("1 ", r#""1 " is not a decimal number"#),
+            (
+                "1E+7000",
+                r#""1E+7000" is out of the range of a Decimal128"#,
+            ),
+            (
+                "1E-7000",
+                r#""1E-7000" is out of the range of a Decimal128"#,
+            ),
+            (
+                &long,
+                &format!(
+                    r#""{}..." has more digits than a Decimal128 stores"#,
+                    &long[..40]
+                ),
+            ),
+        ] {
+            let error = parse_decimal128(text).expect_err("it cannot be stored");
+            assert_eq!(error.to_string(), expected);
         }
     }
 

@@ -28,6 +28,8 @@ pub(super) fn parse_double(text: &str) -> Option<f64> {
         "Infinity" => return Some(f64::INFINITY),
         "-Infinity" => return Some(f64::NEG_INFINITY),
         "NaN" => return Some(f64::NAN),
+        // The crate `bson` writes this for a NaN with a sign.
+        "-NaN" => return Some(-f64::NAN),
         _ => {}
     }
     // The parser of the standard library also accepts names, and a plus sign in front.
@@ -112,7 +114,6 @@ mod tests {
             "infinity",
             "INFINITY",
             "nan",
-            "-NaN",
             "+Infinity",
             "1e400",
             "0x1",
@@ -127,6 +128,7 @@ mod tests {
             assert_eq!(parse_double(text), None, "{text}");
         }
         assert_eq!(parse_double("-1.5E+3"), Some(-1500.0));
+        assert!(parse_double("-NaN").is_some_and(f64::is_nan));
     }
 
     proptest::proptest! {
