@@ -29,8 +29,9 @@ const DB: &str = "$db";
 ///
 /// With serde, values keep their types if the format is BSON bytes. Human-readable formats, such as
 /// those of `serde_json` and of [`bson::deserialize_from_document`], use Extended JSON for some
-/// types, so that an `$id` like `{"$numberInt": "5"}` is read as a number there. The conversions
-/// from and to a [`Document`] never do this.
+/// types, so that an `$id` like `{"$numberInt": "5"}` is read as a number there. Types for which
+/// serde collects the fields first (`flatten`, `untagged`, `tag`) do this for BSON bytes, too. The
+/// conversions from and to a [`Document`] never do it.
 ///
 /// ```
 /// use bson::{Document, doc};

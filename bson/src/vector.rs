@@ -130,7 +130,7 @@ impl<'a> VectorRef<'a> {
         }
     }
 
-    /// Returns the number of numbers or bits.
+    /// Returns the number of elements: numbers or bits.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -198,7 +198,8 @@ impl Serialize for VectorRef<'_> {
 }
 
 /// Decodes binary data as a vector that borrows from it. Fails as [`VectorRef::from_bytes`] does,
-/// and if the value is not binary data with the subtype 9.
+/// and if the value is not binary data with the subtype 9. Types for which serde collects the
+/// fields first (`flatten`, `untagged`, `tag`) need the owned [`Vector`] instead.
 impl<'de: 'a, 'a> Deserialize<'de> for VectorRef<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let binary = RawBinaryRef::deserialize(deserializer)?;
@@ -223,7 +224,7 @@ impl<'a> Int8Ref<'a> {
         self.0
     }
 
-    /// Returns the number of numbers.
+    /// Returns how many numbers there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -254,7 +255,7 @@ impl<'a> Float32Ref<'a> {
         self.0.as_flattened()
     }
 
-    /// Returns the number of numbers.
+    /// Returns how many numbers there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
