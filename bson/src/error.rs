@@ -227,8 +227,10 @@ fn bounded(message: impl fmt::Display) -> String {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (path, offset) = (self.path(), self.offset());
-        match (path.is_empty(), offset) {
+        // A peer chooses the names, and terminals act on control characters.
+        let path = self.path();
+        let path = path.escape_debug();
+        match (self.0.path.is_empty(), self.offset()) {
             (true, None) => {}
             (true, Some(offset)) => write!(f, "byte {offset}: ")?,
             (false, None) => write!(f, "the field `{path}`: ")?,

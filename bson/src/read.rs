@@ -213,11 +213,13 @@ fn rare_size(kind: u8, rest: &[u8]) -> Result<usize> {
             let pattern = cstring(rest)? + 1;
             pattern + cstring(&rest[pattern..])? + 1
         }
-        other => {
-            let message = format!("0x{other:02x} is not the type of a BSON value");
-            return Err(Error::malformed(message));
-        }
+        other => return Err(not_a_type(other)),
     })
+}
+
+#[cold]
+pub(crate) fn not_a_type(kind: u8) -> Error {
+    Error::malformed(format!("0x{kind:02x} is not the type of a BSON value"))
 }
 
 /// Reads a length at the start of `bytes`.

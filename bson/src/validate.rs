@@ -1,7 +1,7 @@
 //! Checks whole documents.
 
 use crate::{
-    error::{Error, Result},
+    error::Result,
     read::{self, Element, kind},
     walk::{Container, Levels},
 };
@@ -95,10 +95,7 @@ fn inner(element: Element<'_>) -> Result<Option<&[u8]>> {
         | kind::DECIMAL128
         | kind::MIN_KEY
         | kind::MAX_KEY => {}
-        other => {
-            let message = format!("0x{other:02x} is not the type of a BSON value");
-            return Err(Error::malformed(message));
-        }
+        other => return Err(read::not_a_type(other)),
     }
     Ok(None)
 }

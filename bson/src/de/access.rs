@@ -3,7 +3,7 @@
 use super::{Deserializer, NO_VALUE};
 use crate::{
     error::{Error, Result},
-    read::{text, unterminated, zero},
+    read::{not_a_type, text, unterminated, zero},
 };
 use serde::{
     Deserializer as SerdeDeserializer,
@@ -43,14 +43,16 @@ impl<'de> DocumentAccess<'de> {
     #[inline(always)]
     fn next_name(&mut self) -> Result<Option<&'de str>> {
         let values = &mut self.values;
-        if values.kind != NO_VALUE {
-            values.skip().map_err(|error| error.within(self.name))?;
+        if values.kind != NO_VALUE
+            && let Err(error) = values.skip()
+        {
+            return Err(values.end(error.within(self.name)));
         }
         let [kind, rest @ ..] = values.elements.rest else {
             return Ok(None);
         };
         if *kind == NO_VALUE {
-            return Err(not_an_element(values.elements.rest));
+            return Err(values.not_an_element());
         }
         values.kind = *kind;
         if let Some(&name) = self.fields.get(self.expected)
@@ -69,7 +71,7 @@ impl<'de> DocumentAccess<'de> {
     #[inline(never)]
     fn other_name(&mut self, rest: &'de [u8]) -> Result<&'de str> {
         let Some(length) = zero(rest) else {
-            return Err(unterminated(rest));
+            return Err(self.values.end(unterminated(rest)));
         };
         let name = &rest[..length];
         self.values.elements.rest = &rest[length + 1..];
@@ -102,9 +104,21 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-#[cold]
-fn not_an_element(rest: &[u8]) -> Error {
-    Error::malformed("0x00 is not the type of a BSON value").at(rest)
+impl Deserializer<'_> {
+    /// Ends the document or array after an error in its structure, so that a type which goes on
+    /// after errors comes to an end.
+    #[cold]
+    fn end(&mut self, error: Error) -> Error {
+        self.elements.rest = &[];
+        self.kind = NO_VALUE;
+        error
+    }
+
+    #[cold]
+    fn not_an_element(&mut self) -> Error {
+        let error = not_a_type(NO_VALUE).at(self.elements.rest);
+        self.end(error)
+    }
 }
 
 impl<'de> MapAccess<'de> for DocumentAccess<'de> {
@@ -123,10 +137,15 @@ impl<'de> MapAccess<'de> for DocumentAccess<'de> {
 
     #[inline]
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value> {
-        let place = self.values.elements.rest;
+        let (kind, place) = (self.values.kind, self.values.elements.rest);
         match seed.deserialize(&mut self.values) {
             Ok(value) => Ok(value),
-            Err(error) => Err(error.at(place).within(self.name)),
+            Err(error) => {
+                // The value can be read again, as another type.
+                self.values.kind = kind;
+                self.values.elements.rest = place;
+                Err(error.at(place).within(self.name))
+            }
         }
     }
 }
@@ -191,9 +210,11 @@ impl<'de> ArrayAccess<'de> {
         Self { values, index: 0 }
     }
 
+    /// Notes the place and the index of the element that was read last.
     #[cold]
     fn locate(&self, error: Error, place: &[u8]) -> Error {
-        error.at(place).within(self.index.to_string().as_bytes())
+        let index = self.index - 1;
+        error.at(place).within(index.to_string().as_bytes())
     }
 }
 
@@ -203,31 +224,37 @@ impl<'de> SeqAccess<'de> for ArrayAccess<'de> {
     #[inline]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>> {
         let values = &mut self.values;
-        if values.kind != NO_VALUE {
-            values.skip()?;
+        if values.kind != NO_VALUE
+            && let Err(error) = values.skip()
+        {
+            return Err(values.end(error));
         }
         let [kind, rest @ ..] = values.elements.rest else {
             return Ok(None);
         };
         if *kind == NO_VALUE {
-            return Err(not_an_element(values.elements.rest));
+            return Err(values.not_an_element());
         }
         // The names of the first ten elements have one digit.
         values.elements.rest = match rest {
             [digit, 0, rest @ ..] if *digit != 0 => rest,
             _ => match zero(rest) {
                 Some(length) => &rest[length + 1..],
-                None => return Err(unterminated(rest)),
+                None => return Err(values.end(unterminated(rest))),
             },
         };
         values.kind = *kind;
         let place = values.elements.rest;
-        match seed.deserialize(values) {
-            Ok(value) => {
-                self.index += 1;
-                Ok(Some(value))
+        let result = seed.deserialize(&mut *values);
+        self.index += 1;
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                // The next call reads past the element.
+                values.kind = *kind;
+                values.elements.rest = place;
+                Err(self.locate(error, place))
             }
-            Err(error) => Err(self.locate(error, place)),
         }
     }
 

@@ -51,7 +51,7 @@ mod newtype {
 #[inline]
 pub fn deserialize_from_slice<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T> {
     let mut deserializer = Deserializer::new(bytes)?;
-    T::deserialize(&mut deserializer).map_err(|error| error.in_bytes(bytes))
+    T::deserialize(&mut deserializer).map_err(|error| error.at(bytes).in_bytes(bytes))
 }
 
 /// Deserializes a value that borrows nothing from the bytes of a document.

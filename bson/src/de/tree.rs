@@ -4,8 +4,8 @@ use crate::{
     MAX_DEPTH,
     error::{Error, ErrorKind, Result},
     read::{
-        Element, Elements, binary, boolean, code_with_scope, db_pointer, fixed, kind, regex,
-        string_bytes, text, timestamp,
+        Element, Elements, binary, boolean, code_with_scope, db_pointer, fixed, kind, not_a_type,
+        regex, string_bytes, text, timestamp,
     },
 };
 use bson::{
@@ -111,7 +111,7 @@ fn value(elements: &mut Elements<'_>, kind: u8, depth: usize) -> Result<Bson> {
         kind::INT32 => Bson::Int32(i32::from_le_bytes(elements.take()?)),
         kind::INT64 => Bson::Int64(i64::from_le_bytes(elements.take()?)),
         kind::DOUBLE => Bson::Double(f64::from_le_bytes(elements.take()?)),
-        kind::BOOLEAN => Bson::Boolean(boolean(&elements.take::<1>()?)?),
+        kind::BOOLEAN => Bson::Boolean(boolean(elements.take_value(kind::BOOLEAN)?)?),
         kind::OBJECT_ID => Bson::ObjectId(ObjectId::from_bytes(elements.take()?)),
         kind::DATE_TIME => {
             let millis = i64::from_le_bytes(elements.take()?);
@@ -154,10 +154,7 @@ fn rare_value(kind: u8, bytes: &[u8], depth: usize) -> Result<Bson> {
             })
         }
         kind::DB_POINTER => pointer(bytes)?,
-        other => {
-            let message = format!("0x{other:02x} is not the type of a BSON value");
-            return Err(Error::malformed(message));
-        }
+        other => return Err(not_a_type(other)),
     })
 }
 

@@ -10,8 +10,8 @@ use crate::{
     MAX_DEPTH,
     error::{Error, ErrorKind, Result},
     read::{
-        Elements, binary, boolean, code_with_scope, db_pointer, fixed, kind, regex, string_bytes,
-        text, timestamp,
+        Elements, binary, boolean, code_with_scope, db_pointer, fixed, kind, not_a_type, regex,
+        string_bytes, text, timestamp,
     },
 };
 use serde::{
@@ -39,18 +39,39 @@ pub(super) enum Form {
 }
 
 impl<'de> Deserializer<'de> {
-    /// Returns the type of the value, and notes that it is read.
+    // The functions that take a value note that it is read only after its bytes were read. So a
+    // type can go on after an error: the value is then read past, or is the same error again.
+
+    /// Reads the bytes of a value of a fixed size.
     #[inline]
-    fn take_kind(&mut self) -> u8 {
-        std::mem::replace(&mut self.kind, NO_VALUE)
+    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let bytes = self.elements.take()?;
+        self.kind = NO_VALUE;
+        Ok(bytes)
+    }
+
+    /// Reads the bytes of the value, which has the type `kind`.
+    #[inline]
+    fn take_value(&mut self, kind: u8) -> Result<&'de [u8]> {
+        let bytes = self.elements.take_value(kind)?;
+        self.kind = NO_VALUE;
+        Ok(bytes)
+    }
+
+    /// Reads the bytes of the text of a string.
+    #[inline]
+    fn take_text(&mut self) -> Result<&'de [u8]> {
+        let bytes = self.elements.take_text()?;
+        self.kind = NO_VALUE;
+        Ok(bytes)
     }
 
     /// Reads past the value, if there is one that was not read.
     #[inline]
     pub(super) fn skip(&mut self) -> Result<()> {
-        match self.take_kind() {
+        match self.kind {
             NO_VALUE => Ok(()),
-            kind => self.elements.take_value(kind).map(|_| ()),
+            kind => self.take_value(kind).map(|_| ()),
         }
     }
 
@@ -61,19 +82,22 @@ impl<'de> Deserializer<'de> {
         if usize::from(self.depth) >= MAX_DEPTH {
             return Err(Error::new(ErrorKind::Depth).at(self.elements.rest));
         }
+        let elements = self.elements.take_elements()?;
+        self.kind = NO_VALUE;
         Ok(Self {
-            elements: self.elements.take_elements()?,
-            kind: NO_VALUE,
+            elements,
             depth: self.depth + 1,
             ..*self
         })
     }
 
-    /// Returns a deserializer of a document in a value.
+    /// Returns a deserializer of the scope of a code. A scope counts as two levels, because types
+    /// need about twice as much of the stack for it as for a document.
     pub(super) fn of_scope(scope: &'de [u8], around: &Self) -> Self {
         Self {
             elements: Elements { rest: scope },
             kind: kind::DOCUMENT,
+            depth: around.depth + 1,
             ..*around
         }
     }
@@ -88,7 +112,7 @@ impl<'de> Deserializer<'de> {
 
     #[inline]
     fn visit_text<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value> {
-        let bytes = self.elements.take_text()?;
+        let bytes = self.take_text()?;
         if self.is_lossy {
             return visitor.visit_string(String::from_utf8_lossy(bytes).into_owned());
         }
@@ -112,20 +136,23 @@ impl<'de> Deserializer<'de> {
     /// Visits the value as its own type demands.
     fn visit<V: Visitor<'de>>(&mut self, visitor: V, form: Form) -> Result<V::Value> {
         let is_raw = form == Form::Raw;
-        match self.take_kind() {
+        match self.kind {
             kind::STRING => self.visit_text(visitor),
-            kind::INT32 => visitor.visit_i32(i32::from_le_bytes(self.elements.take()?)),
-            kind::INT64 => visitor.visit_i64(i64::from_le_bytes(self.elements.take()?)),
-            kind::DOUBLE => visitor.visit_f64(f64::from_le_bytes(self.elements.take()?)),
-            kind::BOOLEAN => visitor.visit_bool(boolean(&self.elements.take::<1>()?)?),
-            kind::NULL => visitor.visit_unit(),
+            kind::INT32 => visitor.visit_i32(i32::from_le_bytes(self.take()?)),
+            kind::INT64 => visitor.visit_i64(i64::from_le_bytes(self.take()?)),
+            kind::DOUBLE => visitor.visit_f64(f64::from_le_bytes(self.take()?)),
+            kind::BOOLEAN => visitor.visit_bool(boolean(self.take_value(kind::BOOLEAN)?)?),
+            kind::NULL => {
+                self.kind = NO_VALUE;
+                visitor.visit_unit()
+            }
             kind::DOCUMENT if !is_raw => self.visit_document(&[], visitor),
             kind::ARRAY if !is_raw => self.visit_array(visitor),
             kind::DATE_TIME if !is_raw => {
-                visitor.visit_map(Date::new(i64::from_le_bytes(self.elements.take()?)))
+                visitor.visit_map(Date::new(i64::from_le_bytes(self.take()?)))
             }
             kind::BINARY => {
-                let (subtype, data) = binary(self.elements.take_value(kind::BINARY)?)?;
+                let (subtype, data) = binary(self.take_value(kind::BINARY)?)?;
                 if form == Form::Uuid && subtype != UUID {
                     return Err(not_a_uuid(subtype));
                 }
@@ -134,13 +161,14 @@ impl<'de> Deserializer<'de> {
                 }
                 visitor.visit_map(Wrapper::new(Node::Binary(subtype, data, is_raw)))
             }
+            NO_VALUE => Err(Error::deserialization("there is no further value")),
             kind => visitor.visit_map(Wrapper::new(self.wrapper(kind, is_raw)?)),
         }
     }
 
     /// Reads a value that is neither of JSON nor binary data.
     fn wrapper(&mut self, kind: u8, is_raw: bool) -> Result<Node<'de>> {
-        let bytes = self.elements.take_value(kind)?;
+        let bytes = self.take_value(kind)?;
         let string = string_bytes(bytes);
         Ok(match kind {
             kind::DOCUMENT => Node::RawDocument(bytes),
@@ -170,7 +198,7 @@ impl<'de> Deserializer<'de> {
             kind::UNDEFINED => Node::Undefined,
             kind::MIN_KEY => Node::MinKey,
             kind::MAX_KEY => Node::MaxKey,
-            _ => return Err(Error::deserialization("there is no further value")),
+            other => return Err(not_a_type(other)),
         })
     }
 
@@ -207,8 +235,7 @@ macro_rules! expected {
             #[inline]
             fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
                 if self.kind == kind::$kind {
-                    self.kind = NO_VALUE;
-                    return visitor.$visit($number::from_le_bytes(self.elements.take()?));
+                    return visitor.$visit($number::from_le_bytes(self.take()?));
                 }
                 self.visit(visitor, Form::Plain)
             }
@@ -239,8 +266,7 @@ impl<'de> SerdeDeserializer<'de> for &mut Deserializer<'de> {
     #[inline]
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.kind == kind::BOOLEAN {
-            self.kind = NO_VALUE;
-            return visitor.visit_bool(boolean(&self.elements.take::<1>()?)?);
+            return visitor.visit_bool(boolean(self.take_value(kind::BOOLEAN)?)?);
         }
         self.visit(visitor, Form::Plain)
     }
@@ -248,7 +274,6 @@ impl<'de> SerdeDeserializer<'de> for &mut Deserializer<'de> {
     #[inline]
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.kind == kind::STRING {
-            self.kind = NO_VALUE;
             return self.visit_text(visitor);
         }
         self.visit(visitor, Form::Plain)
@@ -271,7 +296,6 @@ impl<'de> SerdeDeserializer<'de> for &mut Deserializer<'de> {
     #[inline]
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.kind == kind::ARRAY {
-            self.kind = NO_VALUE;
             return self.visit_array(visitor);
         }
         self.visit(visitor, Form::Plain)
@@ -295,7 +319,6 @@ impl<'de> SerdeDeserializer<'de> for &mut Deserializer<'de> {
         visitor: V,
     ) -> Result<V::Value> {
         if self.kind == kind::DOCUMENT {
-            self.kind = NO_VALUE;
             return self.visit_document(fields, visitor);
         }
         self.visit(visitor, Form::Plain)
@@ -307,9 +330,9 @@ impl<'de> SerdeDeserializer<'de> for &mut Deserializer<'de> {
         _variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        match self.take_kind() {
+        match self.kind {
             kind::STRING => {
-                let variant = self.elements.take_text()?;
+                let variant = self.take_text()?;
                 match self.text(variant)? {
                     Cow::Borrowed(variant) => visitor.visit_enum(Name(variant)),
                     variant => visitor.visit_enum(CowStrDeserializer::new(variant)),
@@ -326,8 +349,7 @@ impl<'de> SerdeDeserializer<'de> for &mut Deserializer<'de> {
     #[inline]
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {
         if self.kind == kind::OBJECT_ID {
-            self.kind = NO_VALUE;
-            return visitor.visit_borrowed_bytes(self.elements.take_value(kind::OBJECT_ID)?);
+            return visitor.visit_borrowed_bytes(self.take_value(kind::OBJECT_ID)?);
         }
         self.visit(visitor, Form::Plain)
     }

@@ -35,11 +35,12 @@ use crate::{
     de::{document_from_slice, value_of},
     error::{Error, Result},
     read::Elements,
+    ser::serialize_to_vec,
     walk::Levels,
 };
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf, cstr};
 use cut::Cut;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 use write::{ELLIPSIS, Stop, Writer};
 
 /// A format of Extended JSON.
@@ -126,14 +127,14 @@ where
 /// # Ok::<(), onionskin_bson::Error>(())
 /// ```
 pub fn document_to_string(document: &Document, mode: Mode) -> Result<String> {
-    let bytes = document.to_vec().map_err(Error::serialization)?;
+    let bytes = serialize_to_vec(document)?;
     let mut text = String::with_capacity(bytes.len());
     let mut levels = Levels::of_document(&bytes)?;
     strictly(Writer::new(&mut text, mode, None).all(&mut levels))?;
     Ok(text)
 }
 
-/// Returns a single value as Extended JSON. The value is copied and encoded as BSON first.
+/// Returns a single value as Extended JSON. The value is encoded as BSON first.
 ///
 /// # Errors
 ///
@@ -148,9 +149,7 @@ pub fn document_to_string(document: &Document, mode: Mode) -> Result<String> {
 /// # Ok::<(), onionskin_bson::Error>(())
 /// ```
 pub fn bson_to_string(value: &Bson, mode: Mode) -> Result<String> {
-    let mut frame = Document::new();
-    frame.insert("", value.clone());
-    let bytes = frame.to_vec().map_err(Error::serialization)?;
+    let bytes = serialize_to_vec(&BTreeMap::from([("", value)]))?;
     framed_to_string(&bytes, mode)
 }
 

@@ -242,10 +242,7 @@ impl<'o, W: fmt::Write + ?Sized> Writer<'o, W> {
             kind::UNDEFINED => self.put(r#"{"$undefined":true}"#),
             kind::MIN_KEY => self.put(r#"{"$minKey":1}"#),
             kind::MAX_KEY => self.put(r#"{"$maxKey":1}"#),
-            other => {
-                let message = format!("0x{other:02x} is not the type of a BSON value");
-                Err(Error::malformed(message).into())
-            }
+            other => Err(read::not_a_type(other).into()),
         }
     }
 

@@ -4,7 +4,9 @@ use bson::{
     Bson, Document, RawBson, RawDocument, RawDocumentBuf, RawJavaScriptCodeWithScope, doc, rawdoc,
 };
 use onionskin_bson::{
-    DbRef, Error, ErrorKind, MAX_DEPTH, deserialize_from_slice, deserialize_owned, serialize_to_vec,
+    DbRef, Error, ErrorKind, MAX_DEPTH, deserialize_from_slice, deserialize_owned,
+    extjson::{self, Mode},
+    serialize_to_vec,
 };
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use std::collections::BTreeMap;
@@ -115,6 +117,105 @@ fn references_with_values_that_are_nested_too_deeply_are_refused() {
             assert!(text.contains("nested deeper than 200 levels"), "{text}");
         }
     }
+}
+
+/// Returns a code with this number of scopes in each other.
+fn scopes(count: usize) -> RawDocumentBuf {
+    let mut document = RawDocumentBuf::new();
+    for _ in 0..count {
+        let (code, scope) = (String::new(), document);
+        let value = RawJavaScriptCodeWithScope { code, scope };
+        document = rawdoc! { "a": RawBson::JavaScriptCodeWithScope(value) };
+    }
+    document
+}
+
+#[derive(Debug, Deserialize)]
+#[allow(dead_code, reason = "decoding alone is tested")]
+struct Flat {
+    #[serde(flatten)]
+    all: BTreeMap<String, Bson>,
+}
+
+/// A test has a stack of 2 MiB, like the threads of most programs.
+#[test]
+fn scopes_count_as_two_levels_so_that_the_stack_suffices() {
+    let deepest = scopes(MAX_DEPTH / 2 - 1);
+    let bytes = deepest.as_bytes();
+    assert!(deserialize_from_slice::<Bson>(bytes).is_ok());
+    assert!(deserialize_from_slice::<Document>(bytes).is_ok());
+    assert!(deserialize_from_slice::<Flat>(bytes).is_ok());
+    assert!(deserialize_from_slice::<BTreeMap<String, Bson>>(bytes).is_ok());
+    assert!(deserialize_from_slice::<bson::Utf8Lossy<Bson>>(bytes).is_ok());
+    let tree = deserialize_owned::<Document>(bytes).expect("BSON");
+    assert_eq!(serialize_to_vec(&tree).as_deref(), Ok(bytes));
+
+    for count in [MAX_DEPTH / 2, MAX_DEPTH - 1, 2000] {
+        let deep = scopes(count);
+        assert!(is_too_deep(deserialize_from_slice::<Bson>(deep.as_bytes())));
+        let flat = deserialize_from_slice::<Flat>(deep.as_bytes());
+        assert!(flat.is_err());
+    }
+    // Trees have a route without serde, which needs less.
+    let deepest = scopes(MAX_DEPTH - 1);
+    assert!(deserialize_owned::<Document>(deepest.as_bytes()).is_ok());
+    assert!(is_too_deep(deserialize_owned::<Document>(
+        scopes(MAX_DEPTH).as_bytes()
+    )));
+}
+
+#[test]
+fn trees_that_are_nested_too_deeply_have_no_extended_json() {
+    let mut tree = doc! {};
+    for _ in 0..1000 {
+        tree = doc! { "a": tree };
+    }
+    for mode in [Mode::Canonical, Mode::Relaxed] {
+        assert!(is_too_deep(extjson::document_to_string(&tree, mode)));
+        assert!(is_too_deep(extjson::bson_to_string(
+            &Bson::Document(tree.clone()),
+            mode
+        )));
+    }
+}
+
+#[test]
+fn errors_of_booleans_and_missing_fields_have_an_offset() {
+    #[derive(Debug, Deserialize)]
+    #[allow(dead_code, reason = "it cannot be decoded")]
+    struct Boolean {
+        a: bool,
+    }
+
+    let mut bytes = doc! { "a": true }.to_vec().expect("BSON");
+    bytes[7] = 2;
+    for error in [
+        deserialize_from_slice::<Boolean>(&bytes).expect_err("no boolean"),
+        deserialize_from_slice::<BTreeMap<String, Bson>>(&bytes).expect_err("no boolean"),
+        deserialize_owned::<Document>(&bytes).expect_err("no boolean"),
+    ] {
+        assert_eq!((error.path().as_str(), error.offset()), ("a", Some(7)));
+    }
+    let empty = doc! {}.to_vec().expect("BSON");
+    let error = deserialize_from_slice::<Boolean>(&empty).expect_err("no field");
+    assert_eq!(error.to_string(), "byte 0: missing field `a`");
+}
+
+#[test]
+fn names_of_a_peer_are_escaped_in_messages() {
+    let bytes = doc! { "x\n\u{1b}[31m": "text" }.to_vec().expect("BSON");
+    let error = deserialize_from_slice::<BTreeMap<String, i32>>(&bytes).expect_err("a text");
+    assert!(!error.to_string().contains(['\n', '\u{1b}']));
+    assert!(error.to_string().contains(r"x\n\u{1b}[31m"), "{error}");
+}
+
+#[test]
+fn a_second_value_is_an_error() {
+    let bytes = doc! {}.to_vec().expect("BSON");
+    let mut deserializer = onionskin_bson::Deserializer::new(&bytes).expect("BSON");
+    assert!(Document::deserialize(&mut deserializer).is_ok());
+    let error = Document::deserialize(&mut deserializer).expect_err("there is one value");
+    assert_eq!(error.to_string(), "there is no further value");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod fields;
 mod inserts;
+mod lenient;
 mod limits;
 mod references;
 mod strategies;
