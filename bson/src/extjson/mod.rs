@@ -4,6 +4,7 @@
 //! [canonical](Mode::Canonical) or the [relaxed](Mode::Relaxed) format. [`parse`] reads both, and
 //! [`ParseOptions`] can add older forms. Both work on the bytes of documents without an
 //! intermediate tree, in time that is linear in the size of their input, and without recursion.
+//! Only the scopes of codes in each other are copied once per level.
 //!
 //! A document with names that begin with `$` can be mistaken for the representation of another
 //! type when its text is read: the text of the document `{ "a": { "$oid": "…" } }` is also the text

@@ -64,8 +64,9 @@ pub fn serialize_to_buffer<T: Serialize + ?Sized>(value: &T, buffer: &mut Vec<u8
 /// Serializes a value as a document to insert at the end of `buffer`, and returns its `_id`.
 ///
 /// The `_id` is the first field of the document, wherever the value has it. If the value has none,
-/// the document gets the id that `new_id` returns (specification CRUD API, heading "Insert"). After
-/// an error, `buffer` is as before.
+/// the document gets the id that `new_id` returns (specification CRUD API, heading "Insert"). If
+/// the value has several, the first of them is moved, and servers refuse the document. After an
+/// error, `buffer` is as before.
 ///
 /// Fails as [`serialize_to_vec`] does, and if the document is larger than `limit` bytes. The
 /// document is not written further than to this limit.

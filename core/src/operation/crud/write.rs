@@ -94,13 +94,12 @@ impl UpdateResult {
     /// Reads the reply to an `update` of one statement.
     #[must_use]
     pub fn from_reply(reply: &RawDocument) -> Self {
-        let upserted_id = reply.get_array("upserted").ok().and_then(|upserted| {
-            let first = upserted.get_document(0).ok()?;
-            decode_document(first).ok()?.remove("_id")
-        });
+        let upserted = reply.get_array("upserted").ok();
+        let upserted = upserted.and_then(|upserted| upserted.get_document(0).ok());
+        let upserted_id = upserted.and_then(|first| decode_document(first).ok()?.remove("_id"));
         let matched = count(reply, "n");
         Self {
-            matched_count: matched - u64::from(upserted_id.is_some()).min(matched),
+            matched_count: matched - u64::from(upserted.is_some()).min(matched),
             modified_count: count(reply, "nModified"),
             upserted_id,
         }
@@ -321,6 +320,14 @@ mod tests {
         let result = UpdateResult::from_reply(&reply);
         assert_eq!((result.matched_count, result.modified_count), (0, 0));
         assert_eq!(result.upserted_id, Some(Bson::Int32(5)));
+
+        // Also if the id cannot be decoded.
+        let mut bytes = rawdoc! { "n": 1, "upserted": [{ "_id": true }] }.into_bytes();
+        let boolean = bytes.len() - 4;
+        bytes[boolean] = 2;
+        let reply = RawDocumentBuf::from_bytes(bytes).expect("its size is right");
+        let result = UpdateResult::from_reply(&reply);
+        assert_eq!((result.matched_count, result.upserted_id), (0, None));
     }
 
     #[test]
