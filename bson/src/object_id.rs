@@ -44,8 +44,8 @@ impl ObjectIdGenerator {
         Self::new(random, self.counter.load(Ordering::Relaxed))
     }
 
-    /// Returns the next ObjectId. `seconds` is the time since the Unix epoch, which has 32 bits until
-    /// the year 2106.
+    /// Returns the next ObjectId. `seconds` is the time since the Unix epoch, which has 32 bits
+    /// until the year 2106.
     #[must_use]
     pub fn next(&self, seconds: u32) -> ObjectId {
         // The counter has three bytes, and begins again at zero (OID-6).
