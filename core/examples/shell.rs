@@ -161,6 +161,12 @@ fn perform(mut exchange: Exchange, now: Instant, mut stream: &TcpStream) -> Repo
         stream.write_all(exchange.output()).map_err(failure)?;
         exchange.sent(exchange.output().len());
         while exchange.expects_reply() {
+            if exchange.is_unpacking() {
+                if exchange.unpack()? {
+                    break;
+                }
+                continue;
+            }
             match stream.read(exchange.input()?).map_err(failure)? {
                 0 => return Err(closed_by_peer()),
                 count if exchange.received(count)? => break,

@@ -79,9 +79,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
         result
     }
 
-    /// Transfers bytes until the exchange is complete, the socket is not ready, or the maximum
-    /// number of reads is reached. So a peer that sends without pause blocks neither other tasks
-    /// nor an interruption.
+    /// Transfers bytes until the exchange is complete, the socket is not ready, the maximum number
+    /// of reads is reached, or a slice of the reply was decompressed. So a peer that sends without
+    /// pause, or a large reply, blocks neither other tasks nor an interruption.
     fn transfer(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Self {
             exchange, stream, ..
@@ -96,7 +96,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
         if !exchange.expects_reply() {
             return Poll::Ready(Ok(()));
         }
+        if exchange.is_unpacking() {
+            match exchange.unpack() {
+                Ok(true) => return Poll::Ready(Ok(())),
+                Ok(false) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
         for _ in 0..READS_PER_TURN {
+            // The next slice is decompressed in the next poll.
+            if exchange.is_unpacking() {
+                break;
+            }
             let room = match exchange.input() {
                 Ok(room) => room,
                 Err(error) => return Poll::Ready(Err(error)),

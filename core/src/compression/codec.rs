@@ -30,8 +30,11 @@ pub fn is_compressible(command: &str) -> bool {
     !NEVER.iter().any(|name| name.eq_ignore_ascii_case(command))
 }
 
-/// The result of a compressor. The text names the fault of the input.
-pub(super) type Outcome = Result<(), &'static str>;
+/// The fault of the input of a compressor.
+pub(super) type Fault = &'static str;
+
+/// The result of a compressor.
+pub(super) type Outcome = Result<(), Fault>;
 
 /// Appends the compressed form of `bytes` to `out`. `zlib_level` is for zlib only.
 #[cfg_attr(
@@ -61,38 +64,5 @@ pub(super) fn compress(
     }
 }
 
-/// Decompresses `bytes` into `out`, which they must fill. `None` stands for bytes that are not
-/// compressed.
-#[cfg_attr(
-    not(all(feature = "snappy", feature = "zlib", feature = "zstd")),
-    allow(
-        unused_variables,
-        clippy::ptr_arg,
-        reason = "for compressors that are not enabled"
-    )
-)]
-pub(super) fn decompress(
-    compressor: Option<Compressor>,
-    bytes: &[u8],
-    out: &mut [u8],
-    workspace: &mut Workspace,
-) -> Outcome {
-    match compressor {
-        None if bytes.len() == out.len() => {
-            out.copy_from_slice(bytes);
-            Ok(())
-        }
-        None => Err(WRONG_SIZE),
-        #[cfg(feature = "snappy")]
-        Some(Compressor::Snappy) => super::snappy::decompress(bytes, out),
-        #[cfg(feature = "zlib")]
-        Some(Compressor::Zlib) => workspace.zlib.decompress(bytes, out),
-        #[cfg(feature = "zstd")]
-        Some(Compressor::Zstd) => workspace.zstd.decompress(bytes, out),
-        #[allow(unreachable_patterns, reason = "each compressor is a feature")]
-        Some(_) => Err("its compressor is not available"),
-    }
-}
-
 /// The fault of a message that has another size than it states.
-pub(super) const WRONG_SIZE: &str = "its size is not the stated one";
+pub(super) const WRONG_SIZE: Fault = "its size is not the stated one";

@@ -2,7 +2,8 @@
 
 use super::{
     CompressionPlan, Workspace,
-    codec::{NOOP, compress, decompress},
+    codec::{NOOP, compress},
+    unpacking::Unpacking,
 };
 use crate::{
     options::Compressor,
@@ -32,6 +33,11 @@ pub struct Compression {
     plan: Arc<CompressionPlan>,
     agreement: Agreement,
     workspace: Workspace,
+    /// The size in bytes of the largest message that is decompressed.
+    max_bytes: usize,
+    /// The message that is being decompressed; `None` between messages. Its decoder is not in the
+    /// workspace, because the workspace can be another one when the next slice is decompressed.
+    unpacking: Option<Unpacking>,
     /// The message that was decompressed last, with a header; empty once it was consumed.
     unpacked: Vec<u8>,
 }
@@ -54,8 +60,16 @@ impl Compression {
             plan,
             agreement: Agreement::Open,
             workspace: Workspace::default(),
+            max_bytes: usize::MAX,
+            unpacking: None,
             unpacked: Vec::new(),
         }
+    }
+
+    /// Sets the size in bytes of the largest message that is decompressed. Without a call, only the
+    /// limit for all messages applies.
+    pub(crate) fn set_max_bytes(&mut self, bytes: usize) {
+        self.max_bytes = bytes;
     }
 
     /// Chooses the compressor of the requests from the field `compression` of the hello reply
@@ -124,6 +138,7 @@ impl Compression {
         frame: &[u8],
         max_bytes: usize,
     ) -> Result<Option<CompressedHead>, WireError> {
+        let max_bytes = max_bytes.min(self.max_bytes);
         let Some(head) = CompressedHead::decode(header, frame, max_bytes)? else {
             return Ok(None);
         };
@@ -134,31 +149,57 @@ impl Compression {
         Ok(Some(head))
     }
 
-    /// Decompresses a whole message, which [`unpacked`](Self::unpacked) then returns.
+    /// Decompresses a slice of a whole message, of which one at a time is decompressed. Returns true
+    /// once the message is complete, which [`unpacked`](Self::unpacked) then returns. A slice takes
+    /// about a millisecond at most.
     pub fn unpack(
         &mut self,
         header: &Header,
         head: &CompressedHead,
         frame: &[u8],
-    ) -> Result<(), WireError> {
+    ) -> Result<bool, WireError> {
         let bytes = frame
             .get(COMPRESSED_START..header.length)
             .ok_or(WireError::Truncated("a compressed message"))?;
+        let mut unpacking = match self.unpacking.take() {
+            Some(unpacking) => unpacking,
+            None => self.begin(header, head, bytes)?,
+        };
+        let is_complete = unpacking.advance(bytes).map_err(WireError::Decompression)?;
+        if is_complete {
+            self.unpacked = unpacking.finish(&mut self.workspace);
+        } else {
+            self.unpacking = Some(unpacking);
+        }
+        Ok(is_complete)
+    }
+
+    fn begin(
+        &mut self,
+        header: &Header,
+        head: &CompressedHead,
+        bytes: &[u8],
+    ) -> Result<Unpacking, WireError> {
         let inner = Header {
             length: HEADER_BYTES + head.uncompressed,
             op_code: head.original,
             ..*header
         };
-        // The allocator gives zeroed memory, which the system provides only as it is written. So a
-        // message that states a large size, and does not have it, costs little.
-        let mut message = vec![0; inner.length];
-        let (start, body) = message.split_at_mut(HEADER_BYTES);
-        start.copy_from_slice(&inner.to_bytes());
         let compressor = self.plan.announced(head.compressor);
-        decompress(compressor, bytes, body, &mut self.workspace)
-            .map_err(WireError::Decompression)?;
-        self.unpacked = message;
-        Ok(())
+        let (start, size) = (inner.to_bytes(), head.uncompressed);
+        Unpacking::begin(compressor, bytes, &start, size, &mut self.workspace)
+            .map_err(WireError::Decompression)
+    }
+
+    /// True while a message was decompressed in part.
+    #[must_use]
+    pub const fn is_unpacking(&self) -> bool {
+        self.unpacking.is_some()
+    }
+
+    /// Drops a message that was decompressed in part.
+    pub(crate) fn stop_unpacking(&mut self) {
+        self.unpacking = None;
     }
 
     /// Returns the message that was decompressed last and not consumed.

@@ -46,6 +46,8 @@ pub(crate) enum Awaited {
 pub(crate) enum Arrival<'a> {
     /// The message is not complete yet.
     Pending,
+    /// The message has arrived, and a slice of it was decompressed. The next call goes on.
+    Unpacking,
     /// The complete message, which stays in the connection's buffer until it is consumed.
     Whole(Incoming<'a>),
     /// The end of a message that is dropped. None of its bytes are left.
@@ -147,7 +149,7 @@ pub(super) fn next<'a>(
 }
 
 /// Returns how much of the expected message has arrived, like [`next`], on a connection with
-/// compression. A compressed message is decompressed when it is complete.
+/// compression. A compressed message is decompressed when it is complete, one slice for each call.
 pub(super) fn next_unpacked<'a>(
     decoder: &'a mut FrameDecoder,
     compression: &'a mut Compression,
@@ -166,13 +168,16 @@ pub(super) fn next_unpacked<'a>(
                     // The flags are not known. If they announce another reply, the next exchange
                     // refuses that reply, because it answers no request.
                     *awaited = Awaited::Rest;
+                    compression.stop_unpacking();
                     decoder.skip(header.length);
                     return rest(decoder, end);
                 }
                 if frame.len() < header.length {
                     return pending(end);
                 }
-                compression.unpack(&header, &head, frame)?;
+                if !compression.unpack(&header, &head, frame)? {
+                    return Ok(Arrival::Unpacking);
+                }
                 decoder.consume(header.length);
             }
             _ => return next(decoder, awaited, end),

@@ -19,6 +19,11 @@ const MAX_IDLE_OUTPUT_BYTES: usize = 4096;
 /// have tens of kilobytes.
 pub(super) const MAX_HANDSHAKE_MESSAGE_BYTES: usize = 256 * 1024;
 
+/// The size in bytes of the largest compressed message that is accepted in these places, once it is
+/// decompressed. It is decompressed under the lock of the client, in less than a millisecond.
+/// Servers do not compress the replies to requests that were not compressed.
+pub(super) const MAX_HANDSHAKE_UNPACKED_BYTES: usize = 128 * 1024;
+
 /// Turns messages into bytes for the socket, and bytes from the socket into messages.
 ///
 /// To send, append a message with [`send`](Self::send), write [`output`](Self::output) to the
@@ -65,7 +70,8 @@ impl Transport {
     }
 
     /// Returns a transport for a handshake. Accepts messages of at most
-    /// [`MAX_HANDSHAKE_MESSAGE_BYTES`].
+    /// [`MAX_HANDSHAKE_MESSAGE_BYTES`], and compressed ones of at most
+    /// [`MAX_HANDSHAKE_UNPACKED_BYTES`].
     pub(super) fn for_handshake(
         layers: Vec<Box<dyn Layer>>,
         compression: Option<Arc<CompressionPlan>>,
@@ -73,6 +79,9 @@ impl Transport {
         let mut transport = Self::new(layers);
         transport.compression = compression.map(|plan| Box::new(Compression::new(plan)));
         transport.set_max_bytes(MAX_HANDSHAKE_MESSAGE_BYTES);
+        if let Some(compression) = &mut transport.compression {
+            compression.set_max_bytes(MAX_HANDSHAKE_UNPACKED_BYTES);
+        }
         transport
     }
 
@@ -92,6 +101,9 @@ impl Transport {
     /// Sets the size in bytes of the largest message that is accepted from the peer.
     pub fn set_max_bytes(&mut self, bytes: usize) {
         self.decoder.set_max_bytes(bytes);
+        if let Some(compression) = &mut self.compression {
+            compression.set_max_bytes(bytes);
+        }
     }
 
     /// Returns the size in bytes of the largest message that is accepted from the peer.
@@ -147,6 +159,11 @@ impl Transport {
         if let Some(compression) = &mut self.compression {
             compression.swap_workspace(other);
         }
+    }
+
+    /// True while a message was decompressed in part.
+    pub(crate) fn is_unpacking(&self) -> bool {
+        self.compression.as_ref().is_some_and(|c| c.is_unpacking())
     }
 
     /// True if messages of the connection can be compressed.

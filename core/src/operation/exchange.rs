@@ -63,7 +63,8 @@ pub enum Outcome {
 /// 2. Write [`output`](Self::output) to the socket and report the written bytes by
 ///    [`sent`](Self::sent), until the output is empty.
 /// 3. If a reply is [expected](Self::expects_reply), read into [`input`](Self::input) and report
-///    the bytes by [`received`](Self::received), until that returns `true`.
+///    the bytes by [`received`](Self::received), until that returns `true`. While
+///    [`is_unpacking`](Self::is_unpacking), call [`unpack`](Self::unpack) instead.
 /// 4. Call [`end`](Self::end), then read the reply.
 /// 5. Give the exchange back to the client, also after an error.
 ///
@@ -231,30 +232,51 @@ impl Exchange {
     }
 
     /// True if messages of the connection can be compressed. Then the exchange uses a
-    /// [`Workspace`] in [`begin`](Self::begin) and [`received`](Self::received).
+    /// [`Workspace`] in [`begin`](Self::begin), [`received`](Self::received) and
+    /// [`unpack`](Self::unpack).
     #[must_use]
     pub const fn has_compression(&self) -> bool {
         self.connection.transport.has_compression()
     }
 
-    /// Exchanges the workspace of the exchange with another one. Before [`begin`](Self::begin) and
-    /// [`received`](Self::received), a shell can lend a workspace to the exchange, and take it back
+    /// Exchanges the workspace of the exchange with another one. Before [`begin`](Self::begin),
+    /// [`received`](Self::received) and [`unpack`](Self::unpack), a shell can lend a workspace to the exchange, and take it back
     /// after the call. Does nothing if the connection [has no
     /// compression](Self::has_compression).
     pub fn swap_workspace(&mut self, other: &mut Workspace) {
         self.connection.transport.swap_workspace(other);
     }
 
-    /// Returns the buffer for the next read, which is never empty.
+    /// Returns the buffer for the next read, which is never empty. Fails while the reply [has to be
+    /// decompressed](Self::is_unpacking).
     pub fn input(&mut self) -> Result<&mut [u8], Error> {
+        if self.is_unpacking() {
+            return Err(Error::argument(
+                "the reply has to be decompressed with `unpack` before the next read",
+            ));
+        }
         Ok(self.connection.transport.input()?)
     }
 
     /// Processes `count` bytes that were read into [`input`](Self::input). Returns `true` once the
-    /// reply is complete.
+    /// reply is complete. If the reply has arrived and [has to be
+    /// decompressed](Self::is_unpacking), the next call is [`unpack`](Self::unpack).
     pub fn received(&mut self, count: usize) -> Result<bool, Error> {
+        self.connection.transport.received(count)?;
+        self.unpack()
+    }
+
+    /// True while the reply was decompressed in part. A large reply is decompressed in slices of
+    /// about a millisecond, so that a peer can block neither a thread nor a time limit.
+    #[must_use]
+    pub fn is_unpacking(&self) -> bool {
+        self.connection.transport.is_unpacking()
+    }
+
+    /// Decompresses the next slice of the reply. Returns `true` once the reply is complete. Other
+    /// tasks should run before each call.
+    pub fn unpack(&mut self) -> Result<bool, Error> {
         let transport = &mut self.connection.transport;
-        transport.received(count)?;
         let mut awaited = Awaited::Reply(self.context.request_id);
         let Arrival::Whole(reply) = transport.next(&mut awaited)? else {
             return Ok(false);

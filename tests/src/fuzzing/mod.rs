@@ -356,8 +356,12 @@ pub fn compressed(input: &[u8]) {
     let Ok(Some(head)) = state.head(&header, &frame, MAX_COMPRESSED_BYTES) else {
         return;
     };
-    if state.unpack(&header, &head, &frame).is_err() {
-        return;
+    loop {
+        match state.unpack(&header, &head, &frame) {
+            Ok(true) => break,
+            Ok(false) => {}
+            Err(_) => return,
+        }
     }
     let message = state.take_unpacked().expect("a message");
     assert_eq!(message.len(), HEADER_BYTES + head.uncompressed);
@@ -368,7 +372,7 @@ pub fn compressed(input: &[u8]) {
         let header = Header::decode(&packed, usize::MAX).expect("a header");
         let head = state.head(&header, &packed, MAX_COMPRESSED_BYTES);
         let head = head.expect("valid").expect("complete");
-        state.unpack(&header, &head, &packed).expect("valid");
+        while !state.unpack(&header, &head, &packed).expect("valid") {}
         assert_eq!(state.take_unpacked().as_ref(), Some(&message));
     }
 }

@@ -172,7 +172,11 @@ impl Idle {
             let count = room.len().min(rest.len());
             room[..count].copy_from_slice(&rest[..count]);
             rest = &rest[count..];
-            if exchange.received(count).expect("a reply") {
+            let mut is_complete = exchange.received(count).expect("a reply");
+            while exchange.is_unpacking() {
+                is_complete = exchange.unpack().expect("a reply");
+            }
+            if is_complete {
                 break;
             }
         }

@@ -3,7 +3,7 @@
 use super::{Connection, State};
 use crate::{
     auth::AuthState,
-    connection::{Arrival, transport::MAX_HANDSHAKE_MESSAGE_BYTES},
+    connection::{Arrival, transport::MAX_HANDSHAKE_UNPACKED_BYTES},
     error::Error,
     time::Instant,
 };
@@ -13,7 +13,7 @@ impl Connection {
     /// Handles the messages that have arrived. `received` is the number of bytes of the input.
     pub(super) fn take_messages(&mut self, now: Instant, received: usize, auth: &mut AuthState) {
         // Compressed messages can have thousands of times the size of their input.
-        let mut left = received + MAX_HANDSHAKE_MESSAGE_BYTES;
+        let mut left = received + MAX_HANDSHAKE_UNPACKED_BYTES;
         while !matches!(self.state, State::Over) {
             if left == 0 {
                 return self.fail(Error::protocol(
@@ -36,15 +36,22 @@ impl Connection {
     /// message follows without a request; `None` if no complete message has arrived.
     fn next_message(&mut self) -> Result<Option<(RawDocumentBuf, bool)>, Error> {
         let mut awaited = self.state.awaited(self.awaited_id);
-        let Arrival::Whole(message) = self.transport.next(&mut awaited)? else {
-            return Ok(None);
+        let (body, request_id, more_to_come, length) = loop {
+            match self.transport.next(&mut awaited)? {
+                Arrival::Whole(message) => {
+                    let body = message.body.to_owned();
+                    let length = message.place.length;
+                    break (body, message.request_id, message.more_to_come, length);
+                }
+                // Messages of a handshake are so small that all slices are decompressed at once.
+                Arrival::Unpacking => {}
+                Arrival::Pending | Arrival::Dropped => return Ok(None),
+            }
         };
-        let (body, more_to_come) = (message.body.to_owned(), message.more_to_come);
         if more_to_come {
             // The next reply of a stream answers this reply (MSG-21).
-            self.awaited_id = message.request_id;
+            self.awaited_id = request_id;
         }
-        let length = message.place.length;
         self.transport.consume(length);
         Ok(Some((body, more_to_come)))
     }

@@ -279,12 +279,40 @@ fn a_discarded_reply_is_not_decompressed() {
             match transport.next(&mut awaited).expect("valid") {
                 Arrival::Pending => assert!(transport.buffered_bytes() < COMPRESSED_START),
                 Arrival::Dropped => assert!(!transport.has_input()),
-                Arrival::Whole(_) => panic!("nobody reads it"),
+                Arrival::Whole(_) | Arrival::Unpacking => panic!("nobody reads it"),
             }
         }
         transport.receive(&bytes[length..]).expect("no layer fails");
         let arrival = transport.next(&mut Awaited::Reply(91)).expect("valid");
         assert!(matches!(arrival, Arrival::Whole(message) if message.body == &*document(91)));
+    }
+}
+
+/// The reply of an operation that ends while the reply is decompressed is dropped, and the
+/// connection stays usable.
+#[test]
+fn a_reply_that_was_decompressed_in_part_is_discarded() {
+    let mut plain = Vec::new();
+    MessageWriter::begin(&mut plain, 1, 5)
+        .body(&rawdoc! { "ok": 1, "x": "x".repeat(3_000_000) })
+        .end();
+    for compressor in ["zlib", "zstd"] {
+        let mut state = Compression::new(plan());
+        state.negotiate(&[compressor.to_owned()]);
+        let mut bytes = Vec::new();
+        state.pack(&plain, MAX_MESSAGE_BYTES, &mut bytes);
+        let mut transport = transport();
+        transport.receive(&bytes).expect("no layer fails");
+        let arrival = transport.next(&mut Awaited::Reply(5)).expect("valid");
+        assert!(matches!(arrival, Arrival::Unpacking), "{compressor}");
+        assert!(transport.is_unpacking() && transport.has_input());
+        let arrival = transport.next(&mut Awaited::Discarded(5)).expect("valid");
+        assert!(matches!(arrival, Arrival::Dropped), "{compressor}");
+        assert!(!transport.is_unpacking() && !transport.has_input());
+        let next = reply(6, Some(3), Flags::default());
+        transport.receive(&next).expect("no layer fails");
+        let arrival = transport.next(&mut Awaited::Reply(6)).expect("valid");
+        assert!(matches!(arrival, Arrival::Whole(message) if message.body == &*document(6)));
     }
 }
 
@@ -331,12 +359,12 @@ fn requests_are_compressed_only_if_they_may_be() {
     );
 }
 
-/// Compressed replies of a few bytes can have 256 KiB each. A monitor's connection does not
+/// Compressed replies of a few bytes can have 128 KiB each. A monitor's connection does not
 /// decompress all of an input at once, because it is read under the client's lock.
 #[test]
 fn the_size_of_the_replies_in_one_input_is_limited() {
-    let padding = "x".repeat(200_000);
-    let send = |count: usize| {
+    let send = |count: usize, bytes: usize| {
+        let padding = "x".repeat(bytes);
         let mut options = options();
         options.compression = Some(plan());
         let mut connection = dialled(ConnectionPurpose::Monitor, options);
@@ -390,6 +418,7 @@ fn the_size_of_the_replies_in_one_input_is_limited() {
         }
         (checked, failed)
     };
-    assert_eq!(send(1), (1, false));
-    assert_eq!(send(75), (2, true));
+    assert_eq!(send(1, 100_000), (1, false));
+    assert_eq!(send(75, 100_000), (2, true));
+    assert_eq!(send(1, 140_000), (0, true), "over the limit of one message");
 }

@@ -198,7 +198,11 @@ fn feed(exchange: &mut Exchange, bytes: &mut Vec<u8>) -> Result<bool, Error> {
         let count = room.len().min(bytes.len());
         room[..count].copy_from_slice(&bytes[..count]);
         bytes.drain(..count);
-        if exchange.received(count)? {
+        let mut is_complete = exchange.received(count)?;
+        while exchange.is_unpacking() {
+            is_complete = exchange.unpack()?;
+        }
+        if is_complete {
             return Ok(true);
         }
     }

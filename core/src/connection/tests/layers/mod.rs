@@ -151,7 +151,7 @@ fn next_request(server: &mut Transport) -> Option<i32> {
             server.consume(length);
             Some(id)
         }
-        Arrival::Pending | Arrival::Dropped => None,
+        Arrival::Pending | Arrival::Dropped | Arrival::Unpacking => None,
     }
 }
 
