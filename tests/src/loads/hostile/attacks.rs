@@ -1,7 +1,7 @@
 //! The list of attacks. Each attack repeats a part of a message, in a form that costs the client
 //! much for each byte.
 
-use super::{Attack, Target};
+use super::{Attack, Target, blocks};
 use bson::{RawArrayBuf, RawDocument, oid::ObjectId};
 use onionskin_core::{
     bson::DocumentWriter,
@@ -12,7 +12,7 @@ use onionskin_core::{
 const READ: Target = Target::Hello(4096);
 
 /// All attacks.
-pub const ATTACKS: [Attack; 31] = [
+pub const ATTACKS: [Attack; 39] = [
     attack("sections", READ, sections),
     attack("documents of a section", READ, section_documents),
     attack("fields", READ, |n| hello(|w| fields(w, n))),
@@ -72,6 +72,22 @@ pub const ATTACKS: [Attack; 31] = [
         })
     }),
     attack("batch of a cursor", Target::Operation, batch),
+    attack("empty blocks of zlib", READ, blocks::empty_zlib),
+    attack("tables of zlib", READ, blocks::zlib_tables),
+    attack("most blocks of zlib", READ, blocks::most_zlib_handshake),
+    attack("most blocks of zstd", READ, blocks::most_zstd_handshake),
+    attack("empty blocks of zlib in a reply", Target::Operation, |n| {
+        blocks::empty_zlib(n)
+    }),
+    attack("most blocks of zlib in a reply", Target::Operation, |n| {
+        blocks::most_zlib_reply(n)
+    }),
+    attack("most blocks of zstd in a reply", Target::Operation, |n| {
+        blocks::most_zstd_reply(n)
+    }),
+    attack("literals of snappy in a reply", Target::Operation, |n| {
+        blocks::snappy_literals(n)
+    }),
 ];
 
 const fn attack(name: &'static str, target: Target, frame: fn(usize) -> Vec<u8>) -> Attack {

@@ -2,6 +2,7 @@
 //! There are no sockets, and time is virtual.
 
 mod attacks;
+mod blocks;
 
 pub use attacks::ATTACKS;
 
@@ -21,6 +22,9 @@ use onionskin_core::{
     wire::{Header, MAX_MESSAGE_BYTES, MessageWriter},
 };
 use std::{collections::BTreeMap, hint::black_box, time::Duration};
+
+/// The compressors that the client announces.
+const COMPRESSORS: &str = "compressors=snappy,zlib,zstd";
 
 /// A client under attack.
 #[derive(Debug)]
@@ -198,7 +202,11 @@ fn move_bytes(exchange: &mut Exchange, frame: &[u8]) -> Result<(), Error> {
         let count = room.len().min(rest.len());
         room[..count].copy_from_slice(&rest[..count]);
         rest = &rest[count..];
-        if exchange.received(count)? {
+        let mut is_complete = exchange.received(count)?;
+        while exchange.is_unpacking() {
+            is_complete = exchange.unpack()?;
+        }
+        if is_complete {
             return Ok(());
         }
         if count == 0 {
@@ -228,7 +236,7 @@ pub fn standalone() -> Vec<u8> {
     message(&rawdoc! {
         "ok": 1, "isWritablePrimary": true, "helloOk": true, "maxWireVersion": 21,
         "maxBsonObjectSize": 16_777_216, "maxMessageSizeBytes": 48_000_000,
-        "logicalSessionTimeoutMinutes": 30,
+        "logicalSessionTimeoutMinutes": 30, "compression": ["snappy", "zlib", "zstd"],
     })
 }
 
@@ -282,7 +290,8 @@ impl Attack {
         assert!(frame.len() <= bytes, "{self:?} has {} bytes", frame.len());
         match self.target {
             Target::Hello(piece) => {
-                let mut victim = Victim::new("serverMonitoringMode=poll", true);
+                let options = format!("serverMonitoringMode=poll&{COMPRESSORS}");
+                let mut victim = Victim::new(&options, true);
                 Box::new(move || {
                     black_box(victim.receive_hello(&mut frame, piece));
                     black_box(victim.servers());
@@ -300,7 +309,8 @@ impl Attack {
                 })
             }
             Target::Operation => {
-                let mut victim = Victim::new("directConnection=true", false);
+                let options = format!("directConnection=true&{COMPRESSORS}");
+                let mut victim = Victim::new(&options, false);
                 victim.receive_hello(&mut standalone(), usize::MAX);
                 let exchange = victim.operation();
                 Box::new(move || {
