@@ -1,4 +1,9 @@
-//! Dialling a host with several addresses: Happy Eyeballs (RFC 8305), as a state machine.
+//! Dialling a host with several addresses: Happy Eyeballs (RFC 8305), as a state machine. And the
+//! turns that limit how many hosts are looked up and dialled at once.
+
+mod turns;
+
+pub use turns::{TurnId, TurnLimits, Turns, UNANSWERED_AFTER};
 
 use crate::{
     error::{Error, ErrorKind, NetworkFault},
@@ -13,11 +18,15 @@ pub const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// The maximum number of addresses of one host that are tried. Further addresses are ignored.
 pub const MAX_ADDRESSES: usize = 64;
 
+/// The maximum number of attempts under way at once. A host with more addresses that never answer
+/// would occupy a socket for each of them.
+pub const MAX_ATTEMPTS: usize = 6;
+
 /// The attempts to connect to the addresses of one host. The first attempt that succeeds wins.
 ///
-/// The caller connects to each address that [`poll`](Self::poll) returns, without ending earlier
-/// attempts, and reports each failure by [`handle_failed`](Self::handle_failed). At
-/// [`deadline`](Self::deadline) it polls again. When an attempt succeeds, the caller drops the
+/// The caller connects to each address that [`poll`](Self::poll) returns. Earlier attempts go on,
+/// but at most [`MAX_ATTEMPTS`] at once: the caller then ends the oldest one. The caller reports each failure by [`handle_failed`](Self::handle_failed). At [`deadline`](Self::deadline) it
+/// polls again. When an attempt succeeds, the caller drops the
 /// others and this value. The client limits the whole dial by `connectTimeoutMS`.
 ///
 /// ```
@@ -67,13 +76,14 @@ impl Dial {
     }
 
     /// Returns the next address to connect to; `None` if none is due at `now`. Call this until it
-    /// returns `None`.
+    /// returns `None`. If [`MAX_ATTEMPTS`] are under way, the caller ends the oldest one without
+    /// reporting it.
     pub fn poll(&mut self, now: Instant) -> Option<SocketAddr> {
         if self.running > 0 && self.next.is_some_and(|next| now < next) {
             return None;
         }
         let address = self.untried.pop_front()?;
-        self.running += 1;
+        self.running = MAX_ATTEMPTS.min(self.running + 1);
         self.next = Some(now + ATTEMPT_DELAY);
         Some(address)
     }
@@ -199,6 +209,21 @@ mod tests {
         assert!(poll(&mut dial, 0).is_some());
         dial.handle_failed(lack());
         assert_eq!(dial.failure(), Some(lack()));
+    }
+
+    #[test]
+    fn the_number_of_attempts_under_way_is_bounded() {
+        let address = SocketAddr::from(([10, 0, 0, 1], 1));
+        let mut dial = Dial::new(std::iter::repeat_n(address, 10));
+        for number in 0..10 {
+            assert!(poll(&mut dial, number * 250).is_some());
+        }
+        // The caller has ended four of the attempts.
+        for _ in 0..MAX_ATTEMPTS {
+            assert_eq!(dial.failure(), None);
+            dial.handle_failed(refused("x"));
+        }
+        assert_eq!(dial.failure(), Some(refused("x")));
     }
 
     #[test]

@@ -56,11 +56,6 @@ impl Runtime for AsyncStdRuntime {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        use async_std::net::ToSocketAddrs;
-        Ok((host, port).to_socket_addrs().await?.collect())
-    }
-
     fn sleep(&self, duration: Duration) -> Sleep {
         Sleep::new(duration)
     }

@@ -8,7 +8,7 @@ use onionskin::Runtime;
 use std::{
     future::{Future, poll_fn},
     io,
-    net::{SocketAddr, ToSocketAddrs},
+    net::SocketAddr,
     path::Path,
     pin::Pin,
     sync::Arc,
@@ -23,8 +23,8 @@ use std::{
 /// from a password can exceed the time limit of the call. In a release build it took 0.2 s for
 /// 2,000,000 iterations, the maximum that the client accepts.
 ///
-/// Work that may never end runs on a new thread ([`Runtime::spawn_thread`]): a step of Kerberos, a
-/// provider that blocks, or the reading of a file with a token.
+/// Work that may never end runs on a new thread ([`Runtime::spawn_thread`]): the lookup of a host
+/// name, a step of Kerberos, a provider that blocks, or the reading of a file with a token.
 #[derive(Clone, Debug)]
 pub struct BlockingRuntime {
     start: Instant,
@@ -78,12 +78,6 @@ impl Runtime for BlockingRuntime {
 
     async fn connect_unix(&self, path: &Path) -> io::Result<BlockingStream> {
         BlockingStream::connect_unix(self.executor.clone(), path)
-    }
-
-    /// Calls the resolver of the system, which cannot be interrupted. A time limit that passes
-    /// meanwhile takes effect afterwards.
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        Ok((host, port).to_socket_addrs()?.collect())
     }
 
     fn sleep(&self, duration: Duration) -> Sleep {

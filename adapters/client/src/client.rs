@@ -61,9 +61,10 @@ impl<R: Runtime> Drop for Handle<R> {
     fn drop(&mut self) {
         let shared = &self.shared;
         shared.with(|inner, now| {
-            inner.notice_fork(&shared.runtime, now);
+            inner.notice_fork(shared, now);
             inner.core.close(now);
         });
+        shared.hosts.close();
         // The tasks that have sockets must run to close them.
         shared.runtime.run_ready();
     }
@@ -240,7 +241,7 @@ impl<R: Runtime> Client<R> {
         let shared = self.shared().clone();
         loop {
             let command = shared.with(|inner, now| {
-                inner.notice_fork(&shared.runtime, now);
+                inner.notice_fork(&shared, now);
                 inner.core.end_sessions()
             });
             let Some(mut command) = command else { break };

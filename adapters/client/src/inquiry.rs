@@ -61,6 +61,7 @@ pub async fn answer_inquiry<R: Runtime>(runtime: &R, inquiry: Inquiry) -> Result
         runtime,
         resolvers: &resolvers,
         start: Duration::ZERO,
+        shared: None,
     };
     answer(&services, inquiry).await
 }

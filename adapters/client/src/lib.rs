@@ -39,6 +39,7 @@ mod environment;
 mod events;
 mod exchange;
 mod execution;
+mod hosts;
 mod ids;
 mod inquiry;
 #[cfg(all(feature = "gssapi", unix))]

@@ -3,7 +3,7 @@
 #[cfg(feature = "dns")]
 use crate::shared::since;
 use crate::{
-    HostResolver, Resolver, Runtime, resolver::Resolvers, shared::Shared, signal::Signal,
+    HostResolver, Resolver, Runtime, hosts, resolver::Resolvers, shared::Shared, signal::Signal,
     user_code::UserFuture,
 };
 use onionskin_core::{
@@ -100,14 +100,18 @@ pub(crate) async fn addresses<'a, R: Runtime>(
     port: u16,
 ) -> Result<Addresses<'a>, LookupError> {
     // Only the system knows the zone of an IPv6 address, which is the name of an interface.
-    if services.resolvers.hosts == HostResolver::System || host.contains('%') {
-        let addresses = services.runtime.resolve(host, port).await;
-        return addresses.map(Addresses::from).map_err(LookupError::System);
-    }
+    let by_system = services.resolvers.hosts == HostResolver::System || host.contains('%');
     let known = known_addresses(host);
-    if !known.is_empty() {
+    if !known.is_empty() && !(by_system && host == LOCALHOST) {
         let addresses = known.into_iter().map(|ip| SocketAddr::new(ip, port));
         return Ok(addresses.collect::<Vec<_>>().into());
+    }
+    if by_system {
+        let addresses = match services.shared {
+            Some(shared) => hosts::resolve(shared, host, port).await,
+            None => services.runtime.resolve(host, port).await.map_err(Arc::new),
+        };
+        return addresses.map(Addresses::from).map_err(LookupError::System);
     }
     // The lookup ends before the limit of the dial, which is `connectTimeoutMS` as well, so that
     // its error is the one that is reported.
@@ -173,12 +177,15 @@ fn socket_addresses(answer: &DnsAnswer, port: u16) -> Vec<SocketAddr> {
     addresses.collect()
 }
 
+/// The name of this machine, which the hosts file of the system can change.
+const LOCALHOST: &str = "localhost";
+
 /// Returns the addresses of a host that needs no resolver: an IP address, or `localhost` (RFC 6761
 /// section 6.3).
 fn known_addresses(host: &str) -> Vec<IpAddr> {
     match host.parse() {
         Ok(address) => vec![address],
-        Err(_) if host == "localhost" => {
+        Err(_) if host == LOCALHOST => {
             vec![Ipv6Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()]
         }
         Err(_) => Vec::new(),
@@ -187,7 +194,7 @@ fn known_addresses(host: &str) -> Vec<IpAddr> {
 
 /// The error of the lookup of a host.
 pub(crate) enum LookupError {
-    System(io::Error),
+    System(Arc<io::Error>),
     Dns(Error),
 }
 
@@ -197,11 +204,14 @@ pub(crate) struct Services<'a, R: Runtime> {
     pub(crate) resolvers: &'a Resolvers,
     /// The time at which the clock of the core started, on the clock of the runtime.
     pub(crate) start: Duration,
+    /// The client whose work for hosts is limited; `None` for the work of no client.
+    pub(crate) shared: Option<&'a Arc<Shared<R>>>,
 }
 
 impl<'a, R: Runtime> Services<'a, R> {
-    pub(crate) fn of(shared: &'a Shared<R>) -> Self {
+    pub(crate) fn of(shared: &'a Arc<Shared<R>>) -> Self {
         Self {
+            shared: Some(shared),
             runtime: &shared.runtime,
             resolvers: &shared.resolvers,
             start: shared.start,

@@ -5,7 +5,13 @@ use futures_channel::oneshot;
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::FutureExt;
 use onionskin_core::error::Error;
-use std::{future::Future, io, net::SocketAddr, path::Path, time::Duration};
+use std::{
+    future::Future,
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    path::Path,
+    time::Duration,
+};
 
 /// The services that a client needs from an async runtime: sockets, time, tasks, name resolution,
 /// randomness, and the variables and files that hold credentials.
@@ -57,12 +63,22 @@ pub trait Runtime: Send + Sync + 'static {
     /// Connects to a Unix domain socket.
     fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    /// Resolves a host name. The first address of the result is tried first.
+    /// Resolves a host name. The first address of the result is tried first. A client has only a few
+    /// calls under way at once, and drops a call only when it is closed. Default: asks the resolver
+    /// of the system by [`spawn_thread`](Self::spawn_thread), because it can take many seconds.
     fn resolve(
         &self,
         host: &str,
         port: u16,
-    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send;
+    ) -> impl Future<Output = io::Result<Vec<SocketAddr>>> + Send {
+        let (sender, receiver) = oneshot::channel();
+        let host = host.to_owned();
+        self.spawn_thread(move || {
+            let addresses = (&*host, port).to_socket_addrs();
+            drop(sender.send(addresses.map(Iterator::collect)));
+        });
+        receiver.map(|result| result.unwrap_or_else(|_| Err(io::ErrorKind::Interrupted.into())))
+    }
 
     /// Returns a future that completes after `duration` or a little later. The client calls this in
     /// any thread, and polls the future only in tasks of the runtime.
@@ -81,12 +97,12 @@ pub trait Runtime: Send + Sync + 'static {
         work();
     }
 
-    /// Runs work that may never end, such as callbacks of the application that block. The work must
+    /// Runs work that may never end, such as callbacks of the application that block, and lookups. The work must
     /// delay no task, and the end of the runtime must not wait for it. Default: runs the work on a
     /// new thread, or drops it if there is none.
     fn spawn_thread(&self, work: impl FnOnce() + Send + 'static) {
         let _ = std::thread::Builder::new()
-            .name("onionskin callback".to_owned())
+            .name("onionskin".to_owned())
             .spawn(work);
     }
 

@@ -4,6 +4,7 @@ use crate::{
     Runtime,
     events::Delivery,
     exchange::{ActiveExchange, Started},
+    hosts::Hosts,
     ids::ObjectIds,
     resolver::Resolvers,
     signal::Signal,
@@ -43,6 +44,7 @@ pub(crate) struct Shared<R: Runtime> {
     pub(crate) timer: AtomicWaker,
     pub(crate) delivery: Arc<Delivery>,
     pub(crate) resolvers: Resolvers,
+    pub(crate) hosts: Hosts,
     ids: ObjectIds,
 }
 
@@ -106,6 +108,7 @@ impl<R: Runtime> Shared<R> {
             timer: AtomicWaker::new(),
             delivery,
             resolvers,
+            hosts: Hosts::default(),
             ids,
         })
     }
@@ -183,7 +186,7 @@ impl<R: Runtime> Shared<R> {
     /// Starts a command of a program. `span` is the span of that program.
     pub(crate) fn begin(self: &Arc<Self>, command: Command, span: &mut Span) -> Started<R::Stream> {
         self.with(|inner, now| {
-            inner.notice_fork(&self.runtime, now);
+            inner.notice_fork(self, now);
             let progress = inner.core.start_in(now, span, command);
             inner.take_socket(now, progress)
         })
@@ -273,14 +276,15 @@ impl<R: Runtime> Shared<R> {
 impl<S> Inner<S> {
     /// If the process was forked, resets the core before the next input, so that it does not use
     /// the connections and sessions of the parent process (CMAP-37, CMAP-105).
-    pub(crate) fn notice_fork<R: Runtime>(&mut self, runtime: &R, now: Instant) {
-        let process = runtime.process_id();
+    pub(crate) fn notice_fork<R: Runtime>(&mut self, shared: &Shared<R>, now: Instant) {
+        let process = shared.runtime.process_id();
         if process == self.process {
             return;
         }
         self.process = process;
+        shared.hosts.handle_forked();
         let mut bytes = [0; 32];
-        match runtime.entropy(&mut bytes) {
+        match shared.runtime.entropy(&mut bytes) {
             Ok(()) => self.core.handle_forked(now, &Seed::new(bytes)),
             // Without a new seed the child would use the same session ids as its parent.
             Err(_) => self.core.close(now),

@@ -12,7 +12,7 @@ use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     address::Address,
     client::{SocketId, SocketUse},
-    dial::Dial,
+    dial::{Dial, MAX_ATTEMPTS},
     error::{Error, NetworkFault},
     time::Instant,
 };
@@ -113,6 +113,11 @@ pub(crate) async fn dial<R: Runtime>(
             LookupError::System(error) => lookup_error(&error, address),
             LookupError::Dns(error) => dns_error(error, address),
         })?;
+    let now = || since(runtime, services.start);
+    let mut turn = match services.shared {
+        Some(shared) => Some(shared.hosts.dials.turn(now, host).await),
+        None => None,
+    };
     let mut result = dial_addresses(services, addresses.known).await;
     if result.is_err()
         && let Some(rest) = addresses.rest
@@ -121,6 +126,9 @@ pub(crate) async fn dial<R: Runtime>(
     {
         // The addresses of the other family came late.
         result = dial_addresses(services, more).await;
+    }
+    if let Some(turn) = &mut turn {
+        turn.answered = Some(result.is_ok());
     }
     result.map_err(|error| error.with_server(address))
 }
@@ -157,6 +165,9 @@ impl<R: Runtime> Dialling<'_, R> {
         loop {
             while let Some(address) = self.dial.poll(now()) {
                 let attempt = Box::pin(runtime.connect(address));
+                if self.attempts.len() == MAX_ATTEMPTS {
+                    drop(self.attempts.remove(0));
+                }
                 self.attempts.push((address, attempt));
             }
             if let Some(error) = self.dial.failure() {

@@ -56,10 +56,6 @@ impl Runtime for SmolRuntime {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        smol::net::resolve((host, port)).await
-    }
-
     fn sleep(&self, duration: Duration) -> Sleep {
         Sleep::new(duration)
     }

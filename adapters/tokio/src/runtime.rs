@@ -13,10 +13,7 @@ use std::{
     pin::pin,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
-use tokio::{
-    net::{UdpSocket, lookup_host},
-    runtime::Handle,
-};
+use tokio::{net::UdpSocket, runtime::Handle};
 
 const NO_RUNTIME: &str = "there is no tokio runtime: make the client within one";
 
@@ -92,10 +89,6 @@ impl Runtime for TokioRuntime {
     #[cfg(not(unix))]
     async fn connect_unix(&self, _: &Path) -> io::Result<TokioStream> {
         Err(io::ErrorKind::Unsupported.into())
-    }
-
-    async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-        Ok(self.within(lookup_host((host, port))).await?.collect())
     }
 
     fn sleep(&self, duration: Duration) -> tokio::time::Sleep {

@@ -17,6 +17,7 @@ mod clearing;
 mod closing;
 mod compression;
 mod connecting;
+mod crowded_hosts;
 mod establishing;
 mod event_log;
 mod events;

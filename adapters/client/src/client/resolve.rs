@@ -140,6 +140,7 @@ impl<R: Runtime> Task<R> {
                 runtime: &*runtime,
                 resolvers: &resolvers,
                 start,
+                shared: None,
             };
             let mut result = pin!(look_up(&services, lookup));
             let stop = &end.outcome.stop;
