@@ -37,7 +37,7 @@ pub struct Compression {
     max_bytes: usize,
     /// The message that is being decompressed; `None` between messages. Its decoder is not in the
     /// workspace, because the workspace can be another one when the next slice is decompressed.
-    unpacking: Option<Unpacking>,
+    unpacking: Option<Box<Unpacking>>,
     /// The message that was decompressed last, with a header; empty once it was consumed.
     unpacked: Vec<u8>,
 }
@@ -162,14 +162,14 @@ impl Compression {
             .get(COMPRESSED_START..header.length)
             .ok_or(WireError::Truncated("a compressed message"))?;
         let mut unpacking = match self.unpacking.take() {
-            Some(unpacking) => unpacking,
+            Some(unpacking) => *unpacking,
             None => self.begin(header, head, bytes)?,
         };
         let is_complete = unpacking.advance(bytes).map_err(WireError::Decompression)?;
         if is_complete {
             self.unpacked = unpacking.finish(&mut self.workspace);
         } else {
-            self.unpacking = Some(unpacking);
+            self.unpacking = Some(Box::new(unpacking));
         }
         Ok(is_complete)
     }

@@ -191,6 +191,16 @@ impl Deployment {
 
     /// Handles the passage of time. A call before the [deadline](Self::deadline) has no effect.
     pub fn handle_timeout(&mut self, now: Instant) {
+        while let Some(at) = self.deadline()
+            && at < now
+        {
+            self.handle_due(at);
+        }
+        self.handle_due(now);
+    }
+
+    /// Handles the timers that are due at `now`. Earlier timers were handled.
+    fn handle_due(&mut self, now: Instant) {
         for member in &mut self.members {
             if member.deadline().is_some_and(|at| at <= now) {
                 member.handle_timeout(now);

@@ -168,8 +168,7 @@ impl Engine {
                 },
                 () = shared.deadline_moved.notified() => {}
                 () = timer => {
-                    let now = shared.now();
-                    shared.drive(None, |deployment| deployment.handle_timeout(now));
+                    shared.drive(None, |_| ());
                     shared.pump();
                 }
             }
@@ -232,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Calls a function of the deployment. Returns `None` if the function panics. A panic closes
+    /// Handles the timers that are due, then calls a function of the deployment. Returns `None` if the function panics. A panic closes
     /// the connection whose request was being executed, or else `conn`. All other connections
     /// continue.
     fn drive<T>(&self, conn: Option<ConnId>, call: impl FnOnce(&mut Deployment) -> T) -> Option<T> {
@@ -240,6 +239,10 @@ impl Shared {
             let call = AssertUnwindSafe(|| call(&mut self.deployment.borrow_mut()));
             panic::catch_unwind(call).is_ok()
         };
+        // After a pause of this thread, on a busy machine, messages between the members precede the
+        // input. Otherwise a member would miss the messages of a primary that were due meanwhile.
+        let now = self.now();
+        guarded(&mut |deployment| deployment.handle_timeout(now));
         let (mut call, mut result) = (Some(call), None);
         let is_done = guarded(&mut |deployment| result = call.take().map(|call| call(deployment)));
         if !is_done {

@@ -38,6 +38,23 @@ fn a_killed_primary_is_replaced_within_two_election_timeouts() {
     }
 }
 
+/// A deployment on real sockets is late on a busy machine. Then the timers and messages of its
+/// members take effect in their order, so that no member misses a primary that is there.
+#[test]
+fn a_late_deployment_holds_no_election() {
+    for seed in 0..20 {
+        let mut world = World::new(set_of(3), seed);
+        world.run_for(Duration::from_secs(5));
+        for pause in [11, 15, 60, 3600] {
+            world.now = world.now + Duration::from_secs(pause);
+            world.deployment.handle_timeout(world.now);
+            world.run_for(Duration::from_secs(5));
+            assert_eq!(world.deployment.primary(), Some(0), "{pause} seconds");
+            assert_eq!(world.deployment.term(0), 1, "{pause} seconds");
+        }
+    }
+}
+
 #[test]
 fn without_a_configured_primary_one_is_elected() {
     let mut options = set_of(3);
