@@ -20,7 +20,7 @@ use std::{
 };
 
 /// The longest time to wait for a condition.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Collection = onionskin_blocking::Collection<Document>;
 
@@ -183,7 +183,7 @@ fn by_default_server_selection_fails_after_one_scan() {
         "{error}"
     );
     assert!(
-        start.elapsed() < Duration::from_secs(5),
+        start.elapsed() < Duration::from_secs(20),
         "the timeout is 30 s"
     );
 }

@@ -26,7 +26,7 @@ use std::{
 /// The environment variable with the server's URI. Only the process that forks has the variable.
 const URI: &str = "ONIONSKIN_FORK_URI";
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Collection = onionskin_blocking::Collection<Document>;
 

@@ -109,7 +109,7 @@ fn lines(service: &str, ports: &BTreeSet<u16>) -> Vec<String> {
 const URI: &str = "mongodb+srv://test1.test.build.10gen.cc/?tls=false";
 
 /// The time limit of a change of the hosts.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A time that is longer than the interval of rescans.
 const INTERVAL: Duration = Duration::from_secs(61);

@@ -19,7 +19,7 @@ use std::{
 };
 
 /// The time limit of the discovery of all hosts.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A deployment, with its own port for each port of the official records.
 struct Place {

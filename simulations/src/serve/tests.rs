@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn addresses(uri: &str) -> Vec<String> {
     let hosts = uri

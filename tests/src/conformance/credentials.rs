@@ -2,7 +2,7 @@
 //! files, environment variables and endpoints.
 
 use super::{
-    Host, SLACK, end, find,
+    Host, end, find,
     server::{Request, Server, Step, answer},
     within,
 };
@@ -76,7 +76,7 @@ async fn expect_failure<H: Host>(server: &Server, callback: OidcCallback, reason
     let options = format!("timeoutMS={}", 2 * LIMIT.as_millis());
     let options = format!("{options}&connectTimeoutMS={}", LIMIT.as_millis());
     let client = by_callback::<H>(server, &options, callback);
-    let found = within::<H, _>(2 * LIMIT + SLACK, "the failure", find(&client, 1)).await;
+    let found = within::<H, _>(2 * LIMIT + H::SLACK, "the failure", find(&client, 1)).await;
     let error: Error = found.expect_err("no token");
     assert!(error.to_string().contains(reason), "{error}");
     end::<H>(client, server).await;

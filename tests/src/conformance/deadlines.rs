@@ -1,7 +1,7 @@
 //! Tests of time limits and timers, and of replies that come after the limit.
 
 use super::{
-    Host, SLACK, Stepper, builder, client, end, find, pause, ping,
+    Host, Stepper, builder, client, end, find, pause, ping,
     server::{Gate, Request, Server, Step, answer, listener},
     things, together, until, wait_until_idle, within,
 };
@@ -40,7 +40,7 @@ async fn find_until_timeout<H: Host>(client: &Client<H::R>, n: i32) -> Error {
     let things = things(client);
     let call = things.find_one(doc! { "n": n }).timeout(LIMIT);
     let result: Result<Option<Document>, Error> =
-        within::<H, _>(LIMIT + SLACK, "the time limit", call.into_future()).await;
+        within::<H, _>(LIMIT + H::SLACK, "the time limit", call.into_future()).await;
     let took = runtime.now() - began;
     let error = result.expect_err("nobody answers");
     assert!(took >= LIMIT, "gave up after {took:?}: {error}");
@@ -172,7 +172,7 @@ pub async fn the_time_limit_covers_server_selection_and_connection_establishment
     let silent = client::<H>(&format!("mongodb://{address}/"));
     find_until_timeout::<H>(&silent, 1).await;
     assert_eq!(silent.counts().waiting, 0);
-    within::<H, _>(SLACK, "shutdown", silent.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", silent.shutdown()).await;
 
     let gate = Gate::new();
     let server_gate = gate.clone();
@@ -198,7 +198,7 @@ pub async fn time_limits_of_the_connection_string_apply<H: Host>() {
         let server = Server::scripted::<H>(holding(&gate));
         let client = client::<H>(&server.uri(&format!("retryReads=false&{option}")));
         find(&client, 0).await.expect("a reply");
-        let result = within::<H, _>(SLACK, option, find(&client, 1)).await;
+        let result = within::<H, _>(H::SLACK, option, find(&client, 1)).await;
         let error = result.expect_err("nobody answers");
         assert_eq!(waited_for(&error), Some(Wait::Exchange), "{error:?}");
         find(&client, 2).await.expect("a reply");
@@ -241,7 +241,7 @@ pub async fn the_time_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
             None => find,
         };
         let mut cursor = find.await.expect("a cursor");
-        let next = within::<H, _>(LIMIT + SLACK, "the time limit", cursor.next()).await;
+        let next = within::<H, _>(LIMIT + H::SLACK, "the time limit", cursor.next()).await;
         let error = next.expect("no end").expect_err("no document");
         assert!(waited_for(&error).is_some(), "{error:?}");
         assert_eq!(cursor.next().await, None);
@@ -283,7 +283,7 @@ pub async fn a_panicking_waker_does_not_affect_other_time_limits<H: Host>() {
     find_until_timeout::<H>(&client, 3).await;
     let ended = first.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(ended, Poll::Ready(Err(_))), "{ended:?}");
-    within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.clone().shutdown()).await;
 }
 
 /// Timers complete in the order of their times, and none completes early.

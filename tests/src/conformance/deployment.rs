@@ -1,6 +1,6 @@
 //! Tests of clients against whole simulated deployments, which serve real sockets.
 
-use super::{Host, SLACK, builder, client, things, together, until, within};
+use super::{Host, builder, client, things, together, until, within};
 use bson::{Bson, Document, doc};
 use onionskin::{Client, Runtime};
 use onionskin_core::{
@@ -37,7 +37,7 @@ pub async fn an_authenticated_client_reads_over_tls_and_a_wrong_password_fails<H
     let call = things_of_known.find(doc! {}).sort(by_id).batch_size(37);
     let cursor = call.await.expect("a reply");
     assert_eq!(cursor.collect().await, Ok(all));
-    within::<H, _>(SLACK, "shutdown", known.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", known.shutdown()).await;
 
     let unknown = client::<H>(&deployment.uri().replace("sesame", "simsim"));
     let result = things(&unknown).find_one(doc! {}).await;
@@ -47,7 +47,7 @@ pub async fn an_authenticated_client_reads_over_tls_and_a_wrong_password_fails<H
     let address = error.server().expect("the server's address").to_string();
     assert!(deployment.uri().contains(&address), "{address}");
     assert!(!format!("{error:?}").contains("simsim"));
-    within::<H, _>(SLACK, "shutdown", unknown.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", unknown.shutdown()).await;
     until::<H>("the closing of all sockets", || {
         deployment
             .status()
@@ -82,7 +82,7 @@ pub async fn each_write_is_stored_once_despite_a_failover<H: Host>() {
     }
     let count = things(&client).count_documents(doc! {}).await;
     assert_eq!(count, Ok(u64::try_from(WRITES).unwrap_or_default() + 1));
-    within::<H, _>(SLACK * 2, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK * 2, "shutdown", client.shutdown()).await;
     until::<H>("the closing of all sockets", || {
         deployment
             .status()
@@ -129,7 +129,7 @@ pub async fn a_connection_rate_limit_of_the_server_does_not_clear_the_pool<H: Ho
         assert!(failed >= 10, "TLS {tls}: {failed} checkouts failed");
         assert_eq!(cleared, 0, "TLS {tls}");
         assert!(found >= 10, "TLS {tls}: {found} finds succeeded");
-        within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+        within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
     }
 }
 

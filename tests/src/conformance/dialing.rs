@@ -1,6 +1,6 @@
 //! Tests of connecting to a server, and of failures to connect.
 
-use super::{Host, SLACK, client, end, find, ping, until, within};
+use super::{Host, client, end, find, ping, until, within};
 use crate::conformance::server::{Server, answer, listener};
 use onionskin::Client;
 use onionskin_core::error::{Error, ErrorKind, NetworkFault};
@@ -18,7 +18,7 @@ pub(crate) fn server_error<H: Host>(client: &Client<H::R>) -> Error {
 /// Asserts that server selection fails in time and that its error names `address` and the reason.
 /// Returns the error of the server description.
 pub(crate) async fn expect_selection_error<H: Host>(client: &Client<H::R>, address: &str) -> Error {
-    let limit = client.options().server_selection_timeout() + SLACK;
+    let limit = client.options().server_selection_timeout() + H::SLACK;
     let result = within::<H, _>(limit, "selection", ping(client)).await;
     let error = result.expect_err("there is no server");
     let is_selection = matches!(error.kind(), ErrorKind::ServerSelection { .. });
@@ -54,7 +54,7 @@ pub async fn a_refused_connection_is_reported_with_its_address<H: Host>() {
         matches!(cause.kind(), ErrorKind::Network { fault: f, .. } if *f == fault),
         "{cause}"
     );
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// The connection is accepted, but no server answers on it.
@@ -65,7 +65,7 @@ pub async fn a_server_that_does_not_reply_causes_a_connect_timeout<H: Host>() {
     let client = client::<H>(&format!("mongodb://{address}/?{options}"));
     let cause = expect_selection_error::<H>(&client, &address).await;
     assert!(cause.is_timeout(), "{cause}");
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// A label of a host name has at most 63 characters. The name in this test has a label of 64
@@ -80,7 +80,7 @@ pub async fn an_unresolvable_host_name_is_reported<H: Host>() {
         matches!(cause.kind(), ErrorKind::Network { fault: f, .. } if *f == fault),
         "{cause}"
     );
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// `localhost` can have several addresses, and the server listens on only one of them.
@@ -104,7 +104,7 @@ pub async fn a_client_connects_over_a_unix_socket<H: Host>() {
     drop(server);
     let client = client::<H>(&(uri + "serverSelectionTimeoutMS=150"));
     expect_selection_error::<H>(&client, &address).await;
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// A server that starts after its first check failed is found by a later check.

@@ -1,7 +1,7 @@
 //! Tests of TLS messages on established connections: alerts, `close_notify` and key updates.
 
 use super::{
-    Host, SLACK, builder, client, end, find,
+    Host, builder, client, end, find,
     identity::{scripted_secure_server, secure_server},
     late_replies::counter,
     ping,
@@ -82,7 +82,7 @@ pub async fn a_close_notify_before_a_complete_reply_fails_the_operation<H: Host>
             ]
         });
         let client = client::<H>(&uri);
-        let error = within::<H, _>(SLACK, "the error", ping(&client)).await;
+        let error = within::<H, _>(H::SLACK, "the error", ping(&client)).await;
         let error = error.expect_err("the reply is cut off");
         let closed = NetworkFault::Closed;
         assert!(

@@ -2,7 +2,7 @@
 //! process, with this test alone, so that no other test lacks descriptors.
 
 use super::{
-    Host, SLACK, Stepper, WAIT_LIMIT, builder, find, pause,
+    Host, Stepper, builder, find, pause,
     server::{Gate, Request, Server, Step, answer},
     things, until, within,
 };
@@ -75,7 +75,7 @@ async fn run_in_second_process<H: Host>(host: &str) {
             pause::<H>(Duration::from_millis(5)).await;
         }
     };
-    within::<H, _>(WAIT_LIMIT * 3, "the other process", end).await;
+    within::<H, _>(H::WAIT_LIMIT * 3, "the other process", end).await;
     let (is_success, text) = child.join().expect("no panic").expect("it was started");
     assert!(is_success && text.contains("1 passed"), "{text}");
     until::<H>("the closing of all sockets", || server.open() == 0).await;
@@ -143,7 +143,7 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
             stepper.woken().await;
         }
     };
-    within::<H, _>(WAIT_LIMIT, "an end", end).await
+    within::<H, _>(H::WAIT_LIMIT, "an end", end).await
 }
 
 /// Runs [`FINDS`] finds, one after the other, while an insert uses the connection of the pool.
@@ -214,5 +214,5 @@ async fn run_without_descriptors<H: Host>(address: &str) {
         0,
         "there are descriptors again"
     );
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }

@@ -3,7 +3,7 @@
 //! connection of the pool, not that of the monitor.
 
 use super::{
-    Host, SLACK, Stepper, WAIT_LIMIT, builder, find, pause,
+    Host, Stepper, builder, find, pause,
     server::{Fault, Gate, Proxy, Server, Step, answer},
     things, until, within,
 };
@@ -116,7 +116,7 @@ impl<R: Runtime> Secured<R> {
             assert_eq!(found.as_ref(), Some(&document));
             Ok(())
         };
-        within::<H, _>(WAIT_LIMIT, "an exchange", call).await
+        within::<H, _>(H::WAIT_LIMIT, "an exchange", call).await
     }
 
     /// Runs an exchange whose connection has a fault. Asserts that the pool is cleared if the phase
@@ -191,7 +191,7 @@ pub async fn a_reset_in_any_phase_is_reported<H: Host>() {
     let faults: [fn(usize) -> Fault; 2] = [Fault::ResetUp, Fault::ResetDown];
     let is_broken = |error: &Error| error.is_network() && !error.is_timeout();
     secured.fail_in_each_phase::<H>(faults, is_broken).await;
-    within::<H, _>(SLACK, "shutdown", secured.client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", secured.client.shutdown()).await;
 }
 
 /// A connection stalls during TLS, `hello` or authentication, or within a request or a reply. Until
@@ -203,7 +203,7 @@ pub async fn a_stall_in_any_phase_ends_at_its_timeout<H: Host>() {
     secured
         .fail_in_each_phase::<H>(faults, Error::is_timeout)
         .await;
-    within::<H, _>(SLACK, "shutdown", secured.client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", secured.client.shutdown()).await;
 }
 
 /// The peer disappears while an operation waits for its reply. The next check times out and
@@ -235,18 +235,18 @@ pub async fn a_check_timeout_interrupts_an_operation_on_an_unreachable_server<H:
             }
         }
     };
-    let error = within::<H, _>(WAIT_LIMIT, "the interruption", end).await;
+    let error = within::<H, _>(H::WAIT_LIMIT, "the interruption", end).await;
     let error = error.expect_err("nobody answers");
     let is_reported = matches!(error.kind(), ErrorKind::Interrupted { .. });
     assert!(is_reported, "{error:?}");
     client.flush_events().await;
     assert_eq!(events.counts().clears, 1);
-    let lost = things.find_one(doc! { "n": 2 }).timeout(SLACK / 5);
+    let lost = things.find_one(doc! { "n": 2 }).timeout(H::SLACK / 5);
     lost.await.expect_err("there is nobody");
     proxy.lose(false);
     find(&client, 3).await.expect("it is back");
     gate.open();
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
     drop(proxy);
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
@@ -278,7 +278,7 @@ pub async fn a_full_backlog_fails_new_connections_at_the_connect_timeout<H: Host
     let things = things(&client);
     let mut has_one = Stepper::new(things.find_one(doc! { "n": 1 }));
     assert!(has_one.step().await.is_none());
-    let error = within::<H, _>(WAIT_LIMIT, "the limit", find(&client, 2)).await;
+    let error = within::<H, _>(H::WAIT_LIMIT, "the limit", find(&client, 2)).await;
     let error = error.expect_err("nobody accepts");
     let is_connect = matches!(
         error.kind(),
@@ -298,7 +298,7 @@ pub async fn a_full_backlog_fails_new_connections_at_the_connect_timeout<H: Host
             has_one.woken().await;
         }
     };
-    let found = within::<H, _>(WAIT_LIMIT, "the reply", end).await;
+    let found = within::<H, _>(H::WAIT_LIMIT, "the reply", end).await;
     assert_eq!(found, Ok(Some(doc! { "n": 1 })));
     client.flush_events().await;
     assert_eq!(events.counts().clears, 0);
@@ -311,9 +311,9 @@ pub async fn a_full_backlog_fails_new_connections_at_the_connect_timeout<H: Host
             assert!(error.is_timeout(), "{error:?}");
         }
     };
-    within::<H, _>(WAIT_LIMIT, "the next connection", again).await;
+    within::<H, _>(H::WAIT_LIMIT, "the next connection", again).await;
     find(&client, 4).await.expect("a reply");
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
     drop(proxy);
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }

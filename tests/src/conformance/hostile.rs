@@ -263,7 +263,7 @@ pub async fn an_operation_fails_if_only_the_monitor_can_connect<H: Host>() {
         let server = Server::scripted::<H>(script);
         let uri = server.uri("serverSelectionTimeoutMS=300&retryReads=false");
         let client = client::<H>(&uri);
-        let error = super::within::<H, _>(super::WAIT_LIMIT, "the failure", find(&client, 1)).await;
+        let error = super::within::<H, _>(H::WAIT_LIMIT, "the failure", find(&client, 1)).await;
         let error = error.expect_err("there is no connection");
         let text = error.to_string();
         let is_reported = error.server().is_some() || text.contains(&server.address());

@@ -1,7 +1,7 @@
 //! Tests of TLS certificates and of passwords.
 
 use super::{
-    Host, SLACK, client,
+    Host, client,
     dialing::expect_selection_error,
     end, find,
     server::{Request, Server, Step, answer, hello},
@@ -170,7 +170,7 @@ async fn expect_authentication_error<H: Host>(server: &Server) -> String {
     let uri = server.uri("serverSelectionTimeoutMS=300");
     let uri = uri.replace("mongodb://", "mongodb://user:sesame@");
     let client = client::<H>(&uri);
-    let result = within::<H, _>(SLACK, "the refusal", find(&client, 1)).await;
+    let result = within::<H, _>(H::SLACK, "the refusal", find(&client, 1)).await;
     let error = result.expect_err("nobody is let in");
     let is_authentication = matches!(error.kind(), ErrorKind::Authentication { .. });
     assert!(is_authentication, "{error:?}");

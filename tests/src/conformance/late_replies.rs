@@ -2,7 +2,7 @@
 //! other operations are not affected.
 
 use super::{
-    Host, SLACK, Stepper, builder, client, end, find,
+    Host, Stepper, builder, client, end, find,
     identity::{scripted_secure_server, secure_server},
     pause,
     server::{Gate, Request, Server, Step, TlsMessage, answer},
@@ -70,7 +70,7 @@ async fn find_that_times_out<H: Host>(client: &Client<H::R>) {
     let things = things(client);
     let call = things.find_one(doc! { "n": -1 }).timeout(LIMIT);
     let result: Result<Option<Document>, Error> =
-        within::<H, _>(LIMIT + SLACK, "the time limit", call.into_future()).await;
+        within::<H, _>(LIMIT + H::SLACK, "the time limit", call.into_future()).await;
     assert!(result.expect_err("nobody answers").is_timeout());
 }
 
@@ -142,7 +142,7 @@ pub async fn a_missing_late_reply_does_not_clear_the_pool<H: Host>() {
     let began = runtime.now();
     find(&client, 1).await.expect("another connection");
     let took = runtime.now() - began;
-    assert!(took + SLACK > DRAIN_LIMIT, "not waited for: {took:?}");
+    assert!(took + H::SLACK > DRAIN_LIMIT, "not waited for: {took:?}");
     assert_eq!(connections(&server).len(), 2);
     client.flush_events().await;
     assert_eq!(clears.load(Ordering::SeqCst), 0);

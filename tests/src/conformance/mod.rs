@@ -70,6 +70,16 @@ pub trait Host: 'static {
         server::system_listener(address)
     }
 
+    /// The time limit of one test. The limits are long, because the machine can be busy. In virtual
+    /// time they are short.
+    const TEST_TIME_LIMIT: Duration = Duration::from_secs(180);
+
+    /// The time for which [`until`] waits.
+    const WAIT_LIMIT: Duration = Duration::from_secs(60);
+
+    /// The additional time that tests allow for an operation.
+    const SLACK: Duration = Duration::from_secs(20);
+
     /// Starts a name server that clients of this host can ask. The default implementation opens
     /// real sockets.
     fn name_server() -> NameServer {
@@ -77,18 +87,9 @@ pub trait Host: 'static {
     }
 }
 
-/// The time limit of one test.
-const TEST_TIME_LIMIT: Duration = Duration::from_secs(40);
-
-/// The time for which [`until`] waits.
-const WAIT_LIMIT: Duration = Duration::from_secs(10);
-
-/// The additional time that tests allow for an operation, because the machine can be busy.
-pub(crate) const SLACK: Duration = Duration::from_millis(1500);
-
 /// Runs one test of the suite.
 pub fn run<H: Host, F: Future<Output = ()>>(check: impl FnOnce() -> F) {
-    H::block_on(async { within::<H, _>(TEST_TIME_LIMIT, "the check", check()).await });
+    H::block_on(async { within::<H, _>(H::TEST_TIME_LIMIT, "the check", check()).await });
 }
 
 /// Returns the output of `future`. Panics if the future takes longer than `limit`.
@@ -112,10 +113,10 @@ pub(crate) async fn within<H: Host, T>(
     .await
 }
 
-/// Waits until `is_true` returns true. Panics after [`WAIT_LIMIT`].
+/// Waits until `is_true` returns true. Panics after [`Host::WAIT_LIMIT`].
 pub(crate) async fn until<H: Host>(what: &str, mut is_true: impl FnMut() -> bool) {
     let runtime = H::runtime();
-    within::<H, _>(WAIT_LIMIT, what, async {
+    within::<H, _>(H::WAIT_LIMIT, what, async {
         while !is_true() {
             runtime.sleep(Duration::from_millis(1)).await;
         }
@@ -162,7 +163,7 @@ pub(crate) async fn ping<R: Runtime>(client: &Client<R>) -> Result<Document, Err
 /// Shuts a client down and waits until the server has no open connection. Panics if one of these
 /// takes too long.
 pub(crate) async fn end<H: Host>(client: Client<H::R>, server: &Server) {
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
     until::<H>("the closing of all sockets", || server.open() == 0).await;
 }
 

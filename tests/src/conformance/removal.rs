@@ -1,7 +1,7 @@
 //! A test of a server that is removed from its replica set: all connections to it are closed.
 
 use super::{
-    Host, Stepper, WAIT_LIMIT, client, end, pause,
+    Host, Stepper, client, end, pause,
     server::{Gate, Request, Server, Step, answer, hello},
     things, until, wait_until_idle, within,
 };
@@ -103,7 +103,7 @@ async fn drive<H: Host, F: Future>(stepper: &mut Stepper<F>) -> F::Output {
             }
         }
     };
-    within::<H, _>(WAIT_LIMIT, "an end", end).await
+    within::<H, _>(H::WAIT_LIMIT, "an end", end).await
 }
 
 /// A server is removed from its replica set while its pool has connections of three kinds: in use,
@@ -123,7 +123,7 @@ pub async fn removing_a_server_closes_all_its_connections<H: Host>() {
             pause::<H>(Duration::from_millis(5)).await;
         }
     };
-    within::<H, _>(WAIT_LIMIT, "the secondary", found).await;
+    within::<H, _>(H::WAIT_LIMIT, "the secondary", found).await;
 
     let mut used = Stepper::new(things.find_one(doc! { "n": -1 }));
     assert!(used.step().await.is_none());

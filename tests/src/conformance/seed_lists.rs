@@ -1,7 +1,7 @@
 //! Tests of `mongodb+srv` connection strings with a name server.
 
 use super::{
-    Host, SLACK, WAIT_LIMIT, find,
+    Host, find,
     server::{Server, answer, hello},
     until, within,
 };
@@ -61,7 +61,7 @@ pub async fn a_seed_list_is_looked_up_over_udp<H: Host>() {
     ] {
         assert!(queries.contains(&expected.to_owned()), "{queries:?}");
     }
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// If one address of a host refuses connections, the next address is used.
@@ -72,7 +72,7 @@ pub async fn a_host_is_reached_at_its_second_address<H: Host>() {
     names.records().set_addresses("a.db.test", &addresses);
     let client = client_of::<H>(&[&names], "");
     find(&client, 1).await.expect("a reply");
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// A reply that is truncated over UDP is asked for again over TCP. The options of the TXT record
@@ -99,7 +99,7 @@ pub async fn a_truncated_reply_is_read_over_tcp<H: Host>() {
         let expected = format!("{transport} TXT c.db.test.");
         assert!(queries.contains(&expected), "{queries:?}");
     }
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// A host without SRV records fails the operation, and the error names the query and the name
@@ -127,7 +127,7 @@ pub async fn a_missing_seed_list_fails_only_operations_that_wait<H: Host>() {
         .records()
         .set_addresses("a.db.test", &[Ipv4Addr::LOCALHOST]);
     find(&client, 1).await.expect("a reply");
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// If the first name server does not answer, the second one is asked.
@@ -137,11 +137,11 @@ pub async fn a_silent_name_server_is_passed_over<H: Host>() {
     silent.records().set_silent(true);
     let options = "&connectTimeoutMS=1000";
     let client = client_of::<H>(&[&silent, &names], options);
-    within::<H, _>(WAIT_LIMIT, "a reply", find(&client, 1))
+    within::<H, _>(H::WAIT_LIMIT, "a reply", find(&client, 1))
         .await
         .expect("a reply");
     assert!(!silent.queries().is_empty());
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// If no name server answers, operations fail after `connectTimeoutMS`. A shutdown does not wait
@@ -150,18 +150,18 @@ pub async fn a_lookup_without_an_answer_fails_after_the_connect_timeout<H: Host>
     let silent = H::name_server();
     silent.records().set_silent(true);
     let client = client_of::<H>(&[&silent], "&connectTimeoutMS=300");
-    let limit = Duration::from_millis(300) + SLACK;
+    let limit = Duration::from_millis(300) + H::SLACK;
     let error = within::<H, _>(limit, "the limit", find(&client, 1)).await;
     let text = error.expect_err("no answer").to_string();
     assert!(text.contains("no answer within 300 ms"), "{text}");
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
     let client = client_of::<H>(&[&silent], "&serverSelectionTimeoutMS=50");
     let before = silent.queries().len();
-    let error = within::<H, _>(SLACK, "the limit", find(&client, 1)).await;
+    let error = within::<H, _>(H::SLACK, "the limit", find(&client, 1)).await;
     let text = error.expect_err("no answer").to_string();
     assert!(text.contains("SRV and TXT records"), "{text}");
     until::<H>("the queries", || silent.queries().len() >= before + 2).await;
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// Answers with one host, whose port it knows.
@@ -200,7 +200,7 @@ pub async fn the_resolver_of_the_application_is_used<H: Host>() {
         .build()
         .expect("a client");
     find(&client, 1).await.expect("a reply");
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// A resolver that panics or never answers.
@@ -258,12 +258,12 @@ pub async fn a_bad_resolver_of_the_application_fails_only_its_lookups<H: Host>()
             .build()
             .expect("a client");
         for _ in 0..2 {
-            let limit = Duration::from_millis(200) + SLACK;
+            let limit = Duration::from_millis(200) + H::SLACK;
             let result = within::<H, _>(limit, "the lookup", find(&client, 1)).await;
             let text = result.expect_err("no answer").to_string();
             assert!(text.contains(expected), "{text}");
         }
-        within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+        within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
     }
 }
 
@@ -277,5 +277,5 @@ pub async fn ip_addresses_are_not_looked_up<H: Host>() {
         .build()
         .expect("a client");
     find(&client, 1).await.expect("a reply");
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }

@@ -1,7 +1,7 @@
 //! Tests of `mongodb+srv` connection strings that are resolved before their client exists.
 
 use super::{
-    Host, SLACK, find,
+    Host, find,
     seed_lists::{SRV_NAME, name_server_of},
     server::Server,
     until, within,
@@ -67,7 +67,7 @@ pub async fn a_builder_is_resolved_before_its_client_is_built<H: Host>() {
         1,
         "{queries:?}"
     );
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// Without `resolve`, the warnings about the TXT record are there after the first operation.
@@ -81,7 +81,7 @@ pub async fn a_client_that_looks_its_txt_record_up_has_the_warnings_about_it<H: 
     find(&client, 1).await.expect("a reply");
     let expected = ["option loadBalanced is ignored: it takes true or false"];
     assert_eq!(warnings_of::<H>(&client), expected);
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// A failure of DNS is the error of `resolve`, and names the query and the name server. A builder
@@ -130,7 +130,7 @@ pub async fn a_dns_failure_is_the_error_of_the_resolution<H: Host>() {
 pub async fn a_resolution_ends_at_its_limit_or_with_its_future<H: Host>() {
     let silent = H::name_server();
     silent.records().set_silent(true);
-    let limit = Duration::from_millis(300) + SLACK;
+    let limit = Duration::from_millis(300) + H::SLACK;
     let resolution = builder_of::<H>(&silent, "&connectTimeoutMS=300").resolve();
     let error = within::<H, _>(limit, "the limit", resolution).await;
     let text = error.err().expect("no answer").to_string();
@@ -164,7 +164,7 @@ pub async fn addresses_that_are_known_late_are_dialled_too<H: Host>() {
     let client = builder.resolver(LateIpv4(H::runtime())).build();
     let client = client.expect("a client");
     find(&client, 1).await.expect("a reply");
-    within::<H, _>(SLACK, "shutdown", client.shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
 
 /// A resolver that knows an IPv6 address at once, and an IPv4 address later.

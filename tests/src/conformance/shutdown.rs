@@ -1,7 +1,7 @@
 //! Tests of the end of a client, by `shutdown` and by dropping the last handle.
 
 use super::{
-    Host, SLACK, Stepper, client, end, find, ping,
+    Host, Stepper, client, end, find, ping,
     server::{Gate, Server, Step, answer, listener},
     things, until, wait_until_idle, within,
 };
@@ -28,7 +28,7 @@ pub async fn shutdown_closes_an_idle_pool<H: Host>() {
     assert_eq!(clone.counts(), Counts::default());
     let error = find(&clone, 2).await.expect_err("it is closed");
     assert_eq!(error, ErrorKind::ClientClosed);
-    within::<H, _>(SLACK, "a second shutdown", clone.shutdown()).await;
+    within::<H, _>(H::SLACK, "a second shutdown", clone.shutdown()).await;
 }
 
 /// `shutdown` fails operations that wait for a server to become available.
@@ -44,7 +44,7 @@ pub async fn shutdown_fails_operations_that_wait_for_a_server<H: Host>() {
         waiters.push(waiter);
     }
     assert_eq!(client.counts().waiting, 5);
-    within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.clone().shutdown()).await;
     for mut waiter in waiters {
         waiter.woken().await;
         let error = waiter.step().await.expect("an end").expect_err("no server");
@@ -73,7 +73,7 @@ pub async fn shutdown_fails_operations_that_wait_for_a_connection<H: Host>() {
     // The first connection is the monitor's. The pool opens the second one after the monitor's
     // check.
     until::<H>("a connection", || server.accepted() == 2).await;
-    within::<H, _>(SLACK, "shutdown", client.clone().shutdown()).await;
+    within::<H, _>(H::SLACK, "shutdown", client.clone().shutdown()).await;
     for mut waiter in waiters {
         waiter.woken().await;
         let error = waiter
@@ -121,7 +121,7 @@ pub async fn shutdown_waits_for_running_exchanges<H: Host>() {
             shutdown.woken().await;
         }
     };
-    within::<H, _>(SLACK, "shutdown", over).await;
+    within::<H, _>(H::SLACK, "shutdown", over).await;
     until::<H>("the closing of all sockets", || server.open() == 0).await;
     assert_eq!(client.counts(), Counts::default());
 }

@@ -45,6 +45,10 @@ impl SimHost {
 impl Host for SimHost {
     type R = SimRuntime;
 
+    const TEST_TIME_LIMIT: Duration = Duration::from_secs(40);
+    const WAIT_LIMIT: Duration = Duration::from_secs(10);
+    const SLACK: Duration = Duration::from_millis(1500);
+
     fn runtime() -> SimRuntime {
         let runtime = RUNTIME.with_borrow(Clone::clone);
         runtime.expect("it is asked for while a check runs")
@@ -71,6 +75,10 @@ pub struct ScanningSimHost;
 
 impl Host for ScanningSimHost {
     type R = SimRuntime;
+
+    const TEST_TIME_LIMIT: Duration = Duration::from_secs(40);
+    const WAIT_LIMIT: Duration = Duration::from_secs(10);
+    const SLACK: Duration = Duration::from_millis(1500);
 
     fn runtime() -> SimRuntime {
         SimHost::runtime()

@@ -24,7 +24,7 @@ pub const OTHER_REALM: &str = "PEEL.TEST";
 pub const PASSWORD: &str = "pencil";
 
 /// The time limit of a tool of Kerberos, and of the end of the center.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The number of ports to try, because another process can take a free port.
 const PORTS: usize = 5;

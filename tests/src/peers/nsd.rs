@@ -18,7 +18,7 @@ use std::{
 };
 
 /// The time limit of a reload of the zone, and of the end of the server.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The number of ports to try, because another process can take a free port.
 const PORTS: usize = 5;

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// The time limit of the end of a proxy.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The number of ports to try, because another process can take a free port.
 const PORTS: usize = 5;

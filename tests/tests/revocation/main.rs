@@ -30,7 +30,7 @@ use std::{
 };
 
 /// A limit that no test reaches.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A certificate, a server that uses it, and the responder that the certificate names.
 struct Stage {
