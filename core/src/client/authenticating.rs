@@ -56,8 +56,10 @@ impl Client {
         let Exchange {
             connection,
             mut operation,
+            pinned,
             ..
         } = exchange;
+        self.keep_pinned(&connection.facts, pinned);
         let id = operation.id;
         operation.has_authenticated_again = true;
         self.leave_session(now, &mut operation);

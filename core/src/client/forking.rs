@@ -34,6 +34,8 @@ impl Client {
         {
             *scanning = seed.split("scan");
         }
+        // A `killCursors` that waits gives up its pin. Its pin must not be released a second time.
+        self.fail_follow_ups(now);
         self.pins.release_all();
         self.carry(now);
         if self.life.is_closed() && !self.life.is_ended() {
@@ -43,7 +45,6 @@ impl Client {
         }
         let message = "the connection belongs to the parent process";
         let cause = Error::network(NetworkFault::Closed, message);
-        self.fail_follow_ups(now);
         self.take_waiters_back(now);
         self.topology.handle_forked(now, &cause);
         self.carry(now);

@@ -135,7 +135,7 @@ impl Pins {
     }
 
     /// Releases a pin. The connection is checked in when its last pin is released. `in_use` returns
-    /// the server and the connection id of a socket whose connection is in use or granted.
+    /// the server and the connection id of a socket whose connection is in use.
     pub(super) fn release(
         &mut self,
         pin: Pin,

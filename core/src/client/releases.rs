@@ -53,9 +53,9 @@ impl Client {
             pins, connections, ..
         } = self;
         pins.release(pin, |socket| {
-            let is_in_use = matches!(connections.state(socket)?, State::InUse | State::Granted(_));
-            match connections.role(socket)? {
-                Role::Pooled(server, pooled) if is_in_use => Some((server, pooled)),
+            // Only an exchange makes a pin, so a granted connection has none yet.
+            match (connections.role(socket)?, connections.state(socket)?) {
+                (Role::Pooled(server, pooled), State::InUse) => Some((server, pooled)),
                 _ => None,
             }
         });

@@ -355,3 +355,32 @@ fn a_granted_pinned_connection_that_is_interrupted_is_not_written_to() {
     world.run();
     assert!(world.closed.contains(&socket));
 }
+
+#[test]
+fn after_a_fork_a_paused_kill_cursors_and_its_pin_are_gone() {
+    // The connection of the cursor is free while `killCursors` pauses after an overload error. The
+    // fork releases the pin, and the pool grants the connection to the operation that waits for it.
+    // The end of `killCursors` must not take that connection for its own.
+    let text = "mongodb://lb/?loadBalanced=true&maxPoolSize=1";
+    let mut world = World::new(text, service(1));
+    let (mut cursor, _) = open_cursor(&mut world);
+    let Progress::Waiting(next) = world.client.start(world.now, ping()) else {
+        panic!("there is no room");
+    };
+    let kill = cursor.end().expect("it is open");
+    let exchange = world.begin_exchange(kill);
+    let socket = exchange.socket();
+    let mut exchange = exchange;
+    World::answer(&mut exchange, &super::super::adaptive::overloaded());
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(
+        matches!(after, AfterExchange::Again(Progress::Waiting(_))),
+        "{after:?}"
+    );
+    world.client.handle_forked(world.now, &Seed::new([6; 32]));
+    world.run();
+    assert!(world.closed.contains(&socket));
+    assert!(world.client.snapshot().pins.is_empty());
+    let exchange = world.exchange_of(Progress::Waiting(next));
+    assert_ne!(exchange.socket(), socket);
+}

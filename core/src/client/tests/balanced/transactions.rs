@@ -264,3 +264,40 @@ fn a_transaction_stays_pinned_if_its_first_command_fails() {
     session.after(TransactionStep::Abort, Ok(()));
     assert_eq!(take_events(&mut session.world), ["in 1"]);
 }
+
+#[test]
+fn a_transaction_keeps_its_connection_if_its_first_command_has_to_authenticate_again() {
+    // The server accepts each login, because its hello reply is also a reply to `saslStart`.
+    let mut hello = service(1);
+    hello.append(bson::cstr!("conversationId"), 1);
+    hello.append(bson::cstr!("done"), true);
+    let payload = bson::Binary {
+        subtype: bson::spec::BinarySubtype::Generic,
+        bytes: Vec::new(),
+    };
+    hello.append(bson::cstr!("payload"), payload);
+    let text = "mongodb://user:pencil@lb/?loadBalanced=true&authMechanism=PLAIN";
+    let mut world = World::new(text, hello);
+    let (mut exchange, pin) = pinned_transaction(&mut world);
+    let socket = exchange.socket();
+    let again = rawdoc! { "ok": 0, "code": 391, "errmsg": "again" };
+    World::answer(&mut exchange, &again);
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
+        panic!("the connection authenticates again");
+    };
+    let mut exchange = world.exchange_of(start);
+    assert_eq!(exchange.socket(), socket);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+    world.check_in(exchange, Outcome::Completed);
+    let mut command = ping();
+    command.set_pin(&pin);
+    let mut exchange = world.begin_exchange(command);
+    assert_eq!(exchange.socket(), socket);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    world.check_in(exchange, Outcome::Completed);
+    assert_eq!(world.client.counts().in_use, 1);
+    world.client.release(world.now, pin);
+    world.run();
+    assert_eq!(world.client.counts().in_use, 0);
+    assert!(world.client.snapshot().pins.is_empty());
+}
