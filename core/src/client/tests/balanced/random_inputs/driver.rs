@@ -76,6 +76,8 @@ pub(super) struct RandomHarness {
     /// After a fork, the sockets of the parent process.
     pub(super) parent_sockets: BTreeSet<SocketId>,
     pub(super) interrupted: BTreeSet<SocketId>,
+    /// The number of forks so far.
+    pub(super) forks: u8,
     pub(super) event_counts: PoolEventTotals,
     /// The result of the next probes. The function `exchange_of` defines the numbers.
     pub(super) probe: u8,
@@ -145,6 +147,7 @@ impl RandomHarness {
             next_key: 0,
             parent_sockets: BTreeSet::new(),
             interrupted: BTreeSet::new(),
+            forks: 0,
             event_counts: PoolEventTotals::default(),
             probe: 0,
         };

@@ -207,7 +207,12 @@ impl RandomHarness {
         self.parent_sockets = self.open.clone();
         self.unanswered.clear();
         self.interrupted.clear();
-        self.client.handle_forked(self.now, &Seed::new([9; 32]));
+        // Each process has a seed of its own. Otherwise the child would draw the session ids of its
+        // parent again.
+        self.forks += 1;
+        let mut seed = [9; 32];
+        (seed[0], seed[1]) = (0, self.forks);
+        self.client.handle_forked(self.now, &Seed::new(seed));
         self.drain();
         // Each exchange on a connection of the parent is interrupted. All other connections of the
         // parent are closed.
