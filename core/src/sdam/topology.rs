@@ -164,7 +164,8 @@ fn compatibility_error(topology: &TopologyDescription) -> Option<String> {
 }
 
 /// Returns the smallest session timeout of the data-bearing servers, in minutes. `None` if one of
-/// them has no value, or if there is no such server (SDAM-83).
+/// them has no value, or if there is no such server (SDAM-83). Values of zero or less are ignored:
+/// a session cannot have such a timeout, and one server would make all others lose theirs.
 fn session_timeout(topology: &TopologyDescription) -> Option<i64> {
     let data_bearing = topology
         .servers
@@ -173,6 +174,7 @@ fn session_timeout(topology: &TopologyDescription) -> Option<i64> {
     // `None` is less than every `Some`, so one missing value makes the minimum `None`.
     data_bearing
         .map(|s| s.logical_session_timeout_minutes)
+        .filter(|minutes| minutes.is_none_or(|minutes| minutes > 0))
         .min()
         .flatten()
 }

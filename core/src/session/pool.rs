@@ -14,6 +14,12 @@ pub const MAX_POOLED_SESSIONS: usize = 100_000;
 /// session could end before a command arrives.
 const SAFETY_MARGIN: Duration = Duration::from_secs(60);
 
+/// The shortest timeout of sessions that the client assumes. With the safety margin, a session can
+/// be used again for one minute. Without this minimum, a server that reports a timeout of one
+/// minute would make each operation use a new session. If a server has ended a session, a command
+/// with its id begins it anew.
+const MIN_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// A server session: its id, its last transaction number and the time of its last use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSession {
@@ -73,7 +79,7 @@ impl ServerSession {
             return false;
         };
         let minutes = u64::try_from(minutes).unwrap_or(0);
-        let lifetime = Duration::from_secs(minutes.saturating_mul(60));
+        let lifetime = Duration::from_secs(minutes.saturating_mul(60)).max(MIN_TIMEOUT);
         now.saturating_since(self.last_use) + SAFETY_MARGIN > lifetime
     }
 }

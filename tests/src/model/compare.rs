@@ -72,7 +72,8 @@ impl Model {
     }
 
     /// Returns the session timeout of the topology: the smallest one of the data-bearing servers,
-    /// or `None` if one of them has none or if there is no such server (SDAM-83).
+    /// or `None` if one of them has none or if there is no such server (SDAM-83). Values of zero or
+    /// less do not count.
     fn session_minutes(&self) -> Option<i64> {
         let mut smallest: Option<i64> = None;
         for server in self.servers.values() {
@@ -82,6 +83,7 @@ impl Model {
             match server.facts.session_minutes {
                 None if self.makes(Mistake::MissingTimeoutSkipped) => {}
                 None => return None,
+                Some(..=0) => {}
                 Some(minutes) => smallest = Some(smallest.map_or(minutes, |s| s.min(minutes))),
             }
         }

@@ -220,3 +220,35 @@ fn a_closed_client_has_no_session_in_use_after_its_cursors_end() {
     assert_eq!(in_use(&world).0, 0);
     assert!(world.client.is_terminated());
 }
+
+#[test]
+fn a_server_with_a_useless_session_timeout_does_not_cost_a_session_per_operation() {
+    for minutes in [1, 0, -5] {
+        let mut hello = primary();
+        let mut other = rawdoc! {
+            "ok": 1, "secondary": true, "setName": "rs", "hosts": ["a:27017", "b:27017"],
+            "me": "b:27017", "maxWireVersion": 21, "logicalSessionTimeoutMinutes": minutes,
+        };
+        other.append(bson::cstr!("primary"), "a:27017");
+        hello = {
+            let mut both = Document::try_from(hello).expect("BSON");
+            both.insert("hosts", vec!["a:27017", "b:27017"]);
+            RawDocumentBuf::try_from(&both).expect("BSON")
+        };
+        let mut world = World::new("mongodb://a/?replicaSet=rs", primary());
+        world.hellos.insert(Address::tcp("a", 27017), hello);
+        world.hellos.insert(Address::tcp("b", 27017), other);
+        world.wait(Duration::from_secs(11));
+        assert_eq!(world.client.topology().servers.len(), 2);
+        let mut sessions = BTreeSet::new();
+        for _ in 0..300 {
+            let exchange = world.begin_exchange(insert());
+            sessions.insert(exchange.operation.lsid);
+            let mut exchange = exchange;
+            World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+            world.check_in(exchange, Outcome::Completed);
+            world.now = world.now + Duration::from_millis(1);
+        }
+        assert_eq!(sessions.len(), 1, "{minutes}");
+    }
+}

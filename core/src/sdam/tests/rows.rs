@@ -325,6 +325,13 @@ fn compatibility_and_session_timeout_follow_each_server_change() {
     assert_eq!(known(&bench), (None, false));
     bench.application_error("b:1", Phase::Operation, command(10_107));
     assert_eq!(known(&bench), (Some(30), false));
+    // Values of zero or less are ignored.
+    bench.pass(10_000);
+    for minutes in [0, -5, i64::MIN] {
+        bench.reply(2, &timed(minutes, 21, "secondary"), false);
+        assert_eq!(known(&bench), (Some(30), false));
+        bench.pass(10_000);
+    }
     bench.application_error("a:1", Phase::Operation, command(10_107));
     assert_eq!(known(&bench), (None, false));
 }
