@@ -51,7 +51,8 @@ impl Client {
         mut exchange: Exchange,
     ) -> AfterExchange {
         let assessment = exchange.assessment.take();
-        self.note_cluster_time(assessment.and_then(|assessment| assessment.cluster_time));
+        let cluster_time = assessment.and_then(|assessment| assessment.cluster_time);
+        self.note_cluster_time(now, cluster_time, exchange.facts());
         exchange.finish();
         let Exchange {
             connection,

@@ -57,7 +57,8 @@ impl Client {
         let context = Context {
             cluster_time: match facts.server_type {
                 ServerType::Standalone => None,
-                _ => self.cluster_time.clone(),
+                _ if operation.without_cluster_time => None,
+                _ => self.cluster_times.newest().cloned(),
             },
             topology_type: self.topology.description().topology_type,
             request_id: self.last_request,

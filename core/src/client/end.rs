@@ -10,14 +10,14 @@ use crate::{
     connection::{ConnectionFacts, Established, LateReply},
     error::{Error, ErrorKind, Wait},
     operation::{
-        AfterFailure, Assessment, ClusterTime, Exchange, FailedAttempt, Operation, PinHolder,
+        AfterFailure, Assessment, Exchange, FailedAttempt, Operation, PinHolder,
         PinUse, error_at_end,
     },
     pool::Condition,
     sdam::{ApplicationError, Phase},
     time::Instant,
 };
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// How long the client waits for a late reply before it gives up the connection: 3 seconds. Not an
 /// option. The size of the reply is bounded by `maxMessageSizeBytes`, as for all messages.
@@ -37,8 +37,9 @@ pub(super) enum End {
     /// The operation ends with this error, whatever errors its earlier attempts had. The client is
     /// closed, or the cursor of the operation belongs to the parent process of a fork.
     Final(Error),
-    /// Nothing of the operation was sent, for example because its connection was lost or withdrawn.
-    /// Such an attempt does not count.
+    /// Nothing of the operation was sent, for example because its connection was lost or withdrawn,
+    /// or the server did not run the command because of its `$clusterTime`. Such an attempt does
+    /// not count.
     NotBegun,
     /// The caller abandoned the operation.
     Abandoned,
@@ -105,7 +106,7 @@ impl Client {
             ..
         } = exchange;
         if let Some(Assessment { cluster_time, .. }) = assessment {
-            self.note_cluster_time(cluster_time);
+            self.note_cluster_time(now, cluster_time, &connection.facts);
         }
         let facts = &connection.facts;
         if context.deadline.is_some() {
@@ -140,6 +141,7 @@ impl Client {
         if self.must_authenticate_again(&exchange, &outcome) {
             return self.authenticate_again(now, exchange);
         }
+        let drops_cluster_time = self.drops_cluster_time(now, &mut exchange, &outcome);
         let mut condition = self.condition_after(now, &mut exchange, &outcome);
         let assessment = exchange.assessment.take();
         exchange.finish();
@@ -173,6 +175,7 @@ impl Client {
             *error = failure.or_else(|| connection.transport.ended().err());
         }
         let end = match result {
+            Err(_) if drops_cluster_time && !self.life.is_closed() => End::NotBegun,
             Err(error) => End::Failed(error, Some(Box::new(connection.facts.clone()))),
             Ok(()) if was_abandoned => End::Abandoned,
             Ok(()) => End::Answered,
@@ -219,7 +222,7 @@ impl Client {
             // runtime is the cause to raise.
             (Outcome::Failed(error), _) => Err(self.life.lost().unwrap_or(error)),
             (Outcome::Completed, Some(assessment)) => {
-                self.note_cluster_time(assessment.cluster_time);
+                self.note_cluster_time(now, assessment.cluster_time, facts);
                 if let Some(error) = assessment.for_topology {
                     self.report_to_topology(now, facts, error);
                 }
@@ -419,15 +422,6 @@ impl Client {
     fn emit_selection_failed(&mut self, now: Instant, operation: &mut Operation, error: &Error) {
         self.choice
             .emit_failed(now, &self.topology, operation, error, &mut self.out);
-    }
-
-    #[inline]
-    pub(super) fn note_cluster_time(&mut self, time: Option<ClusterTime>) {
-        if let Some(time) = time
-            && time.is_after(self.cluster_time.as_deref())
-        {
-            self.cluster_time = Some(Arc::new(time));
-        }
     }
 
     /// Reports an error of an operation to the topology, if errors of this kind can change the

@@ -37,6 +37,7 @@ mod connections;
 mod credentials;
 mod end;
 mod forking;
+mod gossip;
 mod idle_probe;
 mod inputs;
 mod kerberos_steps;
@@ -97,7 +98,7 @@ use crate::{
     description::{TopologyDescription, TopologyId},
     error::Error,
     event::{Event, Subscriptions},
-    operation::ClusterTime,
+    operation::ClusterTimes,
     random::Random,
     sdam::{self, Sdam, SdamOptions},
     selection::Selector,
@@ -165,8 +166,8 @@ pub struct Client {
     choice: Choice,
     /// The source of random numbers for the jitter of the pauses between attempts.
     pauses: Random,
-    /// The newest cluster time in the replies to operations and preliminary pings.
-    cluster_time: Option<Arc<ClusterTime>>,
+    /// The cluster times in the replies to operations and preliminary pings.
+    cluster_times: ClusterTimes,
     last_request: i32,
     /// True if operations that wait for a server are to select again.
     reselect: bool,
@@ -220,7 +221,7 @@ impl Client {
             timers: Timers::default(),
             choice: Choice::new(selector, subscriptions),
             pauses: seed.split("pauses").random(),
-            cluster_time: None,
+            cluster_times: ClusterTimes::default(),
             last_request: 0,
             reselect: false,
             out: Outbox::default(),

@@ -70,6 +70,7 @@ impl Client {
         mut exchange: Exchange,
         outcome: Outcome,
     ) -> AfterExchange {
+        let drops_cluster_time = self.drops_cluster_time(now, &mut exchange, &outcome);
         let is_clean = !exchange.is_under_way && exchange.output().is_empty();
         let assessment = exchange.assessment.take();
         exchange.finish();
@@ -87,13 +88,13 @@ impl Client {
             (Outcome::Abandoned, _) => Some(Error::new(ErrorKind::Abandoned)),
             (Outcome::Failed(error), _) => Some(error),
             (Outcome::Completed, Some(assessment)) => {
-                self.note_cluster_time(assessment.cluster_time);
-                // The operation authenticates the connection again.
+                self.note_cluster_time(now, assessment.cluster_time, &connection.facts);
+                // The operation authenticates the connection again, or sends no `$clusterTime`.
                 let again = Some(REAUTHENTICATION_REQUIRED);
                 assessment
                     .result
                     .err()
-                    .filter(|error| error.code() != again)
+                    .filter(|error| error.code() != again && !drops_cluster_time)
             }
             (Outcome::Completed, None) => None,
         };

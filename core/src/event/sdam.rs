@@ -154,6 +154,29 @@ events! {
         log "No servers left",
             "No server is left to be monitored in topology with ID {topologyId}: {reason}";
 
+        /// A server has claimed for some time to be the primary, and is refused as stale: another
+        /// server reported a newer `electionId` or `setVersion` ([SDAM-46]). This lasts until a
+        /// server reports values that are newer still, or until the application creates the client
+        /// anew. The event comes once for each such time.
+        ///
+        /// [SDAM-46]: crate::requirements::discovery#SDAM-46
+        PrimaryRefused {
+            /// The id of the topology.
+            topology: TopologyId => "topologyId",
+            /// The address of the refused server.
+            address: Address => "server",
+            /// The server that reported the newer values; `None` if it is not known.
+            newest: Option<Address>,
+            /// The time since the server was refused first.
+            refused_for: Duration => "durationMS",
+            /// The cause and the remedy.
+            reason: String => "reason",
+        }
+        trace ("{address} refused as primary: {reason}")
+        log "Primary refused",
+            "Server {server} has claimed for {durationMS} ms to be the primary, and topology with \
+             ID {topologyId} refuses it as stale: {reason}";
+
         /// A lookup of the SRV records of the running client failed, or gave no host that can be
         /// used. The servers stay as they are ([SRV-13], [SRV-15]).
         ///

@@ -119,9 +119,11 @@ pub fn class(event: &Event) -> Option<(Component, Level)> {
         // description (EVT-26).
         EventKind::Sdam(SdamEvent::ServerDescriptionChanged { .. }) => return None,
         // An option that is ignored causes a warning, also in a TXT record (CS-32, DNS-34).
-        EventKind::Sdam(SdamEvent::NoServers { .. } | SdamEvent::TxtRecordIgnored { .. }) => {
-            (Component::Topology, Level::Warn)
-        }
+        EventKind::Sdam(
+            SdamEvent::NoServers { .. }
+            | SdamEvent::PrimaryRefused { .. }
+            | SdamEvent::TxtRecordIgnored { .. },
+        ) => (Component::Topology, Level::Warn),
         EventKind::Sdam(_) => (Component::Topology, Level::Debug),
         EventKind::Dropped { .. } => (Component::Client, Level::Warn),
     })

@@ -1,27 +1,94 @@
 //! `$clusterTime`: the newest cluster time that the client has received. Each command sends this
 //! time, except to a standalone server.
+//!
+//! One server chooses what the client sends to all others, so a server with a wrong clock, or a
+//! hostile one, could make the others refuse every command. Four rules limit this:
+//!
+//! - The client sends only the fields that the specification defines, rebuilt from their values.
+//! - A time that a server refused is dropped.
+//! - The times of the server that it came from are ignored for [`IGNORED_FOR`].
+//! - The operation is tried once more, without `$clusterTime`.
 
-use bson::{RawDocument, RawDocumentBuf, Timestamp};
+use crate::{
+    bson::DocumentWriter,
+    connection::ConnectionFacts,
+    description::ServerId,
+    error::{Error, ErrorKind},
+    time::Instant,
+};
+use bson::{RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, oid::ObjectId};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The largest `$clusterTime` that is accepted, in bytes. Without a limit, a server could make each
 /// command to each server large.
 pub const MAX_CLUSTER_TIME_BYTES: usize = 4096;
+
+/// How long the client ignores the cluster times of a server after another server refused one of
+/// them. 10 minutes; not an option.
+pub const IGNORED_FOR: Duration = Duration::from_secs(600);
+
+/// The highest number of servers whose cluster times are ignored at one time.
+const MAX_IGNORED: usize = 256;
+
+/// The codes with which a server refuses a `$clusterTime`, before it runs the command:
+/// `TimeProofMismatch`, `ClusterTimeFailsRateLimiter`, `CannotVerifyAndSignLogicalTime` and
+/// `KeyNotFound`.
+const REFUSED: [i32; 4] = [204, 205, 210, 211];
+
+/// The codes with which a server refuses the form of a command: `NoSuchKey`, `FailedToParse`,
+/// `TypeMismatch`, and a repeated, missing or unknown field.
+const MALFORMED: [i32; 6] = [4, 9, 14, 40413, 40414, 40415];
 
 /// A signed cluster time of the deployment, as the server sent it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterTime {
     time: (u32, u32),
     document: RawDocumentBuf,
+    /// The server that sent the time; `None` until [`ClusterTimes`] keeps it.
+    source: Option<Source>,
+}
+
+/// A server, or a service behind a load balancer.
+type Source = (ServerId, Option<ObjectId>);
+
+fn source(facts: &ConnectionFacts) -> Source {
+    (facts.server, facts.service)
 }
 
 impl ClusterTime {
-    /// Reads the `$clusterTime` document of a reply; `None` if the document has no time or is
+    /// Reads the `$clusterTime` document of a reply: the fields `clusterTime` and `signature`.
+    /// `None` if the document has no time, if its signature is malformed, or if the document is
     /// larger than [`MAX_CLUSTER_TIME_BYTES`].
     #[must_use]
     pub fn from_document(document: &RawDocument) -> Option<Self> {
+        let time = read(document)?;
+        let signature = match document.get("signature").ok()? {
+            Some(RawBsonRef::Document(signature)) => Some((
+                signature.get_binary("hash").ok()?,
+                signature.get_i64("keyId").ok()?,
+            )),
+            Some(_) => return None,
+            None => None,
+        };
+        let mut bytes = Vec::with_capacity(document.as_bytes().len());
+        let mut copy = DocumentWriter::begin(&mut bytes);
+        let (seconds, increment) = time;
+        let timestamp = Timestamp {
+            time: seconds,
+            increment,
+        };
+        copy.value("clusterTime", timestamp.into());
+        if let Some((hash, key)) = signature {
+            copy.nested("signature", |copy| {
+                copy.binary("hash", hash.subtype, hash.bytes);
+                copy.i64("keyId", key);
+            });
+        }
+        copy.end();
         Some(Self {
-            time: read(document)?,
-            document: document.to_owned(),
+            time,
+            document: RawDocumentBuf::from_bytes(bytes).ok()?,
+            source: None,
         })
     }
 
@@ -49,6 +116,71 @@ impl ClusterTime {
     }
 }
 
+/// The newest cluster time that a client knows, and the servers whose times it ignores.
+#[derive(Debug, Default)]
+pub(crate) struct ClusterTimes {
+    newest: Option<Arc<ClusterTime>>,
+    /// The servers whose times are ignored, each with the end of that time.
+    ignored: BTreeMap<Source, Instant>,
+}
+
+impl ClusterTimes {
+    /// Returns the newest cluster time.
+    #[inline]
+    pub(crate) fn newest(&self) -> Option<&Arc<ClusterTime>> {
+        self.newest.as_ref()
+    }
+
+    /// Keeps a time that a server sent, if it is later than the newest one and the times of this
+    /// server are not ignored.
+    pub(crate) fn note(&mut self, now: Instant, mut time: ClusterTime, facts: &ConnectionFacts) {
+        let source = source(facts);
+        let is_ignored = |until: &Instant| now < *until;
+        if self.ignored.get(&source).is_some_and(is_ignored)
+            || !time.is_after(self.newest.as_deref())
+        {
+            return;
+        }
+        time.source = Some(source);
+        self.newest = Some(Arc::new(time));
+    }
+
+    /// Drops a time that a server refused, and ignores the times of the server that it came from,
+    /// unless that is the server that refused it.
+    pub(crate) fn refuse(&mut self, now: Instant, refused: &ClusterTime, facts: &ConnectionFacts) {
+        if self.newest.as_deref().is_some_and(|newest| {
+            // A later time of the same server is no better.
+            newest.source == refused.source || !newest.is_after(Some(refused))
+        }) {
+            self.newest = None;
+        }
+        let Some(source) = refused.source.filter(|sent| *sent != source(facts)) else {
+            return;
+        };
+        self.ignored.retain(|_, until| now < *until);
+        if self.ignored.len() < MAX_IGNORED
+            && let Some(until) = now.checked_add(IGNORED_FOR)
+        {
+            self.ignored.insert(source, until);
+        }
+    }
+}
+
+/// True if a server refused a command because of its `$clusterTime`. The server checks this field
+/// before it runs the command.
+pub(crate) fn refuses_cluster_time(error: &Error) -> bool {
+    let ErrorKind::Command(fault) = error.kind() else {
+        return false;
+    };
+    let names_it = || {
+        let names = ["clusterTime", "\"signature\""];
+        names.iter().any(|name| fault.message.contains(name))
+    };
+    fault
+        .code
+        .is_some_and(|code| REFUSED.contains(&code) || (MALFORMED.contains(&code) && names_it()))
+}
+
 fn read(document: &RawDocument) -> Option<(u32, u32)> {
     if document.as_bytes().len() > MAX_CLUSTER_TIME_BYTES {
         return None;
@@ -71,5 +203,45 @@ mod tests {
         assert!(ClusterTime::is_newer(&at(5, 6), known.as_ref()));
         assert!(ClusterTime::is_newer(&at(0, 1), None));
         assert!(!ClusterTime::is_newer(&rawdoc! { "clusterTime": 7 }, None));
+    }
+
+    #[test]
+    fn only_the_fields_of_the_specification_are_gossiped() {
+        let clock = Timestamp {
+            time: 5,
+            increment: 1,
+        };
+        let hash = bson::Binary {
+            subtype: bson::spec::BinarySubtype::Generic,
+            bytes: vec![7; 20],
+        };
+        let signature = rawdoc! { "hash": hash.clone(), "keyId": 3_i64 };
+        let plain = rawdoc! { "clusterTime": clock, "signature": signature };
+        let sent = |document: &RawDocument| {
+            ClusterTime::from_document(document).map(|time| time.document().to_owned())
+        };
+        assert_eq!(sent(&plain).as_ref(), Some(&plain));
+        let more = rawdoc! {
+            "x": 1, "clusterTime": clock, "clusterTime": 1,
+            "signature": { "keyId": 3_i64, "y": true, "hash": hash },
+        };
+        assert_eq!(sent(&more).as_ref(), Some(&plain));
+        let odd = rawdoc! { "clusterTime": clock, "signature": { "hash": "x", "keyId": 3_i64 } };
+        assert_eq!(sent(&odd), None);
+        assert_eq!(sent(&rawdoc! { "clusterTime": clock, "signature": 1 }), None);
+    }
+
+    #[test]
+    fn refusals_of_a_cluster_time_are_recognized_by_code_and_text() {
+        let refused = |code: i32, text: &str| {
+            let reply = rawdoc! { "ok": 0, "code": code, "errmsg": text };
+            let fault = crate::error::CommandError::from_reply(&reply);
+            refuses_cluster_time(&ErrorKind::Command(Box::new(fault)).into())
+        };
+        assert!(refused(211, "Cache Reader No keys found for HMAC"));
+        assert!(refused(4, "Missing expected field \"signature\""));
+        assert!(refused(40414, "BSON field '$clusterTime.signature' is missing"));
+        assert!(!refused(9, "unknown operator: $foo"));
+        assert!(!refused(11000, "dup key: { clusterTime: 1 }"));
     }
 }

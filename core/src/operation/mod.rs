@@ -27,7 +27,8 @@ mod sensitive;
 
 pub use crate::{compression::Workspace, pool::PinnedFor};
 pub use batch::Batch;
-pub use cluster_time::{ClusterTime, MAX_CLUSTER_TIME_BYTES};
+pub use cluster_time::{ClusterTime, IGNORED_FOR, MAX_CLUSTER_TIME_BYTES};
+pub(crate) use cluster_time::{ClusterTimes, refuses_cluster_time};
 pub use command::{Command, CommandKind, SessionUse};
 pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor, CursorResources};
 pub use documents::{DocumentList, Portion};
@@ -113,6 +114,8 @@ pub(crate) struct Operation {
     pub(crate) kept_error: Option<Error>,
     /// True once the connection of the operation had to authenticate again (AUTH-37).
     pub(crate) has_authenticated_again: bool,
+    /// True once a server refused the `$clusterTime` of an attempt. The next attempts send none.
+    pub(crate) without_cluster_time: bool,
     /// The value of `Sdam::scans_begun_before` at the start of the selection. With
     /// `serverSelectionTryOnce`, the selection fails if no server suits although more scans than
     /// this number are complete. `None` while no selection by scans runs.
@@ -164,6 +167,7 @@ impl Operation {
             deprioritized: Vec::new(),
             kept_error: None,
             has_authenticated_again: false,
+            without_cluster_time: false,
             scans_before: None,
             selector_answer: None,
             after_ping: None,

@@ -73,8 +73,8 @@ pub struct SdamOptions {
     /// True if the machine emits events. If false, no event is built, except that of `notices`.
     /// True by default.
     pub subscribed: bool,
-    /// True if the machine emits [`SdamEvent::NoServers`] even if `subscribed` is false. False by
-    /// default.
+    /// True if the machine emits [`SdamEvent::NoServers`] and [`SdamEvent::PrimaryRefused`] even if
+    /// `subscribed` is false. False by default.
     pub notices: bool,
 }
 

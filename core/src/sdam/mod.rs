@@ -32,6 +32,7 @@ pub use crate::{
 };
 pub use action::{Action, ApplicationError, MonitorConnectionId, MonitorTask, SdamOptions};
 pub use scan::COOLDOWN;
+pub use stale_primary::PRIMARY_REFUSED_NOTICE;
 pub use timers::Timer;
 pub use token_bucket::MAX_EARLY_REPLIES;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};
@@ -46,6 +47,7 @@ use crate::{
 use monitor::Monitor;
 use outbox::Outbox;
 use scan::Scan;
+use stale_primary::Refusal;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -137,6 +139,8 @@ struct Server {
     /// `None` behind a load balancer (SDAM-111), and until the monitor starts.
     monitor: Option<Monitor>,
     pool: PoolState,
+    /// Set while the server claims to be the primary and is refused as stale.
+    refusal: Option<Refusal>,
 }
 
 /// The state of a server's pool once all queued actions are carried out.

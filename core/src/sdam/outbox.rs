@@ -38,7 +38,7 @@ pub(super) struct Outbox {
     pub(super) legacy_hello: bool,
     /// True if events are emitted.
     pub(super) subscribed: bool,
-    /// True if [`SdamEvent::NoServers`] is emitted.
+    /// True if [`SdamEvent::NoServers`] and [`SdamEvent::PrimaryRefused`] are emitted.
     notices: bool,
     /// `connectTimeoutMS`; `None` for no limit.
     connect_timeout: Option<Duration>,
@@ -92,13 +92,17 @@ impl Outbox {
         }
     }
 
-    /// Queues the event that the topology has no servers, if [`Self::notices`] is true (SDAM-65).
-    pub(super) fn warn_of_no_servers(&mut self, cause: NoServersCause) {
+    /// Queues an event if [`Self::notices`] is true. Otherwise the event is not built.
+    pub(super) fn notice(&mut self, event: impl FnOnce(TopologyId) -> SdamEvent) {
         if self.notices {
-            let topology = self.topology;
-            let event = SdamEvent::NoServers { topology, cause };
+            let event = event(self.topology);
             self.push(Action::Emit(event));
         }
+    }
+
+    /// Queues the event that the topology has no servers (SDAM-65).
+    pub(super) fn warn_of_no_servers(&mut self, cause: NoServersCause) {
+        self.notice(|topology| SdamEvent::NoServers { topology, cause });
     }
 
     /// Returns the id of a new connection. The id is allotted before [`Self::open`], because the

@@ -1,8 +1,21 @@
 //! Recognition of stale primaries by the pair of `electionId` and `setVersion` (table A.6).
+//!
+//! The maxima of both values never fall while a client exists. So one reply with a wrong value makes
+//! the true primary stale for good. The client reports this by an event.
 
-use crate::description::{ServerDescription, TopologyDescription};
+use super::Sdam;
+use crate::{
+    description::{ServerDescription, ServerId, TopologyDescription},
+    event::SdamEvent,
+    time::Instant,
+};
 use bson::oid::ObjectId;
-use std::fmt;
+use std::{fmt, time::Duration};
+
+/// How long a server has to be refused as a stale primary before [`SdamEvent::PrimaryRefused`]. A
+/// primary that lost an election steps down earlier: `electionTimeoutMillis` is 10 seconds by
+/// default. 20 seconds; not an option.
+pub const PRIMARY_REFUSED_NOTICE: Duration = Duration::from_secs(20);
 
 /// The wire version of MongoDB 6.0. From this version on, `electionId` is compared before
 /// `setVersion`.
@@ -65,6 +78,61 @@ fn accept_by_set_version(topology: &mut TopologyDescription, primary: &ServerDes
     // `None` is less than every version.
     topology.max_set_version = topology.max_set_version.max(primary.set_version);
     true
+}
+
+/// A server that is refused as a stale primary.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refusal {
+    since: Instant,
+    /// True once the event was emitted.
+    is_reported: bool,
+}
+
+impl Sdam {
+    /// Notes that a check of a server ended. `is_refused` is true if the server claims to be the
+    /// primary and is stale. Emits an event once [`PRIMARY_REFUSED_NOTICE`] has passed since the
+    /// first such check in a row.
+    pub(super) fn note_refused_primary(&mut self, now: Instant, id: ServerId, is_refused: bool) {
+        let Some(server) = self.servers.get_mut(&id) else {
+            return;
+        };
+        if !is_refused {
+            server.refusal = None;
+            return;
+        }
+        let refusal = server.refusal.get_or_insert(Refusal {
+            since: now,
+            is_reported: false,
+        });
+        let refused_for = now.saturating_since(refusal.since);
+        if refusal.is_reported || refused_for < PRIMARY_REFUSED_NOTICE {
+            return;
+        }
+        refusal.is_reported = true;
+        let address = server.address.clone();
+        let newest = self.topology.newest_election().cloned();
+        self.out.notice(|topology| SdamEvent::PrimaryRefused {
+            topology,
+            reason: reason(&newest),
+            address,
+            newest,
+            refused_for,
+        });
+    }
+}
+
+/// Returns the cause of the refusal and the remedy. `newest` is the server whose election counts as
+/// the newest.
+fn reason(newest: &Option<crate::address::Address>) -> String {
+    let source = match newest {
+        Some(address) => address.to_string(),
+        None => "another server".to_owned(),
+    };
+    format!(
+        "{source} reported a newer electionId or setVersion; if the refused server is the true \
+         primary, {source} reported wrong values: correct or remove {source}, then create the \
+         client anew, which restarting the application does"
+    )
 }
 
 /// `electionId` and `setVersion`, as the error text shows them.

@@ -130,6 +130,7 @@ impl Sdam {
         self.stop_removed(now, &update.removed);
         self.publish();
         self.emit_update(&update, previous);
+        self.note_refused_primary(now, id, update.is_refused);
         if self.servers.is_empty() {
             self.out.warn_of_no_servers(NoServersCause::LastRemoved);
         }
@@ -228,6 +229,7 @@ impl Sdam {
             address,
             monitor: None,
             pool: PoolState::Absent,
+            refusal: None,
         };
         self.servers.insert(id, server);
     }

@@ -26,6 +26,8 @@ const MIN_SERVER_RELEASE: &str = "4.2";
 pub(super) struct Topology {
     description: Arc<TopologyDescription>,
     rules: Rules,
+    /// The server that reported `maxElectionId` and `maxSetVersion`; `None` if both are null.
+    newest_election: Option<Address>,
 }
 
 impl Topology {
@@ -37,6 +39,7 @@ impl Topology {
                 single_seed: options.seeds.len() == 1,
                 possible_primary: options.possible_primary || options.scanning.is_some(),
             },
+            newest_election: None,
         }
     }
 
@@ -70,7 +73,11 @@ impl Topology {
         }
         let is_news = !new.is_same(&previous);
         let description = Arc::make_mut(&mut self.description);
+        let maxima = (description.max_election_id, description.max_set_version);
         let update = apply(description, self.rules, previous, Arc::new(new));
+        if maxima != (description.max_election_id, description.max_set_version) {
+            self.newest_election = Some(update.subject.new.address.clone());
+        }
         // The compatibility error and the session timeout depend on all servers. If the new
         // description equals the previous one and no other server changed, both values stay.
         if is_news || !update.is_confined() {
@@ -117,6 +124,12 @@ impl Topology {
     /// Removes all servers and sets the type Unknown (SDAM-36).
     pub(super) fn close(&mut self) {
         self.description = Arc::new(TopologyDescription::unknown(self.description.id));
+    }
+
+    /// Returns the server that reported `maxElectionId` and `maxSetVersion`; `None` if both are
+    /// null.
+    pub(super) fn newest_election(&self) -> Option<&Address> {
+        self.newest_election.as_ref()
     }
 
     /// Returns the topology description.

@@ -36,6 +36,8 @@ pub(super) struct Update {
     pub(super) added: Vec<Address>,
     /// The removed servers.
     pub(super) removed: Vec<Address>,
+    /// True if the server claims to be the primary and is refused as stale (SDAM-46).
+    pub(super) is_refused: bool,
 }
 
 impl Update {
@@ -71,6 +73,7 @@ pub(super) fn apply(
         invalidated: Vec::new(),
         added: Vec::new(),
         removed: Vec::new(),
+        is_refused: false,
     };
     step.transition();
     Update {
@@ -81,6 +84,7 @@ pub(super) fn apply(
         invalidated: step.invalidated,
         added: step.added,
         removed: step.removed,
+        is_refused: step.is_refused,
     }
 }
 
@@ -93,6 +97,7 @@ struct Step<'a> {
     invalidated: Vec<Change>,
     added: Vec<Address>,
     removed: Vec<Address>,
+    is_refused: bool,
 }
 
 impl Step<'_> {
@@ -242,6 +247,7 @@ impl Step<'_> {
         }
         if let Err(message) = accept_primary(self.topology, &self.new) {
             self.new = self.reject(&Arc::clone(&self.new), message);
+            self.is_refused = true;
             self.check_if_has_primary();
             return;
         }

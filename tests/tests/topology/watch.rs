@@ -5,7 +5,10 @@ use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerId, ServerType, TopologyDescription},
     event::SdamEvent,
-    sdam::{Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam},
+    sdam::{
+        Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, PRIMARY_REFUSED_NOTICE,
+        Sdam,
+    },
     time::Instant,
 };
 use onionskin_tests::model::{Clear, PoolView};
@@ -322,6 +325,11 @@ impl Watcher {
             SdamEvent::NoServers { .. } => {
                 let left = self.servers.len();
                 expect(left == 0, || format!("{left} servers where none was told"))
+            }
+            SdamEvent::PrimaryRefused { refused_for, .. } => {
+                expect(*refused_for >= PRIMARY_REFUSED_NOTICE, || {
+                    format!("a warning after {refused_for:?}")
+                })
             }
             other => Err(format!("an event that nobody knows: {other:?}")),
         }

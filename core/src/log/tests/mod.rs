@@ -264,6 +264,28 @@ fn a_topology_without_servers_is_logged_as_a_warning() {
 }
 
 #[test]
+fn a_primary_that_is_refused_for_long_is_logged_as_a_warning() {
+    let record = logged(EventKind::Sdam(SdamEvent::PrimaryRefused {
+        topology: TOPOLOGY,
+        address: Address::tcp("a", 1),
+        newest: None,
+        refused_for: Duration::from_secs(20),
+        reason: "another server reported a newer electionId".to_owned(),
+    }));
+    assert_eq!(
+        (record.component(), record.level()),
+        (Component::Topology, Level::Warn)
+    );
+    assert_eq!(
+        record.to_string(),
+        format!(
+            "Server a:1 has claimed for 20000 ms to be the primary, and topology with ID {ID} \
+             refuses it as stale: another server reported a newer electionId"
+        )
+    );
+}
+
+#[test]
 fn invalid_options_are_logged_as_warnings_without_their_values() {
     let parsed = uri::parse("mongodb://a/?maxPoolSize=secret&nonsense=secret").expect("an URI");
     let records: Vec<Record> = parsed.warnings.iter().map(warning).collect();

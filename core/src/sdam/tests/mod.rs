@@ -8,6 +8,7 @@ mod forking;
 mod hostile;
 mod monitoring;
 mod properties;
+mod refused_primary;
 mod rows;
 mod scan;
 mod scan_order;
@@ -255,7 +256,8 @@ fn describe_event(event: &SdamEvent) -> String {
             ..
         } => format!("{address} {} to {}", previous.server_type, new.server_type),
         SdamEvent::NoServers { cause, .. } => format!("no servers: {cause:?}"),
-        SdamEvent::RescanFailed { .. }
+        SdamEvent::PrimaryRefused { .. }
+        | SdamEvent::RescanFailed { .. }
         | SdamEvent::HostIgnored { .. }
         | SdamEvent::TxtRecordIgnored { .. } => event.to_string(),
         SdamEvent::HeartbeatStarted {

@@ -30,7 +30,7 @@ fn pair() -> Bench {
 }
 
 /// Returns the reply of a primary with this `electionId` and `setVersion`.
-fn elected(election: u8, version: i64) -> RawDocumentBuf {
+pub(super) fn elected(election: u8, version: i64) -> RawDocumentBuf {
     let mut reply = member(true, "a:1");
     let mut id = [0; 12];
     id[11] = election;

@@ -1,0 +1,49 @@
+//! The cluster times that replies bring, and the commands that a server refuses because of one.
+
+use super::{Client, Outcome};
+use crate::{
+    connection::ConnectionFacts,
+    operation::{Assessment, ClusterTime, Exchange, refuses_cluster_time},
+    time::Instant,
+};
+
+impl Client {
+    /// Keeps the cluster time of a reply, if it is later than the newest one.
+    #[inline]
+    pub(super) fn note_cluster_time(
+        &mut self,
+        now: Instant,
+        time: Option<ClusterTime>,
+        facts: &ConnectionFacts,
+    ) {
+        if let Some(time) = time {
+            self.cluster_times.note(now, time, facts);
+        }
+    }
+
+    /// True if the server refused the `$clusterTime` of this exchange. The client then drops this
+    /// time, and the operation sends none from now on.
+    pub(super) fn drops_cluster_time(
+        &mut self,
+        now: Instant,
+        exchange: &mut Exchange,
+        outcome: &Outcome,
+    ) -> bool {
+        let Some(Assessment {
+            result: Err(error), ..
+        }) = &exchange.assessment
+        else {
+            return false;
+        };
+        let Some(sent) = &exchange.context.cluster_time else {
+            return false;
+        };
+        if !matches!(outcome, Outcome::Completed) || !refuses_cluster_time(error) {
+            return false;
+        }
+        let facts = &exchange.connection.facts;
+        self.cluster_times.refuse(now, sent, facts);
+        exchange.operation.without_cluster_time = true;
+        true
+    }
+}

@@ -1,0 +1,123 @@
+//! Tests of cluster times that servers refuse. A server must not make the others refuse commands.
+
+use super::*;
+use crate::{description::ServerType, operation::IGNORED_FOR, options::Monitoring};
+use bson::Timestamp;
+use std::time::Duration;
+
+const MONGOSES: &str = "mongodb://a,b/";
+
+/// Returns a successful reply with this time.
+fn at(time: u32) -> RawDocumentBuf {
+    let clock = Timestamp { time, increment: 1 };
+    rawdoc! { "ok": 1, "$clusterTime": { "clusterTime": clock } }
+}
+
+fn refused() -> RawDocumentBuf {
+    rawdoc! {
+        "ok": 0, "code": 205, "codeName": "ClusterTimeFailsRateLimiter",
+        "errmsg": "New cluster time is too far from this node's wall clock time",
+    }
+}
+
+/// Begins an exchange with this server.
+fn exchange_with(world: &mut World, host: &str, command: fn() -> Command) -> Exchange {
+    for _ in 0..100 {
+        let mut exchange = world.begin_exchange(command());
+        if exchange.facts().address.host() == host {
+            return exchange;
+        }
+        World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+        world.check_in(exchange, Outcome::Completed);
+    }
+    panic!("server {host} is never selected");
+}
+
+/// Runs a ping on this server, which replies with this document.
+fn ping_on(world: &mut World, host: &str, reply: &RawDocument) {
+    let mut exchange = exchange_with(world, host, ping);
+    World::answer(&mut exchange, reply);
+    world.check_in(exchange, Outcome::Completed);
+}
+
+fn sent_time(exchange: &Exchange) -> Option<u32> {
+    let request = World::request(exchange);
+    let gossip = request.get_document("$clusterTime").ok()?;
+    gossip.get_timestamp("clusterTime").map(|t| t.time).ok()
+}
+
+#[test]
+fn a_refused_cluster_time_is_dropped_and_its_source_ignored_for_ten_minutes() {
+    for command in [ping, insert, find] {
+        let mut world = World::new(MONGOSES, mongos());
+        ping_on(&mut world, "b", &at(7));
+        ping_on(&mut world, "a", &at(u32::MAX));
+        let mut exchange = exchange_with(&mut world, "b", command);
+        assert_eq!(sent_time(&exchange), Some(u32::MAX));
+        World::answer(&mut exchange, &refused());
+        let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
+            panic!("the operation is tried again without a cluster time");
+        };
+        let mut exchange = world.exchange_of(start);
+        assert_eq!(sent_time(&exchange), None);
+        assert_eq!(exchange.operation.attempts, 1);
+        World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
+        let after = world.check_in(exchange, Outcome::Completed);
+        assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+
+        ping_on(&mut world, "a", &at(u32::MAX));
+        ping_on(&mut world, "b", &at(8));
+        let exchange = exchange_with(&mut world, "b", ping);
+        assert_eq!(sent_time(&exchange), Some(8));
+        world.check_in(exchange, Outcome::Abandoned);
+        world.now = world.now + IGNORED_FOR;
+        ping_on(&mut world, "a", &at(9));
+        let exchange = exchange_with(&mut world, "b", ping);
+        assert_eq!(sent_time(&exchange), Some(9));
+    }
+}
+
+#[test]
+fn an_operation_is_tried_once_without_its_cluster_time() {
+    let mut world = World::new("mongodb://a/", mongos());
+    world.perform(ping(), &at(7));
+    let mut exchange = world.begin_exchange(ping());
+    World::answer(&mut exchange, &refused());
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
+        panic!("the operation is tried again");
+    };
+    let mut exchange = world.exchange_of(start);
+    World::answer(&mut exchange, &refused());
+    let AfterExchange::Done(Err(error)) = world.check_in(exchange, Outcome::Completed) else {
+        panic!("the operation is tried twice only");
+    };
+    assert_eq!(error.code(), Some(205));
+    // A server that refuses its own time is not ignored.
+    world.perform(ping(), &at(8));
+    assert_eq!(sent_time(&world.begin_exchange(ping())), Some(8));
+}
+
+#[test]
+fn a_preliminary_ping_with_a_refused_cluster_time_leaves_the_server_selectable() {
+    let options = uri::parse_for(MONGOSES, Monitoring::Scanning).expect("a URI");
+    let mut world = World::with_options(options.options, mongos(), Subscriptions::default());
+    ping_on(&mut world, "b", &at(7));
+    ping_on(&mut world, "a", &at(u32::MAX));
+    world.wait(Duration::from_secs(6));
+    let mut exchange = loop {
+        let exchange = world.begin_exchange(find());
+        if exchange.is_preliminary() && exchange.facts().address.host() == "b" {
+            break exchange;
+        }
+        world.check_in(exchange, Outcome::Abandoned);
+    };
+    World::answer(&mut exchange, &refused());
+    let AfterExchange::Again(start) = world.check_in(exchange, Outcome::Completed) else {
+        panic!("the operation follows");
+    };
+    let exchange = world.exchange_of(start);
+    assert_eq!(exchange.facts().address.host(), "b");
+    assert_eq!(sent_time(&exchange), None);
+    let mut servers = world.client.topology().servers.values();
+    assert!(servers.all(|server| server.server_type == ServerType::Mongos));
+}
