@@ -105,7 +105,7 @@ impl Client {
             return;
         };
         let facts = &connection.facts;
-        if error.is_network() {
+        if error.is_connection_failure() {
             let report = ApplicationError {
                 error: error.clone(),
                 phase: Phase::Operation,
@@ -141,7 +141,7 @@ impl Client {
                 // The pool interrupted the connection. Nothing of the operation has taken effect,
                 // so it begins another attempt (CMAP-94).
                 End::NotBegun
-            } else if error.is_network() {
+            } else if error.is_connection_failure() {
                 End::Failed(error, Some(facts))
             } else {
                 End::Final(error)

@@ -328,6 +328,7 @@ fn without_topology(error: &Error) -> Error {
         message: "no suitable server was found in time".to_owned(),
         cause: cause.clone(),
     })
+    .with_waited(error.waited())
 }
 
 /// Returns the error of an operation whose only permitted server cannot be used.

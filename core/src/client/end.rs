@@ -358,6 +358,7 @@ impl Client {
             End::Abandoned => Err(ErrorKind::Abandoned.into()),
             End::Final(error) => Err(error),
             End::Stopped(error) => {
+                let error = with_wait(now, &operation, error);
                 self.emit_selection_failed(now, &mut operation, &error);
                 Err(error_at_end(&mut operation, now, error, false))
             }
@@ -449,6 +450,18 @@ impl Client {
             .handle_application_error(now, facts.server, &error);
         self.carry(now);
     }
+}
+
+/// Adds the time that an operation waited for a server to the error of its server selection.
+fn with_wait(now: Instant, operation: &Operation, error: Error) -> Error {
+    let is_selection = matches!(error.kind(), ErrorKind::ServerSelection { .. });
+    let Some(began) = operation.selection_began.filter(|_| is_selection) else {
+        return error;
+    };
+    let waited = now.saturating_since(began);
+    // A command of a cursor whose server is gone does not wait.
+    let is_known_at_once = operation.command.target.is_some() && waited.is_zero();
+    error.with_waited((!is_known_at_once).then_some(waited))
 }
 
 fn is_exchange_timeout(error: &Error) -> bool {

@@ -406,7 +406,7 @@ impl Client {
 /// gets no labels, and neither does a lack of local sockets.
 fn label_overload(error: Error, phase: Phase) -> Error {
     let may_be_overload = phase == Phase::Hello
-        && error.is_network()
+        && error.is_connection_failure()
         && !matches!(
             error.kind(),
             ErrorKind::Network {

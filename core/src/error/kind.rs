@@ -224,7 +224,8 @@ pub enum ErrorKind {
     /// The server replied with `ok: 1`, but some writes failed or were not confirmed.
     Write(Box<WriteFailure>),
     /// Server selection found no suitable server: for example, its time limit passed, the only
-    /// permitted scan ended, or the server of a cursor cannot be used.
+    /// permitted scan ended, or the server of a cursor cannot be used. [`Error::waited`] returns
+    /// the time until then.
     ServerSelection {
         /// The reason, for example the selection criteria with the types or errors of the known
         /// servers.

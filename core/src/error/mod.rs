@@ -6,6 +6,8 @@ mod kind;
 mod label;
 mod nesting;
 mod partial;
+#[cfg(test)]
+mod tests;
 mod text;
 mod topology_version;
 
@@ -55,6 +57,8 @@ struct Inner {
     server: Option<Address>,
     cause: Option<Error>,
     partial_insert: Option<Arc<PartialInsert>>,
+    /// How long the operation waited for a suitable server; see [`Error::waited`].
+    waited: Option<Duration>,
 }
 
 impl Error {
@@ -67,6 +71,7 @@ impl Error {
             server: None,
             cause: None,
             partial_insert: None,
+            waited: None,
         }))
     }
 
@@ -164,6 +169,12 @@ impl Error {
         self
     }
 
+    /// Returns this error with the time for which the operation waited for a suitable server.
+    pub(crate) fn with_waited(mut self, waited: Option<Duration>) -> Self {
+        Arc::make_mut(&mut self.0).waited = waited;
+        self
+    }
+
     /// Returns the kind of this error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
@@ -237,14 +248,80 @@ impl Error {
         }
     }
 
-    /// True for the kind [`ErrorKind::Network`], for a timeout while waiting for the network
-    /// ([`Wait::is_network`]), and for TLS that broke ([`TlsFault::Broken`]).
+    /// True if the network is the cause: for a connection that failed or broke, for a pool that was
+    /// cleared because of such a failure ([`is_pool_cleared`](Self::is_pool_cleared)), and for a
+    /// failed server selection if the servers could not be reached. The other official drivers
+    /// group these errors in the same way.
+    ///
+    /// These are the kind [`ErrorKind::Network`], a timeout while waiting for the network
+    /// ([`Wait::is_network`]), TLS that broke ([`TlsFault::Broken`]),
+    /// [`ErrorKind::PoolCleared`], [`ErrorKind::Interrupted`], and
+    /// [`ErrorKind::ServerSelection`] if its cause is a network error.
+    ///
+    /// ```
+    /// use onionskin_core::error::{Error, ErrorKind, NetworkFault};
+    ///
+    /// let message = "no server replied".to_owned();
+    /// let cause = Some(Error::network(NetworkFault::Refused, "connection refused"));
+    /// let error = Error::new(ErrorKind::ServerSelection { message, cause });
+    /// assert!(error.is_network() && error.is_server_selection());
+    /// ```
     #[must_use]
     pub fn is_network(&self) -> bool {
+        match self.kind() {
+            ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
+            ErrorKind::ServerSelection { cause, .. } => {
+                cause.as_ref().is_some_and(Self::is_connection_failure)
+            }
+            _ => self.is_connection_failure(),
+        }
+    }
+
+    /// True for the network error of a connection, on which retries and the topology decide.
+    pub(crate) fn is_connection_failure(&self) -> bool {
         match self.kind() {
             ErrorKind::Network { .. } => true,
             ErrorKind::Timeout { wait, .. } => wait.is_network(),
             ErrorKind::Tls { fault, .. } => *fault == TlsFault::Broken,
+            _ => false,
+        }
+    }
+
+    /// True if the operation found no suitable server: for [`ErrorKind::ServerSelection`], and for
+    /// a timeout in the server selection for a retry ([`Wait::Selection`]). The last attempt of the
+    /// operation sent nothing.
+    #[must_use]
+    pub fn is_server_selection(&self) -> bool {
+        matches!(
+            self.kind(),
+            ErrorKind::ServerSelection { .. }
+                | ErrorKind::Timeout {
+                    wait: Wait::Selection,
+                    ..
+                }
+        )
+    }
+
+    /// Returns how long the operation waited for a suitable server before it failed with
+    /// [`ErrorKind::ServerSelection`]. `None` for every other kind, and if waiting could not help,
+    /// for example because the server of a cursor is no longer in the topology.
+    #[must_use]
+    pub fn waited(&self) -> Option<Duration> {
+        self.0.waited
+    }
+
+    /// True if a write failed because of a unique index: one of the write errors or the error of
+    /// the command has the code 11000 or an old code with the same meaning.
+    #[must_use]
+    pub fn is_duplicate_key(&self) -> bool {
+        match self.kind() {
+            ErrorKind::Write(fault) => {
+                let mut errors = fault.errors.iter();
+                errors.any(|error| DUPLICATE_KEY.contains(&error.code))
+            }
+            ErrorKind::Command(fault) => {
+                fault.code.is_some_and(|code| DUPLICATE_KEY.contains(&code))
+            }
             _ => false,
         }
     }
@@ -264,15 +341,24 @@ impl Error {
     }
 
     /// True if a deadline passed: a deadline of the client, or the `maxTimeMS` that the server got
-    /// with the command. A failed server selection ([`ErrorKind::ServerSelection`]) does not count.
+    /// with the command. So a failed server selection counts if the operation
+    /// [waited](Self::waited) for a server.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
+        self.waited().is_some() || self.is_deadline()
+    }
+
+    /// True if a deadline passed other than that of server selection.
+    pub(crate) fn is_deadline(&self) -> bool {
         matches!(
             self.kind(),
             ErrorKind::Timeout { .. } | ErrorKind::WaitQueueTimeout { .. }
         ) || self.code() == Some(MAX_TIME_EXPIRED)
     }
 }
+
+/// The server's error codes for a duplicate key. All but the first are of old servers.
+const DUPLICATE_KEY: [i32; 3] = [11_000, 11_001, 12_582];
 
 /// The server's error code `MaxTimeMSExpired`.
 const MAX_TIME_EXPIRED: i32 = 50;
@@ -285,7 +371,13 @@ impl From<ErrorKind> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.kind)?;
+        match (self.kind(), self.0.waited) {
+            (ErrorKind::ServerSelection { message, .. }, Some(waited)) => {
+                let waited = waited.as_millis();
+                write!(f, "server selection failed after {waited} ms: {message}")?;
+            }
+            (kind, _) => write!(f, "{kind}")?,
+        }
         if let Some(server) = &self.0.server {
             write!(f, " (server {server})")?;
         }
@@ -301,6 +393,7 @@ impl fmt::Debug for Error {
             server,
             cause,
             partial_insert,
+            waited,
         } = &*self.0;
         let mut shown = f.debug_struct("Error");
         shown
@@ -308,6 +401,9 @@ impl fmt::Debug for Error {
             .field("labels", labels)
             .field("server", server)
             .field("cause", cause);
+        if let Some(waited) = waited {
+            shown.field("waited", waited);
+        }
         if let Some(partial) = partial_insert {
             shown.field("inserted", &partial.inserted_ids.len());
         }
@@ -323,109 +419,5 @@ impl std::error::Error for Error {
             } => Some(cause),
             _ => self.0.cause.as_ref().map(|cause| cause as _),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bson::rawdoc;
-
-    #[test]
-    fn a_write_errors_code_precedes_that_of_a_write_concern_error() {
-        let code = |reply: &bson::RawDocument| {
-            let fault = WriteFailure::from_reply(reply).expect("it has errors");
-            Error::new(ErrorKind::Write(Box::new(fault))).code()
-        };
-        let statement = rawdoc! { "index": 0, "code": 11000, "errmsg": "E11000" };
-        let concern = rawdoc! { "code": 64, "errmsg": "waiting for replication timed out" };
-        let both = rawdoc! {
-            "ok": 1, "writeErrors": [statement], "writeConcernError": concern.clone(),
-        };
-        assert_eq!(code(&both), Some(11000));
-        assert_eq!(
-            code(&rawdoc! { "ok": 1, "writeConcernError": concern }),
-            Some(64)
-        );
-    }
-
-    #[test]
-    fn each_error_kind_with_a_reply_returns_its_base_backoff() {
-        // Errors of the kinds `Command`, `Write` and `Authentication` return the `baseBackoffMS` of
-        // the reply (BP-6).
-        let reply = rawdoc! {
-            "ok": 0, "baseBackoffMS": 50, "writeConcernError": { "code": 462 },
-        };
-        let fault = Box::new(CommandError::from_reply(&reply));
-        let write = WriteFailure::from_reply(&reply).expect("it has an error");
-        let refused = |cause| ErrorKind::Authentication {
-            mechanism: "SCRAM-SHA-256",
-            message: String::new(),
-            cause,
-        };
-        for (kind, expected) in [
-            (ErrorKind::Command(fault.clone()), Some(50)),
-            (ErrorKind::Write(Box::new(write)), Some(50)),
-            (refused(Some(fault)), Some(50)),
-            (refused(None), None),
-            (ErrorKind::ClientClosed, None),
-        ] {
-            let base = Error::new(kind).base_backoff();
-            assert_eq!(base, expected.map(Duration::from_millis));
-        }
-    }
-
-    #[test]
-    fn copies_of_an_error_share_one_stored_reply() {
-        let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "errmsg": "no" });
-        let error = Error::new(ErrorKind::Command(Box::new(fault)));
-        let tied = error.clone().with_server(&Address::tcp("a", 1));
-        let place = |error: &Error| match error.kind() {
-            ErrorKind::Command(fault) => fault.reply.as_ref().map(|r| r.as_bytes().as_ptr()),
-            _ => None,
-        };
-        assert!(place(&error).is_some());
-        assert_eq!(place(&error), place(&tied));
-    }
-
-    #[test]
-    fn an_error_names_the_first_server_address_it_was_given() {
-        let (a, b) = (Address::tcp("a", 1), Address::tcp("b", 1));
-        let error = Error::protocol("nonsense").with_server(&a).with_server(&b);
-        assert_eq!(error.server(), Some(&a));
-        assert_eq!(
-            error.to_string(),
-            "the server violated the wire protocol: nonsense (server a:1)"
-        );
-    }
-
-    #[test]
-    fn cleared_and_interrupted_errors_are_pool_cleared_errors() {
-        // `is_pool_cleared` recognizes both errors of a cleared pool (CMAP-97, CMAP-142) by their
-        // kind, which is the idiom of Rust (CMAP-144).
-        let message = String::new();
-        let cleared = ErrorKind::PoolCleared {
-            message: message.clone(),
-        };
-        let interrupted = ErrorKind::Interrupted {
-            message: message.clone(),
-        };
-        for (kind, expected) in [
-            (cleared, true),
-            (interrupted, true),
-            (ErrorKind::PoolClosed { message }, false),
-        ] {
-            assert_eq!(Error::new(kind).is_pool_cleared(), expected);
-        }
-    }
-
-    #[test]
-    fn check_out_and_selection_timeouts_are_not_network_errors() {
-        assert!(Error::timeout(Wait::Exchange, "x").is_network());
-        assert!(!Error::timeout(Wait::Selection, "x").is_network());
-        let queue = Error::new(ErrorKind::WaitQueueTimeout {
-            message: "x".into(),
-        });
-        assert!(queue.is_timeout() && !queue.is_network());
     }
 }

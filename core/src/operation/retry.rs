@@ -161,7 +161,7 @@ impl RetryPolicy {
         let is_retryable = match error.kind() {
             ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
             ErrorKind::Network { .. } | ErrorKind::Tls { .. } | ErrorKind::Timeout { .. } => {
-                error.is_network()
+                error.is_connection_failure()
             }
             ErrorKind::Command(fault) => {
                 is_old(facts)
@@ -306,8 +306,8 @@ pub(crate) fn error_at_end(
         return error_to_raise(operation, kept, last);
     }
     match kept {
-        Some(kept) if last.is_timeout() => last.with_cause(kept),
-        None if last.is_timeout() => last,
+        Some(kept) if last.is_deadline() => last.with_cause(kept),
+        None if last.is_deadline() => last,
         kept if is_cut_short => out_of_time(
             operation,
             Wait::Exchange,
@@ -360,7 +360,7 @@ fn proves_attempt(kind: CommandKind, error: &Error) -> bool {
         error.kind(),
         ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::Interrupted { .. }
     );
-    (comes_from_server || error.is_network())
+    (comes_from_server || error.is_connection_failure())
         && (is_read || !error.has_label(&Label::NoWritesPerformed))
 }
 
@@ -368,7 +368,7 @@ fn is_retryable_read(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
         ErrorKind::Network { .. } | ErrorKind::Tls { .. } | ErrorKind::Timeout { .. } => {
-            error.is_network()
+            error.is_connection_failure()
         }
         ErrorKind::Command(fault) => is_retryable_read_code(fault.code),
         ErrorKind::Authentication {

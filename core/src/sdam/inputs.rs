@@ -307,11 +307,11 @@ impl Sdam {
             cause: error,
             // A timeout interrupts connections in use (MON-63). `is_timeout` is also true for a
             // reply with the code of `MaxTimeMSExpired`, which shows that the server answers.
-            interrupt: error.is_timeout() && error.is_network(),
+            interrupt: error.is_timeout() && error.is_connection_failure(),
         };
         self.mark_unknown(now, id, error, None, pool);
         self.with_monitor(id, |monitor, out| {
-            if was_known && error.is_network() {
+            if was_known && error.is_connection_failure() {
                 monitor.retry(now, out);
             } else {
                 monitor.wait(now, out);

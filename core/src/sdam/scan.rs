@@ -403,7 +403,7 @@ impl Sdam {
             return;
         };
         scan.cancelled.remove(&id);
-        if failure.is_some_and(Error::is_network) {
+        if failure.is_some_and(Error::is_connection_failure) {
             scan.cooldowns.insert(id, now + COOLDOWN);
         } else {
             scan.cooldowns.remove(&id);

@@ -429,3 +429,37 @@ fn a_panic_in_the_server_selector_fails_only_its_operation() {
         assert!(matches!(error.kind(), ErrorKind::InvalidArgument { .. }));
     }
 }
+
+#[test]
+fn a_failed_selection_says_how_long_it_waited_and_whether_the_network_failed() {
+    let failure = |world: &mut World| {
+        let Progress::Waiting(id) = world.client.start(world.now, ping()) else {
+            panic!("no server suits");
+        };
+        world.run();
+        for _ in 0..4 {
+            world.wait(Duration::from_millis(500));
+        }
+        match world.client.resume(world.now, id) {
+            Progress::Failed(error) => error,
+            other => panic!("its time is over: {other:?}"),
+        }
+    };
+    let mut world = World::new(URI, primary());
+    let exchange = world.begin_exchange(ping());
+    world.is_dead = true;
+    world.check_in(exchange, reset());
+    let refused = failure(&mut world);
+    let stranger = rawdoc! {
+        "ok": 1, "isWritablePrimary": true, "setName": "another", "hosts": ["a:27017"],
+        "me": "a:27017", "maxWireVersion": 21,
+    };
+    let other_set = failure(&mut World::new(URI, stranger));
+    for (error, is_network) in [(refused, true), (other_set, false)] {
+        assert!(error.is_server_selection() && error.is_timeout(), "{error:?}");
+        assert_eq!(error.is_network(), is_network, "{error:?}");
+        assert_eq!(error.waited(), Some(Duration::from_secs(2)));
+        let text = error.to_string();
+        assert!(text.starts_with("server selection failed after 2000 ms: "), "{text}");
+    }
+}

@@ -107,7 +107,7 @@ fn is_aftermath(error: &ErrorKind) -> bool {
 pub fn check_calm(history: &History) -> Result<(), Failure> {
     for entry in history.entries() {
         if let Some((at, Ending::Failed(error))) = &entry.ended
-            && !error.is_timeout()
+            && (!error.is_timeout() || error.is_server_selection())
         {
             let message = format!("an operation failed without cause: {entry:?}");
             return Err(Failure::new(FailureKind::Correctness, *at, message));
