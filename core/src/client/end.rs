@@ -10,8 +10,8 @@ use crate::{
     connection::{ConnectionFacts, Established, LateReply},
     error::{Error, ErrorKind, Wait},
     operation::{
-        AfterFailure, Assessment, Exchange, FailedAttempt, Operation, PinHolder,
-        PinUse, error_at_end,
+        AfterFailure, Assessment, Exchange, FailedAttempt, Operation, PinHolder, PinUse,
+        error_at_end,
     },
     pool::Condition,
     sdam::{ApplicationError, Phase},

@@ -111,7 +111,11 @@ fn a_failed_selection_is_a_timeout_if_it_waited_and_a_network_error_if_the_netwo
     let stranger = Error::new(ErrorKind::Discovery {
         message: "the set name is wrong".to_owned(),
     });
-    for (cause, is_network) in [(Some(refused), true), (Some(stranger), false), (None, false)] {
+    for (cause, is_network) in [
+        (Some(refused), true),
+        (Some(stranger), false),
+        (None, false),
+    ] {
         let error = selection(cause);
         assert!(error.is_server_selection() && !error.is_timeout());
         assert_eq!(error.is_network(), is_network, "{error:?}");

@@ -228,7 +228,10 @@ mod tests {
         assert_eq!(sent(&more).as_ref(), Some(&plain));
         let odd = rawdoc! { "clusterTime": clock, "signature": { "hash": "x", "keyId": 3_i64 } };
         assert_eq!(sent(&odd), None);
-        assert_eq!(sent(&rawdoc! { "clusterTime": clock, "signature": 1 }), None);
+        assert_eq!(
+            sent(&rawdoc! { "clusterTime": clock, "signature": 1 }),
+            None
+        );
     }
 
     #[test]
@@ -240,7 +243,10 @@ mod tests {
         };
         assert!(refused(211, "Cache Reader No keys found for HMAC"));
         assert!(refused(4, "Missing expected field \"signature\""));
-        assert!(refused(40414, "BSON field '$clusterTime.signature' is missing"));
+        assert!(refused(
+            40414,
+            "BSON field '$clusterTime.signature' is missing"
+        ));
         assert!(!refused(9, "unknown operator: $foo"));
         assert!(!refused(11000, "dup key: { clusterTime: 1 }"));
     }

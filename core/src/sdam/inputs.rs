@@ -260,6 +260,7 @@ impl Sdam {
         let address = server.address.clone();
         let new = hello.into_description(address, now, trips.average(), trips.minimum());
         self.note_check(now, id, None);
+        self.leave_strangers(now, id);
         self.apply(now, new, PoolOrder::Ready);
         self.with_monitor(id, |monitor, out| {
             monitor.proceed(now, out, version, more_to_come);

@@ -25,6 +25,7 @@ mod timers;
 mod token_bucket;
 mod topology;
 mod transition;
+mod turns;
 
 pub use crate::{
     connection::Phase,
@@ -37,6 +38,7 @@ pub use timers::Timer;
 pub use token_bucket::MAX_EARLY_REPLIES;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};
 pub use transition::MAX_SERVERS;
+pub use turns::MAX_STRANGER_CHECKS;
 
 use crate::{
     address::Address,

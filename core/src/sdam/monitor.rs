@@ -335,8 +335,7 @@ impl Monitor {
         self.state = State::Stopped;
     }
 
-    /// Closes the connections and forgets the round trip times, after the connection for checks
-    /// broke between two checks. The next check opens a new connection.
+    /// Closes the connections, after the connection for checks broke between two checks.
     pub(super) fn lose_idle_connection(&mut self, out: &mut Outbox) {
         if matches!(self.state, State::Waiting { .. }) {
             self.disconnect(out);
@@ -401,9 +400,12 @@ impl Monitor {
         }
     }
 
-    /// Begins a check on the open connection or, without one, on a new connection.
+    /// Begins a check on the open connection or a new one, if the server has a turn.
     fn check(&mut self, now: Instant, out: &mut Outbox) {
         out.timers.cancel(Timer::Heartbeat(self.id));
+        if !out.takes_turn(self.id) {
+            return;
+        }
         let awaited = self.next_awaited.take();
         if let Some(connection) = self.connection {
             let state = match awaited {
@@ -420,8 +422,7 @@ impl Monitor {
         }
     }
 
-    /// Enters the state of a running check, arms its time limit, and emits its heartbeat started
-    /// event (EVT-18).
+    /// Enters the state of a running check, arms its limit, and emits its started event (EVT-18).
     fn begin(&mut self, now: Instant, out: &mut Outbox, state: State) {
         self.state = state;
         let awaited = self.is_streaming();
@@ -446,6 +447,7 @@ impl Monitor {
             return false;
         };
         out.timers.cancel(Timer::CheckLimit(self.id));
+        out.end_turn(now, self.id);
         self.state = State::Waiting { ended: Some(now) };
         let (address, driver_connection_id) = (&self.address, self.connection_number());
         let server_connection_id = self.server_connection_id;

@@ -5,6 +5,7 @@ use super::{
     MIN_HEARTBEAT_FREQUENCY,
     action::{Action, MonitorConnectionId, MonitorTask, SdamOptions},
     timers::Timers,
+    turns::Turns,
 };
 use crate::{
     address::Address,
@@ -25,6 +26,8 @@ pub(super) struct Outbox {
     pub(super) actions: VecDeque<Action>,
     /// The armed timers.
     pub(super) timers: Timers,
+    /// The turns of servers that never answered.
+    pub(super) turns: Turns,
     /// The id of the topology in events.
     pub(super) topology: TopologyId,
     /// `heartbeatFrequencyMS`, at least [`MIN_HEARTBEAT_FREQUENCY`].
@@ -53,6 +56,7 @@ impl Outbox {
         Self {
             actions: VecDeque::new(),
             timers: Timers::default(),
+            turns: Turns::default(),
             topology: options.topology_id,
             heartbeat_frequency: options.heartbeat_frequency.max(MIN_HEARTBEAT_FREQUENCY),
             // Between operations, a client that checks servers on demand does not read streamed

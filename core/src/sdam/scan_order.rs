@@ -88,7 +88,12 @@ impl Sdam {
             if server.was_checked_recently(now) {
                 continue;
             }
-            let order = (scan.cancelled.get(&id).copied(), order(known));
+            let (rank, updated) = order(known);
+            // Hosts that never answered come after those that did, so that a server that names
+            // many hosts does not hold up the others.
+            let is_stranger = self.out.turns.is_stranger(id);
+            let cancelled = scan.cancelled.get(&id).copied();
+            let order = (cancelled, rank, is_stranger, updated);
             if best.is_none_or(|best| order < best) {
                 best = Some(order);
                 first.clear();

@@ -246,6 +246,9 @@ impl Sdam {
                 && server.monitor.is_none()
             {
                 let waits = named && !self.first_checks.take(now);
+                if named {
+                    self.out.turns.add(*id);
+                }
                 let monitor = Monitor::start(now, &mut self.out, *id, address.clone(), waits);
                 server.monitor = Some(monitor);
             }
@@ -258,6 +261,7 @@ impl Sdam {
             let Some(id) = self.ids.remove(address) else {
                 continue;
             };
+            self.leave_strangers(now, id);
             if let Some(server) = self.servers.remove(&id) {
                 let message = "the server was removed from the topology".to_owned();
                 let cause = Error::new(ErrorKind::Discovery { message });

@@ -58,7 +58,8 @@ fn topology_of(kind: TopologyType, servers: Vec<ServerDescription>) -> TopologyD
     topology.set_name = kind.is_replica_set().then(|| "rs".to_owned());
     let holding = servers.iter().filter(|s| s.server_type.is_data_bearing());
     let minutes: Option<Vec<i64>> = holding.map(|s| s.logical_session_timeout_minutes).collect();
-    topology.logical_session_timeout_minutes = minutes.and_then(|m| m.into_iter().filter(|&m| m > 0).min());
+    topology.logical_session_timeout_minutes =
+        minutes.and_then(|m| m.into_iter().filter(|&m| m > 0).min());
     if let Some(primary) = servers
         .iter()
         .find(|s| s.server_type == ServerType::RsPrimary)

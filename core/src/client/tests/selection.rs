@@ -456,10 +456,16 @@ fn a_failed_selection_says_how_long_it_waited_and_whether_the_network_failed() {
     };
     let other_set = failure(&mut World::new(URI, stranger));
     for (error, is_network) in [(refused, true), (other_set, false)] {
-        assert!(error.is_server_selection() && error.is_timeout(), "{error:?}");
+        assert!(
+            error.is_server_selection() && error.is_timeout(),
+            "{error:?}"
+        );
         assert_eq!(error.is_network(), is_network, "{error:?}");
         assert_eq!(error.waited(), Some(Duration::from_secs(2)));
         let text = error.to_string();
-        assert!(text.starts_with("server selection failed after 2000 ms: "), "{text}");
+        assert!(
+            text.starts_with("server selection failed after 2000 ms: "),
+            "{text}"
+        );
     }
 }

@@ -13,6 +13,7 @@ mod rows;
 mod scan;
 mod scan_order;
 mod topology;
+mod turns;
 
 use super::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Phase, Sdam, SdamOptions};
 use crate::{

@@ -31,7 +31,12 @@ fn a_primary_that_is_refused_for_twenty_seconds_is_reported_with_cause_and_remed
     bench.reply(1, &elected(3, 1), false);
     let found = refusals(&mut bench);
     assert_eq!(found.len(), 1, "{found:?}");
-    for part in ["a:1 refused", "b:1 reported", "correct or remove b:1", "client anew"] {
+    for part in [
+        "a:1 refused",
+        "b:1 reported",
+        "correct or remove b:1",
+        "client anew",
+    ] {
         assert!(found[0].contains(part), "{found:?}");
     }
     bench.pass(10_000);

@@ -1,0 +1,121 @@
+//! Tests of the turns of servers that replies named and that never answered.
+
+use super::*;
+use crate::sdam::MAX_STRANGER_CHECKS;
+use bson::RawArrayBuf;
+use std::collections::BTreeSet;
+
+/// Returns the reply of a secondary that names this many hosts which do not exist.
+fn naming(count: usize) -> RawDocumentBuf {
+    let strangers = (0..count).map(|n| format!("bogus{n}:1"));
+    let hosts: RawArrayBuf = ["a:1", "b:1"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(strangers)
+        .collect();
+    rawdoc! { "ok": 1, "setName": "rs", "secondary": true, "maxWireVersion": 21, "hosts": hosts }
+}
+
+/// Carries out the opened and closed connections of monitors, and returns those that are open, with
+/// their hosts.
+fn carry(bench: &mut Bench, open: &mut BTreeSet<(u64, String)>) {
+    while let Some(action) = bench.poll() {
+        match action {
+            Action::Open {
+                connection,
+                address,
+                ..
+            } => {
+                open.insert((connection.0, address.host().to_owned()));
+            }
+            Action::Close { connection } => open.retain(|(id, _)| *id != connection.0),
+            _ => {}
+        }
+    }
+}
+
+fn strangers(open: &BTreeSet<(u64, String)>) -> Vec<u64> {
+    let bogus = open.iter().filter(|(_, host)| host.starts_with("bogus"));
+    bogus.map(|(id, _)| *id).collect()
+}
+
+fn bench() -> Bench {
+    Bench::seeds(&["a:1", "b:1"], |options| {
+        options.streaming = false;
+        options.replica_set = Some("rs".to_owned());
+    })
+}
+
+#[test]
+fn few_hosts_that_never_answered_are_checked_at_once_and_each_has_its_turn() {
+    let mut bench = bench();
+    let mut open = BTreeSet::new();
+    carry(&mut bench, &mut open);
+    bench.connected(1, &naming(100));
+    bench.sdam.set_waiting(bench.now, true);
+    let mut checked = BTreeSet::new();
+    for _ in 0..100 {
+        carry(&mut bench, &mut open);
+        let now_open = strangers(&open);
+        assert!(now_open.len() <= MAX_STRANGER_CHECKS, "{now_open:?}");
+        let hosts = open.iter().filter(|(_, host)| host.starts_with("bogus"));
+        checked.extend(hosts.map(|(_, host)| host.clone()));
+        if checked.len() == 100 {
+            break;
+        }
+        for id in now_open {
+            bench
+                .sdam
+                .handle_failed(bench.now, MonitorConnectionId(id), reset());
+        }
+        bench.pass(1);
+    }
+    assert_eq!(checked.len(), 100);
+    // The server that answered is checked meanwhile as often as before.
+    bench.connected(2, &member(false, "a:1"));
+    bench.pass(600);
+    let due = bench.actions();
+    assert!(
+        due.iter().any(|action| action.ends_with("hello on 1")),
+        "{due:?}"
+    );
+}
+
+#[test]
+fn a_host_that_answered_needs_no_turn_and_a_removed_one_gives_its_turn_back() {
+    let mut bench = bench();
+    let mut open = BTreeSet::new();
+    carry(&mut bench, &mut open);
+    bench.connected(1, &naming(20));
+    carry(&mut bench, &mut open);
+    let first = strangers(&open);
+    assert_eq!(first.len(), MAX_STRANGER_CHECKS);
+    // A member that answers gives its turn to the next one, and keeps its connection.
+    bench.connected(first[0], &member(false, "a:1"));
+    bench.pass(0);
+    carry(&mut bench, &mut open);
+    assert_eq!(strangers(&open).len(), MAX_STRANGER_CHECKS + 1);
+    // The primary removes all that it does not name. No turn is left to nobody.
+    bench.connected(2, &member(true, "b:1"));
+    carry(&mut bench, &mut open);
+    assert!(strangers(&open).is_empty());
+    assert!(bench.sdam.deadline().is_none_or(|due| due > bench.now));
+}
+
+#[test]
+fn a_scan_checks_servers_that_answered_before_strangers() {
+    let mut options = options(&["a:1", "b:1"]);
+    options.replica_set = Some("rs".to_owned());
+    options.scanning = Some(crate::random::Seed::new([3; 32]));
+    let mut bench = Bench::new(options);
+    bench.sdam.set_waiting(bench.now, true);
+    let mut open = BTreeSet::new();
+    carry(&mut bench, &mut open);
+    let (first, host) = open.first().cloned().expect("the scan begins");
+    bench.connected(first, &naming(50));
+    open.clear();
+    carry(&mut bench, &mut open);
+    let (_, next) = open.first().cloned().expect("the scan goes on");
+    assert_ne!(next, host);
+    assert!(!next.starts_with("bogus"), "{next}");
+}
