@@ -129,8 +129,8 @@ pub struct Subscriptions {
     /// The events of operations: started and ended.
     pub operation: bool,
     /// The important events: an operation waits for a server, the topology has no servers or
-    /// refuses a primary for long, and SRV or TXT records are ignored or not available. The first is also in the family `selection`,
-    /// the others in `sdam`.
+    /// refuses a primary for long, and SRV or TXT records are ignored or not available. The first
+    /// is also in the family `selection`, the others in `sdam`.
     pub notices: bool,
 }
 

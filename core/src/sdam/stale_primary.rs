@@ -1,7 +1,7 @@
 //! Recognition of stale primaries by the pair of `electionId` and `setVersion` (table A.6).
 //!
-//! The maxima of both values never fall while a client exists. So one reply with a wrong value makes
-//! the true primary stale for good. The client reports this by an event.
+//! The maxima of both values never fall while a client exists. So one reply with a wrong value
+//! makes the true primary stale for good. The client reports this by an event.
 
 use super::Sdam;
 use crate::{
