@@ -4,7 +4,7 @@ use onionskin_blocking::{
     Client, Run,
     bson::{Document, doc},
     error::{Error, ErrorKind},
-    event::{Event, EventKind, EventListener},
+    event::{CommandEvent, Event, EventKind, EventListener},
 };
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tests::{
@@ -12,9 +12,14 @@ use onionskin_tests::{
     conformance::server::{Gate, Server, Step, answer},
 };
 use std::{
-    future::IntoFuture,
+    future::{Future, IntoFuture},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, OnceLock},
+    pin::pin,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -282,6 +287,74 @@ fn each_call_ends_by_its_own_time_limit_whichever_thread_drives_the_runtime() ->
         assert!(error.is_timeout(), "{error}");
     }
     gate.open();
+    client.shutdown();
+    Ok(())
+}
+
+/// Returns a client with a listener.
+fn listening(uri: &str, listener: impl Fn(&Event) + Send + Sync + 'static) -> Client {
+    let options = onionskin_blocking::options::parse(uri).expect("a connection string");
+    let builder = Client::builder(options.options).event_listener(Arc::new(listener));
+    builder.build().expect("a client").into()
+}
+
+#[test]
+fn a_listener_that_blocks_one_call_delays_no_other_call() -> Result<(), Error> {
+    let gate = Gate::new();
+    let server = holding(&gate);
+    let listened = Arc::new(Mutex::new(()));
+    let blocks = listened.lock().expect("no panic");
+    let is_blocked = Arc::new(AtomicBool::new(false));
+    let (blocked, released) = (is_blocked.clone(), listened.clone());
+    let client = listening(&with_compressors(&server.uri("")), move |event| {
+        if let EventKind::Command(CommandEvent::Started { facts, .. }) = &event.kind
+            && &*facts.name == "ping"
+        {
+            blocked.store(true, Ordering::SeqCst);
+            drop(released.lock());
+        }
+    });
+    // The first call drives. The listener blocks the second call, and the third one waits.
+    let people_there = people(&client);
+    let first = thread::spawn(move || people_there.find_one(doc! { "n": -1 }).run());
+    until("the first call", || server.seen("find").len() == 1);
+    let admin = client.database("admin");
+    let second = thread::spawn(move || admin.run_command(doc! { "ping": 1 }).run());
+    until("the listener", || is_blocked.load(Ordering::SeqCst));
+    let people_there = people(&client);
+    let third = thread::spawn(move || people_there.find_one(doc! { "n": -2 }).run());
+    until("the third call", || server.seen("find").len() == 2);
+    gate.open();
+    assert!(first.join().expect("no panic")?.is_some());
+    until("the third call", || third.is_finished());
+    assert!(!second.is_finished(), "the listener still blocks it");
+    drop(blocks);
+    second.join().expect("no panic")?;
+    client.shutdown();
+    Ok(())
+}
+
+#[test]
+fn a_call_ends_although_listeners_cause_events_without_end() -> Result<(), Error> {
+    let deployment = standalone();
+    let slot: Arc<OnceLock<Client>> = Arc::default();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (own, ends) = (slot.clone(), is_over.clone());
+    // Each event causes more events: the listener starts a command and drops it.
+    let client = listening(&with_compressors(deployment.uri()), move |_| {
+        if let Some(client) = own.get().filter(|_| !ends.load(Ordering::SeqCst)) {
+            let admin = client.database("admin");
+            let ping = admin.run_command(doc! { "ping": 1 });
+            let mut ping = pin!(ping.into_future());
+            let _ = ping.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        }
+    });
+    assert!(slot.set(client.clone()).is_ok());
+    let people = people(&client);
+    let call = thread::spawn(move || people.insert_one(doc! { "_id": 1 }).run());
+    until("the call", || call.is_finished());
+    call.join().expect("no panic")?;
+    is_over.store(true, Ordering::SeqCst);
     client.shutdown();
     Ok(())
 }

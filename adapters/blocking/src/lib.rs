@@ -26,6 +26,7 @@
 
 mod client;
 mod cursor;
+mod drive;
 mod executor;
 mod flag;
 mod reactor;

@@ -19,9 +19,10 @@ use std::{
 /// A runtime that uses the calling threads. Tasks run only within [`block_on`](Self::block_on) and
 /// [`run_ready`](Runtime::run_ready). Clones share all state.
 ///
-/// Blocking work ([`Runtime::spawn_blocking`]) runs on the calling thread as well. Key derivation
-/// from a password can exceed the time limit of the call. In a release build it took 0.2 s for
-/// 2,000,000 iterations, the maximum that the client accepts.
+/// Blocking work ([`Runtime::spawn_blocking`]) runs on the calling threads as well. Another thread
+/// in a call waits for sockets and timers meanwhile. Key derivation from a password can exceed the
+/// time limit of the call that runs it. In a release build it took 0.2 s for 2,000,000 iterations,
+/// the maximum that the client accepts.
 ///
 /// Work that may never end runs on a new thread ([`Runtime::spawn_thread`]): the lookup of a host
 /// name, a step of Kerberos, a provider that blocks, or the reading of a file with a token.
@@ -92,6 +93,10 @@ impl Runtime for BlockingRuntime {
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.executor.spawn(task);
+    }
+
+    fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
+        self.executor.spawn_blocking(work);
     }
 
     fn run_ready(&self) {

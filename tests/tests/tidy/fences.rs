@@ -10,7 +10,7 @@ use crate::words::contains_word;
 pub(crate) const ADAPTER_LINES_MAX: usize = 175;
 
 /// The largest number of lines of logic in the blocking adapter, which is a runtime itself.
-pub(crate) const BLOCKING_LINES_MAX: usize = 870;
+pub(crate) const BLOCKING_LINES_MAX: usize = 975;
 
 /// Names with which the core would perform I/O or be non-deterministic, each with the alternative.
 const OUTSIDE: [(&str, &str); 14] = [
