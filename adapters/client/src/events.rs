@@ -34,7 +34,9 @@ use std::{
 ///
 /// Key derivation for authentication uses the same threads. If listeners occupy all of these
 /// threads, new connections wait. A runtime without other threads (`onionskin-blocking`) calls
-/// listeners in the thread of the caller. There, a slow listener also delays operations.
+/// listeners in the threads of the callers. There, a slow listener also delays operations: a call
+/// delivers events that it and other calls caused, a bounded number at a time. If calls cause
+/// events faster than listeners take them, later calls deliver the rest.
 pub type EventListener = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// The maximum number of events that wait for listeners. Not configurable.
@@ -49,6 +51,11 @@ pub const MAX_QUEUED_EVENT_BYTES: usize = 16 * 1024 * 1024;
 ///
 /// [EVT-18]: onionskin_core::requirements::monitoring_events#EVT-18
 pub const MAX_EVENT_DELAY: Duration = Duration::from_millis(10);
+
+/// The maximum number of events that a thread delivers at once, on a runtime whose tasks do not run
+/// in the background. The thread then returns to its own call, because the calls of other threads
+/// can cause events without end.
+const MAX_DELIVERED_AT_ONCE: usize = 4;
 
 /// The maximum time for which a flush, and the shutdown of a client, wait for listeners.
 pub(crate) const FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -240,13 +247,26 @@ pub(crate) struct Turn(Option<Arc<Delivery>>);
 
 impl Turn {
     /// Calls the listeners until the queue is empty.
-    pub(crate) fn run(mut self) {
-        let Some(delivery) = self.0.clone() else {
-            return;
-        };
-        loop {
+    pub(crate) fn run(self) {
+        let mut turn = Some(self);
+        while let Some(left) = turn {
+            turn = left.run_some();
+        }
+    }
+
+    /// Calls the listeners for at most [`MAX_DELIVERED_AT_ONCE`] events. Returns the turn if the
+    /// queue is not empty then.
+    #[must_use]
+    pub(crate) fn run_some(mut self) -> Option<Self> {
+        let delivery = self.0.clone()?;
+        for _ in 0..MAX_DELIVERED_AT_ONCE {
             let next = delivery.lock().pop();
-            let Some(event) = next else { break };
+            let Some(event) = next else {
+                // `pop` ended the turn under the lock. Another thread can have the turn now, so
+                // `drop` must not reset `is_delivering`.
+                self.0 = None;
+                return None;
+            };
             for listener in &delivery.listeners {
                 // A panic of one listener must not affect the others.
                 catch_panic(|| listener(&event));
@@ -261,9 +281,7 @@ impl Turn {
                 catch_panic(|| waker.wake());
             }
         }
-        // `pop` ended the turn under the lock. Another thread can have the turn now, so `drop` must
-        // not reset `is_delivering`.
-        self.0 = None;
+        Some(self)
     }
 }
 

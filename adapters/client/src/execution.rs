@@ -15,6 +15,7 @@ use onionskin_core::{
 use std::{
     future::Future,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -240,7 +241,7 @@ fn abandoned_error() -> Error {
 }
 
 /// Delivers the events of an exchange.
-fn publish_events<R: Runtime>(shared: &Shared<R>, exchange: &mut Exchange) {
+fn publish_events<R: Runtime>(shared: &Arc<Shared<R>>, exchange: &mut Exchange) {
     while exchange.has_events() {
         let at = shared.now();
         if let Some(event) = exchange.poll_event(at) {

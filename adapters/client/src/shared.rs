@@ -2,7 +2,7 @@
 
 use crate::{
     Runtime,
-    events::Delivery,
+    events::{Delivery, Turn},
     exchange::{ActiveExchange, Started},
     hosts::Hosts,
     ids::ObjectIds,
@@ -160,14 +160,30 @@ impl<R: Runtime> Shared<R> {
     }
 
     /// Starts the delivery of queued events, unless it is running.
-    fn deliver(&self) {
+    fn deliver(self: &Arc<Self>) {
         if let Some(turn) = self.delivery.turn() {
-            self.runtime.spawn_blocking(move || turn.run());
+            self.call_listeners(turn);
         }
     }
 
+    fn call_listeners(self: &Arc<Self>, turn: Turn) {
+        if R::RUNS_IN_BACKGROUND {
+            return self.runtime.spawn_blocking(move || turn.run());
+        }
+        // The thread that delivers events has a call of its own. Therefore it delivers a bounded
+        // number of events at a time.
+        let shared = Arc::downgrade(self);
+        self.runtime.spawn_blocking(move || {
+            if let Some(turn) = turn.run_some()
+                && let Some(shared) = shared.upgrade()
+            {
+                shared.call_listeners(turn);
+            }
+        });
+    }
+
     /// Delivers an event of an operation or an exchange.
-    pub(crate) fn publish(&self, event: Event) {
+    pub(crate) fn publish(self: &Arc<Self>, event: Event) {
         self.delivery.publish(event);
         self.deliver();
     }

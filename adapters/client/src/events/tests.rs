@@ -223,6 +223,29 @@ fn a_dropped_delivery_turn_can_be_taken_again() {
 }
 
 #[test]
+fn a_thread_delivers_a_bounded_number_of_events_and_returns_the_turn() {
+    let received = Received::default();
+    let slot: Arc<OnceLock<Arc<Delivery>>> = Arc::default();
+    let own = slot.clone();
+    // Each delivered event causes another one.
+    let listener = listener(&received, 'a', move |number| {
+        own.get().expect("it is set").publish(event(number + 1));
+    });
+    let delivery = slot.get_or_init(|| Delivery::new(vec![listener], Subscriptions::all()));
+    delivery.publish(event(0));
+    let turn = delivery.turn().expect("there is something to tell");
+    let turn = turn.run_some().expect("an event is left");
+    assert_eq!(numbers(&received, 'a').len(), MAX_DELIVERED_AT_ONCE);
+    assert!(delivery.turn().is_none(), "one thread has the turn");
+    drop(turn.run_some());
+    assert_eq!(numbers(&received, 'a').len(), 2 * MAX_DELIVERED_AT_ONCE);
+    assert!(
+        delivery.turn().is_some(),
+        "a dropped turn can be taken again"
+    );
+}
+
+#[test]
 fn waiting_for_listeners_ends_after_delivery_or_at_the_time_limit() {
     let received = Received::default();
     let delivery = Delivery::new(vec![listener(&received, 'a', |_| {})], Subscriptions::all());
