@@ -1,10 +1,10 @@
 //! The transfer of the bytes of one exchange.
 
-use crate::{signal::Signal, workspace::Lent};
+use crate::{signal::Signal, system::socket_error, workspace::Lent};
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     client::{Outcome, Progress, closed_by_peer},
-    error::{Error, NetworkFault},
+    error::Error,
     operation::Exchange,
 };
 use std::{
@@ -48,7 +48,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
                     let found = exchange.handle_probe(Some(&buffer[..count]));
                     found.inspect_err(|_| send_alert(exchange, stream, &mut context))?;
                 }
-                Poll::Ready(Err(error)) => return Err(broken(&error)),
+                Poll::Ready(Err(error)) => return Err(socket_error(&error)),
             }
         }
         Ok(())
@@ -88,9 +88,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
         } = self;
         while !exchange.output().is_empty() {
             match ready!(Pin::new(&mut *stream).poll_write(context, exchange.output())) {
-                Ok(0) => return Poll::Ready(Err(broken(&io::ErrorKind::WriteZero.into()))),
+                Ok(0) => return Poll::Ready(Err(socket_error(&io::ErrorKind::WriteZero.into()))),
                 Ok(count) => exchange.sent(count),
-                Err(error) => return Poll::Ready(Err(broken(&error))),
+                Err(error) => return Poll::Ready(Err(socket_error(&error))),
             }
         }
         if !exchange.expects_reply() {
@@ -122,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
                         return Poll::Ready(Err(error));
                     }
                 },
-                Err(error) => return Poll::Ready(Err(broken(&error))),
+                Err(error) => return Poll::Ready(Err(socket_error(&error))),
             }
         }
         context.waker().wake_by_ref();
@@ -140,14 +140,4 @@ fn send_alert(
     if !exchange.output().is_empty() {
         let _ = Pin::new(stream).poll_write(context, exchange.output());
     }
-}
-
-fn broken(error: &io::Error) -> Error {
-    use io::ErrorKind as Kind;
-    let fault = match error.kind() {
-        Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => NetworkFault::Reset,
-        Kind::UnexpectedEof => NetworkFault::Closed,
-        _ => NetworkFault::Other,
-    };
-    Error::network(fault, error.to_string())
 }

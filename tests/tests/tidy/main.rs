@@ -315,6 +315,20 @@ fn the_async_client_makes_no_protocol_decisions() {
 }
 
 #[test]
+fn errors_of_sockets_are_converted_in_one_place() {
+    let converts = |path: &String| {
+        let text = read(path);
+        let code = source::code_only(source::above_tests(&text));
+        ["NetworkFault", "ConnectionReset"]
+            .iter()
+            .all(|word| code.contains(word))
+    };
+    let folders = ["adapters/", "check/src/"].map(rust_under);
+    let found: Vec<String> = folders.into_iter().flatten().filter(converts).collect();
+    assert_eq!(found, ["adapters/client/src/system.rs"]);
+}
+
+#[test]
 fn adapters_do_not_exceed_their_line_limits() {
     let wrappers = ADAPTERS.map(|adapter| (adapter, fences::ADAPTER_LINES_MAX));
     for (adapter, limit) in wrappers
