@@ -191,6 +191,13 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
     /// Returns the next document; `None` at the end. Fails with a timeout error if no time is left
     /// to fetch another batch. After a batch could not be fetched, the cursor returns no more
     /// documents.
+    ///
+    /// The future can be dropped without a loss of documents, for example by
+    /// `timeout(.., cursor.next())` of a runtime. If it was fetching a batch, the next call of
+    /// `next` continues that. Until then the fetch keeps its connection: nothing else can use the
+    /// connection before the cursor is polled again, closed or dropped, or before one second after
+    /// the time limit of the cursor. So set a time limit for the cursor
+    /// ([`Find::timeout`](crate::Find::timeout)), or drop a cursor that is not needed any more.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| self.poll_document(context)).await
     }

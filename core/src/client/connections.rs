@@ -51,6 +51,8 @@ pub(super) enum State {
     Granted(OperationId),
     /// An exchange, which its holder keeps outside of the client.
     InUse,
+    /// An exchange whose deadline has passed. Its holder has been told to check it in.
+    Overdue,
     /// The record, which waits for a late reply and drops it.
     Draining(Box<Drain>),
     /// A cursor or a transaction, between two commands.
@@ -205,7 +207,7 @@ impl Connections {
                     }
                 }
             }
-            State::Idle | State::Granted(_) | State::InUse | State::Pinned => {}
+            State::Idle | State::Granted(_) | State::InUse | State::Overdue | State::Pinned => {}
         }
     }
 
@@ -220,7 +222,7 @@ impl Connections {
                 self.after_step(id);
             }
             State::Draining(_) => self.give_up_drain(id, error),
-            State::Idle | State::Granted(_) | State::InUse | State::Pinned => {}
+            State::Idle | State::Granted(_) | State::InUse | State::Overdue | State::Pinned => {}
         }
     }
 
@@ -410,7 +412,7 @@ impl Connections {
         match self.state(id)? {
             State::Driven(connection) => Some(connection.address()),
             State::Draining(drain) => Some(&drain.connection.facts.address),
-            State::Idle | State::Granted(_) | State::InUse | State::Pinned => None,
+            State::Idle | State::Granted(_) | State::InUse | State::Overdue | State::Pinned => None,
         }
     }
 

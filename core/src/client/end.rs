@@ -91,6 +91,7 @@ impl Client {
             && exchange.operation.command.pin.is_none()
             && !exchange.is_preliminary()
             && exchange.output().is_empty()
+            && self.taken_back == 0
             && exchange.facts().client == self.topology().id
     }
 
@@ -134,6 +135,9 @@ impl Client {
     ) -> AfterExchange {
         if let Err(error) = self.check_owner(&exchange) {
             return AfterExchange::Done(Err(error));
+        }
+        if self.was_taken_back(&exchange) {
+            return self.end_taken_back(now, exchange, outcome);
         }
         if exchange.is_preliminary() {
             return self.end_ping(now, exchange, outcome);
@@ -210,7 +214,7 @@ impl Client {
     /// Returns the result of an exchange for its operation. Errors that can change the server
     /// description are reported to the topology before the connection is checked in, so that a
     /// clear precedes the check in (CMAP-150).
-    fn judge(
+    pub(super) fn judge(
         &mut self,
         now: Instant,
         facts: &ConnectionFacts,
@@ -237,7 +241,7 @@ impl Client {
         })
     }
 
-    fn after_exchange(
+    pub(super) fn after_exchange(
         &mut self,
         now: Instant,
         operation: Box<Operation>,

@@ -104,6 +104,7 @@ impl Client {
         if let Err(error) = self.check_owner(&exchange) {
             return Progress::Failed(error);
         }
+        let was_taken_back = self.was_taken_back(&exchange);
         let Exchange {
             connection,
             operation,
@@ -111,10 +112,15 @@ impl Client {
             ..
         } = exchange;
         let facts = &connection.facts;
-        self.timers.cancel(Timer::Exchange(facts.socket));
-        self.choice.finished(facts.server);
+        if was_taken_back {
+            self.taken_back -= 1;
+        } else {
+            self.timers.cancel(Timer::Exchange(facts.socket));
+            self.choice.finished(facts.server);
+        }
         let error = error.with_server(&facts.address);
         self.keep_pinned(facts, pinned);
+        // Does nothing for a connection that was taken back.
         let broken = Condition::Broken(Some(error));
         self.return_connection(now, connection, broken);
         let id = operation.id;

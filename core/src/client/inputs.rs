@@ -70,9 +70,9 @@ impl Client {
     fn socket_use(&self, id: SocketId) -> SocketUse {
         match self.connections.state(id) {
             Some(State::Driven(_) | State::Draining(_)) => SocketUse::Open,
-            Some(State::Idle | State::Granted(_) | State::InUse | State::Pinned) => {
-                SocketUse::Parked
-            }
+            Some(
+                State::Idle | State::Granted(_) | State::InUse | State::Overdue | State::Pinned,
+            ) => SocketUse::Parked,
             None => SocketUse::Closed,
         }
     }

@@ -135,7 +135,7 @@ impl Client {
     /// interrupts when it is closed.
     pub(super) fn interrupt_exchanges(&mut self, why: &Error) {
         let is_in_use = |(socket, role, state): (SocketId, Role, &State)| match (role, state) {
-            (Role::Pooled(server, _), State::InUse) => Some((socket, server)),
+            (Role::Pooled(server, _), State::InUse | State::Overdue) => Some((socket, server)),
             _ => None,
         };
         let in_use: Vec<(SocketId, ServerId)> =

@@ -44,6 +44,7 @@ mod kerberos_steps;
 mod lifecycle;
 mod operations;
 mod outbox;
+mod overdue;
 mod pinging;
 mod pins;
 mod pools;
@@ -78,6 +79,7 @@ pub use action::{Action, AfterExchange, Progress, SocketUse};
 pub use config::{ClientConfig, Counts};
 pub use end::DRAIN_LIMIT;
 pub use idle_probe::{MAX_PROBED_BYTES, PROBE_AFTER};
+pub use overdue::OVERDUE_LIMIT;
 pub use pinging::SOCKET_CHECK_INTERVAL;
 pub use questions::{
     Answer, MAX_DERIVATIONS, MAX_KERBEROS_STEPS, QUESTION_LIMIT, Question, QuestionId,
@@ -164,6 +166,8 @@ pub struct Client {
     unresolved: Option<Box<SdamOptions>>,
     timers: Timers<Timer>,
     choice: Choice,
+    /// The number of exchanges that are not checked in although their connections were taken back.
+    taken_back: usize,
     /// The source of random numbers for the jitter of the pauses between attempts.
     pauses: Random,
     /// The cluster times in the replies to operations and preliminary pings.
@@ -220,6 +224,7 @@ impl Client {
             questions: Questions::default(),
             timers: Timers::default(),
             choice: Choice::new(selector, subscriptions),
+            taken_back: 0,
             pauses: seed.split("pauses").random(),
             cluster_times: ClusterTimes::default(),
             last_request: 0,

@@ -55,7 +55,9 @@ impl Client {
         pins.release(pin, |socket| {
             // Only an exchange makes a pin, so a granted connection has none yet.
             match (connections.role(socket)?, connections.state(socket)?) {
-                (Role::Pooled(server, pooled), State::InUse) => Some((server, pooled)),
+                (Role::Pooled(server, pooled), State::InUse | State::Overdue) => {
+                    Some((server, pooled))
+                }
                 _ => None,
             }
         });

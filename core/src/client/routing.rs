@@ -157,7 +157,8 @@ impl Client {
             Some(State::Draining(_)) => self.connections.give_up_drain(socket, error),
             Some(State::Pinned) => self.pins.interrupt(socket, error),
             Some(State::Driven(_)) => self.interrupt_authentication(socket, error),
-            Some(State::Idle) | None => {}
+            // An exchange that is overdue has been interrupted already.
+            Some(State::Idle | State::Overdue) | None => {}
         }
     }
 

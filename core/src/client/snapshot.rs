@@ -210,7 +210,9 @@ fn connection_state(role: Role, state: &State, is_again: bool) -> ConnectionStat
         }
         (Role::Pooled(server, pooled), State::Idle) => ConnectionState::Idle(server, pooled),
         (Role::Pooled(..), &State::Granted(operation)) => ConnectionState::Granted(operation),
-        (Role::Pooled(server, pooled), State::InUse) => ConnectionState::InUse(server, pooled),
+        (Role::Pooled(server, pooled), State::InUse | State::Overdue) => {
+            ConnectionState::InUse(server, pooled)
+        }
         (Role::Pooled(server, pooled), State::Draining(_)) => {
             ConnectionState::Draining(server, pooled)
         }

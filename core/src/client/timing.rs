@@ -1,6 +1,6 @@
 //! The timers of the client, and what happens when they expire.
 
-use super::{Action, Client, DRAIN_LIMIT, questions::QuestionId};
+use super::{Client, DRAIN_LIMIT, questions::QuestionId};
 use crate::{
     connection::SocketId,
     error::{Error, Wait},
@@ -20,7 +20,8 @@ pub enum Timer {
     Step(SocketId),
     /// The end of an operation's wait or pause, or the limit of its grant.
     Wait(OperationId),
-    /// The deadline of the exchange on this socket.
+    /// The deadline of the exchange on this socket. After it, the time until which the holder of
+    /// the exchange has to check it in.
     Exchange(SocketId),
     /// The end of the wait for the late reply on this socket.
     Drain(SocketId),
@@ -62,10 +63,7 @@ impl Client {
         match timer {
             Timer::Step(socket) => self.connections.handle_limit(now, socket),
             Timer::Wait(operation) => self.on_wait_over(now, operation),
-            Timer::Exchange(socket) => {
-                let error = exchange_timeout();
-                self.out.act(Action::Interrupt { socket, error });
-            }
+            Timer::Exchange(socket) => self.on_exchange_deadline(now, socket, at),
             Timer::Drain(socket) => match deadline_after_freeze(at, now) {
                 Some(later) => self.timers.set(timer, later),
                 None => {
@@ -115,12 +113,4 @@ impl Client {
         // `Instant::MAX` means that there is no deadline.
         earliest(parts, timer).filter(|&at| at < Instant::MAX)
     }
-}
-
-fn exchange_timeout() -> Error {
-    Error::timeout(
-        Wait::Exchange,
-        "the reply did not arrive within the operation's time limit or, without one, within \
-         socketTimeoutMS",
-    )
 }

@@ -29,6 +29,7 @@ mod kerberos;
 mod messages;
 mod metadata;
 mod operations;
+mod overdue;
 mod overload;
 mod partial_scans;
 mod proxy;

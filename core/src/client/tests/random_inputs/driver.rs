@@ -133,7 +133,7 @@ impl RandomHarness {
         harness::drain(self);
         assert_eq!(
             self.client.counts().in_use.saturating_sub(self.granted()),
-            self.exchanges.len()
+            self.in_use().len()
         );
         let drains = draining(&self.client);
         assert!(self.draining.keys().all(|socket| drains.contains(socket)));
@@ -267,8 +267,7 @@ impl RandomHarness {
         self.parent_sockets = self.open.clone();
         self.client.handle_forked(self.now, &Seed::new([9; 32]));
         self.drain();
-        let in_use = self.exchanges.iter().map(Exchange::socket);
-        let in_use: BTreeSet<SocketId> = in_use.collect();
+        let in_use = self.in_use();
         let left = self.open.intersection(&self.parent_sockets).copied();
         assert!(left.eq(in_use));
     }
@@ -371,6 +370,12 @@ impl RandomHarness {
         }
     }
 
+    /// Returns the sockets of the exchanges, except those whose connections were taken back.
+    fn in_use(&self) -> BTreeSet<SocketId> {
+        let sockets = self.exchanges.iter().map(Exchange::socket);
+        sockets.filter(|s| self.open.contains(s)).collect()
+    }
+
     pub(super) fn abandon(&mut self) {
         self.interrupted.clear();
         let was_over = self.client.is_terminated();
@@ -379,8 +384,7 @@ impl RandomHarness {
         self.client.abandon(self.now, &why);
         self.drain();
         if is_first && !was_over {
-            let mut exchanges = self.exchanges.iter().map(Exchange::socket);
-            assert!(exchanges.all(|socket| self.interrupted.contains(&socket)));
+            assert!(self.in_use().is_subset(&self.interrupted));
         }
     }
 }

@@ -219,16 +219,21 @@ impl RandomHarness {
             waiting.pin.is_none() && matches!(waiting.state, OperationState::Granted(_))
         };
         let granted = snapshot.operations.iter().filter(granted).count();
-        let is_pinned = |exchange: &Exchange| pinned.contains(&exchange.socket());
-        let plain = self
-            .exchanges
-            .iter()
-            .filter(|(exchange, _)| !is_pinned(exchange));
+        let in_use = self.in_use();
+        let plain = in_use.difference(&pinned);
         assert_eq!(
             client.counts().in_use,
             granted + plain.count() + pinned.len()
         );
         self.check_pins(&snapshot);
+    }
+
+    /// Returns the sockets of the exchanges, except those whose connections were taken back.
+    pub(super) fn in_use(&self) -> BTreeSet<SocketId> {
+        let sockets = self.exchanges.iter().map(|(exchange, _)| exchange.socket());
+        sockets
+            .filter(|socket| self.open.contains(socket))
+            .collect()
     }
 
     /// Asserts that the pins agree with the exchanges and with the waiting operations.

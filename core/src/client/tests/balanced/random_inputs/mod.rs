@@ -199,8 +199,7 @@ impl RandomHarness {
         let why = Error::runtime("the runtime has ended");
         self.client.abandon(self.now, &why);
         self.drain();
-        let mut exchanges = self.exchanges.iter().map(|(exchange, _)| exchange.socket());
-        assert!(was_over || exchanges.all(|socket| self.interrupted.contains(&socket)));
+        assert!(was_over || self.in_use().is_subset(&self.interrupted));
     }
 
     fn fork(&mut self) {
@@ -216,9 +215,8 @@ impl RandomHarness {
         self.drain();
         // Each exchange on a connection of the parent is interrupted. All other connections of the
         // parent are closed.
-        let mut exchanges = self.exchanges.iter().map(|(exchange, _)| exchange.socket());
-        assert!(exchanges.all(|socket| self.interrupted.contains(&socket)));
-        let in_use = self.exchanges.len();
+        assert!(self.in_use().is_subset(&self.interrupted));
+        let in_use = self.in_use().len();
         assert_eq!(self.open.intersection(&self.parent_sockets).count(), in_use);
     }
 
