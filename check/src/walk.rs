@@ -213,6 +213,7 @@ impl<R: Runtime + Clone> Walk<'_, R> {
         let mut warnings = parsed.warnings;
         warnings.extend(uri::ineffective_options(&parsed.options));
         warnings.extend(uri::unsafe_options(&parsed.options));
+        warnings.extend(uri::costly_options(&parsed.options));
         settings::describe_uri(&mut step, &parsed.options, &warnings);
         self.done(step);
         if let Some(host) = parsed.options.srv_host() {

@@ -75,6 +75,12 @@ pub enum Warning {
         /// The name of the mechanism.
         mechanism: &'static str,
     },
+    /// `maxIdleTimeMS` closes the connections of `minPoolSize` so soon that each pool replaces them
+    /// without end.
+    Replacements {
+        /// The number of connections that a pool replaces per second.
+        per_second: u64,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -105,6 +111,12 @@ impl fmt::Display for Warning {
                 f,
                 "{mechanism} sends its secret in clear text, and connections are not encrypted; \
                  add tls=true"
+            ),
+            Self::Replacements { per_second } => write!(
+                f,
+                "maxIdleTimeMS closes idle connections so soon that each pool replaces about \
+                 {per_second} connections per second to keep minPoolSize; raise maxIdleTimeMS or \
+                 lower minPoolSize"
             ),
         }
     }

@@ -23,6 +23,7 @@
 mod authority;
 mod client_options;
 mod connection_string;
+mod costly;
 mod draft;
 mod ineffective;
 mod options;
@@ -38,6 +39,7 @@ mod tests;
 
 pub use crate::options::Warning;
 pub use connection_string::{ConnectionString, Scheme};
+pub use costly::costly_options;
 pub use ineffective::{ineffective_options, unsafe_options};
 pub(crate) use srv::check_srv_hosts;
 pub use srv::{is_below_srv_domain, resolve};

@@ -161,6 +161,7 @@ impl<R: Runtime> ClientBuilder<R> {
         let mut warnings = options.warnings().to_vec();
         warnings.extend(uri::ineffective_options(&options));
         warnings.extend(uri::unsafe_options(&options));
+        warnings.extend(uri::costly_options(&options));
         for warning in warnings.iter().skip(logged_warnings) {
             trace::emit_if_wanted(&log, &log::warning(warning));
         }
