@@ -224,10 +224,25 @@ fn blocking_listener() -> (mpsc::Sender<()>, EventListener) {
 }
 
 #[test]
+fn a_listener_that_never_returns_does_not_keep_a_runtime_from_ending() {
+    for runtime in [multi_thread(), current_thread()] {
+        let (go, listener) = blocking_listener();
+        let client = client_with_listener_on(&runtime, "mongodb://localhost:1", listener);
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || {
+            drop(runtime);
+            let _ = ended.send(());
+        });
+        end.recv_timeout(SOON).expect("the runtime has ended");
+        drop(client);
+        drop(go);
+    }
+}
+
+#[test]
 fn flush_events_waits_on_any_executor_and_ends_with_the_runtime() {
     for is_ended in [false, true] {
         let runtime = multi_thread();
-        // `go` must be dropped before the runtime, which waits for its listeners.
         let (go, listener) = blocking_listener();
         let client = client_with_listener_on(&runtime, "mongodb://localhost:1", listener);
         let mut flush = Box::pin(client.flush_events());

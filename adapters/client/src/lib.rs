@@ -56,6 +56,7 @@ mod shutdown;
 mod signal;
 mod socket;
 pub mod system;
+mod threads;
 mod timer;
 mod trace;
 mod user_code;

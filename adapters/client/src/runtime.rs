@@ -92,7 +92,8 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// Runs work that can block or take long: event listeners and key derivation. An implementation
     /// with other threads runs the work on a thread where it delays no task, and returns at once.
-    /// Default: runs the work before returning.
+    /// The end of the runtime must not wait for the work, because a listener may never return
+    /// ([`run_on_thread`](crate::system::run_on_thread)). Default: runs the work before returning.
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
         work();
     }

@@ -1,5 +1,6 @@
 //! Functions for sockets of all runtimes: socket options and errors of the system.
 
+pub use crate::threads::run_on_thread;
 use onionskin_core::{
     error::{Error, NetworkFault},
     options::Kerberos,

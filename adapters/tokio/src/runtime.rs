@@ -3,7 +3,7 @@
 use crate::TokioStream;
 use onionskin::{
     Error, Runtime,
-    system::{datagram_socket, keep_alive},
+    system::{datagram_socket, keep_alive, run_on_thread},
 };
 use std::{
     future::{Future, poll_fn},
@@ -101,8 +101,10 @@ impl Runtime for TokioRuntime {
         self.handle().spawn(task);
     }
 
+    /// Uses threads that do not belong to the runtime, because the end of a runtime waits for its
+    /// own ones, and a listener may never return.
     fn spawn_blocking(&self, work: impl FnOnce() + Send + 'static) {
-        self.handle().spawn_blocking(work);
+        run_on_thread(work);
     }
 
     fn now(&self) -> Duration {

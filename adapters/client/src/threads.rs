@@ -1,0 +1,156 @@
+//! Threads for blocking work that may never end.
+
+use crate::user_code::catch_panic;
+use std::{
+    collections::VecDeque,
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::Duration,
+};
+
+/// How long a thread without work waits for more before it ends.
+const LINGER: Duration = Duration::from_secs(10);
+
+static POOL: Pool = Pool::new();
+
+/// Runs blocking work, such as the calls of event listeners, on a thread that belongs to no
+/// runtime. So the end of a runtime, and of the process, does not wait for the work. The work is
+/// dropped if no thread can be made. A runtime whose own threads for blocking work delay its end
+/// implements [`Runtime::spawn_blocking`](crate::Runtime::spawn_blocking) with this.
+///
+/// Threads are used again. A thread ends after it had no work for ten seconds.
+pub fn run_on_thread(work: impl FnOnce() + Send + 'static) {
+    POOL.run(Box::new(work));
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads that wait for work.
+struct Pool {
+    state: Mutex<State>,
+    /// Notifies one waiting thread of new work.
+    news: Condvar,
+}
+
+struct State {
+    work: VecDeque<Work>,
+    /// The number of threads that wait for work. A thread that was notified counts until it wakes.
+    idle: usize,
+    threads: usize,
+}
+
+impl Pool {
+    const fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                work: VecDeque::new(),
+                idle: 0,
+                threads: 0,
+            }),
+            news: Condvar::new(),
+        }
+    }
+
+    fn run(&'static self, work: Work) {
+        let mut state = self.lock();
+        state.work.push_back(work);
+        if state.idle >= state.work.len() {
+            drop(state);
+            self.news.notify_one();
+            return;
+        }
+        state.threads += 1;
+        drop(state);
+        let builder = thread::Builder::new().name("onionskin blocking work".to_owned());
+        if builder.spawn(|| self.serve()).is_err() {
+            let mut state = self.lock();
+            state.threads -= 1;
+            let is_lost = state.threads == 0;
+            let lost = is_lost.then(|| std::mem::take(&mut state.work));
+            drop(state);
+            drop(lost);
+        }
+    }
+
+    /// Runs work until there was none for [`LINGER`].
+    fn serve(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(work) = state.work.pop_front() {
+                drop(state);
+                catch_panic(work);
+                state = self.lock();
+                continue;
+            }
+            state.idle += 1;
+            let waited = self.news.wait_timeout(state, LINGER);
+            let (again, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = again;
+            state.idle -= 1;
+            if waited.timed_out() && state.work.is_empty() {
+                state.threads -= 1;
+                return;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::mpsc::channel, time::Instant};
+
+    /// The longest time to wait for a condition.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn until_idle(pool: &Pool, count: usize) {
+        let start = Instant::now();
+        while pool.lock().idle < count {
+            assert!(start.elapsed() < PATIENCE, "the threads are busy");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn work_that_does_not_end_delays_no_other_work() {
+        static POOL: Pool = Pool::new();
+        let (release, released) = channel::<()>();
+        POOL.run(Box::new(move || drop(released.recv())));
+        let (done, is_done) = channel();
+        for number in 0..3 {
+            let done = done.clone();
+            POOL.run(Box::new(move || drop(done.send(number))));
+        }
+        let mut numbers: Vec<i32> = (0..3)
+            .map(|_| is_done.recv_timeout(PATIENCE).expect("it runs"))
+            .collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [0, 1, 2]);
+        drop(release);
+    }
+
+    #[test]
+    fn a_thread_is_used_again_also_after_a_panic() {
+        static POOL: Pool = Pool::new();
+        POOL.run(Box::new(|| {
+            std::panic::resume_unwind(Box::new("it panics"))
+        }));
+        until_idle(&POOL, 1);
+        let mut used: Vec<_> = (0..3)
+            .map(|_| {
+                let (ids, id) = channel();
+                POOL.run(Box::new(move || drop(ids.send(thread::current().id()))));
+                let id = id.recv_timeout(PATIENCE).expect("it runs");
+                until_idle(&POOL, 1);
+                id
+            })
+            .collect();
+        used.dedup();
+        assert_eq!(used.len(), 1);
+        assert_eq!(POOL.lock().threads, 1);
+    }
+}
