@@ -198,8 +198,8 @@ pub struct WriteFailure {
     /// `None` if it is absent, malformed or too large. For an `insert_many`, that of the last reply
     /// that has it.
     pub topology_version: Option<TopologyVersion>,
-    /// The field `baseBackoffMS`, as in [`CommandError::base_backoff`]. `None` for an
-    /// `insert_many`.
+    /// The field `baseBackoffMS`, as in [`CommandError::base_backoff`]. For an `insert_many`, the
+    /// longest of all batches.
     pub base_backoff: Option<Duration>,
 }
 

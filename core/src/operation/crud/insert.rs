@@ -198,6 +198,7 @@ impl InsertMany {
         let all = &mut merged.fault;
         all.written = all.written.saturating_add(fault.written);
         all.topology_version = fault.topology_version.or(all.topology_version);
+        all.base_backoff = all.base_backoff.max(fault.base_backoff);
         merged.add_labels(error.labels());
         merged.server = merged.server.take().or_else(|| error.server().cloned());
     }
@@ -279,11 +280,30 @@ impl Program for InsertMany {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bson::rawdoc;
+    use bson::{RawDocument, rawdoc};
+    use std::time::Duration;
 
     #[test]
-    fn the_merged_errors_of_all_insert_batches_are_bounded() {
-        let documents = 120;
+    fn the_longest_base_backoff_of_all_insert_batches_is_kept() {
+        let mut insert = insert_of(4);
+        let mut step = insert.start();
+        for backoff in [Some(20), Some(50), Some(30), None] {
+            assert!(matches!(step, Step::Run(_)), "a batch is left");
+            let mut reply = rawdoc! { "ok": 1, "n": 1, "writeConcernError": { "code": 462 } };
+            if let Some(backoff) = backoff {
+                reply.append(bson::cstr!("baseBackoffMS"), backoff);
+            }
+            insert.batch = one_document();
+            step = insert.handle_error(fault_of(&reply));
+        }
+        let Step::Done(Err(error)) = step else {
+            panic!("all batches had an error");
+        };
+        assert_eq!(error.base_backoff(), Some(Duration::from_millis(50)));
+    }
+
+    /// Returns an unordered insert of documents, which have their positions as ids.
+    fn insert_of(documents: i32) -> InsertMany {
         let all = (0..documents).flat_map(|id| rawdoc! { "_id": id }.into_bytes());
         let ids = (0..).zip((0..documents).map(Bson::Int32)).collect();
         let namespace = Namespace::new("d", "c").expect("names");
@@ -291,22 +311,35 @@ mod tests {
             unordered: true,
             ..WriteOptions::default()
         };
-        let mut insert = InsertMany::new(namespace, all.collect(), ids, options).expect("some");
-        let bytes = rawdoc! { "_id": 0 }.as_bytes().len();
+        InsertMany::new(namespace, all.collect(), ids, options).expect("some")
+    }
+
+    /// Returns the portion of a batch of one document of [`insert_of`].
+    fn one_document() -> Portion {
+        Portion {
+            documents: 1,
+            bytes: rawdoc! { "_id": 0 }.as_bytes().len(),
+        }
+    }
+
+    fn fault_of(reply: &RawDocument) -> Error {
+        let fault = WriteFailure::from_reply(reply).expect("it has errors");
+        Error::new(ErrorKind::Write(Box::new(fault)))
+    }
+
+    #[test]
+    fn the_merged_errors_of_all_insert_batches_are_bounded() {
+        let mut insert = insert_of(120);
         let details = rawdoc! { "x": "x".repeat(900_000) };
         let reply = rawdoc! {
             "ok": 1, "n": 0,
             "writeErrors": [{ "index": 0, "code": 7, "errmsg": "no", "errInfo": details.clone() }],
             "writeConcernError": { "code": 64, "errmsg": "no", "errInfo": details },
         };
-        let fault = WriteFailure::from_reply(&reply).expect("it has errors");
-        let error = Error::new(ErrorKind::Write(Box::new(fault)));
+        let error = fault_of(&reply);
         let mut step = insert.start();
         while let Step::Run(_) = step {
-            insert.batch = Portion {
-                documents: 1,
-                bytes,
-            };
+            insert.batch = one_document();
             let label = Label::from_name(&format!("Batch{}", insert.done.documents));
             step = insert.handle_error(error.clone().with_label(label));
         }
