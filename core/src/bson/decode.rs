@@ -44,6 +44,7 @@ impl From<onionskin_bson::Error> for Error {
             Kind::Size { limit } => beyond("the size of a document in bytes", *limit),
             _ => ErrorKind::Bson {
                 message: error.to_string(),
+                path: error.path(),
             },
         })
     }
@@ -53,6 +54,26 @@ impl From<onionskin_bson::Error> for Error {
 mod tests {
     use super::*;
     use bson::rawdoc;
+
+    #[test]
+    fn the_error_of_a_decoded_document_has_the_path_of_the_field() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Outer {
+            #[expect(dead_code, reason = "it cannot be decoded")]
+            list: Vec<Inner>,
+        }
+        #[derive(Debug, serde::Deserialize)]
+        struct Inner {
+            #[expect(dead_code, reason = "it cannot be decoded")]
+            number: i32,
+        }
+        let document = rawdoc! { "list": [{ "number": 1 }, { "number": "two" }] };
+        let error = deserialize::<Outer>(document.as_bytes()).expect_err("it is no number");
+        let ErrorKind::Bson { path, .. } = error.kind() else {
+            panic!("{error:?}");
+        };
+        assert_eq!(path, "list.1.number");
+    }
 
     /// Returns a document of this number of levels.
     fn nested(levels: usize) -> Vec<u8> {

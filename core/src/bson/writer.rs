@@ -189,7 +189,8 @@ impl<'a> DocumentWriter<'a> {
     fn node(&mut self, key: &str, value: &Bson, depth: usize) -> Result<(), Error> {
         if key.contains('\0') {
             let message = format!("the key {key:?} contains a NUL byte");
-            return Err(ErrorKind::Bson { message }.into());
+            let path = String::new();
+            return Err(ErrorKind::Bson { message, path }.into());
         }
         if depth > MAX_DEPTH {
             let (limit, actual) = (MAX_DEPTH as u64, depth as u64);
@@ -227,6 +228,7 @@ impl<'a> DocumentWriter<'a> {
             other => {
                 let raw = RawBson::try_from(other.clone()).map_err(|error| ErrorKind::Bson {
                     message: error.to_string(),
+                    path: String::new(),
                 })?;
                 self.value(key, raw.as_raw_bson_ref())
             }

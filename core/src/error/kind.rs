@@ -174,6 +174,9 @@ pub enum ErrorKind {
     Bson {
         /// The reason of the failure.
         message: String,
+        /// The path of the field: the names of the fields from the outermost to the innermost, with
+        /// points between them. Empty if the error concerns the whole document or no known field.
+        path: String,
     },
     /// The connection could not be established, or it broke.
     Network {
@@ -355,7 +358,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "invalid option {option}: {message}")
             }
             Self::InvalidArgument { message } => write!(f, "invalid argument: {message}"),
-            Self::Bson { message } => write!(f, "BSON error: {message}"),
+            Self::Bson { message, .. } => write!(f, "BSON error: {message}"),
             Self::Network { message, .. } => write!(f, "network error: {message}"),
             Self::Dns { message, .. } => write!(f, "DNS: {message}"),
             Self::Timeout { message, .. } => write!(f, "timed out: {message}"),

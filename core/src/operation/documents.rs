@@ -189,7 +189,8 @@ fn document_bytes(documents: &[u8]) -> Result<usize, Error> {
         let message = "the documents of the command are not valid BSON documents, one after the \
                        other"
             .to_owned();
-        ErrorKind::Bson { message }.into()
+        let path = String::new();
+        ErrorKind::Bson { message, path }.into()
     })
 }
 

@@ -255,6 +255,7 @@ fn raw(document: &Document) -> Result<RawDocumentBuf, Error> {
 fn bson_error(error: &bson::error::Error) -> Error {
     ErrorKind::Bson {
         message: error.to_string(),
+        path: String::new(),
     }
     .into()
 }

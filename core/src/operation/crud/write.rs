@@ -248,6 +248,7 @@ fn check_operators(modifications: &RawDocument) -> Result<(), Error> {
         )),
         Some(Err(error)) => Err(Error::new(crate::error::ErrorKind::Bson {
             message: error.to_string(),
+            path: String::new(),
         })),
         None => Err(Error::argument(
             "an update without operators changes nothing",
