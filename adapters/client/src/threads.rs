@@ -119,11 +119,13 @@ mod tests {
     fn work_that_does_not_end_delays_no_other_work() {
         static POOL: Pool = Pool::new();
         let (release, released) = channel::<()>();
-        POOL.run(Box::new(move || drop(released.recv())));
+        POOL.run(Box::new(move || {
+            let _ = released.recv();
+        }));
         let (done, is_done) = channel();
         for number in 0..3 {
             let done = done.clone();
-            POOL.run(Box::new(move || drop(done.send(number))));
+            POOL.run(Box::new(move || done.send(number).expect("the test waits")));
         }
         let mut numbers: Vec<i32> = (0..3)
             .map(|_| is_done.recv_timeout(PATIENCE).expect("it runs"))
@@ -143,7 +145,8 @@ mod tests {
         let mut used: Vec<_> = (0..3)
             .map(|_| {
                 let (ids, id) = channel();
-                POOL.run(Box::new(move || drop(ids.send(thread::current().id()))));
+                let id_of_thread = move || ids.send(thread::current().id());
+                POOL.run(Box::new(move || id_of_thread().expect("the test waits")));
                 let id = id.recv_timeout(PATIENCE).expect("it runs");
                 until_idle(&POOL, 1);
                 id

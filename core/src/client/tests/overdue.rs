@@ -81,7 +81,7 @@ fn an_exchange_whose_connection_was_taken_back_can_be_abandoned() {
 #[test]
 fn an_exchange_that_is_refused_after_its_connection_was_taken_back_ends() {
     let (mut world, exchange) = taken_back(ping());
-    let error = Error::network(crate::error::NetworkFault::Closed, "closed");
+    let error = Error::network(NetworkFault::Closed, "closed");
     let Progress::Waiting(id) = world.client.refuse(world.now, exchange, error) else {
         panic!("it has no connection");
     };
