@@ -4,6 +4,7 @@ use crate::{
     Problem, Stage,
     report::{Fact, Report, Status, Step, Value, millis},
 };
+use onionskin_core::text::{printable, printable_json};
 use serde_json::{Map, json};
 use std::{fmt::Write as _, time::Duration};
 
@@ -115,17 +116,7 @@ impl Report {
             "milliseconds": millis(self.duration),
             "steps": steps,
         });
-        let mut text = String::new();
-        for character in format!("{report:#}\n").chars() {
-            // Outside of strings, JSON has no such character except line feeds.
-            match character != '\n' && is_unprintable(character) {
-                true => {
-                    let _ = write!(text, "\\u{:04x}", u32::from(character));
-                }
-                false => text.push(character),
-            }
-        }
-        text
+        printable_json(&format!("{report:#}\n")).into_owned()
     }
 }
 
@@ -170,7 +161,7 @@ const fn is_nested(fact: &Fact) -> bool {
 
 fn value_text(value: &Value) -> String {
     match value {
-        Value::Text(value) => printable(value),
+        Value::Text(value) => printable(value).into_owned(),
         Value::Number(value) => value.to_string(),
         Value::Millis(value) => format!("{value:.1} ms"),
         Value::Unlimited => "unlimited".to_owned(),
@@ -178,7 +169,7 @@ fn value_text(value: &Value) -> String {
         Value::Bool(false) => "no".to_owned(),
         Value::List(values) if values.is_empty() => "none".to_owned(),
         Value::List(values) => {
-            let values: Vec<String> = values.iter().map(|value| printable(value)).collect();
+            let values: Vec<_> = values.iter().map(|value| printable(value)).collect();
             values.join(", ")
         }
         Value::Facts(facts) => {
@@ -227,36 +218,11 @@ fn paint(text: &str, code: &str, colour: bool) -> String {
     }
 }
 
-/// Returns a text without characters that would change how a terminal shows other text.
-fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match is_unprintable(character) {
-            true => shown.extend(character.escape_default()),
-            false => shown.push(character),
-        }
-    }
-    shown
-}
-
-/// True for control characters, separators of lines, characters without width, and characters that
-/// change the direction of text, with which a peer could disguise a name.
-fn is_unprintable(character: char) -> bool {
-    character.is_control()
-        || matches!(
-            character,
-            '\u{61c}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{2069}'
-                | '\u{feff}'
-        )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Stage;
+    use onionskin_core::text::is_unprintable;
 
     fn report_of(step: Step) -> Report {
         Report {

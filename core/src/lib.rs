@@ -38,6 +38,8 @@ pub mod time;
 
 mod arena;
 
+pub mod text;
+
 pub mod random;
 
 pub mod address;

@@ -14,6 +14,7 @@ use crate::{
     options::{
         Credential, CredentialProvider, Login, PasswordRequest, ProviderCall, Secret, Supplied,
     },
+    text::is_unprintable,
 };
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -172,14 +173,14 @@ impl Fetch {
 /// The reason of a failure that only a fault of the shell can cause.
 pub(super) const WRONG_KIND: &str = "the answer is not one to the inquiry";
 
-/// Returns a text that an endpoint chose in a form for messages: bounded, and without control
+/// Returns a text that an endpoint chose in a form for messages: bounded, and without unprintable
 /// characters.
 pub(super) fn quote(text: &str) -> String {
     let text = text.trim();
     let mut quoted: String = text
         .chars()
         .take(MAX_QUOTED_CHARS)
-        .map(|c| if c.is_control() { ' ' } else { c })
+        .map(|c| if is_unprintable(c) { ' ' } else { c })
         .collect();
     if text.chars().nth(MAX_QUOTED_CHARS).is_some() {
         quoted.push('…');

@@ -4,6 +4,7 @@ use super::{
     TopologyVersion, is_deeper, pick, shortened,
     text::{MAX_MESSAGE_TEXT_BYTES, MAX_NAME_BYTES},
 };
+use crate::text::printable;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -31,7 +32,8 @@ pub struct CommandError {
     /// The field `codeName`, at most 256 bytes of it; empty if it is absent or not a string.
     pub code_name: String,
     /// The field `errmsg`, at most [`MAX_MESSAGE_TEXT_BYTES`] of it; empty if it is absent or not a
-    /// string.
+    /// string. Its unprintable characters are [escaped](crate::text::printable), as in the other
+    /// texts of a server.
     pub message: String,
     /// The field `topologyVersion`, which state change errors have; `None` if it is absent,
     /// malformed or too large.
@@ -42,8 +44,8 @@ pub struct CommandError {
     /// [BP-6]: crate::requirements::retries#BP-6
     pub base_backoff: Option<Duration>,
     /// The whole reply, shared by all copies of the error. `None` if the reply exceeds
-    /// [`MAX_ERROR_REPLY_BYTES`], and in the errors of server descriptions and of events of
-    /// sensitive commands.
+    /// [`MAX_ERROR_REPLY_BYTES`], in the errors of server descriptions and of events of sensitive
+    /// commands, and in errors of authentication, because a server can repeat secrets.
     pub reply: Option<Arc<RawDocumentBuf>>,
 }
 
@@ -273,8 +275,11 @@ impl fmt::Display for WriteFailure {
 
 /// Returns a string of a reply, cut to `max` bytes. Returns an empty string if `value` is `None` or
 /// not a string.
+/// Returns a text of the server for messages. Its unprintable characters are escaped, so that a
+/// server cannot forge a line of a log, or control a terminal.
 fn text(value: Option<RawBsonRef<'_>>, max: usize) -> String {
-    shortened(value.and_then(|v| v.as_str()).unwrap_or_default(), max).to_owned()
+    let text = value.and_then(|v| v.as_str()).unwrap_or_default();
+    shortened(&printable(shortened(text, max)), max).to_owned()
 }
 
 fn details(info: Option<RawBsonRef<'_>>) -> Option<RawDocumentBuf> {

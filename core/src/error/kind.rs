@@ -1,7 +1,8 @@
 //! The kinds of errors and their parts.
 
 use super::{CommandError, Error, WriteFailure};
-use std::fmt;
+use crate::text::Escaping;
+use std::fmt::{self, Write as _};
 
 /// The party that has to change something before the operation can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -349,7 +350,10 @@ impl ErrorKind {
 }
 
 impl fmt::Display for ErrorKind {
+    /// Writes one line. [Unprintable](crate::text::is_unprintable) characters are escaped, because
+    /// peers choose parts of the message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut f = Escaping(f);
         match self {
             Self::InvalidUri { part, message } => {
                 write!(f, "invalid connection string, {part}: {message}")

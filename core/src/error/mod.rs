@@ -27,8 +27,12 @@ pub(crate) use {
     text::{cause_text, shortened},
 };
 
-use crate::address::Address;
-use std::{fmt, sync::Arc, time::Duration};
+use crate::{address::Address, text::Escaping};
+use std::{
+    fmt::{self, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The result type of the functions of this crate that fail with an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -379,7 +383,7 @@ impl fmt::Display for Error {
             (kind, _) => write!(f, "{kind}")?,
         }
         if let Some(server) = &self.0.server {
-            write!(f, " (server {server})")?;
+            write!(Escaping(f), " (server {server})")?;
         }
         Ok(())
     }

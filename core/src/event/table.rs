@@ -75,8 +75,12 @@ macro_rules! events {
         impl std::fmt::Display for $Family {
             #[allow(unused_variables, reason = "a line does not show every field")]
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                // Peers choose some of the texts.
+                let mut f = crate::text::Escaping(f);
                 match self {
-                    $( Self::$Event { $($field),* } => write!(f, $($trace)*), )*
+                    $( Self::$Event { $($field),* } => {
+                        std::fmt::Write::write_fmt(&mut f, format_args!($($trace)*))
+                    } )*
                 }
             }
         }

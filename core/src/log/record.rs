@@ -1,7 +1,11 @@
 //! A log message: fields for programs, and a text for people.
 
 use super::{Component, Level, extended_json};
-use crate::{address::Address, event::Field};
+use crate::{
+    address::Address,
+    event::Field,
+    text::{printable, printable_json},
+};
 use std::fmt::{self, Write};
 
 /// The value of a field of a log message.
@@ -87,17 +91,21 @@ impl Record {
         found.map(|(_, value)| value)
     }
 
-    pub(super) fn text(&mut self, name: &'static str, text: impl Into<String>) {
-        self.fields.push((name, Value::Text(text.into())));
+    pub(super) fn text(&mut self, name: &'static str, text: impl AsRef<str>) {
+        let text = printable(text.as_ref()).into_owned();
+        self.fields.push((name, Value::Text(text)));
     }
 
     /// Adds a field of an event. A document is shown up to `limit` bytes.
     pub(super) fn add(&mut self, name: &'static str, field: Field<'_>, limit: usize) {
         let value = match field {
-            Field::Text(text) => Value::Text(text.into_owned()),
+            Field::Text(text) => return self.text(name, text),
             Field::Integer(number) => Value::Integer(number),
             Field::Boolean(value) => Value::Boolean(value),
-            Field::Document(document) => Value::Text(extended_json(document, limit)),
+            Field::Document(document) => {
+                let json = extended_json(document, limit);
+                Value::Text(printable_json(&json).into_owned())
+            }
             // A precision of one microsecond is enough.
             Field::Duration(duration) => {
                 Value::Double((duration.as_nanos() / 1000) as f64 / 1000.0)

@@ -25,6 +25,7 @@ use onionskin_core::{
     options::{ClientOptions, Compressor},
     random::Seed,
     sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
+    text::is_unprintable,
     time::Instant,
     uri::{self, ConnectionString},
     wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
@@ -98,6 +99,7 @@ fn discover(reply: &RawDocumentBuf, change: impl FnOnce(&mut SdamOptions)) {
         }
         sdam.handle_timeout(now);
         let description = sdam.description();
+        assert_printable(&description.to_string());
         assert!(description.servers.len() <= MAX_SERVERS);
         let servers = || description.servers.values();
         let primaries = servers().filter(|s| s.server_type == ServerType::RsPrimary);
@@ -138,6 +140,7 @@ pub fn message(rest: &[u8]) {
         let mut victim = Victim::watched(options, true);
         victim.receive_hello(&mut frame, 7);
         assert!(victim.servers() <= MAX_SERVERS);
+        assert_printable(&victim.topology());
         assert!(victim.topology().len() < (MAX_CAUSE_TEXT_BYTES + 1024) * MAX_SERVERS);
     }
     let mut victim = Victim::watched("directConnection=true", false);
@@ -156,13 +159,23 @@ pub fn message(rest: &[u8]) {
             assert!(count <= rest.len());
         }
         Ok(None) => {}
-        Err(error) => assert!(error.to_string().len() < 4 * MAX_MESSAGE_TEXT_BYTES),
+        Err(error) => {
+            assert_printable(&error.to_string());
+            assert!(error.to_string().len() < 4 * MAX_MESSAGE_TEXT_BYTES);
+        }
     }
+}
+
+/// Asserts that a text about a peer has no character by which the peer could forge a line of a log,
+/// or control a terminal.
+fn assert_printable(text: &str) {
+    assert!(!text.contains(is_unprintable), "{text:?}");
 }
 
 /// Asserts that the size of an error is bounded, however long the reply is that the error was made
 /// from.
 fn assert_bounded(error: &Error, reply: &RawDocument) {
+    assert_printable(&error.to_string());
     assert!(error.to_string().len() < 4 * MAX_MESSAGE_TEXT_BYTES);
     let labelled = error.clone().with_labels(&Labels::from_reply(reply));
     assert!(labelled.labels().iter().count() <= 16);
