@@ -1,6 +1,7 @@
 //! Addresses of servers.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use crate::text::is_unprintable;
+use std::{fmt, net::Ipv6Addr, str::FromStr, sync::Arc};
 
 /// The default port: the port of an address whose text has none.
 pub const DEFAULT_PORT: u16 = 27017;
@@ -115,26 +116,27 @@ impl FromStr for Address {
             let Some((host, after)) = rest.split_once(']') else {
                 return fail("the bracket of an IP literal is not closed");
             };
+            if let Some(reason) = literal_fault(host) {
+                return fail(reason);
+            }
             match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if after.is_empty() => (host, None),
                 None => return fail("only a port may follow an IP literal"),
             }
         } else {
-            match text.split_once(':') {
+            let (host, port) = match text.split_once(':') {
                 Some((_, port)) if port.contains(':') => {
                     return fail("more than one colon; put an IPv6 literal in brackets");
                 }
                 Some((host, port)) => (host, Some(port)),
                 None => (text, None),
+            };
+            if let Some(reason) = name_fault(host) {
+                return fail(reason);
             }
+            (host, port)
         };
-        if host.is_empty() {
-            return fail("the host is empty");
-        }
-        if host.contains('/') {
-            return fail("a slash in a host; the path of a Unix socket must be percent-encoded");
-        }
         let port = match port {
             None => DEFAULT_PORT,
             Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
@@ -146,6 +148,53 @@ impl FromStr for Address {
             Some(_) => return fail("a port is a number between 1 and 65535"),
         };
         Ok(Self::tcp(host, port))
+    }
+}
+
+/// Returns the reason why a text is neither a host name nor an IPv4 address; `None` if it is one.
+///
+/// A name has the ASCII characters of a registered name (RFC 3986, section 3.2.2), and printable
+/// characters outside of ASCII. So no name of a peer ends early in a call of the system, breaks a
+/// line of a log, or looks like an IPv6 address with a zone.
+pub(crate) fn name_fault(name: &str) -> Option<&'static str> {
+    let is_wrong = |c: char| match c.is_ascii() {
+        true => !c.is_ascii_alphanumeric() && !"-._~!$&'()*+;=".contains(c),
+        false => c.is_whitespace() || is_unprintable(c),
+    };
+    if name.is_empty() {
+        return Some("the host is empty");
+    }
+    if name.contains('/') {
+        return Some("a slash in a host; the path of a Unix socket must be percent-encoded");
+    }
+    if name.contains(['[', ']']) {
+        return Some("a host name has no brackets");
+    }
+    name.contains(is_wrong)
+        .then_some("a host name has no spaces, control characters or delimiters")
+}
+
+/// Returns the reason why a text is not an IPv6 address, with or without a zone; `None` if it is
+/// one.
+pub(crate) fn literal_fault(literal: &str) -> Option<&'static str> {
+    let (address, zone) = literal.split_once('%').unwrap_or((literal, "0"));
+    if address.parse::<Ipv6Addr>().is_err() {
+        return Some("the text in brackets is not an IPv6 address");
+    }
+    if zone.is_empty() {
+        return Some("the zone of the IPv6 address is empty");
+    }
+    let is_wrong = |c: char| c.is_whitespace() || is_unprintable(c) || "/[]%".contains(c);
+    zone.contains(is_wrong)
+        .then_some("the zone of the IPv6 address is not the name of an interface")
+}
+
+/// Returns the host without the zone of an IPv6 address, which is the name of an interface of this
+/// machine (RFC 4007, section 11).
+pub(crate) fn without_zone(host: &str) -> &str {
+    match host.split_once('%') {
+        Some((address, _)) if address.parse::<Ipv6Addr>().is_ok() => address,
+        _ => host,
     }
 }
 
@@ -174,8 +223,37 @@ mod tests {
     fn invalid_addresses_are_refused() {
         // Each of these texts violates the rules for hosts or ports (CS-13).
         for text in [
-            "", ":1", "a:0", "a:-1", "a:65536", "a:x", "a:", "a:1:2", "[::1", "[::1]x", "[::1]:",
-            "[]", "a/b", "a:+1", "::1",
+            "",
+            ":1",
+            "a:0",
+            "a:-1",
+            "a:65536",
+            "a:x",
+            "a:",
+            "a:1:2",
+            "[::1",
+            "[::1]x",
+            "[::1]:",
+            "[]",
+            "a/b",
+            "a:+1",
+            "::1",
+            "[a]",
+            "[::1%]",
+            "[::1%a b]",
+            "[::1%a\0]",
+            "[fe80::1%25%a]",
+            "a]b",
+            "a b",
+            "a\0.b",
+            "a\n",
+            "a%b",
+            "a@b",
+            "a,b",
+            "a\\b",
+            "a\u{202e}b",
+            "a\u{a0}b",
+            "\x1b[31m",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text:?}");
         }

@@ -1,8 +1,10 @@
 //! The options of a SOCKS5 proxy.
 
 use super::Secret;
-use crate::error::Error;
-use std::net::Ipv6Addr;
+use crate::{
+    address::{literal_fault, name_fault},
+    error::Error,
+};
 
 /// The address of a SOCKS5 proxy, and the credentials for it.
 ///
@@ -33,7 +35,7 @@ impl ProxyOptions {
     pub fn new(host: impl Into<String>) -> Self {
         let mut host = host.into();
         let inner = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
-        if let Some(inner) = inner.filter(|inner| is_ipv6(inner)) {
+        if let Some(inner) = inner.filter(|inner| literal_fault(inner).is_none()) {
             host = inner.to_owned();
         }
         Self {
@@ -140,24 +142,15 @@ fn host_fault(host: &str) -> Option<&'static str> {
     if host.len() > ProxyOptions::MAX_TEXT_BYTES {
         return Some("it has more than 255 bytes");
     }
-    if is_ipv6(host) {
-        return None;
-    }
+    let is_address = literal_fault(host).is_none();
     if host.contains("://") {
         return Some("it is the name or the IP address of the proxy, without a scheme");
     }
-    if host.contains(':') {
+    if host.contains(':') && !is_address {
         return Some("it is neither a name nor an IP address; give the port in proxyPort");
     }
-    let is_wrong = |c: char| c.is_whitespace() || c.is_control() || "/@[]?#".contains(c);
-    host.contains(is_wrong)
-        .then_some("it is neither a name nor an IP address")
-}
-
-/// True for an IPv6 address without brackets, with or without a zone.
-fn is_ipv6(host: &str) -> bool {
-    let (address, zone) = host.split_once('%').unwrap_or((host, "zone"));
-    !zone.is_empty() && address.parse::<Ipv6Addr>().is_ok()
+    let fault = name_fault(host).filter(|_| !is_address);
+    fault.map(|_| "it is neither a name nor an IP address")
 }
 
 #[cfg(test)]

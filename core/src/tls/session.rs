@@ -4,12 +4,14 @@ use super::{
     CertId, RevocationStatus, StatusQuery, TlsContext, TlsFacts, broken, fault, from_library,
     records::Records, sessions::take_tickets, status::StatusCheck, verifier::observe,
 };
-use crate::error::{Error, NetworkFault, Result, TlsFault};
+use crate::{
+    address::without_zone,
+    error::{Error, NetworkFault, Result, TlsFault},
+};
 use rustls::{ClientConnection, ProtocolVersion, pki_types::ServerName};
 use std::{
     fmt,
     io::{self, Read, Write},
-    net::Ipv6Addr,
 };
 
 /// The maximum number of plaintext bytes that are encrypted at once.
@@ -374,14 +376,5 @@ impl fmt::Debug for TlsSession {
             .field("handshaking", &self.is_handshaking())
             .field("peer_closed", &self.peer_closed)
             .finish_non_exhaustive()
-    }
-}
-
-/// Returns the host without the zone of an IPv6 address, which is the name of an interface of this
-/// machine (RFC 4007, section 11).
-fn without_zone(host: &str) -> &str {
-    match host.split_once('%') {
-        Some((address, _)) if address.parse::<Ipv6Addr>().is_ok() => address,
-        _ => host,
     }
 }

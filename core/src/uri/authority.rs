@@ -1,8 +1,12 @@
 //! Parsers for user name, password, hosts and database.
 
 use super::{Result, invalid, split::decode};
-use crate::{address::Address, error::UriPart, options::Secret};
-use std::{borrow::Cow, net::Ipv6Addr};
+use crate::{
+    address::{Address, InvalidAddress, name_fault},
+    error::UriPart,
+    options::Secret,
+};
+use std::borrow::Cow;
 
 /// A user name, and a password if there is a colon. An empty password differs from none (CS-7).
 pub(super) type UserInfo = (String, Option<Secret>);
@@ -70,23 +74,9 @@ fn address(text: &str) -> Result<Address, String> {
         return Err(reason.to_owned());
     }
     let decoded = decoded_address(text)?;
-    let address: Address = decoded.parse().map_err(|e| format!("{e}"))?;
-    if let Address::Tcp { host, .. } = &address {
-        let literal = host.split('%').next().unwrap_or_default();
-        if decoded.starts_with('[') && literal.parse::<Ipv6Addr>().is_err() {
-            return Err("the text in brackets is not an IPv6 address".to_owned());
-        }
-        if host.ends_with('%') {
-            return Err("the zone of the IPv6 address is empty".to_owned());
-        }
-        if !decoded.starts_with('[') && host.contains(['[', ']']) {
-            return Err("a host name has no brackets".to_owned());
-        }
-        if host.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err("a host name has no spaces".to_owned());
-        }
-    }
-    Ok(address)
+    decoded
+        .parse()
+        .map_err(|fault: InvalidAddress| fault.to_string())
 }
 
 /// Decodes the host of an address. Host and port are told apart before (CS-44), so an encoded
@@ -126,9 +116,7 @@ pub(super) fn srv_host(text: &str) -> Result<String> {
         "mongodb+srv takes no port; DNS supplies it"
     } else {
         match decode(text) {
-            Some(host) if !host.contains(|c: char| c.is_whitespace() || "[]/:,@".contains(c)) => {
-                return Ok(host.to_ascii_lowercase());
-            }
+            Some(host) if name_fault(&host).is_none() => return Ok(host.to_ascii_lowercase()),
             _ => "mongodb+srv takes a host name",
         }
     };

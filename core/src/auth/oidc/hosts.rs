@@ -1,6 +1,10 @@
 //! The hosts to which the human flow may send tokens.
 
-use crate::options::{Credential, DEFAULT_ALLOWED_HOSTS, OidcFlow};
+use crate::{
+    address::{name_fault, without_zone},
+    options::{Credential, DEFAULT_ALLOWED_HOSTS, OidcFlow},
+};
+use std::net::IpAddr;
 
 /// Fails if the human flow must not be used with this host (AUTH-107, AUTH-108). Without this
 /// check, a connection string from an attacker could make a human log in at the identity provider
@@ -25,16 +29,24 @@ pub(in crate::auth) fn check_host(credential: &Credential, host: &str) -> Result
 }
 
 /// True if `host` is the host of the pattern or, with a leading `*.`, lies below it.
+///
+/// The zone of an IPv6 address is chosen by whoever writes the connection string, so it never
+/// counts. Addresses are compared as numbers, and lie below no name.
 fn matches(pattern: &str, host: &str) -> bool {
+    let host = without_zone(host);
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return without_zone(pattern).parse() == Ok(address);
+    }
     match pattern.strip_prefix("*.") {
         Some(domain) => {
             let split = host.len().checked_sub(domain.len());
-            split.is_some_and(|at| {
-                at > 1
-                    && host.is_char_boundary(at)
-                    && host[..at].ends_with('.')
-                    && host[at..].eq_ignore_ascii_case(domain)
-            })
+            name_fault(host).is_none()
+                && split.is_some_and(|at| {
+                    at > 1
+                        && host.is_char_boundary(at)
+                        && host[..at].ends_with('.')
+                        && host[at..].eq_ignore_ascii_case(domain)
+                })
         }
         None => pattern.eq_ignore_ascii_case(host),
     }
@@ -74,6 +86,14 @@ mod tests {
             (Some(own), "x.db.example.net", false),
             (Some(own), "localhost", false),
             (Some(&[]), "localhost", false),
+            // The zone of an address is no part of a name, and an address no subdomain.
+            (None, "2001:db8::66%x.mongodb.net", false),
+            (None, "::1%x.mongodb.net", true),
+            (None, "0:0:0:0:0:0:0:1", true),
+            (None, "10.0.0.7\0.mongodb.net", false),
+            (None, "evil.example%x.mongodb.net", false),
+            (Some(&["*.0.0.7", "fe80::7"]), "10.0.0.7", false),
+            (Some(&["*.0.0.7", "fe80::7"]), "FE80::7%eth0", true),
         ] {
             let human = credential(OidcFlow::Human, hosts);
             assert_eq!(

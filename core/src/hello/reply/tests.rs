@@ -212,3 +212,23 @@ fn oversized_hello_fields_count_as_absent() {
     );
     assert_eq!(hello.speculative_authenticate, None);
 }
+
+#[test]
+fn names_of_members_follow_the_rules_of_connection_strings() {
+    let names = [
+        "10.0.0.7\0.mongodb.net:27017",
+        "a\nb:1",
+        "\x1b[31m:1",
+        "a\u{202e}b:1",
+        "[x]:1",
+        "a%b:1",
+        "[2001:db8::66%]:1",
+        "a b:1",
+    ];
+    let hosts = rawdoc! { "ok": 1, "setName": "rs", "me": "a\0:1" };
+    let mut reply: bson::Document = (&hosts).try_into().expect("a document");
+    reply.insert("hosts", names.map(str::to_owned).to_vec());
+    let reply = RawDocumentBuf::try_from(&reply).expect("a document");
+    let reply = HelloReply::parse(&reply);
+    assert_eq!((reply.me, reply.hosts), (None, Vec::new()));
+}

@@ -4,7 +4,7 @@ use super::{
     Address, ClientOptions, Credential, DEFAULT_SRV_SERVICE_NAME, Error, KerberosLibrary,
     MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, ServerApi, TlsOptions,
 };
-use crate::options::Kerberos;
+use crate::{address::name_fault, options::Kerberos};
 use std::{sync::Arc, time::Duration};
 
 impl ClientOptions {
@@ -24,7 +24,7 @@ impl ClientOptions {
     /// one host name without a port.
     pub fn set_srv_host(&mut self, host: &str) -> Result<&mut Self, Error> {
         let host = host.to_ascii_lowercase();
-        if host.is_empty() || host.contains([',', ':', '/', '[', ']', '@']) {
+        if name_fault(&host).is_some() {
             return Err(Error::invalid_option(
                 "srvHost",
                 "give one host name, without a port (DNS supplies the ports)",

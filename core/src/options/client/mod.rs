@@ -135,6 +135,7 @@ pub struct ClientOptions {
     server_api: Option<ServerApi>,
     max_adaptive_retries: u32,
     enable_overload_retargeting: bool,
+    strict: bool,
     warnings: Vec<Warning>,
 }
 
@@ -181,6 +182,7 @@ impl Default for ClientOptions {
             server_api: None,
             max_adaptive_retries: DEFAULT_MAX_ADAPTIVE_RETRIES,
             enable_overload_retargeting: false,
+            strict: false,
             warnings: Vec::new(),
         }
     }
@@ -192,6 +194,33 @@ impl ClientOptions {
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// Sets [`strict`](Self::strict).
+    ///
+    /// ```
+    /// use onionskin_core::{client::ClientConfig, options::ClientOptions, random::Seed};
+    ///
+    /// let mut options = ClientOptions::parse("mongodb://localhost/?readPreference=secondry")?;
+    /// options.set_strict(true);
+    /// let error = ClientConfig::new(options, Seed::new([1; 32])).expect_err("it is misspelt");
+    /// assert!(error.to_string().contains("did you mean secondary?"));
+    /// # Ok::<(), onionskin_core::error::Error>(())
+    /// ```
+    pub fn set_strict(&mut self, strict: bool) -> &mut Self {
+        self.strict = strict;
+        self
+    }
+
+    /// True if the creation of a client fails if a part of the connection string was ignored, for
+    /// example an option whose name is misspelt ([`Warning::is_of_ignored_part`]). Default: false,
+    /// as the specification requires ([CS-23], [CS-32]).
+    ///
+    /// [CS-23]: crate::requirements::connection_strings#CS-23
+    /// [CS-32]: crate::requirements::connection_strings#CS-32
+    #[must_use]
+    pub const fn strict(&self) -> bool {
+        self.strict
     }
 
     /// Adds warnings to those that the options keep.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::error::ErrorKind;
 use crate::event::ReportedPoolOptions;
-use crate::options::Acknowledgment;
+use crate::options::{Acknowledgment, CredentialProvider, OidcCallback, OidcFlow, OidcTokens};
 
 fn with(set: impl FnOnce(&mut ClientOptions)) -> ClientOptions {
     let mut options = ClientOptions::default();
@@ -199,4 +199,38 @@ fn a_write_concern_of_w_0_with_journal_is_refused() {
     assert!(concern.validate().is_err());
     concern.w = Some(Acknowledgment::Members(1));
     assert_eq!(concern.validate(), Ok(()));
+}
+
+#[test]
+fn the_human_flow_uses_a_proxy_only_with_all_checks_of_tls() {
+    // Without them, the proxy of a connection string could lead to another host than the allowed
+    // one (AUTH-108).
+    for (text, flow, is_valid) in [
+        ("proxyHost=proxy", OidcFlow::Human, false),
+        ("proxyHost=proxy", OidcFlow::Machine, true),
+        ("proxyHost=proxy&tls=true", OidcFlow::Human, true),
+        (
+            "proxyHost=proxy&tls=true&tlsInsecure=true",
+            OidcFlow::Human,
+            false,
+        ),
+        (
+            "proxyHost=proxy&tls=true&tlsAllowInvalidHostnames=true",
+            OidcFlow::Human,
+            false,
+        ),
+        (
+            "proxyHost=proxy&tls=true&tlsAllowInvalidCertificates=true",
+            OidcFlow::Human,
+            false,
+        ),
+        ("appName=x", OidcFlow::Human, true),
+    ] {
+        let mut options =
+            ClientOptions::parse(&format!("mongodb://localhost/?{text}")).expect(text);
+        let callback = OidcCallback::blocking(flow, |_| Ok(OidcTokens::new("t")));
+        let credential = Credential::with_provider(CredentialProvider::Oidc(callback));
+        options.set_credential(credential).expect("it is complete");
+        assert_eq!(options.validate().is_ok(), is_valid, "{text} {flow:?}");
+    }
 }

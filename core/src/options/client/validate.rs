@@ -1,10 +1,14 @@
 //! Rules that involve several options.
 
 use super::{ClientOptions, Error};
-use crate::options::{SystemRoots, TLS_CONFLICTS};
+use crate::{
+    error::{ErrorKind, UriPart},
+    options::{Credential, OidcFlow, SystemRoots, TLS_CONFLICTS},
+};
 
 impl ClientOptions {
-    /// Checks the rules that involve several options, and that the credential is complete.
+    /// Checks the rules that involve several options, that the credential is complete, and that
+    /// [strict](Self::strict) options ignore no part of the connection string.
     /// [`ClientConfig::new`](crate::client::ClientConfig::new) calls this for every client, and
     /// [`resolve`](crate::uri::resolve) when the hosts of a `mongodb+srv` string are known.
     ///
@@ -17,10 +21,39 @@ impl ClientOptions {
     /// ```
     pub fn validate(&self) -> Result<(), Error> {
         self.validate_combinations()?;
+        self.validate_strict()?;
         if let Some(credential) = &self.credential {
             credential.validate()?;
+            self.validate_human_flow(credential)?;
         }
         Ok(())
+    }
+
+    /// Checks that a proxy cannot lead the human flow to another server than the one that the
+    /// allowed hosts name (AUTH-108). A proxy connects to any server, and can come from the
+    /// connection string of an attacker. So the certificate of the server must prove its name.
+    fn validate_human_flow(&self, credential: &Credential) -> Result<(), Error> {
+        let is_checked = self.tls.enabled && self.tls_checks().iter().all(|(_, is_off)| !is_off);
+        if self.proxy.is_none() || is_checked || credential.oidc_flow() != OidcFlow::Human {
+            return Ok(());
+        }
+        Err(Error::invalid_option(
+            "proxyHost",
+            "with an OIDC human callback, a proxy could connect to a server that is not one of the \
+             ALLOWED_HOSTS; add tls=true without options that disable checks, or remove the proxy",
+        ))
+    }
+
+    /// Fails if a part of the connection string was ignored, and the options are strict.
+    fn validate_strict(&self) -> Result<(), Error> {
+        let mut warnings = self.warnings.iter().filter(|_| self.strict);
+        let Some(warning) = warnings.find(|warning| warning.is_of_ignored_part()) else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::InvalidUri {
+            part: UriPart::Options,
+            message: format!("{warning}; strict options forbid that"),
+        }))
     }
 
     /// Checks what [`validate`](Self::validate) checks, except the credential, because a connection
