@@ -9,10 +9,11 @@ use super::{
     need::{Need, Provided},
     oidc::Token,
     progress::{Failure, Progress},
+    redaction::redacted,
 };
 use crate::{
     bson::is_ok,
-    error::{CommandError, Error, Labels, Result},
+    error::{CommandError, Error, Labels, MAX_CAUSE_TEXT_BYTES, Result, shortened},
     options::{Credential, Login, Mechanism},
     random::Random,
     time::Instant,
@@ -236,7 +237,7 @@ impl Conversation {
             let progress = self.machine.on_success(now, reply, caches);
             return self.step(progress, caches);
         }
-        let fault = CommandError::from_reply(reply);
+        let fault = self.without_secrets(CommandError::from_reply(reply));
         let code = fault.code;
         if let Some(progress) = self.machine.on_refused(code, caches) {
             return self.step(Ok(progress), caches);
@@ -364,6 +365,19 @@ impl Conversation {
             mechanism: self.mechanism(),
             token,
         }
+    }
+
+    /// Returns an error of the server without the secrets of the conversation, which the server can
+    /// repeat in its texts, and without the whole reply.
+    pub(crate) fn without_secrets(&self, mut fault: CommandError) -> CommandError {
+        let login = self.login.as_ref().map(|login| &login.password);
+        let own = self.credential.password.as_ref().into_iter().chain(login);
+        let secrets: Vec<_> = own.chain(self.machine.secrets()).collect();
+        let message = shortened(&fault.message, MAX_CAUSE_TEXT_BYTES);
+        fault.message = redacted(message, secrets.iter().copied());
+        fault.code_name = redacted(&fault.code_name, secrets);
+        fault.reply = None;
+        fault
     }
 
     fn begin(&mut self, now: Instant, caches: &mut Caches) -> Step {

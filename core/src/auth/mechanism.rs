@@ -46,6 +46,20 @@ impl Machine {
         }
     }
 
+    /// Returns the secrets that the machine has sent or used, beside the password of the
+    /// credential.
+    pub(super) fn secrets(&self) -> Vec<&Secret> {
+        match self {
+            Self::Aws(aws) => aws.secrets(),
+            Self::Oidc(oidc) => oidc
+                .token()
+                .map(|token| token.secret())
+                .into_iter()
+                .collect(),
+            Self::Scram(_) | Self::X509(_) | Self::Plain(_) | Self::GssApi(_) => Vec::new(),
+        }
+    }
+
     /// Begins authentication by the first command, or by the work that precedes it.
     pub(super) fn begin(&mut self, now: Instant, caches: &Caches) -> Result<Progress, Failure> {
         Ok(match self {

@@ -27,6 +27,7 @@ mod need;
 mod oidc;
 mod plain;
 mod progress;
+mod redaction;
 mod sasl;
 mod scram;
 mod supply;

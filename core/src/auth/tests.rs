@@ -1,6 +1,7 @@
 //! Tests of authentication.
 
 mod choice;
+mod echoes;
 mod external;
 mod gssapi;
 mod hostile;

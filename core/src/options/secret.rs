@@ -3,6 +3,10 @@
 use std::fmt;
 use zeroize::Zeroizing;
 
+/// The text in place of a secret. Brackets are not allowed in a user name or password, so a
+/// connection string whose password was redacted cannot be parsed by mistake.
+pub(crate) const REDACTED: &str = "[redacted]";
+
 /// A password or another secret text. `Debug` does not print the text, and the memory is wiped when
 /// the value is dropped.
 ///
@@ -31,6 +35,6 @@ impl Secret {
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[redacted]")
+        f.write_str(REDACTED)
     }
 }

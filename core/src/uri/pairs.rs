@@ -38,10 +38,6 @@ impl Pair {
     }
 }
 
-/// The text in place of a secret. Brackets are not allowed in a user name or password, so a string
-/// whose password was redacted cannot be parsed by mistake.
-pub(super) const REDACTED: &str = "[redacted]";
-
 /// True if these options and the database before them can be the end of a password in which `?` or
 /// `/` was not encoded: an `@` follows, as after a password.
 pub(super) fn may_end_a_password(options: &[Pair]) -> bool {

@@ -2,10 +2,13 @@
 
 use super::connection_string::{ConnectionString, Hosts};
 use super::{
-    pairs::{Pair, REDACTED, may_end_a_password},
+    pairs::{Pair, may_end_a_password},
     table::OptionSpec,
 };
-use crate::{address::Address, options::Secret};
+use crate::{
+    address::Address,
+    options::{REDACTED, Secret},
+};
 use std::fmt::{self, Write};
 
 /// The characters that stay as they are in keys and values of options, besides the unreserved ones

@@ -9,6 +9,7 @@ use crate::{
         sasl::{self, SaslReply},
     },
     error::pick,
+    options::Secret,
     random::Random,
     time::Instant,
 };
@@ -40,6 +41,8 @@ enum State {
 pub(in crate::auth) struct Aws {
     nonce: [u8; NONCE_BYTES],
     state: State,
+    /// The credentials of the conversation, once they are known.
+    keys: Option<Arc<AwsKeys>>,
 }
 
 impl Aws {
@@ -49,7 +52,15 @@ impl Aws {
         Self {
             nonce,
             state: State::First,
+            keys: None,
         }
+    }
+
+    /// Returns the secrets of the conversation.
+    pub(in crate::auth) fn secrets(&self) -> Vec<&Secret> {
+        let keys = self.keys.iter();
+        keys.flat_map(|keys| std::iter::once(&keys.secret).chain(&keys.token))
+            .collect()
     }
 
     /// Begins the conversation with cached credentials, or asks for credentials.
@@ -63,6 +74,7 @@ impl Aws {
     /// Begins the conversation with these credentials. The first message has the client's nonce and
     /// the gs2 flag.
     pub(in crate::auth) fn on_keys(&mut self, keys: Arc<AwsKeys>) -> Progress {
+        self.keys = Some(keys.clone());
         self.state = State::AwaitingNonce { keys };
         let message = rawdoc! { "r": sasl::binary(&self.nonce), "p": NO_CHANNEL_BINDING };
         Progress::Send(sasl::start("MONGODB-AWS", message.as_bytes()))

@@ -336,9 +336,8 @@ impl Sources {
         request: HttpRequest,
         token: Option<&str>,
     ) -> Result<FetchStep, String> {
-        let path = request.path();
-        let query = path.split_once('?').map_or("", |(_, query)| query);
-        let mut sent = vec![Secret::new(path.trim_matches('/')), Secret::new(query)];
+        let parts = request.path().split(['/', '?', '&', '=']);
+        let mut sent: Vec<_> = parts.filter(may_be_secret).map(Secret::new).collect();
         let request = match token {
             Some(token) => {
                 sent.push(Secret::new(token));
@@ -362,6 +361,11 @@ impl Sources {
         };
         ask(request)
     }
+}
+
+/// True for a part of a URL that is no word, such as the id of the credentials of a container.
+fn may_be_secret(part: &&str) -> bool {
+    part.len() >= 16 || (part.len() >= 8 && part.contains(|c: char| c.is_ascii_digit()))
 }
 
 /// Returns a function that adds the name of the variable to the reason why its URL is not valid.

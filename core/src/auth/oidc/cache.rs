@@ -11,6 +11,13 @@ pub struct Token {
     pub(super) idp_info: Option<Arc<IdpInfo>>,
 }
 
+impl Token {
+    /// Returns the access token.
+    pub(in crate::auth) const fn secret(&self) -> &Secret {
+        &self.access
+    }
+}
+
 #[cfg(test)]
 impl Token {
     pub(in crate::auth) fn for_test(

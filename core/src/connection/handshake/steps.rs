@@ -102,7 +102,11 @@ impl Connection {
     ) {
         let hello = HelloReply::parse(&reply);
         if !hello.ok {
-            let fault = CommandError::from_reply(&reply);
+            let mut fault = CommandError::from_reply(&reply);
+            // The hello can carry a token, in the first command of authentication.
+            if let Some(conversation) = &self.conversation {
+                fault = conversation.without_secrets(fault);
+            }
             let labels = Labels::from_reply(&reply);
             let error = Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels);
             return self.fail(error);

@@ -5,6 +5,7 @@ use crate::{
     auth::{
         fetch::{FetchStep, quote},
         need::Provided,
+        redaction::redacted,
     },
     http::HttpResponse,
     options::Secret,
@@ -13,24 +14,17 @@ use crate::{
 use bson::DateTime;
 use std::sync::Arc;
 
-/// The minimum length of a text that is removed from messages, in bytes. Shorter texts also occur
-/// in words.
-const MIN_REDACTED_BYTES: usize = 8;
-
-/// Returns the body of a response with the status 200. The error has the reason that the endpoint
-/// gives, without the parts of the request in `sent`, which some endpoints and proxies repeat.
+/// Returns the body of a response with the status 200. The error has the code and the message that
+/// the endpoint gives, unless they repeat a part of the request in `sent`, as some endpoints and
+/// proxies do.
 pub(super) fn success<'a>(response: &'a HttpResponse, sent: &[Secret]) -> Result<&'a str, String> {
     match response.status {
         200 => response.body.text(),
         status => {
             let mut text = format!("the response has the status {status}");
-            if let Some(mut reason) = response.body.text().ok().and_then(reason_in) {
-                for secret in sent.iter().map(Secret::expose) {
-                    if secret.len() >= MIN_REDACTED_BYTES {
-                        reason = reason.replace(secret, "[redacted]");
-                    }
-                }
-                text = format!("{text}: {}", quote(&reason));
+            let body = response.body.text().unwrap_or_default();
+            for part in reasons_in(body) {
+                text = format!("{text}: {}", redacted(&quote(&part), sent));
             }
             Err(text)
         }
@@ -39,18 +33,16 @@ pub(super) fn success<'a>(response: &'a HttpResponse, sent: &[Secret]) -> Result
 
 /// Returns the code and the message in the JSON document of an error. The rest of a response is not
 /// shown, because it can repeat the request.
-fn reason_in(body: &str) -> Option<String> {
-    let document: serde_json::Value = serde_json::from_str(body).ok()?;
+fn reasons_in(body: &str) -> Vec<String> {
+    let document: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     // STS has the fields in an object `Error`, and EC2 and the containers have them outside.
     let fields = match &document["Error"] {
         error if error.is_object() => error,
         _ => &document,
     };
     let text = |names: [&str; 2]| names.iter().find_map(|name| fields[*name].as_str());
-    match (text(["Code", "code"]), text(["Message", "message"])) {
-        (Some(code), Some(message)) => Some(format!("{code}: {message}")),
-        (one, other) => one.or(other).map(str::to_owned),
-    }
+    let parts = [text(["Code", "code"]), text(["Message", "message"])];
+    parts.into_iter().flatten().map(str::to_owned).collect()
 }
 
 /// Credentials that a source returned, not checked yet.
