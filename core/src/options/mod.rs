@@ -33,10 +33,11 @@ pub use provider::{
 };
 pub use proxy::ProxyOptions;
 pub use read_preference::{ReadMode, ReadPreference};
+pub(crate) use secret::REDACTED;
 pub use secret::Secret;
 pub use server_selector::ServerSelector;
 pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
 #[cfg(feature = "tls")]
 pub use tls::TlsConfig;
-pub use tls::{SystemRoots, TlsOptions};
+pub use tls::{MAX_CERTIFICATE_FILE_BYTES, MAX_CRL_FILE_BYTES, SystemRoots, TlsOptions};
 pub use warning::Warning;

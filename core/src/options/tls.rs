@@ -5,6 +5,13 @@ use super::Secret;
 use rustls::ClientConfig;
 use std::{fmt, sync::Arc};
 
+/// The maximum size of a file of certificates or of a private key, in bytes: 8 MiB. The list of
+/// Mozilla has a quarter of a megabyte.
+pub const MAX_CERTIFICATE_FILE_BYTES: usize = 8 * 1024 * 1024;
+
+/// The maximum size of a file of certificate revocation lists, in bytes: 64 MiB.
+pub const MAX_CRL_FILE_BYTES: usize = 64 * 1024 * 1024;
+
 /// The TLS options of a client. Without `enabled` the other options have no effect, and a client
 /// that sets one gets a [warning](crate::uri::ineffective_options).
 ///
@@ -80,6 +87,14 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
+    /// True unless an option disables the check of the certificate or of its name, so that any
+    /// server could be at the other end of a connection with TLS. A [`config`](Self::config) is not
+    /// examined.
+    #[must_use]
+    pub const fn checks_identity(&self) -> bool {
+        !self.insecure && !self.allow_invalid_certificates && !self.allow_invalid_hostnames
+    }
+
     /// True if the field `config` is set, which needs the Cargo feature `tls`.
     #[must_use]
     pub fn has_config(&self) -> bool {

@@ -25,6 +25,8 @@ pub enum Warning {
         /// secret: of a password in which `?` was not encoded, because an `@` follows, or of the
         /// value of a secret option before it, in which `&` was not encoded.
         key: String,
+        /// The name of the option that was probably meant.
+        nearest: Option<&'static str>,
     },
     /// The value is unusable, and all or a part of it was ignored ([CS-32]).
     ///
@@ -81,12 +83,43 @@ pub enum Warning {
         /// The number of connections that a pool replaces per second.
         per_second: u64,
     },
+    /// The mechanism sends a password or a token as it is, and connections are encrypted without a
+    /// check of the server's identity.
+    Unverified {
+        /// The name of the mechanism.
+        mechanism: &'static str,
+    },
+}
+
+impl Warning {
+    /// True if a part of the connection string was ignored, for example because a name is misspelt.
+    /// A [strict](super::ClientOptions::set_strict) client is not created with such a string.
+    #[must_use]
+    pub const fn is_of_ignored_part(&self) -> bool {
+        match self {
+            Self::Unknown { .. }
+            | Self::Ignored { .. }
+            | Self::Repeated { .. }
+            | Self::WithoutEffect { .. } => true,
+            Self::Renamed { .. }
+            | Self::LegacyBoolean { .. }
+            | Self::ClearText { .. }
+            | Self::Unverified { .. }
+            | Self::Replacements { .. } => false,
+        }
+    }
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { key } => write!(f, "option {key:?} is not known and was ignored"),
+            Self::Unknown { key, nearest } => {
+                write!(f, "option {key:?} is not known and was ignored")?;
+                match nearest {
+                    Some(name) => write!(f, "; did you mean {name}?"),
+                    None => Ok(()),
+                }
+            }
             Self::Ignored { option, reason } => write!(f, "option {option} is ignored: {reason}"),
             Self::Repeated { option } => {
                 write!(
@@ -117,6 +150,12 @@ impl fmt::Display for Warning {
                 "maxIdleTimeMS closes idle connections so soon that each pool replaces about \
                  {per_second} connections per second to keep minPoolSize; raise maxIdleTimeMS or \
                  lower minPoolSize"
+            ),
+            Self::Unverified { mechanism } => write!(
+                f,
+                "{mechanism} sends its secret in clear text within TLS, to any server, because \
+                 tlsInsecure, tlsAllowInvalidCertificates or tlsAllowInvalidHostnames is set; \
+                 remove it"
             ),
         }
     }

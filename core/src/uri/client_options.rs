@@ -22,7 +22,7 @@ impl ClientOptions {
     /// options.set_max_pool_size(7); // A setter overrides the string.
     /// assert_eq!(options.max_pool_size(), 7);
     /// let warning = options.warnings()[0].to_string();
-    /// assert_eq!(warning, "option \"tsl\" is not known and was ignored");
+    /// assert_eq!(warning, "option \"tsl\" is not known and was ignored; did you mean tls?");
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Self> {

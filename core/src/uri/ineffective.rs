@@ -64,7 +64,8 @@ pub fn ineffective_options(options: &ClientOptions) -> Vec<Warning> {
 }
 
 /// Returns warnings about options that put a secret at risk: a mechanism that sends a password or a
-/// token as it is (`PLAIN`, `MONGODB-OIDC`), without `tls=true`.
+/// token as it is (`PLAIN`, `MONGODB-OIDC`), without `tls=true`, or with an option that disables
+/// the check of the server's identity, such as `tlsInsecure`.
 ///
 /// ```
 /// use onionskin_core::uri;
@@ -78,12 +79,15 @@ pub fn ineffective_options(options: &ClientOptions) -> Vec<Warning> {
 pub fn unsafe_options(options: &ClientOptions) -> Vec<Warning> {
     let mechanism = options.credential().and_then(|known| known.mechanism);
     let sends_secrets = matches!(mechanism, Some(Mechanism::Plain | Mechanism::MongoDbOidc));
-    match mechanism {
-        Some(mechanism) if sends_secrets && !options.tls().enabled => {
-            let mechanism = mechanism.name();
-            vec![Warning::ClearText { mechanism }]
-        }
-        _ => Vec::new(),
+    let tls = options.tls();
+    let Some(mechanism) = mechanism.filter(|_| sends_secrets) else {
+        return Vec::new();
+    };
+    let mechanism = mechanism.name();
+    match (tls.enabled, tls.checks_identity()) {
+        (false, _) => vec![Warning::ClearText { mechanism }],
+        (true, false) => vec![Warning::Unverified { mechanism }],
+        (true, true) => Vec::new(),
     }
 }
 

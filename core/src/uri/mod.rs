@@ -11,9 +11,13 @@
 //! * `tlsInsecure` accepts any certificate for any host name (URI-21).
 //! * A mechanism property or tag cannot have a comma in its value, not even as `%2C`, because the
 //!   values are split at commas after decoding. Such a value can be set in code (CS-31).
-//! * An unknown option, or one with an unusable value, is ignored with a [`Warning`]. Conflicts of
-//!   options are errors. Some values are errors, too, for example an unknown `authMechanism`, an
-//!   empty `authSource` and a negative `w`.
+//! * An unknown option, or one with an unusable value, is ignored with a [`Warning`], which names
+//!   the option or value that was probably meant. A [strict](ClientOptions::set_strict) client is
+//!   not created with such a string. Conflicts of options are errors. Some values are errors, too,
+//!   for example an unknown `authMechanism`, an empty `authSource` and a negative `w`.
+//! * A value of `tls` or `ssl` that cannot be read, such as `tls=True`, is an error. If the option
+//!   were ignored, passwords would be sent in clear text. So is an encoding of `tlsCAFile`,
+//!   `tlsCRLFile` or `proxyHost` that cannot be decoded.
 //! * Some known options have no effect in this version, and parsing does not warn about them. The
 //!   creation of a client fails for some of them. For the others, [`ineffective_options`] returns
 //!   warnings, which the client of the crate `onionskin` logs.
@@ -26,6 +30,7 @@ mod connection_string;
 mod costly;
 mod draft;
 mod ineffective;
+mod nearest;
 mod options;
 mod pairs;
 mod print;

@@ -4,14 +4,15 @@ use super::{
     Result,
     draft::Draft,
     invalid,
-    pairs::{Pair, REDACTED, may_end_a_password},
+    nearest::one_of,
+    pairs::{Pair, may_end_a_password},
     table::{self, Kind, OptionSpec, Repeat, Set},
     value::{OptionValue, Refusal, boolean, integer, key_values},
 };
 use crate::{
     description::Tags,
-    error::UriPart,
-    options::{ClientOptions, Compressor, Monitoring, Secret, TLS_CONFLICTS, Warning},
+    error::{Error, UriPart},
+    options::{ClientOptions, Compressor, Monitoring, REDACTED, Secret, TLS_CONFLICTS, Warning},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -57,7 +58,8 @@ pub(super) fn collect_options<'a>(
                 true => REDACTED.to_owned(),
                 false => pair.key.clone(),
             };
-            warnings.push(Warning::Unknown { key });
+            let nearest = table::nearest_name(&key);
+            warnings.push(Warning::Unknown { key, nearest });
             continue;
         };
         follows_secret = spec.is_secret();
@@ -76,10 +78,8 @@ pub(super) fn collect_options<'a>(
         let option = &mut given[index];
         option.occurrences += 1;
         if pair.is_malformed {
-            warnings.push(Warning::Ignored {
-                option: spec.name,
-                reason: "a % must be followed by two hexadecimal digits of UTF-8 text".to_owned(),
-            });
+            let reason = "a % must be followed by two hexadecimal digits of UTF-8 text";
+            warnings.push(ignored(spec, reason.to_owned())?);
         } else {
             let earlier = option.last.replace(pair.value.expose());
             if spec.repeat == Repeat::Each {
@@ -99,6 +99,20 @@ pub(super) fn collect_options<'a>(
         }
     }
     Ok(given)
+}
+
+/// Returns the warning about a value that cannot be read. Fails for an option without which
+/// connections would be less protected. This deviates from the rule for other options (CS-32).
+fn ignored(spec: &OptionSpec, reason: String) -> Result<Warning> {
+    let option = spec.name;
+    match spec.is_protection {
+        true => Err(refused(option, &reason)),
+        false => Ok(Warning::Ignored { option, reason }),
+    }
+}
+
+fn refused(option: &str, reason: &str) -> Error {
+    invalid(UriPart::Options, format!("{option}: {reason}"))
 }
 
 impl OptionsParser {
@@ -165,8 +179,8 @@ impl OptionsParser {
         }
         given.retain(|option| {
             if option.spec.scanning_only {
-                let key = option.spec.name.to_owned();
-                self.warnings.push(Warning::Unknown { key });
+                let (key, nearest) = (option.spec.name.to_owned(), None);
+                self.warnings.push(Warning::Unknown { key, nearest });
             }
             !option.spec.scanning_only
         });
@@ -193,11 +207,9 @@ impl OptionsParser {
             }
             Err(Refusal::Ignore(reason)) => {
                 self.draft.properties_dropped |= matches!(given.spec.kind, Kind::Properties(_));
-                self.warnings.push(Warning::Ignored { option, reason });
+                self.warnings.push(ignored(given.spec, reason)?);
             }
-            Err(Refusal::Fatal(reason)) => {
-                return Err(invalid(UriPart::Options, format!("{option}: {reason}")));
-            }
+            Err(Refusal::Fatal(reason)) => return Err(refused(option, &reason)),
         }
         Ok(())
     }
@@ -271,7 +283,7 @@ impl OptionsParser {
                 Some(compressor) => list.push(compressor),
                 None => self.warnings.push(Warning::Ignored {
                     option: "compressors",
-                    reason: "one of the names is not snappy, zlib or zstd".to_owned(),
+                    reason: one_of(name, &["snappy", "zlib", "zstd"]),
                 }),
             }
         }

@@ -1,6 +1,10 @@
 //! The table of all options of connection strings: name, kind of value and setter.
 
-use super::{draft::Draft, value::Refusal};
+use super::{
+    draft::Draft,
+    nearest::{nearest, one_of},
+    value::Refusal,
+};
 use crate::{
     description::Tags,
     options::{Compressor, Mechanism, MonitoringMode, ReadConcern, ReadMode, Secret},
@@ -59,6 +63,9 @@ pub(super) struct OptionSpec {
     pub(super) renamed: Option<&'static str>,
     /// True if only a client that scans has the option. For other clients it is unknown (SEL-6).
     pub(super) scanning_only: bool,
+    /// True if a value that cannot be read is an error and not a warning. Without the option,
+    /// connections would be less protected than the string demands.
+    pub(super) is_protection: bool,
 }
 
 const fn option(name: &'static str, kind: Kind) -> OptionSpec {
@@ -72,6 +79,7 @@ const fn option(name: &'static str, kind: Kind) -> OptionSpec {
         repeat,
         renamed: None,
         scanning_only: false,
+        is_protection: false,
     }
 }
 
@@ -83,6 +91,11 @@ impl OptionSpec {
 
     const fn scanning_only(mut self) -> Self {
         self.scanning_only = true;
+        self
+    }
+
+    const fn protection(mut self) -> Self {
+        self.is_protection = true;
         self
     }
 
@@ -103,6 +116,17 @@ pub(super) fn find(key: &str) -> Option<&'static OptionSpec> {
         .into_iter()
         .flatten()
         .find(|spec| spec.name.eq_ignore_ascii_case(key))
+}
+
+/// Returns the name of the option that an unknown key probably means; `None` if no name is similar.
+pub(super) fn nearest_name(key: &str) -> Option<&'static str> {
+    let options = GROUPS.into_iter().flatten();
+    nearest(
+        key,
+        options
+            .filter(|spec| !spec.scanning_only)
+            .map(|spec| spec.name),
+    )
 }
 
 /// The number of options.
@@ -155,8 +179,7 @@ const AUTHENTICATION: &[OptionSpec] = &[
                             .to_owned(),
                     );
                 }
-                let known = Mechanism::ALL.map(Mechanism::name).join(", ");
-                return Refusal::fatal(format!("it is one of {known}"));
+                return Refusal::fatal(one_of(&v, &Mechanism::ALL.map(Mechanism::name)));
             };
             d.mechanism = Some(mechanism);
             Ok(())
@@ -185,8 +208,12 @@ const AUTHENTICATION: &[OptionSpec] = &[
 ];
 
 const TLS: &[OptionSpec] = &[
-    option("tls", Kind::Bool(Draft::set_tls)).repeat(Repeat::Each),
-    option("ssl", Kind::Bool(Draft::set_tls)).repeat(Repeat::Each),
+    option("tls", Kind::Bool(Draft::set_tls))
+        .repeat(Repeat::Each)
+        .protection(),
+    option("ssl", Kind::Bool(Draft::set_tls))
+        .repeat(Repeat::Each)
+        .protection(),
     option(
         "tlsAllowInvalidCertificates",
         Kind::Bool(|d, v| d.store(|d| d.tls.allow_invalid_certificates = v)),
@@ -198,11 +225,13 @@ const TLS: &[OptionSpec] = &[
     option(
         "tlsCAFile",
         Kind::Text(|d, v| d.store(|d| d.tls.ca_file = Some(v))),
-    ),
+    )
+    .protection(),
     option(
         "tlsCRLFile",
         Kind::Text(|d, v| d.store(|d| d.tls.crl_file = Some(v))),
-    ),
+    )
+    .protection(),
     option(
         "tlsCertificateKeyFile",
         Kind::Text(|d, v| d.store(|d| d.tls.certificate_key_file = Some(v))),
@@ -270,7 +299,8 @@ const NETWORK: &[OptionSpec] = &[
         "proxyHost",
         Kind::Text(|d, v| d.store(|d| d.proxy_host = Some(v))),
     )
-    .repeat(Repeat::Refused),
+    .repeat(Repeat::Refused)
+    .protection(),
     option(
         "proxyPort",
         Kind::Int(1, u16::MAX as i64, |d, v| {
@@ -292,7 +322,7 @@ const NETWORK: &[OptionSpec] = &[
         "serverMonitoringMode",
         Kind::Text(|d, v| match MonitoringMode::from_name(&v) {
             Some(mode) => d.set_option(|o| o.set_monitoring_mode(mode)),
-            None => Refusal::ignore("it takes auto, stream or poll"),
+            None => Refusal::ignore(one_of(&v, &MonitoringMode::ALL.map(MonitoringMode::name))),
         }),
     ),
     option(
@@ -351,10 +381,7 @@ const OPERATIONS: &[OptionSpec] = &[
         "readPreference",
         Kind::Text(|d, v| match ReadMode::from_name(&v) {
             Some(mode) => d.store(|d| d.read_mode = Some(mode)),
-            None => Refusal::ignore(format!(
-                "it takes {}",
-                ReadMode::ALL.map(ReadMode::name).join(", ")
-            )),
+            None => Refusal::ignore(one_of(&v, &ReadMode::ALL.map(ReadMode::name))),
         }),
     ),
     option(

@@ -55,7 +55,7 @@ pub async fn a_builder_is_resolved_before_its_client_is_built<H: Host>() {
         .collect();
     assert_eq!(hosts, ["a.db.test"]);
     let expected = [
-        "option \"tsl\" is not known and was ignored",
+        "option \"tsl\" is not known and was ignored; did you mean tls?",
         "option loadBalanced is ignored: it takes true or false",
     ];
     assert_eq!(warnings_of::<H>(&client), expected);

@@ -229,7 +229,6 @@ fn invalid_and_unknown_options_are_ignored_with_a_warning() {
         "zlibCompressionLevel=10",
         "compressors=lzma",
         "readPreference=Primary",
-        "tls=on",
         "proxyPort=0",
         "replicaSet=",
         "w=",

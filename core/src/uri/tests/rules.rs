@@ -193,3 +193,130 @@ fn the_zone_of_an_ipv6_address_keeps_its_letter_case() {
     let parsed = parse("mongodb://[FE80::1%25enP2p1s0]/").expect("it is valid");
     assert_eq!(parsed.options.hosts()[0].host(), "fe80::1%enP2p1s0");
 }
+
+#[test]
+fn an_option_of_protection_that_cannot_be_read_is_an_error() {
+    // If it were ignored, connections would not be encrypted, would trust other authorities, or
+    // would bypass the proxy. CS-32 would only warn.
+    let spellings = [
+        "True",
+        "TRUE",
+        "on",
+        "",
+        "2",
+        "tru",
+        "true,",
+        "enabled",
+        "yes please",
+        "%20true",
+        "%zz",
+    ];
+    for name in ["tls", "ssl", "TLS"] {
+        for value in spellings {
+            for text in [
+                format!("mongodb://u:p@a/?authMechanism=PLAIN&{name}={value}"),
+                format!("mongodb://u:p@a/?tls=true&{name}={value}"),
+                format!("mongodb+srv://u:p@a.b.c/?{name}={value}"),
+            ] {
+                let (part, message) = fails(&text);
+                assert_eq!(part, UriPart::Options, "{text}");
+                assert!(
+                    message.contains("tls: ") || message.contains("ssl: "),
+                    "{message}"
+                );
+            }
+        }
+    }
+    for option in ["tlsCAFile=%zz", "tlsCRLFile=%f", "proxyHost=%ff"] {
+        let (part, _) = fails(&format!("mongodb://a/?tls=true&{option}"));
+        assert_eq!(part, UriPart::Options, "{option}");
+    }
+}
+
+#[test]
+fn plain_and_oidc_warn_unless_tls_proves_the_server() {
+    let oidc = "authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:k8s";
+    for (mechanism, tls, expected) in [
+        ("u:p@a/?authMechanism=PLAIN", "", Some("add tls=true")),
+        ("u:p@a/?authMechanism=PLAIN", "&tls=true", None),
+        (
+            "u:p@a/?authMechanism=PLAIN",
+            "&tls=true&tlsInsecure=true",
+            Some("to any server"),
+        ),
+        (
+            "u:p@a/?authMechanism=PLAIN",
+            "&tlsInsecure=true",
+            Some("add tls=true"),
+        ),
+        (
+            "u:p@a/?authMechanism=SCRAM-SHA-256",
+            "&tls=true&tlsInsecure=true",
+            None,
+        ),
+        (
+            &format!("a/?{oidc}"),
+            "&tls=true&tlsAllowInvalidHostnames=true",
+            Some("to any server"),
+        ),
+        (
+            &format!("a/?{oidc}"),
+            "&ssl=true&tlsAllowInvalidCertificates=true",
+            Some("to any"),
+        ),
+    ] {
+        let parsed = parse(&format!("mongodb://{mechanism}{tls}")).expect(mechanism);
+        let warnings = unsafe_options(&parsed.options);
+        let texts: Vec<_> = warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts.len(),
+            usize::from(expected.is_some()),
+            "{mechanism}{tls} {texts:?}"
+        );
+        if let Some(expected) = expected {
+            assert!(texts[0].contains(expected), "{texts:?}");
+        }
+    }
+}
+
+#[test]
+fn warnings_suggest_the_nearest_name_and_strict_options_refuse_them() {
+    for (option, suggestion) in [
+        ("retryWrite=true", Some("retryWrites")),
+        ("readPreference=secondry", Some("secondary")),
+        ("serverMonitoringMode=polll", Some("poll")),
+        ("compressors=zlob", Some("zlib")),
+        ("maxPoolSize=abc", None),
+        ("maxPoolSize=1&maxPoolSize=2", None),
+        ("authSource=x", None),
+    ] {
+        let mut options = ClientOptions::parse(&format!("mongodb://a/?{option}")).expect(option);
+        let warning = options.warnings()[0].to_string();
+        let suffix = suggestion.map(|name| format!("did you mean {name}?"));
+        assert_eq!(
+            warning.contains("did you mean"),
+            suffix.is_some(),
+            "{warning}"
+        );
+        assert!(
+            suffix.is_none_or(|suffix| warning.ends_with(&suffix)),
+            "{warning}"
+        );
+        options.validate().expect("the specification only warns");
+        let error = options.set_strict(true).validate().expect_err(option);
+        assert!(error.to_string().contains(&warning), "{error}");
+    }
+    for option in ["wTimeout=5", "tls=yes", "maxPoolSize=7"] {
+        let mut options = ClientOptions::parse(&format!("mongodb://a/?{option}")).expect(option);
+        options
+            .set_strict(true)
+            .validate()
+            .expect("the option has its effect");
+    }
+    let hidden = "mongodb://a/?authMechanismProperties=SERVICE_NAME:a&tsl=secret";
+    let parsed = parse(hidden).expect("it is warned of");
+    assert!(
+        !format!("{:?}", parsed.warnings).contains("tls"),
+        "a redacted key has no suggestion"
+    );
+}

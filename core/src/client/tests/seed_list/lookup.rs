@@ -183,7 +183,10 @@ fn the_options_keep_the_warnings_about_the_string_and_the_txt_record() {
     let ignored = "option loadBalanced is ignored: it takes true or false";
     assert_eq!(
         warnings,
-        ["option \"tsl\" is not known and was ignored", ignored]
+        [
+            "option \"tsl\" is not known and was ignored; did you mean tls?",
+            ignored
+        ]
     );
     // A client that looks the record up itself has the warnings afterwards.
     let mut world = World::srv_world(URI);
