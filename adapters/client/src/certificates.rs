@@ -1,12 +1,14 @@
 //! Reads the certificates that the TLS options name, and those of the operating system.
 
+use crate::files;
 use onionskin_core::{
     error::Error,
-    options::{ClientOptions, Secret, SystemRoots},
+    options::{ClientOptions, MAX_CERTIFICATE_FILE_BYTES, MAX_CRL_FILE_BYTES, Secret, SystemRoots},
     uri::Warning,
 };
 #[cfg(any(test, feature = "tls"))]
 use std::env;
+use std::path::Path;
 
 /// Environment variables with which a user replaces the certificate authorities of the system.
 #[cfg(feature = "tls")]
@@ -37,7 +39,11 @@ pub(crate) fn read_files(options: &mut ClientOptions) -> Result<(), Error> {
         return Ok(());
     }
     let read = |option: &'static str, path: &str| {
-        std::fs::read(path).map_err(|error| {
+        let most = match option {
+            "tlsCRLFile" => MAX_CRL_FILE_BYTES,
+            _ => MAX_CERTIFICATE_FILE_BYTES,
+        };
+        files::read(Path::new(path), most).map_err(|error| {
             let message = format!("{path} cannot be read: {error}");
             Error::invalid_option(option, message)
         })
@@ -129,6 +135,31 @@ mod tests {
             let _missing_the_second_time = std::fs::remove_file(&key);
         }
         std::fs::remove_file(&certificate).expect("a file");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn each_file_has_a_limit() {
+        let sets: [fn(&mut TlsOptions, String); 4] = [
+            |tls, path| tls.ca_file = Some(path),
+            |tls, path| tls.crl_file = Some(path),
+            |tls, path| tls.certificate_key_file = Some(path),
+            |tls, path| tls.private_key_file = Some(path),
+        ];
+        for set in sets {
+            let mut tls = TlsOptions::default();
+            tls.enabled = true;
+            set(&mut tls, "/dev/zero".to_owned());
+            let mut options = ClientOptions::default();
+            options.set_tls(tls);
+            let error = read_files(&mut options)
+                .expect_err("it has no end")
+                .to_string();
+            assert!(
+                error.contains("/dev/zero cannot be read: it is longer than"),
+                "{error}"
+            );
+        }
     }
 
     /// This test runs with `--no-default-features`.

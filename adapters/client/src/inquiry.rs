@@ -19,7 +19,7 @@ use onionskin_core::{
 };
 use std::{
     future::poll_fn,
-    io::{self, Read},
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     pin::pin,
@@ -162,17 +162,4 @@ fn describe(error: CallbackError) -> String {
     catch_panic(|| text = error.to_string());
     catch_panic(|| drop(error));
     text
-}
-
-/// Reads a text file of at most `most` bytes.
-pub(crate) fn read_text(path: &Path, most: usize) -> io::Result<String> {
-    let limit = u64::try_from(most).unwrap_or(u64::MAX);
-    let mut text = String::new();
-    let count = std::fs::File::open(path)?
-        .take(limit.saturating_add(1))
-        .read_to_string(&mut text)?;
-    match count > most {
-        true => Err(io::Error::other(format!("it is longer than {most} bytes"))),
-        false => Ok(text),
-    }
 }

@@ -39,6 +39,7 @@ mod environment;
 mod events;
 mod exchange;
 mod execution;
+mod files;
 mod hosts;
 mod ids;
 mod inquiry;

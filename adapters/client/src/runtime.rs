@@ -1,6 +1,6 @@
 //! The interface between a client and an async runtime.
 
-use crate::inquiry::read_text;
+use crate::files::read_text;
 use futures_channel::oneshot;
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::FutureExt;

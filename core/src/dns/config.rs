@@ -16,6 +16,10 @@ pub const MAX_NAME_SERVERS: usize = 3;
 /// The maximum number of search domains that are taken from a `resolv.conf`, as in the C library.
 const MAX_SEARCH_DOMAINS: usize = 6;
 
+/// The maximum size of a `resolv.conf` and of a hosts file, in bytes: 16 MiB. Hosts files that
+/// block names can have some megabytes.
+pub const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
+
 /// The default of [`ResolverConfig::try_timeout`]: 5 seconds, as in `resolv.conf`.
 pub const DEFAULT_TRY_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -22,7 +22,10 @@ pub use query::{DnsAnswer, DnsData, DnsQuery, RecordKind};
 #[cfg(feature = "dns")]
 pub use {
     cache::{DnsCache, MAX_CACHED_ANSWERS, MAX_NEGATIVE_TTL, MAX_TTL},
-    config::{DEFAULT_ATTEMPTS, DEFAULT_TRY_TIMEOUT, DNS_PORT, MAX_NAME_SERVERS, ResolverConfig},
+    config::{
+        DEFAULT_ATTEMPTS, DEFAULT_TRY_TIMEOUT, DNS_PORT, MAX_FILE_BYTES, MAX_NAME_SERVERS,
+        ResolverConfig,
+    },
     hosts::HostsFile,
     lookup::{Lookup, LookupAction, LookupSocket, MAX_ALIASES, MAX_IGNORED_DATAGRAMS},
     message::MAX_DATAGRAM_BYTES,

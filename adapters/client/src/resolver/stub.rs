@@ -1,21 +1,21 @@
 //! The built-in resolver: carries out the actions of [`Lookup`].
 
-use crate::{Runtime, system::is_local};
+use crate::{Runtime, files, system::is_local};
 use futures_io::{AsyncRead, AsyncWrite};
 use onionskin_core::{
     dns::{
-        DnsAnswer, DnsCache, DnsQuery, HostsFile, Lookup, LookupAction, LookupSocket, RecordKind,
-        ResolverConfig,
+        DnsAnswer, DnsCache, DnsQuery, HostsFile, Lookup, LookupAction, LookupSocket,
+        MAX_FILE_BYTES, RecordKind, ResolverConfig,
     },
     error::{Error, NetworkFault},
     random::Seed,
     time::Instant,
 };
 use std::{
-    fs,
     future::{Future, poll_fn},
     io,
     net::SocketAddr,
+    path::Path,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -109,7 +109,7 @@ pub(super) fn system_config(kind: RecordKind) -> Result<ResolverConfig, Error> {
 }
 
 fn read(path: &str) -> Result<Vec<u8>, Error> {
-    match fs::read(path) {
+    match files::read(Path::new(path), MAX_FILE_BYTES) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         result => result.map_err(|error| local_error(&error, &format!("{path} cannot be read"))),
     }
