@@ -9,43 +9,40 @@ use crate::{
 };
 use onionskin::Runtime;
 use onionskin_core::{
-    description::ServerType,
+    description::{ServerType, TopologyDescription},
     error::{Error, ErrorKind},
     options::{ClientOptions, Credential, Mechanism},
     probe::Probe,
 };
 
-/// Returns the servers with which a client would authenticate: those that hold data and belong to
-/// the deployment. The password must not reach others, for example a member of another replica set.
-pub(crate) fn servers<'a>(options: &ClientOptions, visits: &'a [Visit]) -> Vec<&'a Visit> {
-    let wanted = options.replica_set();
-    let hellos = visits.iter().filter_map(|visit| visit.hello.as_ref());
-    let first = hellos
-        .filter_map(|hello| hello.description.set_name.as_deref())
-        .next();
-    let is_member = |visit: &&Visit| {
-        let Some(hello) = &visit.hello else {
-            return false;
-        };
-        let server = &hello.description;
-        let is_of_set = match server.set_name.as_deref() {
-            Some(name) => Some(name) == wanted.or(first),
-            None => wanted.is_none(),
-        };
-        let is_direct = options.direct_connection() == Some(true);
-        server.server_type.is_data_bearing() && (is_of_set || (is_direct && wanted.is_none()))
-    };
-    visits.iter().filter(is_member).collect()
-}
-
-/// Returns the step for a server that has no users.
-pub(crate) fn without_users(visit: &Visit) -> Option<Step> {
-    let kind = visit.hello.as_ref()?.description.server_type;
-    let mut step = Step::new(Stage::Authentication, Some(visit.address.to_string()));
-    (kind == ServerType::RsArbiter).then(|| {
-        step.skip("an arbiter has no users");
-        step
-    })
+/// Splits the servers that answered `hello`: first those with which the client authenticates, then
+/// the steps of the others.
+///
+/// The password must not reach a server outside of the deployment, for example a member of another
+/// replica set. The core decides which servers belong to the deployment: those that are left in the
+/// topology description after each server was checked. The reply of one server proves nothing,
+/// because a server can announce any address as a member.
+pub(crate) fn split<'a>(
+    topology: &TopologyDescription,
+    visits: &'a [Visit],
+) -> (Vec<&'a Visit>, Vec<Step>) {
+    let (mut trusted, mut others) = (Vec::new(), Vec::new());
+    for visit in visits {
+        let Some(hello) = &visit.hello else { continue };
+        let known = topology.servers.get(&visit.address);
+        let is_used = known.is_some_and(|server| server.server_type.is_data_bearing());
+        if is_used && topology.compatibility_error.is_none() {
+            trusted.push(visit);
+            continue;
+        }
+        let mut step = Step::new(Stage::Authentication, Some(visit.address.to_string()));
+        step.skip(match hello.description.server_type {
+            ServerType::RsArbiter => "an arbiter has no users",
+            _ => "the client does not use this server, so it gets no credential",
+        });
+        others.push(step);
+    }
+    (trusted, others)
 }
 
 /// Connects to a server once more and authenticates.

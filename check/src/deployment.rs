@@ -14,12 +14,21 @@ use onionskin::{
 };
 use onionskin_core::{
     address::Address,
-    description::{ServerDescription, ServerType, Tags, TopologyDescription, TopologyType},
+    description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
     error::{Error, ErrorKind},
-    options::{ClientOptions, ReadMode, ReadPreference},
+    options::{ClientOptions, ReadMode, ReadPreference, ServerSelector},
     probe::eligible_servers,
 };
-use std::{future::IntoFuture as _, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    future::IntoFuture as _,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 /// The time for which a topology without a suitable server is observed before the `ping` is given
 /// up. Afterwards only a change of the deployment could help, such as an election.
@@ -34,11 +43,29 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The code of the error of a command that requires authentication.
 const UNAUTHORIZED: i32 = 13;
 
+/// Keeps a client that scans from selecting a server, while it is closed. An operation then makes
+/// the client check its servers, and is sent to none of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Barrier(Arc<AtomicBool>);
+
+impl Barrier {
+    /// Returns the server selector of the client.
+    pub(crate) fn selector(&self) -> ServerSelector {
+        let is_closed = self.0.clone();
+        ServerSelector::new(move |servers| {
+            if is_closed.load(Ordering::Relaxed) {
+                servers.clear();
+            }
+        })
+    }
+}
+
 /// Runs a `ping` with the read preference and the time limits of the client, and describes the
 /// topology that the client has discovered.
 pub(crate) async fn discover<R: Runtime>(
     clock: &Clock<R>,
     client: &Client<R>,
+    barrier: &Barrier,
     visits: &[Visit],
 ) -> (Step, Arc<TopologyDescription>) {
     let mut step = Step::new(Stage::Topology, None);
@@ -46,7 +73,7 @@ pub(crate) async fn discover<R: Runtime>(
     let begun = clock.now();
     let result = clock.within(None, ping(clock, client)).await;
     let pinged = clock.now() - begun;
-    let topology = settle(clock, client).await;
+    let topology = settle(clock, client, barrier, &[], CHECKS).await;
     step.duration = clock.now() - begun;
     describe(&mut step, &topology);
     match result {
@@ -101,25 +128,35 @@ async fn wait_without_server<R: Runtime>(clock: &Clock<R>, client: &Client<R>) {
     }
 }
 
-/// Waits until the client has checked each server.
-async fn settle<R: Runtime>(clock: &Clock<R>, client: &Client<R>) -> Arc<TopologyDescription> {
-    if !R::RUNS_IN_BACKGROUND && client.topology().topology_type.is_replica_set() {
-        // A client that scans checks servers only while an operation waits. No server has this
-        // tag, so that the operation waits until each server was checked.
-        let tags = Tags::from([("onionskin".to_owned(), "check".to_owned())]);
-        let nearest = ReadPreference::new(ReadMode::Nearest).with_tag_sets(vec![tags]);
-        if let Ok(preference) = nearest {
+/// Waits until the client has checked each server, within the limit. A server whose visit failed
+/// counts as checked.
+pub(crate) async fn settle<R: Runtime>(
+    clock: &Clock<R>,
+    client: &Client<R>,
+    barrier: &Barrier,
+    visits: &[Visit],
+    limit: Duration,
+) -> Arc<TopologyDescription> {
+    if !R::RUNS_IN_BACKGROUND {
+        // A client that scans checks servers only while an operation waits.
+        if !is_checked(&client.topology()) {
+            barrier.0.store(true, Ordering::Relaxed);
             let database = client.database("admin");
             let ping = database.run_command(doc! { "ping": 1 });
-            let scan = ping.read_preference(preference).into_future();
-            let _ = clock.within(Some(CHECKS), scan).await;
+            let _ = clock.within(Some(limit), ping.into_future()).await;
+            barrier.0.store(false, Ordering::Relaxed);
         }
         return client.topology();
     }
-    let end = clock.now() + CHECKS.min(clock.left());
+    let failed = visits.iter().filter(|visit| visit.failure.is_some());
+    let failed: BTreeSet<_> = failed.map(|visit| &visit.address).collect();
+    let end = clock.now() + limit.min(clock.left());
     loop {
         let topology = client.topology();
-        if is_checked(&topology) || clock.now() >= end {
+        let mut servers = topology.servers.values();
+        let is_settled =
+            servers.all(|server| has_result(server) || failed.contains(&server.address));
+        if is_settled || clock.now() >= end {
             return topology;
         }
         clock.runtime.sleep(PAUSE).await;
@@ -127,8 +164,12 @@ async fn settle<R: Runtime>(clock: &Clock<R>, client: &Client<R>) -> Arc<Topolog
 }
 
 fn is_checked(topology: &TopologyDescription) -> bool {
-    let mut servers = topology.servers.values();
-    servers.all(|server| server.server_type.is_available() || server.error.is_some())
+    topology.servers.values().all(|server| has_result(server))
+}
+
+/// True if the client has checked the server.
+fn has_result(server: &ServerDescription) -> bool {
+    server.server_type.is_available() || server.error.is_some()
 }
 
 fn describe(step: &mut Step, topology: &TopologyDescription) {

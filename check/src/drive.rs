@@ -1,7 +1,6 @@
 //! Time limits, sockets, and the loop that drives a probe.
 
-use crate::awaited::Awaited;
-use futures_channel::oneshot;
+use crate::{awaited::Awaited, derivations::Derivations};
 use futures_util::{
     AsyncReadExt, AsyncWriteExt, StreamExt,
     future::{Either, select},
@@ -30,12 +29,16 @@ pub(crate) const OUT_OF_TIME: &str = "the check has no time left for this step";
 pub(crate) struct Clock<R> {
     pub(crate) runtime: R,
     end: Instant,
+    derivations: Derivations,
 }
 
 impl<R: Runtime> Clock<R> {
     pub(crate) fn new(runtime: R, limit: Duration) -> Self {
-        let end = now_of(&runtime) + limit;
-        Self { runtime, end }
+        Self {
+            end: now_of(&runtime) + limit,
+            runtime,
+            derivations: Derivations::default(),
+        }
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -73,6 +76,7 @@ impl<R: Runtime> Clock<R> {
         Self {
             runtime: self.runtime.clone(),
             end: self.now() + self.left() / divisor,
+            derivations: self.derivations.clone(),
         }
     }
 
@@ -460,16 +464,17 @@ impl<R: Runtime> Drive<'_, R> {
     /// Derives keys where this delays no other task. Meanwhile the deadline of the probe does not
     /// count. Returns `None` if the time limit of the check passes before.
     async fn derive(&mut self, derivation: KeyDerivation) -> Option<()> {
-        let (sender, receiver) = oneshot::channel();
-        self.clock.runtime.spawn_blocking(move || {
-            let _ = sender.send(derivation.derive());
-        });
-        let keys = self.clock.within(None, receiver).await?;
+        let runtime = &self.clock.runtime;
+        let work = self
+            .clock
+            .derivations
+            .run(runtime, move || derivation.derive());
+        let keys = self.clock.within(None, work).await?;
         self.findings.awaited = None;
         match keys {
-            Ok(keys) => self.probe.handle_keys(self.clock.now(), &keys),
-            Err(_) => {
-                let error = Error::argument("the runtime did not derive the keys");
+            Some(keys) => self.probe.handle_keys(self.clock.now(), &keys),
+            None => {
+                let error = Error::runtime("the runtime did not derive the keys");
                 self.probe.handle_failed(error);
             }
         }

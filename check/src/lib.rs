@@ -26,9 +26,10 @@
 //! # What is sent
 //!
 //! A check sends what a client sends: `hello`, a `ping` and, if the connection string has a
-//! credential, the conversation of authentication. It authenticates only with servers that answered
-//! `hello` as members of the deployment. Without a credential, it reads once from a collection that
-//! need not exist, to learn whether the server requires authentication. It writes nothing.
+//! credential, the conversation of authentication. It authenticates only with servers that its
+//! client uses: those that belong to the deployment after the client has checked each server.
+//! Without a credential, it reads once from a collection that need not exist, to learn whether the
+//! server requires authentication. It writes nothing.
 //!
 //! To find the cause of a failure, the check can connect once more to the same server: with TLS but
 //! without verifying the certificate, or without TLS. These connections send a `hello` at most,
@@ -41,6 +42,7 @@ mod authentication;
 mod awaited;
 mod certificate;
 mod deployment;
+mod derivations;
 mod diagnosis;
 mod drive;
 mod hello;

@@ -297,7 +297,7 @@ async fn record<R: Runtime>(
             visit.failed(step);
             return;
         }
-        if checks_name(options) {
+        if options.tls().checks_identity() {
             step.fact("name matches", visit.address.host());
         }
         visit.steps.push(step);
@@ -323,12 +323,6 @@ async fn record<R: Runtime>(
         advice::hello_failed(error, options, &step),
     );
     visit.failed(step);
-}
-
-/// True if a client with these options checks the host name in the certificate.
-fn checks_name(options: &ClientOptions) -> bool {
-    let tls = options.tls();
-    !tls.insecure && !tls.allow_invalid_certificates && !tls.allow_invalid_hostnames
 }
 
 /// True if the certificate of a server was refused, so that its chain is worth reading.

@@ -11,8 +11,8 @@ use onionskin_core::{
 };
 use std::time::Duration;
 
-/// Adds the facts of a connection string, and warnings about its options.
-pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions, warnings: &[Warning]) {
+/// Adds the facts of a connection string.
+pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions) {
     match options.srv_host() {
         Some(host) => step.fact("seed list", host),
         None => {
@@ -47,8 +47,20 @@ pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions, warnings: &
         }
         step.fact("authSource", credential.source.clone());
     }
+}
+
+/// Adds warnings about options. In a strict check, a warning about an ignored part of the
+/// connection string is the cause of a failure, as it is for a strict client.
+pub(crate) fn add_warnings<'a>(
+    step: &mut Step,
+    warnings: impl IntoIterator<Item = &'a Warning>,
+    strict: bool,
+) {
     for warning in warnings {
-        step.warn(warning.to_string(), Vec::new());
+        match strict && warning.is_of_ignored_part() {
+            true => step.fail(warning.to_string(), Vec::new()),
+            false => step.warn(warning.to_string(), Vec::new()),
+        }
     }
 }
 

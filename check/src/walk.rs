@@ -3,7 +3,7 @@
 use crate::{
     advice,
     authentication::{self, authenticate},
-    deployment::{discover, read_without_user, select_servers},
+    deployment::{Barrier, discover, read_without_user, select_servers, settle},
     drive::Clock,
     report::{Report, Stage, Status, Step},
     seeds,
@@ -38,7 +38,9 @@ pub struct CheckOptions {
     pub timeout: Duration,
     /// True if the report has a [`failure`](Report::failure) when any step fails, also if a client
     /// can use the deployment without it: for example, when one of three members cannot be reached.
-    /// Default: false.
+    /// An option of the connection string that is ignored, for example because its name is
+    /// misspelt, is then a failed step, as it is an error for a client with
+    /// [strict options](ClientOptions::set_strict). Default: false.
     pub strict: bool,
     /// The name servers and hosts file of the resolver of `mongodb+srv` connection strings. `None`,
     /// the default, means those of `/etc/resolv.conf` and `/etc/hosts`.
@@ -76,6 +78,7 @@ pub async fn check_with<R: Runtime + Clone>(
     let begun = clock.now();
     let mut walk = Walk {
         clock: &clock,
+        barrier: Barrier::default(),
         steps: Vec::new(),
         on_step: &mut on_step,
     };
@@ -104,6 +107,8 @@ pub async fn check_with<R: Runtime + Clone>(
 /// A check that is under way.
 struct Walk<'a, R> {
     clock: &'a Clock<R>,
+    /// Keeps the client from using a server before the servers were checked.
+    barrier: Barrier,
     steps: Vec<Step>,
     on_step: &'a mut (dyn FnMut(&Step) + Send),
 }
@@ -133,7 +138,7 @@ impl<R: Runtime + Clone> Walk<'_, R> {
         left_out: usize,
     ) -> Result<(), Stage> {
         let options = client.options();
-        let is_authenticated = self.authenticate(options, visits).await;
+        let is_authenticated = self.authenticate(client, visits).await;
         let failures = visits.iter().filter_map(|visit| visit.failure);
         let answered = visits.iter().any(|visit| visit.failure.is_none());
         let failure = match (answered, is_authenticated) {
@@ -149,7 +154,7 @@ impl<R: Runtime + Clone> Walk<'_, R> {
             self.done(step);
             return Err(stage);
         }
-        let (mut step, topology) = discover(self.clock, client, visits).await;
+        let (mut step, topology) = discover(self.clock, client, &self.barrier, visits).await;
         if left_out > 0 {
             let message = format!("{left_out} servers were not checked one by one");
             step.warn(message, Vec::new());
@@ -170,21 +175,23 @@ impl<R: Runtime + Clone> Walk<'_, R> {
         Ok(())
     }
 
-    /// Authenticates with each server that a client would use. Returns false if that failed
-    /// everywhere.
-    async fn authenticate(&mut self, options: &ClientOptions, visits: &[Visit]) -> bool {
+    /// Authenticates with each server that the client uses, once it has checked the servers.
+    /// Returns false if that failed everywhere.
+    async fn authenticate(&mut self, client: &Client<R>, visits: &[Visit]) -> bool {
+        let options = client.options();
         let Some(credential) = options.credential() else {
             return true;
         };
+        let limit = self.clock.left() / 4;
+        let topology = settle(self.clock, client, &self.barrier, visits, limit).await;
         let clock = self.clock.part(2);
-        let servers = authentication::servers(options, visits);
+        let (servers, others) = authentication::split(&topology, visits);
         let steps = servers
             .iter()
             .map(|visit| authenticate(&clock, options, credential, visit));
         let steps = join_all(steps).await;
         let is_ok = steps.is_empty() || steps.iter().any(|step| step.status == Status::Ok);
-        let arbiters = visits.iter().filter_map(authentication::without_users);
-        for step in steps.into_iter().chain(arbiters) {
+        for step in steps.into_iter().chain(others) {
             self.done(step);
         }
         is_ok
@@ -200,31 +207,37 @@ impl<R: Runtime + Clone> Walk<'_, R> {
             false => Monitoring::Scanning,
         };
         let parsed = uri::parse_for(text, monitoring);
-        let builder = Client::builder_from_uri(clock.runtime.clone(), text);
         step.duration = clock.now() - begun;
-        let (parsed, mut builder) = match parsed.and_then(|parsed| Ok((parsed, builder?))) {
-            Ok(both) => both,
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
             Err(error) => {
                 step.fail(error.to_string(), advice::not_parsed(&error));
                 self.done(step);
                 return Err(Stage::Parse);
             }
         };
-        let mut warnings = parsed.warnings;
+        let mut warnings = parsed.warnings.clone();
         warnings.extend(uri::ineffective_options(&parsed.options));
         warnings.extend(uri::unsafe_options(&parsed.options));
         warnings.extend(uri::costly_options(&parsed.options));
-        settings::describe_uri(&mut step, &parsed.options, &warnings);
+        settings::describe_uri(&mut step, &parsed.options);
+        settings::add_warnings(&mut step, &warnings, options.strict);
         self.done(step);
-        if let Some(host) = parsed.options.srv_host() {
+        let mut own = parsed.into_options();
+        if !R::RUNS_IN_BACKGROUND {
+            own.set_server_selector(self.barrier.selector());
+        }
+        let host = own.srv_host().map(str::to_owned);
+        let mut builder = Client::builder(clock.runtime.clone(), own);
+        if let Some(host) = host {
             let config = options.resolver_config.clone();
-            let (step, resolved) = seeds::look_up(clock, builder, host, config).await;
+            let (step, resolved) = seeds::look_up(clock, builder, &host, config).await;
             self.done(step);
             builder = resolved.ok_or(Stage::Dns)?;
         }
         match builder.build() {
             Ok(client) => {
-                self.warn_of_more(&client.warnings(), &warnings);
+                self.warn_of_more(&client.warnings(), &warnings, options.strict);
                 Ok(client)
             }
             Err(error) => {
@@ -242,12 +255,11 @@ impl<R: Runtime + Clone> Walk<'_, R> {
 
     /// Adds a step with the warnings that came up after the connection string was parsed: those
     /// about the TXT record and about certificates.
-    fn warn_of_more(&mut self, all: &[Warning], shown: &[Warning]) {
+    fn warn_of_more(&mut self, all: &[Warning], shown: &[Warning], strict: bool) {
         let mut step = Step::new(Stage::Parse, None);
-        for warning in all.iter().filter(|warning| !shown.contains(warning)) {
-            step.warn(warning.to_string(), Vec::new());
-        }
-        if step.status == Status::Warning {
+        let more = all.iter().filter(|warning| !shown.contains(warning));
+        settings::add_warnings(&mut step, more, strict);
+        if !step.problems.is_empty() {
             self.done(step);
         }
     }

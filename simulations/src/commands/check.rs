@@ -30,7 +30,8 @@ pub(crate) struct Check {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
     /// Exit with the code of a failed step also if a client can use the deployment without it, for
-    /// example if one of three members cannot be reached.
+    /// example if one of three members cannot be reached. Fail also if an option of the connection
+    /// string is ignored, for example because its name is misspelt.
     #[arg(long)]
     strict: bool,
     /// When to colour the text. `auto`: on a terminal, unless the environment variable `NO_COLOR`

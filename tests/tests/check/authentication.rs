@@ -2,6 +2,8 @@
 
 use super::*;
 use bson::{Document, doc};
+use onionskin_blocking::BlockingRuntime;
+use onionskin_check::Stage;
 use onionskin_simulations::{
     deployment::User,
     serve::{Embedded, ServeOptions},
@@ -10,6 +12,7 @@ use onionskin_tests::{
     conformance::server::{Server, answer, hello},
     peers::{FerretDb, ferretdb},
 };
+use std::sync::{Arc, OnceLock};
 
 fn deployment() -> Embedded {
     let mut options = ServeOptions::standalone();
@@ -152,4 +155,73 @@ fn an_arbiter_has_no_users() {
         stages(&report).contains("authentication skipped"),
         "{report:?}"
     );
+}
+
+/// Starts a member of the set `rs` with these fields in its replies to `hello`. `fields` gets the
+/// address of the member.
+fn member_with(fields: impl Fn(&str) -> Document + Send + Sync + 'static) -> Server {
+    let own = Arc::new(OnceLock::<String>::new());
+    let address = own.clone();
+    let server = Server::on_socket(move |request| {
+        if !request.is_hello() {
+            return answer(request);
+        }
+        let own = address.get().expect("it listens").as_str();
+        let mut reply = hello(request.connection);
+        reply.insert("isWritablePrimary", false);
+        reply.extend(fields(own));
+        request.reply(&reply)
+    });
+    own.set(server.address()).expect("it was not set");
+    server
+}
+
+fn on_blocking(uri: &str) -> Report {
+    let runtime = BlockingRuntime::default();
+    let own = runtime.clone();
+    let options = CheckOptions::default();
+    let report = runtime.block_on(check(own, uri, &options));
+    assert_sound(&report);
+    report
+}
+
+#[test]
+fn strangers_that_a_secondary_announces_do_not_see_the_password() {
+    let strangers = [
+        member_with(|_| doc! { "isWritablePrimary": true }),
+        member_with(|_| doc! { "isWritablePrimary": true, "msg": "isdbgrid" }),
+        member_with(|own| doc! { "secondary": true, "setName": "rs", "hosts": [own], "me": "a:1" }),
+        member_with(|own| doc! { "secondary": true, "setName": "rs", "hosts": [own], "me": own }),
+    ];
+    let names = strangers.each_ref().map(Server::address);
+    let primary = member_with(|own| {
+        doc! { "isWritablePrimary": true, "setName": "rs", "hosts": [own], "me": own }
+    });
+    let primary_name = primary.address();
+    let announced: Vec<String> = names.iter().chain([&primary_name]).cloned().collect();
+    let secondary = member_with(move |own| {
+        let mut hosts = announced.clone();
+        hosts.push(own.to_owned());
+        doc! { "secondary": true, "setName": "rs", "hosts": hosts, "me": own }
+    });
+    let uri = format!(
+        "mongodb://alice:{PASSWORD}@{}/?authMechanism=PLAIN&replicaSet=rs",
+        secondary.address()
+    );
+    for report in [report_of(&uri), on_blocking(&uri)] {
+        let text = report.to_text(false);
+        for (stranger, name) in strangers.iter().zip(&names) {
+            assert!(!has_seen_the_user(stranger), "{name}: {text}");
+            let mut steps = report.steps.iter();
+            let step = steps.find(|step| {
+                step.stage == Stage::Authentication && step.server.as_deref() == Some(name)
+            });
+            assert_eq!(
+                step.map(|step| step.status),
+                Some(Status::Skipped),
+                "{text}"
+            );
+        }
+        assert!(has_seen_the_user(&primary), "{text}");
+    }
 }

@@ -1,6 +1,7 @@
 //! Connection strings and options that cannot be used.
 
 use super::*;
+use onionskin_simulations::serve::{Embedded, ServeOptions};
 
 #[test]
 fn a_connection_string_that_cannot_be_parsed_is_not_shown() {
@@ -131,4 +132,28 @@ fn an_error_that_says_what_to_do_has_no_hint() {
     }
     let found = refusal("mongodb://me:pencil-4711@db/?authMechanism=MONGODB-X509");
     assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
+fn a_misspelt_option_fails_a_strict_check() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("a server");
+    let uri = format!("mongodb://{}/?retryWrite=true", deployment.addresses()[0]);
+    let report = report_of(&uri);
+    assert_eq!(report.exit_code(), 0, "{}", report.to_text(false));
+    let suggestion = "did you mean retryWrites?";
+    assert!(problems(&report, &[])[0].contains(suggestion), "{report:?}");
+    let mut options = CheckOptions::default();
+    options.strict = true;
+    let report = report_with(&uri, &options);
+    assert_eq!(report.exit_code(), 10, "{}", report.to_text(false));
+    assert!(report.is_usable, "the rest is checked all the same");
+    assert_eq!(report.steps[0].status, Status::Failed);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_certificate_file_without_an_end_is_refused() {
+    let report = report_of("mongodb://db/?tls=true&tlsCAFile=/dev/zero");
+    assert_eq!(report.exit_code(), 10);
+    assert!(problems(&report, &[])[0].contains("/dev/zero cannot be read: it is longer than"));
 }
