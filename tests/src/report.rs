@@ -21,7 +21,8 @@ pub struct Skip {
 /// The results of a suite while it runs.
 ///
 /// A skipped case is run, too. If the case passes, the suite fails, because its [`Skip`] is out of
-/// date. The suite also fails if a `Skip` names a case that does not exist in a file that was run.
+/// date. The suite also fails if a `Skip` names a case that does not exist in a file that was run,
+/// if no case passed, and if results are dropped without [`finish`](Self::finish).
 ///
 /// ```
 /// use onionskin_tests::report::Suite;
@@ -30,6 +31,7 @@ pub struct Skip {
 /// suite.case("a.json", "one is one", || Ok(()));
 /// suite.case("a.json", "one is two", || Err("it is not".to_owned()));
 /// assert_eq!(suite.to_string(), "example: 1 passed, 1 failed, 0 skipped");
+/// assert!(std::panic::catch_unwind(|| suite.finish()).is_err());
 /// ```
 #[derive(Debug)]
 pub struct Suite {
@@ -41,6 +43,7 @@ pub struct Suite {
     used: BTreeSet<usize>,
     files: BTreeSet<String>,
     not_attempted: Vec<String>,
+    is_finished: bool,
 }
 
 impl Suite {
@@ -56,6 +59,7 @@ impl Suite {
             used: BTreeSet::new(),
             files: BTreeSet::new(),
             not_attempted: Vec::new(),
+            is_finished: false,
         }
     }
 
@@ -97,6 +101,7 @@ impl Suite {
     /// Prints the report on standard output, without libtest's capturing. Panics if a failure was
     /// counted or no case passed.
     pub fn finish(mut self) {
+        self.is_finished = true;
         for (index, skip) in self.skips.iter().enumerate() {
             if self.files.contains(skip.file) && !self.used.contains(&index) {
                 let entry = format!(
@@ -111,11 +116,6 @@ impl Suite {
         let _ = stdout().write_all(text.as_bytes());
         assert!(self.failed.is_empty(), "{text}");
         assert!(self.passed > 0, "{} ran no case", self.name);
-    }
-
-    /// Prints the report on standard output, like [`finish`](Self::finish) but without checks.
-    pub fn report(self) {
-        let _ = stdout().write_all(self.text().as_bytes());
     }
 
     fn text(&self) -> String {
@@ -138,6 +138,15 @@ impl fmt::Display for Suite {
             f,
             "{name}: {passed} passed, {failed} failed, {skipped} skipped"
         )
+    }
+}
+
+/// Panics if the results of the suite were not reported, so that no failure is lost.
+impl Drop for Suite {
+    fn drop(&mut self) {
+        let has_results = self.passed > 0 || self.skipped > 0 || !self.failed.is_empty();
+        let is_lost = has_results && !self.is_finished && !std::thread::panicking();
+        assert!(!is_lost, "{self}, but the suite was not finished");
     }
 }
 
@@ -182,6 +191,20 @@ mod tests {
         let mut suite = Suite::new("s", SKIPS);
         suite.case("a.json", "easy", || Ok(()));
         suite.finish();
+    }
+
+    #[test]
+    #[should_panic(expected = "s ran no case")]
+    fn a_suite_without_a_case_fails() {
+        Suite::new("s", SKIPS).finish();
+    }
+
+    #[test]
+    #[should_panic(expected = "1 failed, 0 skipped, but the suite was not finished")]
+    fn a_suite_that_is_not_finished_fails() {
+        let mut suite = Suite::new("s", &[]);
+        suite.unreadable("a.json", "it is missing");
+        drop(suite);
     }
 
     #[test]

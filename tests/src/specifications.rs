@@ -20,12 +20,13 @@ pub struct TestFile {
     pub content: Result<Value, String>,
 }
 
-/// Returns all JSON files of `source/<path>`, sorted by path. If there is no such folder, prints a
-/// message that begins with `NOT RUN:` and returns `None`; with `CI=true` it panics.
+/// Returns all JSON files of `source/<path>`, sorted by path. If there is no checkout of the
+/// specifications, prints a message that begins with `NOT RUN:` and returns `None`; with `CI=true`
+/// it panics. Panics also if a checkout has no such folder, or no file in it.
 #[must_use]
 pub fn files(path: &str) -> Option<Vec<TestFile>> {
     let folder = folder(path);
-    if !folder.is_dir() {
+    if !root().join("source").is_dir() {
         let message = format!(
             "NOT RUN: there are no official tests at {}; set {ROOT_VARIABLE} to a checkout of the \
              specifications",
@@ -38,6 +39,7 @@ pub fn files(path: &str) -> Option<Vec<TestFile>> {
     }
     let mut paths = Vec::new();
     walk(&folder, &mut paths);
+    assert!(!paths.is_empty(), "{} has no test file", folder.display());
     paths.sort();
     let files = paths.iter().map(|path| TestFile {
         name: name_below(path, &folder),
