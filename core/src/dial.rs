@@ -25,9 +25,10 @@ pub const MAX_ATTEMPTS: usize = 6;
 /// The attempts to connect to the addresses of one host. The first attempt that succeeds wins.
 ///
 /// The caller connects to each address that [`poll`](Self::poll) returns. Earlier attempts go on,
-/// but at most [`MAX_ATTEMPTS`] at once: the caller then ends the oldest one. The caller reports each failure by [`handle_failed`](Self::handle_failed). At [`deadline`](Self::deadline) it
-/// polls again. When an attempt succeeds, the caller drops the
-/// others and this value. The client limits the whole dial by `connectTimeoutMS`.
+/// but at most [`MAX_ATTEMPTS`] at once: the caller then ends the oldest one. The caller reports
+/// each failure by [`handle_failed`](Self::handle_failed). At [`deadline`](Self::deadline) it polls
+/// again. When an attempt succeeds, the caller drops the others and this value. The client limits
+/// the whole dial by `connectTimeoutMS`.
 ///
 /// ```
 /// use onionskin_core::{dial::{ATTEMPT_DELAY, Dial}, time::Instant};

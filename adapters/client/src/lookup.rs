@@ -102,7 +102,8 @@ pub(crate) async fn addresses<'a, R: Runtime>(
     // Only the system knows the zone of an IPv6 address, which is the name of an interface.
     let by_system = services.resolvers.hosts == HostResolver::System || host.contains('%');
     let known = known_addresses(host);
-    if !known.is_empty() && !(by_system && host == LOCALHOST) {
+    let is_known = !known.is_empty();
+    if is_known && (!by_system || host != LOCALHOST) {
         let addresses = known.into_iter().map(|ip| SocketAddr::new(ip, port));
         return Ok(addresses.collect::<Vec<_>>().into());
     }

@@ -63,9 +63,10 @@ pub trait Runtime: Send + Sync + 'static {
     /// Connects to a Unix domain socket.
     fn connect_unix(&self, path: &Path) -> impl Future<Output = io::Result<Self::Stream>> + Send;
 
-    /// Resolves a host name. The first address of the result is tried first. A client has only a few
-    /// calls under way at once, and drops a call only when it is closed. Default: asks the resolver
-    /// of the system by [`spawn_thread`](Self::spawn_thread), because it can take many seconds.
+    /// Resolves a host name. The first address of the result is tried first. A client has only a
+    /// few calls under way at once, and drops a call only when it is closed. Default: asks the
+    /// resolver of the system by [`spawn_thread`](Self::spawn_thread), because it can take many
+    /// seconds.
     fn resolve(
         &self,
         host: &str,
@@ -98,9 +99,9 @@ pub trait Runtime: Send + Sync + 'static {
         work();
     }
 
-    /// Runs work that may never end, such as callbacks of the application that block, and lookups. The work must
-    /// delay no task, and the end of the runtime must not wait for it. Default: runs the work on a
-    /// new thread, or drops it if there is none.
+    /// Runs work that may never end, such as callbacks of the application that block, and lookups.
+    /// The work must delay no task, and the end of the runtime must not wait for it. Default: runs
+    /// the work on a new thread, or drops it if there is none.
     fn spawn_thread(&self, work: impl FnOnce() + Send + 'static) {
         let _ = std::thread::Builder::new()
             .name("onionskin".to_owned())

@@ -2,8 +2,8 @@
 //!
 //! [`Compression`] is the state of one connection: which compressor its handshake chose, and the
 //! message that was decompressed last. [`Workspace`] holds the memory that compressors need while
-//! they run. An idle connection has no workspace. `Unpacking` decompresses a message in slices, so that
-//! a message of a peer delays nothing else for long.
+//! they run. An idle connection has no workspace. `Unpacking` decompresses a message in slices, so
+//! that a message of a peer delays nothing else for long.
 //!
 //! Each compressor is a Cargo feature of its name. Snappy messages are raw blocks, zlib messages
 //! are streams of RFC 1950, and zstd messages are frames of RFC 8878 (COMP-31).

@@ -149,9 +149,9 @@ impl Compression {
         Ok(Some(head))
     }
 
-    /// Decompresses a slice of a whole message, of which one at a time is decompressed. Returns true
-    /// once the message is complete, which [`unpacked`](Self::unpacked) then returns. A slice takes
-    /// about a millisecond at most.
+    /// Decompresses a slice of a whole message, of which one at a time is decompressed. Returns
+    /// true once the message is complete, which [`unpacked`](Self::unpacked) then returns. A slice
+    /// takes about a millisecond at most.
     pub fn unpack(
         &mut self,
         header: &Header,

@@ -25,9 +25,9 @@ pub struct TurnLimits {
 }
 
 impl TurnLimits {
-    /// The limits of the lookups of host names by the system: 10, of which 8 for hosts that were not
-    /// found the last time. Each lookup occupies a thread until it returns, also if nothing waits
-    /// for it any more.
+    /// The limits of the lookups of host names by the system: 10, of which 8 for hosts that were
+    /// not found the last time. Each lookup occupies a thread until it returns, also if nothing
+    /// waits for it any more.
     pub const LOOKUPS: Self = Self {
         all: 10,
         unanswered: 8,

@@ -240,8 +240,8 @@ impl Exchange {
     }
 
     /// Exchanges the workspace of the exchange with another one. Before [`begin`](Self::begin),
-    /// [`received`](Self::received) and [`unpack`](Self::unpack), a shell can lend a workspace to the exchange, and take it back
-    /// after the call. Does nothing if the connection [has no
+    /// [`received`](Self::received) and [`unpack`](Self::unpack), a shell can lend a workspace to
+    /// the exchange, and take it back after the call. Does nothing if the connection [has no
     /// compression](Self::has_compression).
     pub fn swap_workspace(&mut self, other: &mut Workspace) {
         self.connection.transport.swap_workspace(other);

@@ -231,9 +231,9 @@ impl Shared {
         }
     }
 
-    /// Handles the timers that are due, then calls a function of the deployment. Returns `None` if the function panics. A panic closes
-    /// the connection whose request was being executed, or else `conn`. All other connections
-    /// continue.
+    /// Handles the timers that are due, then calls a function of the deployment. Returns `None` if
+    /// the function panics. A panic closes the connection whose request was being executed, or else
+    /// `conn`. All other connections continue.
     fn drive<T>(&self, conn: Option<ConnId>, call: impl FnOnce(&mut Deployment) -> T) -> Option<T> {
         let guarded = |call: &mut dyn FnMut(&mut Deployment)| {
             let call = AssertUnwindSafe(|| call(&mut self.deployment.borrow_mut()));
