@@ -74,7 +74,7 @@ pub trait Host: 'static {
     /// time they are short.
     const TEST_TIME_LIMIT: Duration = Duration::from_secs(180);
 
-    /// The time for which [`until`] waits.
+    /// The time for which tests wait for a condition.
     const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
     /// The additional time that tests allow for an operation.
