@@ -1,9 +1,7 @@
 //! Runs the same operations with each adapter, against FerretDB and against the simulated
 //! deployment.
 
-mod adapters;
-
-use adapters::{Adapter, AsyncStd, Smol, Tokio};
+use crate::adapters::{Adapter, AsyncStd, Smol, Tokio};
 use onionskin::{Client, Error, error::ErrorKind};
 use onionskin_core::error::TlsFault;
 use onionskin_simulations::{

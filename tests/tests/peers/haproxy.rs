@@ -1,9 +1,7 @@
 //! Tests of each adapter behind two load balancers: that of the simulated deployment, and HAProxy,
 //! which sends the header of the PROXY protocol to the services.
 
-mod adapters;
-
-use adapters::{Adapter, AsyncStd, Smol, Tokio};
+use crate::adapters::{Adapter, AsyncStd, Smol, Tokio};
 use onionskin_simulations::{
     deployment::User,
     serve::{Embedded, ServeOptions},

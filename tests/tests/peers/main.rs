@@ -1,0 +1,16 @@
+//! Tests with programs that other people wrote: servers, drivers, proxies, name servers and load
+//! balancers. Each module has a counterpart, or one subject of several. They are one program,
+//! because each program takes long to build.
+
+mod adapters;
+mod auth;
+mod compression;
+mod crud;
+mod documents;
+mod drivers;
+mod haproxy;
+mod names;
+mod seed_lists;
+mod socks;
+mod start;
+mod uris;
