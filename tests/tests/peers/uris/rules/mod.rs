@@ -139,6 +139,14 @@ impl Parts {
         is_primary && (has_tags || self.is("maxstalenessseconds", "120"))
     }
 
+    /// True if a value of `tls` or `ssl` is no boolean. Only this driver refuses it, because it could
+    /// have been meant as true (`docs/architecture.md`).
+    fn has_unreadable_tls(&self) -> bool {
+        self.values("tls")
+            .chain(self.values("ssl"))
+            .any(|value| value != "true" && value != "false")
+    }
+
     /// True if the credential does not suit the mechanism.
     fn has_wrong_credential(&self) -> bool {
         let (has_user, has_password) = (self.userinfo.is_some(), self.has_password());
@@ -170,7 +178,7 @@ fn is_wrong_host(host: &str) -> bool {
     let has_encoded_delimiter = name.contains("%3A") || name.contains("%5B");
     let is_path_with_port = name.contains("%2F") && !port.is_empty();
     name.is_empty()
-        || name.contains(' ')
+        || name.contains([' ', '#'])
         || has_wrong_port
         || has_encoded_delimiter
         || is_path_with_port

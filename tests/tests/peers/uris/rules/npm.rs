@@ -28,6 +28,13 @@ pub(crate) const NPM: &[Rule] = &[
     ),
     rule(
         "accepted",
+        "a value of tls that is no boolean is ignored",
+        "CS-32",
+        Both,
+        Parts::has_unreadable_tls,
+    ),
+    rule(
+        "accepted",
         "the form of hosts and ports is not checked",
         "CS-13",
         Ours,
