@@ -6,7 +6,7 @@ use super::{
 };
 use zstd::{
     bulk::Compressor,
-    zstd_safe::{DCtx, InBuffer, OutBuffer, ResetDirective, compress_bound},
+    zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, compress_bound},
 };
 
 /// The level of compression: the default of the library.
@@ -20,6 +20,9 @@ const MAGIC: u32 = 0xfd2f_b528;
 /// The number at the start of a frame that is skipped, without its lowest four bits (section
 /// 3.1.2).
 const SKIPPABLE_MAGIC: u32 = 0x184d_2a50;
+
+/// The largest window of a frame as a power of two: 64 MiB, which is more than the longest message.
+const MAX_WINDOW_LOG: u32 = 26;
 
 /// The state of the encoder, and that of the decoder.
 #[derive(Default)]
@@ -46,14 +49,17 @@ impl Contexts {
 
     /// Returns the decoder of a message of this size. Fails if the message has too many blocks.
     pub(super) fn decoder(&mut self, bytes: &[u8], size: usize) -> Result<Decoder, Fault> {
-        check_blocks(bytes, max_blocks(size))?;
+        const FAULT: &str = "zstd failed";
+        let has_window = check_blocks(bytes, max_blocks(size))?;
         let decoder = self.decoder.take().or_else(DCtx::try_create);
-        let mut context = decoder.ok_or("zstd failed")?;
+        let mut context = decoder.ok_or(FAULT)?;
         let reset = context.reset(ResetDirective::SessionOnly);
-        reset.map_err(|_| "zstd failed")?;
+        reset.map_err(|_| FAULT)?;
+        let limited = context.set_parameter(DParameter::WindowLogMax(MAX_WINDOW_LOG));
+        limited.map_err(|_| FAULT)?;
         Ok(Decoder {
             context,
-            has_window: false,
+            has_window,
         })
     }
 
@@ -68,8 +74,9 @@ impl Contexts {
 /// The state of the decompression of one message.
 pub(super) struct Decoder {
     context: DCtx<'static>,
-    /// True if the message takes several slices. The library then decompresses into a window of its
-    /// own, which can be as large as the message, and copies its content.
+    /// True if the message takes several slices, or a frame does not state its size. The library
+    /// then decompresses into a window of its own, which can be as large as the message, and copies
+    /// its content.
     has_window: bool,
 }
 
@@ -113,9 +120,11 @@ impl Decoder {
 }
 
 /// Checks that frames have at most `max` blocks, and that none of them is cut. Each frame counts as
-/// a block as well. Blocks have headers, so that this reads only a few bytes of each.
-fn check_blocks(mut bytes: &[u8], max: usize) -> Outcome {
+/// a block as well. Blocks have headers, so that this reads only a few bytes of each. Returns true
+/// if a frame does not state the size of its content.
+fn check_blocks(mut bytes: &[u8], max: usize) -> Result<bool, Fault> {
     let mut left = max;
+    let mut lacks_size = false;
     while !bytes.is_empty() {
         left = left.checked_sub(1).ok_or(TOO_MANY_BLOCKS)?;
         let magic = number(take(&mut bytes, 4)?);
@@ -127,7 +136,8 @@ fn check_blocks(mut bytes: &[u8], max: usize) -> Outcome {
         if magic != MAGIC {
             return Err(FAULT);
         }
-        let has_checksum = skip_frame_header(&mut bytes)?;
+        let (has_checksum, has_size) = skip_frame_header(&mut bytes)?;
+        lacks_size |= !has_size;
         loop {
             left = left.checked_sub(1).ok_or(TOO_MANY_BLOCKS)?;
             let header = number(take(&mut bytes, 3)?);
@@ -143,11 +153,12 @@ fn check_blocks(mut bytes: &[u8], max: usize) -> Outcome {
             take(&mut bytes, 4)?;
         }
     }
-    Ok(())
+    Ok(lacks_size)
 }
 
-/// Skips the header of a frame (section 3.1.1.1). Returns true if the frame ends with a checksum.
-fn skip_frame_header(bytes: &mut &[u8]) -> Result<bool, Fault> {
+/// Skips the header of a frame (section 3.1.1.1). Returns whether the frame ends with a checksum,
+/// and whether the header states the size of the content.
+fn skip_frame_header(bytes: &mut &[u8]) -> Result<(bool, bool), Fault> {
     let descriptor = number(take(bytes, 1)?);
     let is_single_segment = descriptor >> 5 & 1 == 1;
     let window = usize::from(!is_single_segment);
@@ -157,7 +168,7 @@ fn skip_frame_header(bytes: &mut &[u8]) -> Result<bool, Fault> {
         exponent => 1 << exponent,
     };
     take(bytes, window + dictionary + content_size)?;
-    Ok(descriptor >> 2 & 1 == 1)
+    Ok((descriptor >> 2 & 1 == 1, content_size > 0))
 }
 
 /// Takes the first `count` bytes.

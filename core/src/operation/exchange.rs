@@ -267,7 +267,8 @@ impl Exchange {
     }
 
     /// True while the reply was decompressed in part. A large reply is decompressed in slices of
-    /// about a millisecond, so that a peer can block neither a thread nor a time limit.
+    /// about a millisecond, so that a peer can block neither a thread nor a time limit. Snappy
+    /// decompresses a reply at once.
     #[must_use]
     pub fn is_unpacking(&self) -> bool {
         self.connection.transport.is_unpacking()
