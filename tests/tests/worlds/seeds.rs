@@ -42,7 +42,8 @@ pub(crate) fn try_seeds(way: Way, count: u64) {
         eprintln!("{report}");
         assert!(
             report.failure.is_none(),
-            "{report}\nreplay: {SEED}={seed} cargo test -p onionskin-tests --test worlds world_{way}::every"
+            "{report}\nreplay: {SEED}={seed} cargo test -p onionskin-tests --test worlds \
+             world_{way}::every"
         );
         succeeded += report.tally.succeeded;
     }

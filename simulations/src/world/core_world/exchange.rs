@@ -126,6 +126,7 @@ impl CoreWorld {
     pub(super) fn park(&mut self, client: usize, exchange: &Exchange) {
         if let Some(socket) = self.sides[client].sockets.get_mut(&exchange.socket()) {
             socket.holder = Holder::Nobody;
+            socket.is_interrupted = false;
         }
     }
 

@@ -78,6 +78,8 @@ struct Side {
 struct Socket {
     link: Option<LinkId>,
     holder: Holder,
+    /// True if the exchange that has the socket was interrupted.
+    is_interrupted: bool,
     /// The events that arrived and are not handled yet.
     inbox: VecDeque<Incoming>,
 }
