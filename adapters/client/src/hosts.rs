@@ -1,6 +1,6 @@
 //! The lookups and dials of one client, whose number is limited by turns.
 
-use crate::{Runtime, shared::Shared, user_code::catch_panic};
+use crate::{Runtime, shared::Shared, user_code::catch_panic, waiters::Waiters};
 use onionskin_core::{
     dial::{TurnId, TurnLimits, Turns},
     time::Instant,
@@ -17,7 +17,7 @@ use std::{
 
 /// The work for hosts that is under way.
 pub(crate) struct Hosts {
-    lookups: Limited,
+    pub(crate) lookups: Limited,
     pub(crate) dials: Limited,
     /// The lookups by the system that were requested and have not returned.
     names: Mutex<BTreeMap<Arc<str>, Arc<Lookup>>>,
@@ -28,7 +28,7 @@ pub(crate) struct Hosts {
 #[derive(Default)]
 struct End {
     is_reached: bool,
-    wakers: Vec<Waker>,
+    tasks: Waiters,
 }
 
 impl Default for Hosts {
@@ -54,7 +54,7 @@ impl Hosts {
     pub(crate) fn close(&self) {
         let mut end = lock(&self.end);
         end.is_reached = true;
-        let wakers = mem::take(&mut end.wakers);
+        let wakers = end.tasks.reached(0);
         drop(end);
         for waker in wakers {
             catch_panic(|| waker.wake());
@@ -64,18 +64,41 @@ impl Hosts {
     /// Runs work until the client is closed.
     async fn until_closed(&self, work: impl Future<Output = ()>) {
         let mut work = pin!(work);
+        let mut place = Place {
+            end: &self.end,
+            key: None,
+        };
         poll_fn(|context| {
+            let waker = context.waker().clone();
             let mut end = lock(&self.end);
             if end.is_reached {
                 return Poll::Ready(());
             }
-            if !end.wakers.iter().any(|w| w.will_wake(context.waker())) {
-                end.wakers.push(context.waker().clone());
-            }
+            let old = end.tasks.wait(&mut place.key, 0, waker);
             drop(end);
+            drop(old);
             work.as_mut().poll(context)
         })
         .await;
+    }
+
+    /// Returns the number of tasks of lookups.
+    #[cfg(test)]
+    fn tasks(&self) -> usize {
+        lock(&self.end).tasks.len()
+    }
+}
+
+/// The place of a task among those that end with the client.
+struct Place<'a> {
+    end: &'a Mutex<End>,
+    key: Option<u64>,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let old = lock(self.end).tasks.leave(self.key);
+        drop(old);
     }
 }
 
@@ -279,4 +302,24 @@ impl<R: Runtime> Drop for Ticket<R> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    #[test]
+    fn the_task_of_a_lookup_leaves_nothing_behind() {
+        let hosts = Hosts::default();
+        for _ in 0..10 {
+            assert!(hosts.until_closed(async {}).now_or_never().is_some());
+            let abandoned = hosts.until_closed(std::future::pending());
+            assert!(abandoned.now_or_never().is_none());
+            assert_eq!(hosts.tasks(), 0);
+        }
+        hosts.close();
+        let closed = hosts.until_closed(std::future::pending());
+        assert!(closed.now_or_never().is_some());
+    }
 }

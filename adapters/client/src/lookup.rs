@@ -1,9 +1,10 @@
 //! DNS lookups: asks the resolver of the application, or the built-in one.
 
-#[cfg(feature = "dns")]
-use crate::shared::since;
 use crate::{
-    HostResolver, Resolver, Runtime, hosts, resolver::Resolvers, shared::Shared, signal::Signal,
+    HostResolver, Resolver, Runtime, hosts,
+    resolver::Resolvers,
+    shared::{Shared, since},
+    signal::Signal,
     user_code::UserFuture,
 };
 use onionskin_core::{
@@ -114,6 +115,24 @@ pub(crate) async fn addresses<'a, R: Runtime>(
         };
         return addresses.map(Addresses::from).map_err(LookupError::System);
     }
+    let now = || since(services.runtime, services.start);
+    let mut turn = match services.shared {
+        Some(shared) => Some(shared.hosts.lookups.turn(now, host).await),
+        None => None,
+    };
+    let result = query(services, host, port).await;
+    if let Some(turn) = &mut turn {
+        turn.answered = Some(result.is_ok());
+    }
+    result
+}
+
+/// Returns the addresses of a host, by DNS queries of the client for both families.
+async fn query<'a, R: Runtime>(
+    services: &'a Services<'a, R>,
+    host: &str,
+    port: u16,
+) -> Result<Addresses<'a>, LookupError> {
     // The lookup ends before the limit of the dial, which is `connectTimeoutMS` as well, so that
     // its error is the one that is reported.
     let limit = services

@@ -115,7 +115,7 @@ pub(crate) async fn dial<R: Runtime>(
         })?;
     let now = || since(runtime, services.start);
     let mut turn = match services.shared {
-        Some(shared) => Some(shared.hosts.dials.turn(now, host).await),
+        Some(shared) => Some(shared.hosts.dials.turn(now, &address.to_string()).await),
         None => None,
     };
     let mut result = dial_addresses(services, addresses.known).await;
