@@ -139,8 +139,8 @@ impl Parts {
         is_primary && (has_tags || self.is("maxstalenessseconds", "120"))
     }
 
-    /// True if a value of `tls` or `ssl` is no boolean. Only this driver refuses it, because it could
-    /// have been meant as true (`docs/architecture.md`).
+    /// True if a value of `tls` or `ssl` is no boolean. Only this driver refuses it, because it
+    /// could have been meant as true (`docs/architecture.md`).
     fn has_unreadable_tls(&self) -> bool {
         self.values("tls")
             .chain(self.values("ssl"))
