@@ -139,7 +139,7 @@ impl Unpacking {
 
 impl Decoder {
     #[cfg_attr(
-        not(any(feature = "zlib", feature = "zstd")),
+        not(all(feature = "zlib", feature = "zstd")),
         allow(unused_variables, reason = "for compressors that are not enabled")
     )]
     fn begin(

@@ -37,13 +37,6 @@ pub(crate) const PYMONGO: &[Rule] = &[
         |s| s.query.contains("app%4Eame"),
     ),
     rule(
-        "refused",
-        "a value of tls that is ignored conflicts with ssl",
-        "URI-12",
-        Both,
-        |s| s.is("tls", "maybe") && s.has("ssl"),
-    ),
-    rule(
         "option ssl",
         "the value of ssl is that of tls",
         "URI-12",
