@@ -20,9 +20,9 @@ use std::{fmt, ops::Deref};
 /// `serverSelectionTimeoutMS`, or after half of the time limit of the operation.
 ///
 /// Threads can share a client or have clones of it. One of the threads in a call waits for sockets
-/// and timers on behalf of all. That thread delays the others while it resolves a host name (see
-/// [`Run`](crate::Run)). While it calls event listeners or derives a key, another thread waits for
-/// sockets and timers. A thread that must not be delayed needs its own client.
+/// and timers on behalf of all. While that thread calls event listeners or derives a key (see
+/// [`Run`](crate::Run)), another one waits for sockets and timers. A thread that must not be
+/// delayed needs its own client.
 ///
 /// # Awaiting operations
 ///

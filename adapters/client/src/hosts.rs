@@ -185,7 +185,42 @@ struct Lookup(Mutex<Answer>);
 struct Answer {
     /// The result; `None` before the lookup has returned.
     result: Option<Result<Vec<SocketAddr>, Arc<io::Error>>>,
-    wakers: Vec<Waker>,
+    tasks: Waiters,
+}
+
+impl Lookup {
+    /// Waits for the result.
+    async fn result(&self) -> Result<Vec<SocketAddr>, Arc<io::Error>> {
+        let mut place = Asker {
+            lookup: self,
+            key: None,
+        };
+        poll_fn(|context| {
+            let waker = context.waker().clone();
+            let mut answer = lock(&self.0);
+            if let Some(result) = &answer.result {
+                return Poll::Ready(result.clone());
+            }
+            let old = answer.tasks.wait(&mut place.key, 0, waker);
+            drop(answer);
+            drop(old);
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// The place of a task among those that wait for a lookup.
+struct Asker<'a> {
+    lookup: &'a Lookup,
+    key: Option<u64>,
+}
+
+impl Drop for Asker<'_> {
+    fn drop(&mut self) {
+        let old = lock(&self.lookup.0).tasks.leave(self.key);
+        drop(old);
+    }
 }
 
 /// Returns the addresses of a host, by the resolver of the system. Several calls for one host share
@@ -220,21 +255,7 @@ pub(crate) async fn resolve<R: Runtime>(
             shared.hosts.until_closed(look_up(ticket)).await;
         });
     }
-    poll_fn(|context| {
-        let waker = context.waker().clone();
-        let mut answer = lock(&lookup.0);
-        match &answer.result {
-            Some(result) => Poll::Ready(result.clone()),
-            None => {
-                if !answer.wakers.iter().any(|other| other.will_wake(&waker)) {
-                    answer.wakers.push(waker);
-                }
-                Poll::Pending
-            }
-        }
-    })
-    .await
-    .map(|mut addresses| {
+    lookup.result().await.map(|mut addresses| {
         for address in &mut addresses {
             address.set_port(port);
         }
@@ -292,7 +313,7 @@ impl<R: Runtime> Drop for Ticket<R> {
         let result = mem::replace(&mut self.result, nothing).map_err(Arc::new);
         let mut answer = lock(&self.lookup.0);
         answer.result = Some(result);
-        let wakers = mem::take(&mut answer.wakers);
+        let wakers = answer.tasks.reached(0);
         drop(answer);
         for waker in wakers {
             catch_panic(|| waker.wake());
@@ -310,13 +331,18 @@ mod tests {
     use futures_util::FutureExt;
 
     #[test]
-    fn the_task_of_a_lookup_leaves_nothing_behind() {
+    fn tasks_of_lookups_and_those_that_wait_for_them_leave_nothing_behind() {
         let hosts = Hosts::default();
         for _ in 0..10 {
             assert!(hosts.until_closed(async {}).now_or_never().is_some());
             let abandoned = hosts.until_closed(std::future::pending());
             assert!(abandoned.now_or_never().is_none());
             assert_eq!(hosts.tasks(), 0);
+        }
+        let lookup = Lookup::default();
+        for _ in 0..10 {
+            assert!(lookup.result().now_or_never().is_none());
+            assert_eq!(lock(&lookup.0).tasks.len(), 0);
         }
         hosts.close();
         let closed = hosts.until_closed(std::future::pending());

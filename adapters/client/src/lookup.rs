@@ -224,7 +224,8 @@ pub(crate) struct Services<'a, R: Runtime> {
     pub(crate) resolvers: &'a Resolvers,
     /// The time at which the clock of the core started, on the clock of the runtime.
     pub(crate) start: Duration,
-    /// The client whose work for hosts is limited; `None` for the work of no client.
+    /// The client whose turns limit lookups and dials; `None` outside of a client, where nothing
+    /// limits them.
     pub(crate) shared: Option<&'a Arc<Shared<R>>>,
 }
 
