@@ -102,7 +102,7 @@ fn zstd_block(content: &[u8]) -> Vec<u8> {
     packed[COMPRESSED_START + 4 + 1 + 2..].to_vec()
 }
 
-/// Returns a reply of snappy in which each byte is a block of its own.
+/// Returns a reply of snappy in which each byte is an element of its own.
 pub(super) fn snappy_literals(bytes: usize) -> Vec<u8> {
     let count = bytes / 2 - 16;
     let mut packed = Vec::new();
