@@ -3,11 +3,7 @@
 use crate::{Client, Execution, Runtime, client::EndCommand};
 use bson::RawDocument;
 use futures_core::Stream;
-use onionskin_core::{
-    bson::{deserialize, deserialize_borrowed},
-    error::Error,
-    operation,
-};
+use onionskin_core::{error::Error, operation};
 use serde::de::{Deserialize, DeserializeOwned};
 use std::{
     future::{Future, poll_fn},
@@ -118,12 +114,7 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// # }
     /// ```
     pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
-        match self.batches.fetch.program().current_bytes() {
-            [] => Err(Error::argument(
-                "there is no current document; `advance` must return true first",
-            )),
-            document => deserialize_borrowed(document),
-        }
+        self.batches.fetch.program().decode_borrowed()
     }
 
     /// Closes the cursor on the server and waits for the reply, for two seconds at most. If the
@@ -182,7 +173,7 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
                 let next = cursor.advance();
                 Poll::Ready(next.map(|result| {
                     result?;
-                    deserialize(cursor.current_bytes())
+                    cursor.decode()
                 }))
             }
         }

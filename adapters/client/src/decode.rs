@@ -3,11 +3,11 @@
 use crate::{Client, Cursor, Runtime};
 use bson::{Bson, Document};
 use onionskin_core::{
-    bson::{decode_document, deserialize},
+    bson::decode_document,
     error::Error,
     operation::{
         self, Decode, Exchange,
-        crud::{self, DeleteResult, InsertOneResult, UpdateResult, first_document},
+        crud::{self, DeleteResult, InsertOneResult, UpdateResult},
     },
 };
 use serde::de::DeserializeOwned;
@@ -39,9 +39,7 @@ impl<T: DeserializeOwned + 'static> Decode for FirstDocument<T> {
         let reply = exchange
             .reply()
             .ok_or_else(|| Error::protocol("the command has no reply"))?;
-        first_document(reply)?
-            .map(|document| deserialize(document.as_bytes()))
-            .transpose()
+        crud::decode_first(reply)
     }
 }
 

@@ -63,6 +63,8 @@ struct Inner {
     partial_insert: Option<Arc<PartialInsert>>,
     /// How long the operation waited for a suitable server; see [`Error::waited`].
     waited: Option<Duration>,
+    /// The namespace of the document; see [`Error::namespace`].
+    namespace: Option<Arc<str>>,
 }
 
 impl Error {
@@ -76,6 +78,7 @@ impl Error {
             cause: None,
             partial_insert: None,
             waited: None,
+            namespace: None,
         }))
     }
 
@@ -170,6 +173,16 @@ impl Error {
     #[must_use]
     pub fn with_partial_insert(mut self, partial: PartialInsert) -> Self {
         Arc::make_mut(&mut self.0).partial_insert = Some(Arc::new(partial));
+        self
+    }
+
+    /// Returns this error with the namespace of the document that could not be decoded. An empty
+    /// namespace changes nothing.
+    #[must_use]
+    pub fn with_namespace(mut self, namespace: &str) -> Self {
+        if !namespace.is_empty() {
+            Arc::make_mut(&mut self.0).namespace = Some(namespace.into());
+        }
         self
     }
 
@@ -314,6 +327,14 @@ impl Error {
         self.0.waited
     }
 
+    /// Returns the namespace of the document that could not be decoded: the names of its database
+    /// and its collection, with a point between them. The server gives the name. `None` for every
+    /// other error, and if the namespace is not known.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.0.namespace.as_deref()
+    }
+
     /// True if a write failed because of a unique index: one of the write errors or the error of
     /// the command has the code 11000 or an old code with the same meaning.
     #[must_use]
@@ -382,6 +403,9 @@ impl fmt::Display for Error {
             }
             (kind, _) => write!(f, "{kind}")?,
         }
+        if let Some(namespace) = &self.0.namespace {
+            write!(Escaping(f), " (collection {namespace})")?;
+        }
         if let Some(server) = &self.0.server {
             write!(Escaping(f), " (server {server})")?;
         }
@@ -398,6 +422,7 @@ impl fmt::Debug for Error {
             cause,
             partial_insert,
             waited,
+            namespace,
         } = &*self.0;
         let mut shown = f.debug_struct("Error");
         shown
@@ -407,6 +432,9 @@ impl fmt::Debug for Error {
             .field("cause", cause);
         if let Some(waited) = waited {
             shown.field("waited", waited);
+        }
+        if let Some(namespace) = namespace {
+            shown.field("namespace", namespace);
         }
         if let Some(partial) = partial_insert {
             shown.field("inserted", &partial.inserted_ids.len());

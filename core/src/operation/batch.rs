@@ -150,6 +150,18 @@ pub(super) fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>
     }
 }
 
+/// Returns the namespace of the cursor in a reply. Empty if there is none, or if it is longer than
+/// [`MAX_NAMESPACE_BYTES`].
+#[cold]
+pub(super) fn namespace(reply: &RawDocument) -> &str {
+    let [namespace] = cursor(reply).map_or([None], |cursor| pick(cursor, ["ns"]));
+    let namespace = namespace.and_then(|ns| ns.as_str()).unwrap_or_default();
+    match namespace.len() <= MAX_NAMESPACE_BYTES {
+        true => namespace,
+        false => "",
+    }
+}
+
 /// The maximum size of a cursor's namespace, in bytes. The limit bounds the further commands of the
 /// cursor, which send the name of the collection.
 pub(super) const MAX_NAMESPACE_BYTES: usize = 1024;

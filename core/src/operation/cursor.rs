@@ -6,12 +6,14 @@ use super::{
 };
 use crate::{
     address::Address,
+    bson::{deserialize, deserialize_borrowed},
     error::{Error, ErrorKind},
     pool::PinnedFor,
     session::SessionId,
     time::Instant,
 };
 use bson::RawDocument;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::{sync::Arc, time::Duration};
 
 /// The time limit of `killCursors` for a cursor that is closed by its owner: 2 seconds. Not an
@@ -167,6 +169,34 @@ impl Cursor {
     #[must_use]
     pub fn current_bytes(&self) -> &[u8] {
         self.batch.current_bytes()
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) has moved. Strings and binary data
+    /// can borrow from the batch. Fails if there is no such document, or if it does not have the
+    /// form that `T` needs.
+    #[inline]
+    pub fn decode_borrowed<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Error> {
+        match self.batch.current_bytes() {
+            [] => Err(Error::argument(
+                "there is no current document; `advance` must return true first",
+            )),
+            document => deserialize_borrowed(document).map_err(|error| self.not_decoded(error)),
+        }
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) has moved as a type that borrows
+    /// nothing. Fails like [`decode_borrowed`](Self::decode_borrowed).
+    #[inline]
+    pub fn decode<T: DeserializeOwned + 'static>(&self) -> Result<T, Error> {
+        deserialize(self.batch.current_bytes()).map_err(|error| self.not_decoded(error))
+    }
+
+    #[cold]
+    fn not_decoded(&self, error: Error) -> Error {
+        match &*self.collection {
+            "" => error,
+            collection => error.with_namespace(&format!("{}.{collection}", self.database)),
+        }
     }
 
     /// Returns the document to which [`advance`](Self::advance) has moved; `None` before the first

@@ -1,6 +1,6 @@
 //! Tests of queries, pipelines and counts.
 
-use super::Bench;
+use super::{Bench, DATABASE};
 use bson::{Bson, DateTime, Document, Timestamp, doc, oid::ObjectId};
 use onionskin::{Collection, Runtime, error::ErrorKind};
 use serde::{Deserialize, Serialize};
@@ -148,11 +148,16 @@ where
         .await
         .expect("inserts");
     let people = items.clone_with_type::<Person>();
-    let error = people.find_one(doc! {}).await.expect_err("is no person");
-    assert!(matches!(error.kind(), ErrorKind::Bson { .. }), "{error:?}");
     let mut cursor = people.find(doc! {}).await.expect("finds");
-    let error = cursor.next().await.expect("one").expect_err("is no person");
-    assert!(matches!(error.kind(), ErrorKind::Bson { .. }), "{error:?}");
+    let of_cursor = cursor.next().await.expect("one");
+    let of_find_one = people.find_one(doc! {}).await.map(|_| ());
+    let namespace = format!("{DATABASE}.{}", items.name());
+    for result in [of_cursor.map(|_| ()), of_find_one] {
+        let error = result.expect_err("is no person");
+        assert!(matches!(error.kind(), ErrorKind::Bson { .. }), "{error:?}");
+        assert_eq!(error.namespace(), Some(&*namespace));
+        assert!(error.to_string().contains(&namespace), "{error}");
+    }
     assert!(cursor.next().await.is_none());
     // The error concerns the document alone, so the connection still works.
     assert_eq!(items.count_documents(doc! { "_id": 1 }).await, Ok(1));

@@ -8,7 +8,8 @@ mod write;
 pub use aggregate::{AggregateOptions, aggregate};
 pub use insert::InsertMany;
 pub use read::{
-    CountOptions, FindOptions, count_documents, count_from_reply, find, first_document,
+    CountOptions, FindOptions, count_documents, count_from_reply, decode_first, find,
+    first_document,
 };
 pub use write::{
     DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult, WriteOptions,

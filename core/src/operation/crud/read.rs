@@ -2,12 +2,13 @@
 
 use super::Namespace;
 use crate::{
-    bson::integer_field,
+    bson::{deserialize, integer_field},
     error::Error,
     operation::{Command, CommandKind, batch},
     options::{ReadConcern, ReadPreference},
 };
 use bson::{RawDocument, RawDocumentBuf};
+use serde::de::DeserializeOwned;
 use std::{sync::Arc, time::Duration};
 
 /// Options of `find`. All are unset by default.
@@ -75,6 +76,20 @@ pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) 
 /// Fails if the reply has no first batch, or if the first element of the batch is not a document.
 pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
     batch::first_document(reply)
+}
+
+/// Decodes the first document of a cursor's first batch; `None` for an empty batch. Fails like
+/// [`first_document`], and if the document does not have the form that `T` needs.
+pub fn decode_first<T: DeserializeOwned + 'static>(
+    reply: &RawDocument,
+) -> Result<Option<T>, Error> {
+    let Some(document) = first_document(reply)? else {
+        return Ok(None);
+    };
+    match deserialize(document.as_bytes()) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) => Err(error.with_namespace(batch::namespace(reply))),
+    }
 }
 
 /// Reads the number of documents from the reply to [`count_documents`]. Fails if the reply has no
