@@ -1,13 +1,15 @@
-//! The conformance suite on the runtime of each adapter and on the simulated runtime.
+//! The conformance suite. It runs whole on the simulated runtime, in virtual time, and on two
+//! runtimes with real sockets: tokio with several threads, and the blocking runtime, whose executor
+//! is our own. The other runtimes run the tests that depend most on a runtime.
 
 use onionskin_async_std::AsyncStdRuntime;
 use onionskin_smol::SmolRuntime;
 use onionskin_tests::conformance::Host;
 use onionskin_tokio::TokioRuntime;
 
-/// Declares a module with the suite on one runtime.
+/// Declares a module with the suite, or a part of it, on one runtime.
 macro_rules! host {
-    ($name:ident, $runtime:ty, $block_on:expr) => {
+    ($name:ident, $runtime:ty, $block_on:expr $(, $part:ident)?) => {
         mod $name {
             use super::*;
 
@@ -25,7 +27,7 @@ macro_rules! host {
                 }
             }
 
-            onionskin_tests::conformance_suite!(This);
+            onionskin_tests::conformance_suite!(This $(, $part)?);
         }
     };
 }
@@ -35,17 +37,25 @@ fn on_tokio(mut builder: tokio::runtime::Builder, future: impl Future<Output = (
     runtime.block_on(future);
 }
 
-host!(tokio_current_thread, TokioRuntime, |future| {
-    on_tokio(tokio::runtime::Builder::new_current_thread(), future)
-});
+host!(
+    tokio_current_thread,
+    TokioRuntime,
+    |future| on_tokio(tokio::runtime::Builder::new_current_thread(), future),
+    brief
+);
 
 host!(tokio_multi_thread, TokioRuntime, |future| {
     on_tokio(tokio::runtime::Builder::new_multi_thread(), future)
 });
 
-host!(async_std, AsyncStdRuntime, ::async_std::task::block_on);
+host!(
+    async_std,
+    AsyncStdRuntime,
+    ::async_std::task::block_on,
+    brief
+);
 
-host!(smol, SmolRuntime, ::smol::block_on);
+host!(smol, SmolRuntime, ::smol::block_on, brief);
 
 /// The blocking runtime runs on the calling thread and does nothing in the background, so its
 /// clients check servers on demand.

@@ -25,9 +25,6 @@ use std::{future::pending, thread, time::Duration};
 /// The token that the tests' server refuses.
 const WRONG: &str = "wrong";
 
-/// The time limit of callbacks in the tests with `timeoutMS`.
-const LIMIT: Duration = Duration::from_millis(500);
-
 /// Returns the steps of a server that accepts each token but [`WRONG`].
 fn accepts_tokens(request: &Request) -> Vec<Step> {
     if request.name != "saslStart" {
@@ -71,12 +68,12 @@ fn of_environment(properties: &[(&str, &str)]) -> Credential {
     credential
 }
 
-/// Asserts that a find fails because of its callback, within `LIMIT`.
+/// Asserts that a find fails because of its callback, within [`Host::LIMIT`].
 async fn expect_failure<H: Host>(server: &Server, callback: OidcCallback, reason: &str) {
-    let options = format!("timeoutMS={}", 2 * LIMIT.as_millis());
-    let options = format!("{options}&connectTimeoutMS={}", LIMIT.as_millis());
+    let options = format!("timeoutMS={}", 2 * H::LIMIT.as_millis());
+    let options = format!("{options}&connectTimeoutMS={}", H::LIMIT.as_millis());
     let client = by_callback::<H>(server, &options, callback);
-    let found = within::<H, _>(2 * LIMIT + H::SLACK, "the failure", find(&client, 1)).await;
+    let found = within::<H, _>(2 * H::LIMIT + H::SLACK, "the failure", find(&client, 1)).await;
     let error: Error = found.expect_err("no token");
     assert!(error.to_string().contains(reason), "{error}");
     end::<H>(client, server).await;

@@ -8,6 +8,7 @@ use super::{
 use bson::{Document, doc};
 use onionskin::{Client, Runtime};
 use onionskin_core::{
+    client::OVERDUE_LIMIT,
     error::{Error, ErrorKind, Wait},
     event::{CommandEvent, Event, EventKind},
 };
@@ -22,9 +23,6 @@ use std::{
     time::Duration,
 };
 
-/// A short time limit of operations.
-const LIMIT: Duration = Duration::from_millis(120);
-
 fn waited_for(error: &Error) -> Option<Wait> {
     match error.kind() {
         ErrorKind::Timeout { wait, .. } => Some(*wait),
@@ -32,18 +30,18 @@ fn waited_for(error: &Error) -> Option<Wait> {
     }
 }
 
-/// Runs a find with the time limit [`LIMIT`]. Checks that it fails neither early nor late, and
-/// returns the error.
+/// Runs a find with the time limit [`Host::LIMIT`]. Checks that it fails neither early nor late,
+/// and returns the error.
 async fn find_until_timeout<H: Host>(client: &Client<H::R>, n: i32) -> Error {
     let runtime = H::runtime();
     let began = runtime.now();
     let things = things(client);
-    let call = things.find_one(doc! { "n": n }).timeout(LIMIT);
+    let call = things.find_one(doc! { "n": n }).timeout(H::LIMIT);
     let result: Result<Option<Document>, Error> =
-        within::<H, _>(LIMIT + H::SLACK, "the time limit", call.into_future()).await;
+        within::<H, _>(H::LIMIT + H::SLACK, "the time limit", call.into_future()).await;
     let took = runtime.now() - began;
     let error = result.expect_err("nobody answers");
-    assert!(took >= LIMIT, "gave up after {took:?}: {error}");
+    assert!(took >= H::LIMIT, "gave up after {took:?}: {error}");
     error
 }
 
@@ -115,13 +113,14 @@ pub async fn the_time_limit_of_a_completed_operation_does_not_end_the_next_one<H
     // The find is sent. Unless it has completed by then, its future is not polled again before the
     // limit has passed.
     let things = things(&client);
-    let mut slow = Stepper::new(things.find_one(doc! { "n": 8 }).timeout(LIMIT));
+    let mut slow = Stepper::new(things.find_one(doc! { "n": 8 }).timeout(H::LIMIT));
     let mut outcome = None;
     while outcome.is_none() && server.seen("find").len() < 2 {
         outcome = slow.step().await;
         pause::<H>(Duration::from_millis(1)).await;
     }
-    pause::<H>(LIMIT * 2).await;
+    // Not so long that the client takes the connection of the find back.
+    pause::<H>(H::LIMIT + OVERDUE_LIMIT / 2).await;
     while outcome.is_none() {
         slow.woken().await;
         outcome = slow.step().await;
@@ -130,7 +129,7 @@ pub async fn the_time_limit_of_a_completed_operation_does_not_end_the_next_one<H
     let waiting = client.clone();
     let next = async move { find(&waiting, 1).await.expect("a reply without a limit") };
     let opener = async move {
-        pause::<H>(LIMIT).await;
+        pause::<H>(H::LIMIT).await;
         gate.open();
     };
     let tasks: [std::pin::Pin<Box<dyn Future<Output = ()> + Send>>; 2] =
@@ -193,12 +192,16 @@ pub async fn the_time_limit_covers_server_selection_and_connection_establishment
 pub async fn time_limits_of_the_connection_string_apply<H: Host>() {
     // With `timeoutMS`, the limit of the first find covers the establishment of its connection, so
     // the value is larger.
-    for option in ["socketTimeoutMS=100", "timeoutMS=600"] {
+    let limit = H::LIMIT.as_millis();
+    for option in [
+        format!("socketTimeoutMS={limit}"),
+        format!("timeoutMS={}", 2 * limit),
+    ] {
         let gate = Gate::new();
         let server = Server::scripted::<H>(holding(&gate));
         let client = client::<H>(&server.uri(&format!("retryReads=false&{option}")));
         find(&client, 0).await.expect("a reply");
-        let result = within::<H, _>(H::SLACK, option, find(&client, 1)).await;
+        let result = within::<H, _>(H::SLACK, &option, find(&client, 1)).await;
         let error = result.expect_err("nobody answers");
         assert_eq!(waited_for(&error), Some(Wait::Exchange), "{error:?}");
         find(&client, 2).await.expect("a reply");
@@ -210,9 +213,8 @@ pub async fn time_limits_of_the_connection_string_apply<H: Host>() {
 /// The limit of a find, its own or `timeoutMS`, covers all batches of its cursor together, even if
 /// all batches are empty. Closing the cursor sends `killCursors` although the limit has passed.
 pub async fn the_time_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
-    /// Long enough for the find itself, which has to be answered within the limit.
-    const LIMIT: Duration = Duration::from_millis(500);
-    for (option, limit) in [("", Some(LIMIT)), ("timeoutMS=500", None)] {
+    let option = format!("timeoutMS={}", H::LIMIT.as_millis());
+    for (option, limit) in [("", Some(H::LIMIT)), (&*option, None)] {
         let server = Server::scripted::<H>(|request| {
             let batch = match request.name.as_str() {
                 "find" => "firstBatch",
@@ -241,7 +243,7 @@ pub async fn the_time_limit_of_a_cursor_covers_all_its_batches<H: Host>() {
             None => find,
         };
         let mut cursor = find.await.expect("a cursor");
-        let next = within::<H, _>(LIMIT + H::SLACK, "the time limit", cursor.next()).await;
+        let next = within::<H, _>(H::LIMIT + H::SLACK, "the time limit", cursor.next()).await;
         let error = next.expect("no end").expect_err("no document");
         assert!(waited_for(&error).is_some(), "{error:?}");
         assert_eq!(cursor.next().await, None);
@@ -270,7 +272,7 @@ pub async fn a_panicking_waker_does_not_affect_other_time_limits<H: Host>() {
     let listener = listener::<H>();
     let client = client::<H>(&format!("mongodb://{}/", listener.address()));
     let things = things(&client);
-    let first = things.find_one(doc! { "n": 1 }).timeout(LIMIT / 2);
+    let first = things.find_one(doc! { "n": 1 }).timeout(H::LIMIT / 2);
     let mut first = pin!(first.into_future());
     let waker = Waker::from(Arc::new(Panics));
     assert!(

@@ -1,10 +1,9 @@
 //! Tests of connecting to a server, and of failures to connect.
 
-use super::{Host, client, end, find, ping, until, within};
+use super::{Host, client, end, find, impatient, ping, until, within};
 use crate::conformance::server::{Server, answer, listener};
 use onionskin::Client;
 use onionskin_core::error::{Error, ErrorKind, NetworkFault};
-use std::time::Duration;
 
 /// Returns the error in the description of the client's only server.
 pub(crate) fn server_error<H: Host>(client: &Client<H::R>) -> Error {
@@ -46,7 +45,7 @@ pub async fn a_refused_connection_is_reported_with_its_address<H: Host>() {
     let listener = listener::<H>();
     let address = listener.address().to_string();
     drop(listener);
-    let uri = format!("mongodb://{address}/?serverSelectionTimeoutMS=150");
+    let uri = format!("mongodb://{address}/?{}", impatient::<H>(""));
     let client = client::<H>(&uri);
     let cause = expect_selection_error::<H>(&client, &address).await;
     let fault = NetworkFault::Refused;
@@ -61,7 +60,7 @@ pub async fn a_refused_connection_is_reported_with_its_address<H: Host>() {
 pub async fn a_server_that_does_not_reply_causes_a_connect_timeout<H: Host>() {
     let listener = listener::<H>();
     let address = listener.address().to_string();
-    let options = "connectTimeoutMS=100&serverSelectionTimeoutMS=300";
+    let options = impatient::<H>("connectTimeoutMS=100");
     let client = client::<H>(&format!("mongodb://{address}/?{options}"));
     let cause = expect_selection_error::<H>(&client, &address).await;
     assert!(cause.is_timeout(), "{cause}");
@@ -72,7 +71,7 @@ pub async fn a_server_that_does_not_reply_causes_a_connect_timeout<H: Host>() {
 /// characters, so it cannot be resolved.
 pub async fn an_unresolvable_host_name_is_reported<H: Host>() {
     let host = "x".repeat(64) + ".invalid";
-    let uri = format!("mongodb://{host}/?serverSelectionTimeoutMS=200");
+    let uri = format!("mongodb://{host}/?{}", impatient::<H>(""));
     let client = client::<H>(&uri);
     let cause = expect_selection_error::<H>(&client, &host).await;
     let fault = NetworkFault::NotResolved;
@@ -102,7 +101,7 @@ pub async fn a_client_connects_over_a_unix_socket<H: Host>() {
     end::<H>(connected, &server).await;
     let address = server.address();
     drop(server);
-    let client = client::<H>(&(uri + "serverSelectionTimeoutMS=150"));
+    let client = client::<H>(&(uri + &impatient::<H>("")));
     expect_selection_error::<H>(&client, &address).await;
     within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
 }
@@ -112,7 +111,8 @@ pub async fn a_server_that_starts_after_a_failed_check_is_found<H: Host>() {
     let taken = listener::<H>();
     let place = taken.address();
     let address = place.to_string();
-    let uri = format!("mongodb://{address}/?connectTimeoutMS=200&heartbeatFrequencyMS=500");
+    let limit = H::LIMIT.as_millis();
+    let uri = format!("mongodb://{address}/?connectTimeoutMS={limit}&heartbeatFrequencyMS=500");
     let client = client::<H>(&uri);
     until::<H>("the first failed check", || {
         client
@@ -124,8 +124,7 @@ pub async fn a_server_that_starts_after_a_failed_check_is_found<H: Host>() {
     .await;
     drop(taken);
     let server = Server::at::<H>(place);
-    let limit = Duration::from_secs(5);
-    let result = within::<H, _>(limit, "the next check", ping(&client)).await;
+    let result = within::<H, _>(H::WAIT_LIMIT, "the next check", ping(&client)).await;
     result.expect("a reply");
     end::<H>(client, &server).await;
 }

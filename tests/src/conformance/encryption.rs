@@ -3,6 +3,7 @@
 use super::{
     Host, builder, client, end, find,
     identity::{scripted_secure_server, secure_server},
+    impatient,
     late_replies::counter,
     ping,
     server::{Gate, Request, Server, Step, TlsMessage, answer},
@@ -150,7 +151,7 @@ pub async fn tls_key_updates_do_not_close_connections<H: Host>() {
 pub async fn the_client_sends_an_alert_with_the_reason_of_a_tls_failure<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (server, _) = secure_server("127.0.0.1", &scratch);
-    let stranger = client::<H>(&server.uri("tls=true&serverSelectionTimeoutMS=200"));
+    let stranger = client::<H>(&server.uri(&impatient::<H>("tls=true")));
     find(&stranger, 1).await.expect_err("nobody vouches for it");
     wait_for_alert::<H>(&server, AlertDescription::UnknownCA).await;
     end::<H>(stranger, &server).await;

@@ -216,7 +216,7 @@ pub async fn a_check_timeout_interrupts_an_operation_on_an_unreachable_server<H:
         _ => answer(request),
     });
     let proxy = Proxy::to(server.place().expect("it has an address"));
-    let options = "heartbeatFrequencyMS=500&connectTimeoutMS=300&retryReads=false";
+    let options = "heartbeatFrequencyMS=500&connectTimeoutMS=2000&retryReads=false";
     let events = PoolEventCounts::default();
     let client = events.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
     find(&client, 0).await.expect("a reply");
@@ -261,7 +261,7 @@ pub async fn a_full_backlog_fails_new_connections_at_the_connect_timeout<H: Host
         _ => answer(request),
     });
     let proxy = Proxy::narrow(server.place().expect("it has an address"));
-    let options = "heartbeatFrequencyMS=60000&connectTimeoutMS=200&retryReads=false";
+    let options = "heartbeatFrequencyMS=60000&connectTimeoutMS=2000&retryReads=false";
     let events = PoolEventCounts::default();
     let client = events.client::<H>(&format!("mongodb://{}/?{options}", proxy.address()));
     find(&client, 0).await.expect("a reply");

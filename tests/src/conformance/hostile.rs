@@ -3,7 +3,7 @@
 use super::{
     Host, client,
     dialing::expect_selection_error,
-    end, find,
+    end, find, impatient,
     server::{Gate, Request, Server, Step, answer, hello},
     together, until, wait_until_idle,
 };
@@ -194,7 +194,7 @@ pub async fn an_invalid_hello_reply_fails_server_selection<H: Host>() {
     });
     together::<H, _>(wrong.chain(cuts).map(|(name, bad)| async move {
         let server = Server::scripted::<H>(bad);
-        let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
+        let client = client::<H>(&server.uri(&impatient::<H>("")));
         let cause = expect_selection_error::<H>(&client, &server.address()).await;
         assert!(
             is_protocol(&cause) || is_broken(&cause),
@@ -228,7 +228,7 @@ pub async fn a_server_of_another_protocol_fails_server_selection<H: Host>() {
                     let _ = stream.shutdown(std::net::Shutdown::Write);
                     let _ = stream.read_to_end(&mut Vec::new());
                 });
-                let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
+                let client = client::<H>(&server.uri(&impatient::<H>("")));
                 let cause = expect_selection_error::<H>(&client, &server.address()).await;
                 assert!(is_protocol(&cause) || is_broken(&cause), "{cause:?}");
                 end::<H>(client, &server).await;
@@ -243,7 +243,7 @@ pub async fn an_immediate_reset_fails_server_selection<H: Host>() {
         // Closing a socket with unread bytes resets it.
         let _ = stream.peek(&mut [0]);
     });
-    let client = client::<H>(&server.uri("serverSelectionTimeoutMS=200"));
+    let client = client::<H>(&server.uri(&impatient::<H>("")));
     let cause = expect_selection_error::<H>(&client, &server.address()).await;
     assert!(is_broken(&cause), "{cause:?}");
     end::<H>(client, &server).await;
@@ -261,7 +261,7 @@ pub async fn an_operation_fails_if_only_the_monitor_can_connect<H: Host>() {
             (Some(ending), _) => vec![ending.clone()],
         };
         let server = Server::scripted::<H>(script);
-        let uri = server.uri("serverSelectionTimeoutMS=300&retryReads=false");
+        let uri = server.uri(&impatient::<H>("retryReads=false"));
         let client = client::<H>(&uri);
         let error = super::within::<H, _>(H::WAIT_LIMIT, "the failure", find(&client, 1)).await;
         let error = error.expect_err("there is no connection");
@@ -286,7 +286,8 @@ pub async fn a_server_that_sends_many_replies_to_one_hello_stays_unknown<H: Host
         }
         answer(request)
     });
-    let flooded = client::<H>(&server.uri("serverSelectionTimeoutMS=1200"));
+    let options = format!("serverSelectionTimeoutMS={}", 4 * H::LIMIT.as_millis());
+    let flooded = client::<H>(&server.uri(&options));
     assert!(
         find(&flooded, 1).await.is_err(),
         "nothing of this is a server"

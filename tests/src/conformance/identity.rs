@@ -3,7 +3,7 @@
 use super::{
     Host, client,
     dialing::expect_selection_error,
-    end, find,
+    end, find, impatient,
     server::{Request, Server, Step, answer, hello},
     within,
 };
@@ -103,7 +103,7 @@ pub async fn an_invalid_certificate_is_reported_unless_its_check_is_disabled<H: 
         ),
     ];
     for (server, options, fault, relaxed) in cases {
-        let options = format!("tls=true&serverSelectionTimeoutMS=200{options}");
+        let options = impatient::<H>("tls=true") + &options;
         let strict = client::<H>(&server.uri(&options));
         let cause = expect_selection_error::<H>(&strict, &server.address()).await;
         assert_eq!(tls_fault(&cause), Some(fault), "{cause:?}");
@@ -118,7 +118,7 @@ pub async fn an_invalid_certificate_is_reported_unless_its_check_is_disabled<H: 
 pub async fn tls_on_only_one_side_fails_server_selection<H: Host>() {
     let scratch = Scratch::new().expect("a directory");
     let (secure, _) = secure_server("127.0.0.1", &scratch);
-    let plain = client::<H>(&secure.uri("serverSelectionTimeoutMS=200"));
+    let plain = client::<H>(&secure.uri(&impatient::<H>("")));
     let cause = expect_selection_error::<H>(&plain, &secure.address()).await;
     let is_peer = matches!(
         cause.kind(),
@@ -136,13 +136,13 @@ pub async fn tls_on_only_one_side_fails_server_selection<H: Host>() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     });
-    let tls_client = client::<H>(&chatty.uri("tls=true&serverSelectionTimeoutMS=200"));
+    let tls_client = client::<H>(&chatty.uri(&impatient::<H>("tls=true")));
     let cause = expect_selection_error::<H>(&tls_client, &chatty.address()).await;
     assert_eq!(tls_fault(&cause), Some(TlsFault::Handshake), "{cause:?}");
     end::<H>(tls_client, &chatty).await;
 
     let server = Server::plain::<H>();
-    let tls_client = client::<H>(&server.uri("tls=true&serverSelectionTimeoutMS=200"));
+    let tls_client = client::<H>(&server.uri(&impatient::<H>("tls=true")));
     expect_selection_error::<H>(&tls_client, &server.address()).await;
     end::<H>(tls_client, &server).await;
 }
@@ -167,7 +167,7 @@ fn server_with_scram<H: Host>(
 /// Asserts that authentication fails in time. The error contains the server's address and not the
 /// password. Returns the text of the error.
 async fn expect_authentication_error<H: Host>(server: &Server) -> String {
-    let uri = server.uri("serverSelectionTimeoutMS=300");
+    let uri = server.uri(&impatient::<H>(""));
     let uri = uri.replace("mongodb://", "mongodb://user:sesame@");
     let client = client::<H>(&uri);
     let result = within::<H, _>(H::SLACK, "the refusal", find(&client, 1)).await;

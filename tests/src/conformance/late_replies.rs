@@ -26,9 +26,6 @@ use std::{
     time::Duration,
 };
 
-/// The time limit of operations that are expected to time out.
-const LIMIT: Duration = Duration::from_millis(120);
-
 /// One gate for each request whose reply is held back.
 #[derive(Clone, Default)]
 struct Gates(Arc<Mutex<Vec<Arc<Gate>>>>);
@@ -68,9 +65,9 @@ fn connections(server: &Server) -> BTreeSet<u64> {
 /// Runs a find and asserts that it times out.
 async fn find_that_times_out<H: Host>(client: &Client<H::R>) {
     let things = things(client);
-    let call = things.find_one(doc! { "n": -1 }).timeout(LIMIT);
+    let call = things.find_one(doc! { "n": -1 }).timeout(H::LIMIT);
     let result: Result<Option<Document>, Error> =
-        within::<H, _>(LIMIT + H::SLACK, "the time limit", call.into_future()).await;
+        within::<H, _>(H::LIMIT + H::SLACK, "the time limit", call.into_future()).await;
     assert!(result.expect_err("nobody answers").is_timeout());
 }
 

@@ -80,6 +80,10 @@ pub trait Host: 'static {
     /// The additional time that tests allow for an operation.
     const SLACK: Duration = Duration::from_secs(20);
 
+    /// The limit of operations and clients whose failure a test expects. On real sockets it is long
+    /// enough for a busy machine to do before its end all that the error tells of.
+    const LIMIT: Duration = Duration::from_secs(2);
+
     /// Starts a name server that clients of this host can ask. The default implementation opens
     /// real sockets.
     fn name_server() -> NameServer {
@@ -137,6 +141,12 @@ pub(crate) fn client<H: Host>(uri: &str) -> Client<H::R> {
 /// Returns a client builder for a connection string.
 pub(crate) fn builder<H: Host>(uri: &str) -> ClientBuilder<H::R> {
     H::builder(uri).expect("a connection string")
+}
+
+/// Returns options of a client whose server selection fails early, with `options` after them.
+pub(crate) fn impatient<H: Host>(options: &str) -> String {
+    let limit = H::LIMIT.as_millis();
+    format!("serverSelectionTimeoutMS={limit}&{options}")
 }
 
 /// Returns the collection `app.things` of a client.

@@ -11,7 +11,6 @@ use onionskin_core::{
     error::ErrorKind,
     event::{CommandEvent, Event, EventKind},
     options::{ReadMode, ReadPreference},
-    sdam::COOLDOWN,
 };
 use std::{
     sync::{
@@ -65,8 +64,7 @@ pub async fn server_selection_fails_after_one_scan_without_a_server<H: Host>() {
     let place = listener::<H>().address();
     let client = client::<H>(&format!("mongodb://{place}/"));
     for _ in 0..2 {
-        let limit = Duration::from_secs(2);
-        let error = within::<H, _>(limit, "the scan", ping(&client)).await;
+        let error = within::<H, _>(H::SLACK, "the scan", ping(&client)).await;
         let error = error.expect_err("nobody is there");
         assert!(
             matches!(error.kind(), ErrorKind::ServerSelection { .. }),
@@ -81,7 +79,8 @@ pub async fn server_selection_fails_after_one_scan_without_a_server<H: Host>() {
 pub async fn an_operation_scans_until_a_server_is_available<H: Host>() {
     let taken = listener::<H>();
     let place = taken.address();
-    let options = "connectTimeoutMS=200&serverSelectionTryOnce=false";
+    let limit = H::LIMIT.as_millis();
+    let options = format!("connectTimeoutMS={limit}&serverSelectionTryOnce=false");
     let client = client::<H>(&format!("mongodb://{place}/?{options}"));
     let mut waiter = super::Stepper::new(things(&client).find_one(doc! { "n": 1 }));
     assert!(waiter.step().await.is_none());
@@ -92,8 +91,7 @@ pub async fn an_operation_scans_until_a_server_is_available<H: Host>() {
     .await;
     drop(taken);
     let server = Server::at::<H>(place);
-    let limit = COOLDOWN + Duration::from_secs(3);
-    let found = within::<H, _>(limit, "the next check", async {
+    let found = within::<H, _>(H::WAIT_LIMIT, "the next check", async {
         loop {
             waiter.woken().await;
             if let Some(found) = waiter.step().await {

@@ -1,7 +1,7 @@
 //! Tests of `mongodb+srv` connection strings with a name server.
 
 use super::{
-    Host, find,
+    Host, find, impatient,
     server::{Server, answer, hello},
     until, within,
 };
@@ -91,7 +91,7 @@ pub async fn a_truncated_reply_is_read_over_tcp<H: Host>() {
         .records()
         .set_txt("c.db.test", &[&["replica", "Set=rs0"]]);
     names.records().set_truncating(true);
-    let client = client_of::<H>(&[&names], "&serverSelectionTimeoutMS=300");
+    let client = client_of::<H>(&[&names], &format!("&{}", impatient::<H>("")));
     let error = find(&client, 1).await.expect_err("a wrong set name");
     assert!(error.to_string().contains("rs0"), "{error}");
     let queries = names.queries();
@@ -135,8 +135,8 @@ pub async fn a_silent_name_server_is_passed_over<H: Host>() {
     let server = Server::plain::<H>();
     let (silent, names) = (H::name_server(), name_server_of::<H>(&server));
     silent.records().set_silent(true);
-    let options = "&connectTimeoutMS=1000";
-    let client = client_of::<H>(&[&silent, &names], options);
+    let options = format!("&connectTimeoutMS={}", 4 * H::LIMIT.as_millis());
+    let client = client_of::<H>(&[&silent, &names], &options);
     within::<H, _>(H::WAIT_LIMIT, "a reply", find(&client, 1))
         .await
         .expect("a reply");

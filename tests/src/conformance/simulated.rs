@@ -48,6 +48,7 @@ impl Host for SimHost {
     const TEST_TIME_LIMIT: Duration = Duration::from_secs(40);
     const WAIT_LIMIT: Duration = Duration::from_secs(10);
     const SLACK: Duration = Duration::from_millis(1500);
+    const LIMIT: Duration = Duration::from_millis(300);
 
     fn runtime() -> SimRuntime {
         let runtime = RUNTIME.with_borrow(Clone::clone);
@@ -79,6 +80,7 @@ impl Host for ScanningSimHost {
     const TEST_TIME_LIMIT: Duration = Duration::from_secs(40);
     const WAIT_LIMIT: Duration = Duration::from_secs(10);
     const SLACK: Duration = Duration::from_millis(1500);
+    const LIMIT: Duration = Duration::from_millis(300);
 
     fn runtime() -> SimRuntime {
         SimHost::runtime()

@@ -2,62 +2,101 @@
 
 /// Makes a `#[test]` of each test of the suite, for one [`Host`](crate::conformance::Host).
 ///
-/// With `simulated` after the host, tests that need the operating system are left out. With
-/// `scanning`, for clients that check servers on demand, the tests in the module `scanning` replace
-/// those that need monitors in the background. A test that needs the operating system or monitors
-/// in the background has the reason beside its name.
+/// With `brief` after the host, only the tests are made that depend most on the runtime: on its
+/// sockets, timers, tasks and threads. With `simulated`, tests that need the operating system are
+/// left out. With `scanning`, for clients that check servers on demand, the tests in the module
+/// `scanning` replace those that need monitors in the background. A test that needs the operating
+/// system or monitors in the background has the reason beside its name.
 #[macro_export]
 macro_rules! conformance_suite {
     ($host:ty) => {
-        $crate::conformance_suite! { @everywhere $host }
-        $crate::conformance_suite! { @with_monitors $host }
+        $crate::conformance_suite! { $host, simulated }
+        $crate::conformance_suite! { @on_each_runtime_of_a_system $host }
         $crate::conformance_suite! { @on_a_system $host }
         $crate::conformance_suite! { @with_monitors_on_a_system $host }
     };
     ($host:ty, scanning) => {
-        $crate::conformance_suite! { @everywhere $host }
-        $crate::conformance_suite! { @with_scans $host }
+        $crate::conformance_suite! { $host, simulated, scanning }
+        $crate::conformance_suite! { @on_each_runtime_of_a_system $host }
         $crate::conformance_suite! { @on_a_system $host }
     };
+    ($host:ty, brief) => {
+        $crate::conformance_suite! { @on_each_runtime $host }
+        $crate::conformance_suite! { @on_each_runtime_of_a_system $host }
+    };
     ($host:ty, simulated) => {
+        $crate::conformance_suite! { @on_each_runtime $host }
         $crate::conformance_suite! { @everywhere $host }
         $crate::conformance_suite! { @with_monitors $host }
     };
     ($host:ty, simulated, scanning) => {
+        $crate::conformance_suite! { @on_each_runtime $host }
         $crate::conformance_suite! { @everywhere $host }
         $crate::conformance_suite! { @with_scans $host }
     };
-    (@everywhere $host:ty) => {
+    (@on_each_runtime $host:ty) => {
         $crate::conformance_suite! { @each $host;
             dialing::a_client_connects_runs_operations_and_closes_all_sockets,
             dialing::a_refused_connection_is_reported_with_its_address,
-            dialing::a_server_that_does_not_reply_causes_a_connect_timeout,
             dialing::an_unresolvable_host_name_is_reported,
             dialing::every_address_of_a_host_name_is_tried,
             traffic::replies_are_accepted_in_pieces_of_any_size,
             traffic::the_largest_reply_is_received_completely,
             traffic::the_largest_request_is_sent_completely,
-            traffic::a_second_reply_to_a_request_reaches_no_operation,
             traffic::a_connection_closed_while_idle_is_replaced,
+            deadlines::an_operation_without_a_reply_fails_at_its_time_limit,
+            deadlines::a_panicking_waker_does_not_affect_other_time_limits,
+            deadlines::timers_fire_in_order_and_not_early,
+            deadlines::dropped_timers_do_not_affect_other_timers,
+            seed_lists::a_seed_list_is_looked_up_over_udp,
+            seed_lists::a_truncated_reply_is_read_over_tcp,
+            seed_lists::a_host_is_reached_at_its_second_address,
+            credentials::a_callback_gives_the_token_of_a_connection,
+            credentials::a_callback_can_wait_on_the_runtime,
+            cancellation::a_first_command_may_be_dropped_at_any_point,
+            cancellation::dropping_a_partly_written_request_closes_its_connection,
+            shutdown::shutdown_works_while_the_client_connects,
+            shutdown::dropping_the_last_handle_closes_all_sockets,
+            shutdown::a_spawned_task_runs_without_being_awaited,
+            concurrency::thousands_of_tasks_share_few_connections,
+            monitoring::an_event_listener_may_call_its_client,
+            monitoring::a_server_selector_may_call_its_client,
+        }
+    };
+    (@on_each_runtime_of_a_system $host:ty) => {
+        $crate::conformance_suite! { @each $host;
+            dialing::a_client_connects_over_a_unix_socket:
+                "the virtual network has addresses and ports, and no Unix domain sockets",
+            traffic::the_largest_request_is_sent_completely_over_a_unix_socket:
+                "the virtual network has addresses and ports, and no Unix domain sockets",
+            credentials::a_callback_that_blocks_for_ever_costs_an_error:
+                "the virtual network has one thread, which the callback would block",
+            encryption::a_close_notify_after_a_reply_closes_only_its_connection:
+                "the TLS server is a thread that blocks on a socket of the system",
+            faults::a_reset_in_any_phase_is_reported:
+                "a proxy with threads breaks connections of the system",
+            exhaustion::a_lack_of_file_descriptors_fails_only_operations_on_new_connections:
+                "file descriptors are those of the operating system",
+            shutdown::any_thread_may_use_and_drop_a_client:
+                "a world has one thread; a second one would make its order depend on the system",
+        }
+    };
+    (@everywhere $host:ty) => {
+        $crate::conformance_suite! { @each $host;
+            dialing::a_server_that_does_not_reply_causes_a_connect_timeout,
+            traffic::a_second_reply_to_a_request_reaches_no_operation,
             hostile::an_invalid_reply_closes_only_its_connection,
             hostile::a_truncated_reply_closes_only_its_connection,
             hostile::an_invalid_hello_reply_fails_server_selection,
             hostile::an_operation_fails_if_only_the_monitor_can_connect,
             hostile::a_server_that_sends_many_replies_to_one_hello_stays_unknown,
-            deadlines::an_operation_without_a_reply_fails_at_its_time_limit,
             deadlines::a_late_reply_reaches_no_other_operation,
             deadlines::the_time_limit_of_a_completed_operation_does_not_end_the_next_one,
             deadlines::the_time_limit_covers_the_wait_for_a_connection,
             deadlines::the_time_limit_covers_server_selection_and_connection_establishment,
             deadlines::time_limits_of_the_connection_string_apply,
             deadlines::the_time_limit_of_a_cursor_covers_all_its_batches,
-            deadlines::a_panicking_waker_does_not_affect_other_time_limits,
-            deadlines::timers_fire_in_order_and_not_early,
-            deadlines::dropped_timers_do_not_affect_other_timers,
             identity::a_wrong_password_is_reported_with_the_servers_message,
-            seed_lists::a_seed_list_is_looked_up_over_udp,
-            seed_lists::a_host_is_reached_at_its_second_address,
-            seed_lists::a_truncated_reply_is_read_over_tcp,
             seed_lists::a_missing_seed_list_fails_only_operations_that_wait,
             seed_lists::a_silent_name_server_is_passed_over,
             seed_lists::a_lookup_without_an_answer_fails_after_the_connect_timeout,
@@ -70,35 +109,25 @@ macro_rules! conformance_suite {
             seed_lookups::a_resolution_ends_at_its_limit_or_with_its_future,
             seed_lookups::addresses_that_are_known_late_are_dialled_too,
             identity::a_server_with_a_wrong_nonce_fails_authentication,
-            credentials::a_callback_gives_the_token_of_a_connection,
-            credentials::a_callback_can_wait_on_the_runtime,
             credentials::a_bad_callback_costs_an_error,
             cancellation::a_find_may_be_dropped_at_any_point,
-            cancellation::a_first_command_may_be_dropped_at_any_point,
             cancellation::an_insert_may_be_dropped_at_any_point,
             cancellation::a_cursor_may_be_dropped_at_any_point,
-            cancellation::dropping_a_partly_written_request_closes_its_connection,
             cancellation::dropped_operations_leave_the_wait_queue,
             late_replies::an_idle_connection_is_reused,
             shutdown::shutdown_closes_an_idle_pool,
             shutdown::shutdown_fails_operations_that_wait_for_a_server,
             shutdown::shutdown_fails_operations_that_wait_for_a_connection,
             shutdown::shutdown_waits_for_running_exchanges,
-            shutdown::shutdown_works_while_the_client_connects,
-            shutdown::dropping_the_last_handle_closes_all_sockets,
             shutdown::a_cursor_keeps_its_client_open,
             shutdown::an_operation_keeps_its_client_open,
             shutdown::dropping_an_open_cursor_sends_kill_cursors,
             shutdown::dropping_the_future_of_close_still_ends_the_cursor,
             shutdown::dropping_the_future_of_shutdown_still_ends_sessions,
-            shutdown::a_spawned_task_runs_without_being_awaited,
-            concurrency::thousands_of_tasks_share_few_connections,
             concurrency::concurrent_operations_get_their_replies_despite_resets_and_drops,
             monitoring::a_client_emits_its_events_in_order,
             monitoring::the_events_of_a_failure_are_emitted_in_order,
             monitoring::every_command_started_event_is_followed_by_succeeded_or_failed,
-            monitoring::an_event_listener_may_call_its_client,
-            monitoring::a_server_selector_may_call_its_client,
             uris::a_connection_string_error_names_the_invalid_part,
             uris::a_missing_certificate_file_is_reported,
         }
@@ -140,14 +169,8 @@ macro_rules! conformance_suite {
     };
     (@on_a_system $host:ty) => {
         $crate::conformance_suite! { @each $host;
-            dialing::a_client_connects_over_a_unix_socket:
-                "the virtual network has addresses and ports, and no Unix domain sockets",
-            traffic::the_largest_request_is_sent_completely_over_a_unix_socket:
-                "the virtual network has addresses and ports, and no Unix domain sockets",
             hostile::a_server_of_another_protocol_fails_server_selection:
                 "the peer is a thread that treats a raw socket of the system",
-            credentials::a_callback_that_blocks_for_ever_costs_an_error:
-                "the virtual network has one thread, which the callback would block",
             credentials::a_token_is_read_from_a_file:
                 "the file is one of the system; tests in virtual time have files of their own",
             credentials::a_token_is_fetched_over_http:
@@ -170,8 +193,6 @@ macro_rules! conformance_suite {
                 "the TLS server is a thread that blocks on a socket of the system",
             encryption::a_close_notify_before_a_complete_reply_fails_the_operation:
                 "the TLS server is a thread that blocks on a socket of the system",
-            encryption::a_close_notify_after_a_reply_closes_only_its_connection:
-                "the TLS server is a thread that blocks on a socket of the system",
             encryption::tls_key_updates_do_not_close_connections:
                 "the TLS server is a thread that blocks on a socket of the system",
             encryption::the_client_sends_an_alert_with_the_reason_of_a_tls_failure:
@@ -185,16 +206,10 @@ macro_rules! conformance_suite {
             concurrency::ten_thousand_operations_share_a_hundred_connections:
                 "the test is about sockets of the system; many operations in virtual time have \
                  tests of their own",
-            faults::a_reset_in_any_phase_is_reported:
-                "a proxy with threads breaks connections of the system",
             faults::a_stall_in_any_phase_ends_at_its_timeout:
                 "a proxy with threads holds connections of the system back",
             faults::a_full_backlog_fails_new_connections_at_the_connect_timeout:
                 "the virtual network has no backlog",
-            exhaustion::a_lack_of_file_descriptors_fails_only_operations_on_new_connections:
-                "file descriptors are those of the operating system",
-            shutdown::any_thread_may_use_and_drop_a_client:
-                "a world has one thread; a second one would make its order depend on the system",
         }
     };
     (@with_monitors_on_a_system $host:ty) => {

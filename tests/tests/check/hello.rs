@@ -50,7 +50,7 @@ fn a_server_that_never_answers_fails_at_the_time_limit() {
         while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
     });
     for (uri, options) in [
-        (server.uri("connectTimeoutMS=200"), CheckOptions::default()),
+        (server.uri("connectTimeoutMS=3000"), CheckOptions::default()),
         (server.uri(""), hurried()),
     ] {
         let report = report_with(&uri, &options);
@@ -114,7 +114,7 @@ fn texts_of_a_server_cannot_reach_the_terminal() {
     });
     let mut options = hurried();
     options.timeout = Duration::from_secs(3);
-    let report = report_with(&server.uri("serverSelectionTimeoutMS=200"), &options);
+    let report = report_with(&server.uri("serverSelectionTimeoutMS=3000"), &options);
     let text = report.to_text(false);
     assert!(!text.contains('\x1b') && !text.contains('\r'), "{text}");
 }

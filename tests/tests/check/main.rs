@@ -116,6 +116,6 @@ fn problems(report: &Report, names: &[(&str, &str)]) -> Vec<String> {
 /// Returns options with a short time limit, for servers that never answer.
 fn hurried() -> CheckOptions {
     let mut options = CheckOptions::default();
-    options.timeout = Duration::from_millis(700);
+    options.timeout = Duration::from_secs(3);
     options
 }

@@ -74,7 +74,7 @@ fn members_with_names_that_cannot_be_resolved_are_explained() {
         });
         request.reply(&reply)
     });
-    let uri = server.uri("replicaSet=rs&serverSelectionTimeoutMS=500");
+    let uri = server.uri("replicaSet=rs&serverSelectionTimeoutMS=3000");
     let report = report_of(&uri);
     assert_eq!(report.exit_code(), 16, "{}", report.to_text(false));
     let problems = problems(&report, &[(&server.address(), "SEED")]).join("\n");
@@ -107,7 +107,7 @@ fn a_replica_set_without_a_primary_fails_for_a_client_that_reads_from_it() {
         request.reply(&reply)
     });
     let address = server.address();
-    let options = format!("replicaSet=rs&serverSelectionTimeoutMS=300&appName={address}");
+    let options = format!("replicaSet=rs&serverSelectionTimeoutMS=3000&appName={address}");
     let report = report_of(&server.uri(&options));
     assert_eq!(report.exit_code(), 16, "{}", report.to_text(false));
 }
@@ -205,7 +205,7 @@ fn time_limits_of_the_client_apply_to_the_ping() {
         }
         _ => answer(request),
     });
-    for limit in ["timeoutMS=200", "socketTimeoutMS=200"] {
+    for limit in ["timeoutMS=3000", "socketTimeoutMS=3000"] {
         let report = report_of(&server.uri(limit));
         assert_eq!(report.exit_code(), 16, "{}", report.to_text(false));
         let problems = problems(&report, &[]).join("\n");
@@ -215,7 +215,7 @@ fn time_limits_of_the_client_apply_to_the_ping() {
         );
     }
     let mut options = CheckOptions::default();
-    options.timeout = Duration::from_millis(500);
+    options.timeout = Duration::from_secs(3);
     let report = report_with(&server.uri(""), &options);
     assert_eq!(report.exit_code(), 16, "{}", report.to_text(false));
     assert!(
@@ -223,7 +223,7 @@ fn time_limits_of_the_client_apply_to_the_ping() {
         "{report:?}"
     );
     slow.open();
-    let report = report_of(&server.uri("serverSelectionTimeoutMS=500"));
+    let report = report_of(&server.uri("serverSelectionTimeoutMS=3000"));
     assert_eq!(report.exit_code(), 0, "{}", report.to_text(false));
 }
 
@@ -269,7 +269,7 @@ fn members_that_announce_thousands_of_members_are_bounded() {
     });
     let mut options = CheckOptions::default();
     options.timeout = Duration::from_secs(4);
-    let report = report_with(&server.uri("serverSelectionTimeoutMS=300"), &options);
+    let report = report_with(&server.uri("serverSelectionTimeoutMS=3000"), &options);
     assert!(
         report.steps.len() < 3 * MAX_SERVERS,
         "{}",

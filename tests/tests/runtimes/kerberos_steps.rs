@@ -68,8 +68,8 @@ fn server() -> Embedded {
 fn options(server: &Embedded, library: Arc<dyn Kerberos>) -> ClientOptions {
     let address = server.addresses()[0];
     let text = format!(
-        "mongodb://ada%40R@{address}/?authMechanism=GSSAPI&connectTimeoutMS=300\
-         &serverSelectionTimeoutMS=1000&maxConnecting=8"
+        "mongodb://ada%40R@{address}/?authMechanism=GSSAPI&connectTimeoutMS=3000\
+         &serverSelectionTimeoutMS=10000&maxConnecting=8"
     );
     let mut options = ClientOptions::parse(&text).expect("a connection string");
     options.set_kerberos(Some(library));
@@ -97,13 +97,13 @@ fn calls_that_never_return_cost_errors_and_at_most_four_threads() {
             for ping in pings.collect::<Vec<_>>() {
                 ping.await.expect("no panic").expect_err("no login");
             }
-            assert!(since.elapsed() < Duration::from_secs(10));
+            assert!(since.elapsed() < Duration::from_secs(60));
             assert_eq!(library.calls.load(Ordering::SeqCst), 4);
         }
         let since = Instant::now();
         client.shutdown().await;
         assert!(
-            since.elapsed() < Duration::from_secs(5),
+            since.elapsed() < Duration::from_secs(30),
             "it waits for no call"
         );
     });
@@ -123,7 +123,7 @@ fn a_blocking_client_does_not_wait_for_a_call_that_never_returns() {
     let error = error.expect_err("no login").to_string();
     assert!(error.contains("key distribution center"), "{error}");
     client.shutdown();
-    assert!(since.elapsed() < Duration::from_secs(10));
+    assert!(since.elapsed() < Duration::from_secs(60));
     library.release();
 }
 
