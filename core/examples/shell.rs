@@ -99,8 +99,9 @@ impl Shell {
                     Box::new(move |shell, now| shell.client.handle_answer(now, id, answer))
                 }),
                 // `run` resumes the only operation after each step, so `Wake` needs no code. A
-                // withdrawn derivation continues, and later connections can use its keys.
-                Action::Withdraw { .. } | Action::Wake { .. } => {}
+                // withdrawn derivation continues, and later connections can use its keys. `Run`
+                // follows an operation that was given up, and this shell gives none up.
+                Action::Withdraw { .. } | Action::Wake { .. } | Action::Run { .. } => {}
             }
         }
     }

@@ -1,8 +1,8 @@
 //! An arena: values in slots, each with an id, and doubly linked lists through them.
 //!
-//! Every operation except [`Arena::iter`] takes constant time, apart from allocations. Memory is
-//! allocated only when the number of values exceeds its previous maximum. An id together with its
-//! slot finds a value without a search.
+//! Every operation except [`Arena::iter`] and [`Arena::iter_mut`] takes constant time, apart from
+//! allocations. Memory is allocated only when the number of values exceeds its previous maximum. An
+//! id together with its slot finds a value without a search.
 
 /// The index that stands for no node, at the ends of a list and of the chain of free nodes.
 const NONE: u32 = u32::MAX;
@@ -111,6 +111,11 @@ impl<T> Arena<T> {
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut T {
         let value = self.nodes[slot.0 as usize].value.as_mut();
         value.expect("slots are held only while their value lives")
+    }
+
+    /// Returns all values, in the order of their slots.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.nodes.iter_mut().filter_map(|node| node.value.as_mut())
     }
 
     pub(crate) fn push_first(&mut self, list: &mut List, slot: Slot) {

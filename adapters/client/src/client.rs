@@ -50,7 +50,7 @@ impl<R: Runtime> std::fmt::Debug for Client<R> {
     }
 }
 
-struct Handle<R: Runtime> {
+pub(crate) struct Handle<R: Runtime> {
     shared: Arc<Shared<R>>,
     read_preference: Arc<ReadPreference>,
     options: ClientOptions,
@@ -67,6 +67,14 @@ impl<R: Runtime> Drop for Handle<R> {
         shared.hosts.close();
         // The tasks that have sockets must run to close them.
         shared.runtime.run_ready();
+    }
+}
+
+impl<R: Runtime> Shared<R> {
+    /// Returns the client; `None` once its last handle was dropped.
+    pub(crate) fn client(&self) -> Option<Client<R>> {
+        let handle = self.handle.get()?.upgrade()?;
+        Some(Client { handle })
     }
 }
 
@@ -226,7 +234,8 @@ impl<R: Runtime> Client<R> {
     }
 
     /// Ends the sessions on the servers, closes the client, and waits until its tasks have ended
-    /// and its sockets are closed, for ten seconds at most.
+    /// and its sockets are closed, for ten seconds at most. With their sessions, servers end the
+    /// cursors that are still open; MongoDB does so within five minutes.
     ///
     /// Operations that wait for a server or a connection fail. Operations on a connection run to
     /// their end. A client with background monitoring checks their servers meanwhile, so that the

@@ -14,6 +14,7 @@ use onionskin_core::{
     address::Address,
     client::{Action, Inquiry, KerberosStep, KeyDerivation, Question, QuestionId, SocketId},
     dns::DnsQuery,
+    operation::Command,
 };
 use std::{sync::Arc, task::Waker, time::Duration};
 
@@ -27,6 +28,7 @@ pub(crate) struct Deferred<S> {
     pub(crate) kerberos_steps: Vec<(QuestionId, KerberosStep, Arc<Signal>)>,
     pub(crate) signals: Vec<Arc<Signal>>,
     pub(crate) wakers: Vec<Waker>,
+    pub(crate) commands: Vec<Command>,
     pub(crate) streams: Vec<S>,
     pub(crate) rearm: bool,
 }
@@ -42,6 +44,7 @@ impl<S> Deferred<S> {
             kerberos_steps: Vec::new(),
             signals: Vec::new(),
             wakers: Vec::new(),
+            commands: Vec::new(),
             streams: Vec::new(),
             rearm,
         }
@@ -71,6 +74,12 @@ impl<R: Runtime> Shared<R> {
         }
         for waker in deferred.wakers {
             catch_panic(|| waker.wake());
+        }
+        for command in deferred.commands {
+            // Without a handle the client closes, and then it runs no further command.
+            if let Some(client) = self.client() {
+                client.run_in_background(command);
+            }
         }
         if deferred.rearm {
             catch_panic(|| self.timer.wake());
@@ -170,6 +179,7 @@ impl<S> Inner<S> {
                         deferred.signals.push(signal);
                     }
                 }
+                Action::Run { command } => deferred.commands.push(*command),
                 Action::Wake { operation } => {
                     deferred.wakers.extend(self.wakers.remove(&operation))
                 }

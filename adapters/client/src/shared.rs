@@ -2,6 +2,7 @@
 
 use crate::{
     Runtime,
+    client::Handle,
     events::{Delivery, Turn},
     exchange::{ActiveExchange, Started},
     hosts::Hosts,
@@ -26,7 +27,7 @@ use onionskin_core::{
 };
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
     task::Waker,
     time::Duration,
 };
@@ -46,6 +47,8 @@ pub(crate) struct Shared<R: Runtime> {
     pub(crate) resolvers: Resolvers,
     pub(crate) hosts: Hosts,
     ids: ObjectIds,
+    /// The handle of the client, for the commands that the client itself runs.
+    pub(crate) handle: OnceLock<Weak<Handle<R>>>,
 }
 
 /// The state that the lock protects.
@@ -110,6 +113,7 @@ impl<R: Runtime> Shared<R> {
             resolvers,
             hosts: Hosts::default(),
             ids,
+            handle: OnceLock::new(),
         })
     }
 

@@ -5,7 +5,7 @@ use crate::{
     address::Address,
     connection::SocketId,
     error::Error,
-    operation::{Exchange, OperationId},
+    operation::{Command, Exchange, OperationId},
     selection::SelectorQuestion,
 };
 
@@ -67,6 +67,12 @@ pub enum Action {
     Withdraw {
         /// The question to stop working on.
         question: QuestionId,
+    },
+    /// Run this command as an operation of its own, as for
+    /// [`Abandoned::Run`](crate::operation::Abandoned::Run). Its result is ignored.
+    Run {
+        /// The command to run.
+        command: Box<Command>,
     },
     /// [Resume](super::Client::resume) an operation that waits.
     Wake {

@@ -7,14 +7,12 @@
 
 mod authentication;
 
-use super::Action;
+use super::{Action, drain::Drain};
 use crate::{
     address::Address,
     arena::{Arena, Slot},
     auth::AuthState,
-    connection::{
-        Connection, ConnectionFacts, Established, LateReply, Output, SocketId, closed_by_peer,
-    },
+    connection::{Connection, ConnectionFacts, Established, Output, SocketId, closed_by_peer},
     description::ServerId,
     error::{Error, TopologyVersion},
     operation::OperationId,
@@ -59,13 +57,6 @@ pub(super) enum State {
     Pinned,
 }
 
-/// An established connection and the late reply that it waits for.
-#[derive(Debug)]
-pub(super) struct Drain {
-    pub(super) connection: Box<Established>,
-    pub(super) reply: LateReply,
-}
-
 /// The operation and the facts of a connection that authenticates again.
 #[derive(Debug)]
 pub(super) struct Again {
@@ -97,8 +88,8 @@ pub(super) enum Order {
     /// Notify the pool that its connection was not established. The topology was notified before,
     /// so that a clear precedes the end of the connection (CMAP-151).
     Lost(ServerId, ConnectionId, Error),
-    /// Give this connection back to its pin or its pool: its late reply was read and dropped.
-    Drained(Box<Established>),
+    /// Give this connection back to its pin or its pool: its late reply was dropped.
+    Drained(Box<Drain>),
     /// Close this connection and raise this error in this operation: the connection could not
     /// authenticate again.
     NotAuthenticated(Box<Established>, OperationId, Error),
@@ -192,16 +183,13 @@ impl Connections {
             }
             State::Draining(_) if bytes.is_empty() => self.give_up_drain(id, closed_by_peer()),
             State::Draining(drain) => {
-                let transport = &mut drain.connection.transport;
-                let looked = transport
-                    .receive(bytes)
-                    .and_then(|()| drain.reply.discard(transport));
-                match looked {
+                let received = drain.connection.transport.receive(bytes);
+                match received.and_then(|()| drain.advance()) {
                     Ok(false) => {}
                     Ok(true) => self.end_drain(now, id),
                     Err(error) => {
                         // A TLS alert tells the server why the connection is closed.
-                        let bytes = transport.take_closing_output();
+                        let bytes = drain.connection.transport.take_closing_output();
                         self.transmit(id, bytes);
                         self.give_up_drain(id, error);
                     }
@@ -315,29 +303,30 @@ impl Connections {
 
     /// Ends a drain that failed, for example because the late reply did not arrive in time.
     pub(super) fn give_up_drain(&mut self, id: SocketId, error: Error) {
-        if let Some(connection) = self.take_draining(id) {
+        if let Some(drain) = self.take_draining(id) {
+            let connection = drain.connection;
             let error = error.with_server(&connection.facts.address);
             self.orders.push_back(Order::NotDrained(connection, error));
         }
     }
 
     fn end_drain(&mut self, now: Instant, id: SocketId) {
-        if let Some(mut connection) = self.take_draining(id) {
-            connection.used = now;
-            connection.transport.free_idle_buffers();
-            self.orders.push_back(Order::Drained(connection));
+        if let Some(mut drain) = self.take_draining(id) {
+            drain.connection.used = now;
+            drain.connection.transport.free_idle_buffers();
+            self.orders.push_back(Order::Drained(drain));
         }
     }
 
-    /// Ends a drain and returns the connection. The caller decides on the next owner.
-    fn take_draining(&mut self, id: SocketId) -> Option<Box<Established>> {
+    /// Ends a drain and returns it. The caller decides on the next owner of the connection.
+    fn take_draining(&mut self, id: SocketId) -> Option<Box<Drain>> {
         let slot = self.find(id)?;
         let record = self.records.get_mut(slot);
         if !matches!(record.state, State::Draining(_)) {
             return None;
         }
         match std::mem::replace(&mut record.state, State::Idle) {
-            State::Draining(drain) => Some(drain.connection),
+            State::Draining(drain) => Some(drain),
             _ => None,
         }
     }

@@ -1,13 +1,9 @@
 //! The end of an attempt: judges its outcome, checks the connection in, and decides how the
 //! operation continues.
 
-use super::{
-    AfterExchange, Client, Outcome, Timer,
-    connections::{Drain, State},
-    pins,
-};
+use super::{AfterExchange, Client, Outcome, Timer, connections::State, drain::Drain, pins};
 use crate::{
-    connection::{ConnectionFacts, Established, LateReply},
+    connection::{ConnectionFacts, Established},
     error::{Error, ErrorKind, Wait},
     operation::{
         AfterFailure, Assessment, Exchange, FailedAttempt, Operation, PinHolder, PinUse,
@@ -191,16 +187,18 @@ impl Client {
             condition = Condition::Broken(Some(error));
         }
         if let Condition::ReplyDue = condition {
-            let mut reply = LateReply::new(context.request_id);
+            let mut drain = Drain::new(connection, context.request_id, &operation.command);
             // The reply, or a part of it, may be in the buffer already.
-            condition = match reply.discard(&mut connection.transport) {
+            condition = match drain.advance() {
                 Ok(true) => Condition::Healthy(()),
                 Ok(false) => {
-                    self.drain(now, connection, reply);
+                    self.drain(now, Box::new(drain));
                     return self.after_exchange(now, operation, end, was_abandoned);
                 }
                 Err(error) => Condition::Broken(Some(error)),
             };
+            connection = drain.connection;
+            self.run_in_background(drain.end_of_cursor);
         }
         self.return_connection(now, connection, condition);
         self.after_exchange(now, operation, end, was_abandoned)
@@ -326,12 +324,11 @@ impl Client {
 
     /// Begins to drain a connection, whose late reply is dropped as it arrives. A connection that
     /// is not pinned is checked in at once, with [`Condition::ReplyDue`].
-    fn drain(&mut self, now: Instant, connection: Box<Established>, reply: LateReply) {
-        let facts = &connection.facts;
+    fn drain(&mut self, now: Instant, drain: Box<Drain>) {
+        let facts = &drain.connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
         self.arm(Timer::Drain(socket), now.checked_add(DRAIN_LIMIT));
-        self.connections
-            .begin_drain(Box::new(Drain { connection, reply }));
+        self.connections.begin_drain(drain);
         if self.pins.keep_or_remove(socket) {
             self.pins.begin_drain(socket);
         } else {

@@ -35,6 +35,7 @@ mod choice;
 mod config;
 mod connections;
 mod credentials;
+mod drain;
 mod end;
 mod forking;
 mod gossip;

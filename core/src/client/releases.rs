@@ -63,9 +63,10 @@ impl Client {
         });
     }
 
-    /// Returns a command that ends sessions of the session pool on the server, at most
-    /// `END_SESSIONS_BATCH` of them. Run such commands before closing the client, until this
-    /// returns `None`. Their results do not matter.
+    /// Returns a command that ends sessions on the server, at most `END_SESSIONS_BATCH` of them:
+    /// those of the session pool, then those of open cursors, which the server then closes. Run
+    /// such commands before closing the client, until this returns `None`. Their results do not
+    /// matter.
     ///
     /// `None` if no sessions are left, if the client is closed, or if no server is available.
     /// Closing does not wait for a server, because servers end unused sessions by themselves.

@@ -6,7 +6,7 @@
 //! topology, of connections and of questions.
 
 use super::{
-    Action, Client, connections, connections::Role, connections::State, end::End,
+    Action, Client, connections, connections::Role, connections::State, drain::Drain, end::End,
     operations::Waiting, pins, pools, questions,
 };
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     description::{ServerId, ServerType},
     error::{Error, ErrorKind, Label, NetworkFault},
     event::EventKind,
-    operation::OperationId,
+    operation::{Command, OperationId},
     pool::{Condition, ConnectionId},
     sdam::{self, ApplicationError, Phase},
     time::Instant,
@@ -209,7 +209,15 @@ impl Client {
                 self.pools
                     .handle_establish_failed(now, server, pooled, &error);
             }
-            connections::Order::Drained(connection) => self.on_drain_over(now, connection, None),
+            connections::Order::Drained(drain) => {
+                let Drain {
+                    connection,
+                    end_of_cursor,
+                    ..
+                } = *drain;
+                self.on_drain_over(now, connection, None);
+                self.run_in_background(end_of_cursor);
+            }
             connections::Order::NotAuthenticated(connection, operation, error) => {
                 self.end_not_authenticated(now, connection, operation, error);
             }
@@ -224,6 +232,14 @@ impl Client {
                 self.credentials.forget(socket);
                 self.revocation.forget(socket);
             }
+        }
+    }
+
+    /// Orders to run a command whose result does not matter. Does nothing for `None`.
+    pub(super) fn run_in_background(&mut self, command: Option<Command>) {
+        if let (Some(command), false) = (command, self.life.is_closed()) {
+            let command = Box::new(command);
+            self.out.act(Action::Run { command });
         }
     }
 

@@ -13,6 +13,7 @@
 //! the rest of it arrives. Only the flags of a compressed message are checked later, when it was
 //! decompressed.
 
+use super::transport::MAX_HANDSHAKE_UNPACKED_BYTES;
 use crate::{
     compression::Compression,
     error::Error,
@@ -37,6 +38,9 @@ pub(crate) enum Awaited {
     /// The only reply to the request with this id. The bytes of the reply are dropped as they
     /// arrive, and are not read.
     Discarded(i32),
+    /// The only reply to the request with this id, which is read unless it is large. The bytes of a
+    /// large reply are dropped as they arrive.
+    Small(i32),
     /// The rest of a reply that is dropped. Its first bytes passed the checks.
     Rest,
 }
@@ -76,7 +80,23 @@ pub(crate) struct Place {
     pub(crate) body: Range<usize>,
 }
 
+/// The size in bytes of the largest reply that [`Awaited::Small`] reads. If the reply is
+/// compressed, it can have at most [`MAX_HANDSHAKE_UNPACKED_BYTES`] once it is decompressed.
+pub(super) const MAX_SMALL_BYTES: usize = 1024 * 1024;
+
 impl Awaited {
+    /// True if the bytes of a message with these sizes are dropped as they arrive.
+    #[inline]
+    const fn is_dropped(self, bytes: usize, unpacked_bytes: usize) -> bool {
+        match self {
+            Self::Discarded(_) => true,
+            Self::Small(_) => {
+                bytes > MAX_SMALL_BYTES || unpacked_bytes > MAX_HANDSHAKE_UNPACKED_BYTES
+            }
+            Self::Nothing | Self::Reply(_) | Self::Stream(_) | Self::Rest => false,
+        }
+    }
+
     /// Checks that the message with this header and these flags is the expected one.
     #[inline]
     fn check(self, header: &Header, flags: Flags) -> Result<(), Error> {
@@ -92,8 +112,10 @@ impl Awaited {
     /// Checks that the message with this header is the expected one.
     #[inline]
     fn check_header(self, header: &Header, op_code: OpCode) -> Result<(), Error> {
-        let (Self::Reply(request_id) | Self::Stream(request_id) | Self::Discarded(request_id)) =
-            self
+        let (Self::Reply(request_id)
+        | Self::Stream(request_id)
+        | Self::Discarded(request_id)
+        | Self::Small(request_id)) = self
         else {
             return Err(Error::protocol(
                 "the server sent a message although no request is outstanding",
@@ -137,7 +159,7 @@ pub(super) fn next<'a>(
         return pending(end);
     };
     awaited.check(&header, flags)?;
-    if matches!(awaited, Awaited::Discarded(_)) {
+    if awaited.is_dropped(header.length, 0) {
         *awaited = Awaited::Rest;
         decoder.skip(header.length);
         return rest(decoder, end);
@@ -164,7 +186,7 @@ pub(super) fn next_unpacked<'a>(
                 let Some(head) = compression.head(&header, frame, max_bytes)? else {
                     return pending(end);
                 };
-                if matches!(awaited, Awaited::Discarded(_)) {
+                if awaited.is_dropped(header.length, head.uncompressed) {
                     // The flags are not known. If they announce another reply, the next exchange
                     // refuses that reply, because it answers no request.
                     *awaited = Awaited::Rest;

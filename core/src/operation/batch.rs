@@ -150,6 +150,12 @@ pub(super) fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>
     }
 }
 
+/// Returns the id of the cursor in a reply; `None` if the reply has no cursor with an id.
+pub(super) fn cursor_id(reply: &RawDocument) -> Option<i64> {
+    let [id] = pick(cursor(reply).ok()?, ["id"]);
+    integer(id?)
+}
+
 /// Returns the namespace of the cursor in a reply. Empty if there is none, or if it is longer than
 /// [`MAX_NAMESPACE_BYTES`].
 #[cold]

@@ -3,6 +3,7 @@
 use super::{
     Abandoned, Batch, Command, CommandKind, Exchange, Pin, Program, Reply, SessionUse, Step,
     batch::{Parsed, parse},
+    kill_cursors::kill,
 };
 use crate::{
     address::Address,
@@ -312,17 +313,7 @@ impl Cursor {
             });
         }
         let id = std::mem::take(&mut self.id);
-        let mut command = Command::new(
-            "killCursors",
-            self.database.clone(),
-            CommandKind::CursorFollowUp,
-        );
-        let mut ids = bson::RawArrayBuf::new();
-        ids.push(id);
-        command
-            .body()
-            .str("killCursors", &self.collection)
-            .array("cursors", &ids);
+        let mut command = kill(self.database.clone(), &self.collection, id);
         match self.pin.take() {
             Some(pin) => command.set_last_use(pin),
             // The server may have closed the cursor already, so the command does not wait for a

@@ -18,6 +18,7 @@ pub mod crud;
 mod cursor;
 mod documents;
 mod exchange;
+mod kill_cursors;
 mod limit;
 mod pin;
 mod program;
@@ -33,6 +34,7 @@ pub use command::{Command, CommandKind, SessionUse};
 pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor, CursorResources};
 pub use documents::{DocumentList, Portion};
 pub use exchange::{Exchange, Outcome, Reply};
+pub(crate) use kill_cursors::kill_unowned;
 pub use pin::{Pin, TransactionPin, TransactionStep};
 pub use program::{Abandoned, Decode, Prepared, Program, Runner, Single, Span, Step};
 

@@ -1,6 +1,6 @@
 //! The table of the sessions that are in use.
 
-use super::{ServerSession, SessionPool};
+use super::{END_SESSIONS_BATCH, ServerSession, SessionPool};
 use crate::{
     arena::{Arena, Slot},
     random::Random,
@@ -51,6 +51,8 @@ struct Used {
     /// True if the holder ended the session while a command ran. The session is put back when no
     /// command runs in it any more.
     is_ended: bool,
+    /// True once [`Sessions::drain`] has returned the id of the session.
+    is_reported: bool,
 }
 
 impl Sessions {
@@ -82,6 +84,7 @@ impl Sessions {
             session,
             commands: 0,
             is_ended: false,
+            is_reported: false,
         };
         let slot = self.used.insert(number, used);
         SessionId {
@@ -150,10 +153,24 @@ impl Sessions {
 
     /// Removes up to `max` sessions from the pool, at most
     /// [`END_SESSIONS_BATCH`](super::END_SESSIONS_BATCH), and returns their ids for `endSessions`.
-    /// Returns no ids if the pool is empty.
+    ///
+    /// If the pool is empty, returns the ids of sessions in use in which no command runs, such as
+    /// those of open cursors, each id once. These sessions stay in use and are not put back later.
     #[must_use = "these sessions are no longer in the pool"]
     pub fn drain(&mut self, max: usize) -> Vec<[u8; 16]> {
-        self.pool.drain(max)
+        let ids = self.pool.drain(max);
+        if !ids.is_empty() {
+            return ids;
+        }
+        let used = self.used.iter_mut();
+        let unreported = used.filter(|used| used.commands == 0 && !used.is_reported);
+        let report = |used: &mut Used| {
+            used.is_reported = true;
+            used.session.mark_dirty();
+            used.session.id
+        };
+        let max = max.min(END_SESSIONS_BATCH);
+        unreported.take(max).map(report).collect()
     }
 
     /// True if the session is in use.
@@ -245,6 +262,27 @@ mod tests {
         assert_eq!((all.used(), all.idle()), (0, 1));
         all.leave(now, TIMEOUT, id);
         assert_eq!((all.used(), all.idle()), (0, 1));
+    }
+
+    #[test]
+    fn sessions_of_open_cursors_are_drained_last_and_once() {
+        let mut all = sessions();
+        let now = Instant::ZERO;
+        let [idle, cursor, busy] = [(); 3].map(|()| all.begin(now, TIMEOUT));
+        let id_of = |all: &Sessions, id| all.lsid(id).expect("it is in use");
+        let [first, second] = [idle, cursor].map(|id| id_of(&all, id));
+        all.end(now, TIMEOUT, idle);
+        all.use_for_command(now, busy).expect("it is in use");
+        assert_eq!(all.drain(10), [first]);
+        assert_eq!(all.drain(10), [second]);
+        assert_eq!(
+            all.drain(10),
+            [[0; 16]; 0],
+            "a command runs in the other one"
+        );
+        assert!(all.is_used(cursor));
+        all.end(now, TIMEOUT, cursor);
+        assert_eq!(all.idle(), 0, "the server ends it");
     }
 
     #[test]

@@ -93,6 +93,33 @@ pub async fn operations_that_time_out_close_no_connection<H: Host>() {
     end::<H>(client, &server).await;
 }
 
+/// A find that was dropped before its reply opens a cursor that nobody has. It is closed once the
+/// late reply arrives.
+pub async fn the_cursor_of_a_dropped_find_is_closed<H: Host>() {
+    let gate = Gate::new();
+    let server_gate = gate.clone();
+    let server = Server::scripted::<H>(move |request| match &*request.name {
+        "find" => [vec![Step::Hold(server_gate.clone())], answer(request)].concat(),
+        _ => answer(request),
+    });
+    let client = client::<H>(&server.uri("maxPoolSize=1"));
+    let things = things(&client);
+    let mut left = Stepper::new(things.find(doc! { "n": 7, "open": true }));
+    while server.seen("find").is_empty() {
+        assert!(left.step().await.is_none(), "nobody answers");
+        pause::<H>(Duration::from_millis(1)).await;
+    }
+    drop(left);
+    gate.open();
+    until::<H>("the cursor's end", || server.seen("killCursors").len() == 1).await;
+    let kill = server.seen("killCursors").remove(0).body;
+    assert_eq!(kill.get_str("killCursors").ok(), Some("things"));
+    assert_eq!(kill.get_array("cursors").ok(), Some(&vec![8_i64.into()]));
+    wait_until_idle::<H>(&client).await;
+    end::<H>(client, &server).await;
+    assert_eq!(connections(&server).len(), 1);
+}
+
 /// Operations that their callers drop close no connection, even if the late reply is long and comes
 /// in many pieces.
 pub async fn dropped_operations_close_no_connection<H: Host>() {

@@ -5,7 +5,7 @@ use super::{
     server::{Gate, Server, Step, answer, listener},
     things, until, wait_until_idle, within,
 };
-use bson::doc;
+use bson::{Bson, doc};
 use onionskin::Runtime;
 use onionskin_core::{client::Counts, error::ErrorKind};
 use std::{
@@ -308,6 +308,22 @@ pub async fn dropping_the_future_of_shutdown_still_ends_sessions<H: Host>() {
     until::<H>("the end of sessions", is_ended).await;
     wait_until_idle::<H>(&client).await;
     end::<H>(client, &server).await;
+}
+
+/// A shutdown ends the session of a cursor that is open. The server then ends the cursor.
+pub async fn shutdown_ends_the_sessions_of_open_cursors<H: Host>() {
+    let server = Server::plain::<H>();
+    let client = client::<H>(&server.uri(""));
+    let filter = doc! { "n": 7, "open": true };
+    let cursor = things(&client).find(filter).await.expect("a cursor");
+    end::<H>(client, &server).await;
+    let of_cursor = server.seen("find").remove(0).body;
+    let of_cursor = of_cursor.get_document("lsid").expect("a session");
+    let ended = server.seen("endSessions").remove(0).body;
+    let ended = ended.get_array("endSessions").expect("sessions");
+    assert_eq!(ended, &[Bson::from(of_cursor.clone())]);
+    assert_eq!(server.seen("endSessions").len(), 1);
+    drop(cursor);
 }
 
 /// A waker that unparks a thread.

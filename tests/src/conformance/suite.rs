@@ -124,6 +124,7 @@ macro_rules! conformance_suite {
             shutdown::dropping_an_open_cursor_sends_kill_cursors,
             shutdown::dropping_the_future_of_close_still_ends_the_cursor,
             shutdown::dropping_the_future_of_shutdown_still_ends_sessions,
+            shutdown::shutdown_ends_the_sessions_of_open_cursors,
             concurrency::concurrent_operations_get_their_replies_despite_resets_and_drops,
             monitoring::a_client_emits_its_events_in_order,
             monitoring::the_events_of_a_failure_are_emitted_in_order,
@@ -142,6 +143,9 @@ macro_rules! conformance_suite {
                 "a client that checks servers on demand does nothing between operations and \
                  drains no replies",
             late_replies::dropped_operations_close_no_connection:
+                "a client that checks servers on demand does nothing between operations and \
+                 drains no replies",
+            late_replies::the_cursor_of_a_dropped_find_is_closed:
                 "a client that checks servers on demand does nothing between operations and \
                  drains no replies",
             late_replies::a_missing_late_reply_does_not_clear_the_pool:

@@ -14,7 +14,7 @@ use onionskin_core::{
     client::{Action, Client, ConnectionState, Question, QuestionId, SocketUse},
     connection::SocketId,
     error::Error,
-    operation::OperationId,
+    operation::{Command, OperationId},
     time::Instant,
     wire::{Header, MessageWriter},
 };

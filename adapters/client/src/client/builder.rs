@@ -191,14 +191,14 @@ impl<R: Runtime> ClientBuilder<R> {
         });
         shared.spawn(timer::run(shared.clone()));
         let read_preference = Arc::new(options.read_preference().clone());
-        Ok(Client {
-            handle: Arc::new(Handle {
-                shared,
-                read_preference,
-                options,
-                warnings,
-            }),
-        })
+        let handle = Arc::new(Handle {
+            shared,
+            read_preference,
+            options,
+            warnings,
+        });
+        let _ = handle.shared.handle.set(Arc::downgrade(&handle));
+        Ok(Client { handle })
     }
 }
 

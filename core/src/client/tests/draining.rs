@@ -43,10 +43,12 @@ fn sent(world: &mut World, command: Command) -> (Exchange, SocketId, i32) {
 }
 
 fn reply_to(id: i32) -> Vec<u8> {
+    reply_with(id, &rawdoc! { "ok": 1, "late": true })
+}
+
+fn reply_with(id: i32, body: &RawDocument) -> Vec<u8> {
     let mut bytes = Vec::new();
-    MessageWriter::begin(&mut bytes, 9, id)
-        .body(&rawdoc! { "ok": 1, "late": true })
-        .end();
+    MessageWriter::begin(&mut bytes, 9, id).body(body).end();
     bytes
 }
 
@@ -345,4 +347,90 @@ fn an_exchange_that_exceeds_its_deadline_fails_with_a_timeout() {
         panic!("its time is over");
     };
     assert!(matches!(error.kind(), ErrorKind::Timeout { .. }), "{error}");
+}
+
+/// Returns the `killCursors` that the client runs after this late reply to a command was dropped.
+fn kill_after(command: Command, pieces: usize, reply: &RawDocument) -> Option<RawDocumentBuf> {
+    let mut world = world();
+    let (mut exchange, socket, id) = sent(&mut world, command);
+    let reply = reply_with(id, reply);
+    if pieces == 0 {
+        // The reply has arrived but was not read by the exchange.
+        let (head, tail) = reply.split_at(reply.len() - 1);
+        exchange.input().expect("room")[..head.len()].copy_from_slice(head);
+        exchange.received(head.len()).expect("a part of the reply");
+        world.check_in(exchange, Outcome::Abandoned);
+        receive(&mut world, socket, tail);
+    } else {
+        world.check_in(exchange, Outcome::Abandoned);
+        for piece in reply.chunks(reply.len().div_ceil(pieces)) {
+            assert!(world.background.is_empty(), "the reply is not complete");
+            receive(&mut world, socket, piece);
+        }
+    }
+    assert!(world.closed.is_empty(), "{:?}", world.closed);
+    let kill = world.background.pop()?;
+    assert!(world.background.is_empty());
+    let exchange = world.begin_exchange(kill);
+    let header = exchange.output();
+    let message = Message::decode(header).expect("a message");
+    assert_eq!(exchange.facts().address.host(), "a");
+    Some(message.body.to_owned())
+}
+
+fn find() -> Command {
+    let mut command = Command::new("find", "db", CommandKind::Read);
+    command.body().str("find", "c");
+    command
+}
+
+#[test]
+fn the_cursor_that_a_late_reply_opens_is_closed() {
+    let opened = rawdoc! {
+        "cursor": { "firstBatch": [{ "a": 1 }], "id": 7_i64, "ns": "db.c.d" }, "ok": 1,
+    };
+    for pieces in [0, 1, 2, 50] {
+        let kill = kill_after(find(), pieces, &opened).expect("the cursor is closed");
+        let kill = Document::try_from(kill).expect("valid BSON");
+        let expected = bson::doc! { "killCursors": "c.d", "cursors": [7_i64], "$db": "db" };
+        // The session of the find is not used again.
+        for key in ["killCursors", "cursors", "$db", "lsid"] {
+            assert_eq!(kill.get(key), expected.get(key), "after {pieces} pieces");
+        }
+    }
+}
+
+#[test]
+fn a_late_reply_that_opens_no_cursor_is_only_dropped() {
+    let text = "x".repeat(2 << 20);
+    for reply in [
+        rawdoc! { "ok": 1 },
+        rawdoc! { "ok": 0, "code": 59, "errmsg": "no" },
+        rawdoc! { "cursor": 5, "ok": 1 },
+        rawdoc! { "cursor": { "firstBatch": [], "id": 0_i64, "ns": "db.c" }, "ok": 1 },
+        rawdoc! { "cursor": { "firstBatch": [], "id": "7", "ns": "db.c" }, "ok": 1 },
+        rawdoc! { "cursor": { "firstBatch": [], "id": 7_i64 }, "ok": 1 },
+        rawdoc! { "cursor": { "firstBatch": [], "id": 7_i64, "ns": "x".repeat(2000) }, "ok": 1 },
+        // Large replies are dropped as they arrive.
+        rawdoc! { "cursor": { "firstBatch": [{ "a": text }], "id": 7_i64, "ns": "db.c" }, "ok": 1 },
+    ] {
+        assert_eq!(kill_after(find(), 1, &reply), None);
+        assert_eq!(kill_after(find(), 9, &reply), None);
+    }
+    // The cursor of a `getMore` has an owner, who closes it.
+    let mut more = Command::new("getMore", "db", CommandKind::CursorFollowUp);
+    more.body().i64("getMore", 7).str("collection", "c");
+    let next = rawdoc! { "cursor": { "nextBatch": [], "id": 7_i64, "ns": "db.c" }, "ok": 1 };
+    assert_eq!(kill_after(more, 1, &next), None);
+}
+
+#[test]
+fn a_closed_client_closes_no_cursor_of_a_late_reply() {
+    let mut world = world();
+    let (exchange, socket, id) = sent(&mut world, find());
+    world.check_in(exchange, Outcome::Abandoned);
+    world.client.close(world.now);
+    let opened = rawdoc! { "cursor": { "firstBatch": [], "id": 7_i64, "ns": "db.c" }, "ok": 1 };
+    receive(&mut world, socket, &reply_with(id, &opened));
+    assert!(world.background.is_empty());
 }

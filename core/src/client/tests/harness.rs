@@ -51,6 +51,12 @@ pub(super) trait Peer {
     /// Carries out [`Action::Withdraw`]; by default does nothing.
     fn withdrawn(&mut self, _: QuestionId) {}
 
+    /// Carries out [`Action::Run`]; by default panics, because no late reply of the test opens a
+    /// cursor.
+    fn ran(&mut self, command: Command) {
+        panic!("a command in the background: {command:?}");
+    }
+
     /// Carries out [`Action::Wake`]; by default the operation is not resumed.
     fn woken(&mut self, _: OperationId) {}
 
@@ -93,6 +99,7 @@ pub(super) fn drain(peer: &mut (impl Peer + ?Sized)) {
             Action::Drain { socket } => peer.drained(socket),
             Action::Ask { id, question } => peer.asked(id, question),
             Action::Withdraw { question } => peer.withdrawn(question),
+            Action::Run { command } => peer.ran(*command),
             Action::Wake { operation } => peer.woken(operation),
             #[allow(unreachable_patterns, reason = "`Action` is exhaustive in the core")]
             unknown => panic!("a new kind of action: {unknown:?}"),
@@ -204,6 +211,7 @@ impl Contract {
                 let is_new = self.withdrawn.insert(*question);
                 keeps(is_new, "a question is withdrawn twice")
             }
+            Action::Run { .. } => Ok(()),
             Action::Wake { operation } => {
                 let waits = is_there(Subject::Waiting(*operation));
                 keeps(waits, "an operation that does not wait is woken")

@@ -173,6 +173,8 @@ pub(super) struct World {
     pub(super) lookups: Vec<(QuestionId, DnsQuery)>,
     /// Operations that were woken, in order.
     pub(super) woken: Vec<OperationId>,
+    /// The commands that the client ordered to run in the background.
+    pub(super) background: Vec<Command>,
 }
 
 use crate::address::Address;
@@ -235,6 +237,7 @@ impl World {
             closed: BTreeSet::new(),
             interrupted: Vec::new(),
             draining: Vec::new(),
+            background: Vec::new(),
             hello,
             sent: Vec::new(),
             messages: Vec::new(),
@@ -417,6 +420,10 @@ impl Peer for World {
 
     fn drained(&mut self, socket: SocketId) {
         self.draining.push(socket);
+    }
+
+    fn ran(&mut self, command: Command) {
+        self.background.push(command);
     }
 
     fn asked(&mut self, id: QuestionId, question: Question) {

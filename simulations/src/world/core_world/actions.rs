@@ -57,27 +57,29 @@ impl CoreWorld {
         }
     }
 
+    fn transmit(&mut self, client: usize, socket: SocketId, bytes: &[u8]) {
+        let (now, id, summary) = (self.now, socket.number(), Summary(bytes));
+        self.trace.note(
+            now,
+            format_args!("client {client} socket {id} transmit {summary}"),
+        );
+        let known = self.sides[client].sockets.get(&socket);
+        match known.map(|socket| (socket.holder, socket.link)) {
+            Some((Holder::Core, Some(link))) => {
+                self.network.send(now, link, bytes, &mut self.trace);
+            }
+            other => {
+                let message = format!("client {client} transmits on {other:?}");
+                self.fail(FailureKind::Crash, message);
+            }
+        }
+    }
+
     fn perform(&mut self, client: usize, action: Action) {
         let now = self.now;
         match action {
             Action::Dial { socket, address } => self.dial(client, socket, &address),
-            Action::Transmit { socket, bytes } => {
-                let (id, summary) = (socket.number(), Summary(&bytes));
-                self.trace.note(
-                    now,
-                    format_args!("client {client} socket {id} transmit {summary}"),
-                );
-                let known = self.sides[client].sockets.get(&socket);
-                match known.map(|socket| (socket.holder, socket.link)) {
-                    Some((Holder::Core, Some(link))) => {
-                        self.network.send(now, link, &bytes, &mut self.trace);
-                    }
-                    other => {
-                        let message = format!("client {client} transmits on {other:?}");
-                        self.fail(FailureKind::Crash, message);
-                    }
-                }
-            }
+            Action::Transmit { socket, bytes } => self.transmit(client, socket, &bytes),
             Action::Drain { socket } => self.on_drain(client, socket),
             Action::Close { socket } => self.on_close(client, socket),
             Action::Interrupt { socket, error } => {
@@ -96,6 +98,12 @@ impl CoreWorld {
                     let at = self.next_poll(client, task);
                     self.schedule(at, client, Wakeup::Interrupt { task, turn, error });
                 }
+            }
+            Action::Run { command } => {
+                let name = command.name();
+                self.trace
+                    .note(now, format_args!("client {client} runs {name}"));
+                self.run_in_background(client, *command);
             }
             Action::Wake { operation } => {
                 self.trace

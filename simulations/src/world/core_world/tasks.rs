@@ -9,7 +9,7 @@ use crate::world::{
 use onionskin_core::{
     client::{Outcome, Progress},
     error::{Error, ErrorKind},
-    operation::{Exchange, OperationId},
+    operation::{Command, Exchange, OperationId},
     random::Seed,
     time::Instant,
 };
@@ -32,6 +32,8 @@ pub(super) struct Task {
     polls_left: Option<u32>,
     /// The absence of the caller, before the absence begins.
     absence: Option<Absence>,
+    /// True if the caller only sends commands that end sessions.
+    ends_sessions: bool,
 }
 
 #[derive(Debug)]
@@ -52,6 +54,7 @@ impl Task {
             late_steps: 0,
             polls_left: None,
             absence: None,
+            ends_sessions: false,
         }
     }
 
@@ -285,8 +288,12 @@ impl CoreWorld {
         let caller = &mut self.sides[client].tasks[task];
         caller.turn_to(State::Thinking);
         let Some((step, place)) = caller.current.take() else {
-            // The operation is a command that ends sessions, whose result does not matter.
-            return self.end_sessions_of(client, task);
+            // The operation is a command whose result does not matter.
+            if caller.ends_sessions {
+                return self.end_sessions_of(client, task);
+            }
+            caller.turn_to(State::Done);
+            return;
         };
         self.trace.note(
             now,
@@ -309,11 +316,25 @@ impl CoreWorld {
         if self.sides[client].is_closed {
             return;
         }
+        let task = self.add_caller(client);
+        self.sides[client].tasks[task].ends_sessions = true;
+        self.end_sessions_of(client, task);
+    }
+
+    /// Runs a command whose result does not matter, by an additional caller.
+    pub(super) fn run_in_background(&mut self, client: usize, command: Command) {
+        let now = self.now;
+        let task = self.add_caller(client);
+        let start = self.sides[client].core.start(now, command);
+        self.drain(client);
+        self.on_start(client, task, start);
+    }
+
+    fn add_caller(&mut self, client: usize) -> usize {
         let seed = crate::world::options::world_seed(self.seed);
         let caller = Task::new(&self.options, &seed, client, self.options.tasks);
         self.sides[client].tasks.push(caller);
-        let task = self.sides[client].tasks.len() - 1;
-        self.end_sessions_of(client, task);
+        self.sides[client].tasks.len() - 1
     }
 
     fn end_sessions_of(&mut self, client: usize, task: usize) {

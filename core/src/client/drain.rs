@@ -1,0 +1,57 @@
+//! The drain of a connection: the wait for a late reply.
+
+use crate::{
+    connection::{Established, LateReply},
+    error::Error,
+    operation::{Command, CommandKind, kill_unowned},
+};
+use std::sync::Arc;
+
+/// An established connection and the late reply that it waits for.
+#[derive(Debug)]
+pub(super) struct Drain {
+    pub(super) connection: Box<Established>,
+    reply: LateReply,
+    /// The database of the command, if the command may have opened a cursor.
+    database: Option<Arc<str>>,
+    /// The command that closes the cursor that the reply has opened.
+    pub(super) end_of_cursor: Option<Command>,
+}
+
+impl Drain {
+    /// Returns the drain of the late reply to a command with this `requestID`.
+    pub(super) fn new(connection: Box<Established>, request_id: i32, command: &Command) -> Self {
+        // The other commands of a cursor belong to its owner, who closes it. Behind a load
+        // balancer, only the connection that opened a cursor reaches it, and that one is not
+        // pinned.
+        let may_open_cursor =
+            command.kind != CommandKind::CursorFollowUp && connection.facts.service.is_none();
+        Self {
+            connection,
+            reply: LateReply::new(request_id, may_open_cursor),
+            database: may_open_cursor.then(|| command.database.clone()),
+            end_of_cursor: None,
+        }
+    }
+
+    /// Drops the bytes of the reply that have arrived. Returns true once the whole reply was
+    /// dropped. Fails if other bytes have arrived, or if a layer has ended.
+    pub(super) fn advance(&mut self) -> Result<bool, Error> {
+        let Self {
+            connection,
+            reply,
+            database,
+            end_of_cursor,
+        } = self;
+        let Established {
+            transport, facts, ..
+        } = &mut **connection;
+        reply.take(transport, |body| {
+            let opener = database
+                .take()
+                .map(|database| (database, facts.address.clone()));
+            *end_of_cursor =
+                opener.and_then(|(database, server)| kill_unowned(body, database, server));
+        })
+    }
+}
