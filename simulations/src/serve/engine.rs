@@ -235,23 +235,30 @@ impl Shared {
     /// the function panics. A panic closes the connection whose request was being executed, or else
     /// `conn`. All other connections continue.
     fn drive<T>(&self, conn: Option<ConnId>, call: impl FnOnce(&mut Deployment) -> T) -> Option<T> {
-        let guarded = |call: &mut dyn FnMut(&mut Deployment)| {
-            let call = AssertUnwindSafe(|| call(&mut self.deployment.borrow_mut()));
-            panic::catch_unwind(call).is_ok()
-        };
         // After a pause of this thread, on a busy machine, messages between the members precede the
         // input. Otherwise a member would miss the messages of a primary that were due meanwhile.
         let now = self.now();
-        guarded(&mut |deployment| deployment.handle_timeout(now));
-        let (mut call, mut result) = (Some(call), None);
-        let is_done = guarded(&mut |deployment| result = call.take().map(|call| call(deployment)));
-        if !is_done {
+        self.catch_panic(None, |deployment| deployment.handle_timeout(now));
+        self.catch_panic(conn, call)
+    }
+
+    /// Calls a function of the deployment. Returns `None` if the function panics, and closes a
+    /// connection as [`drive`](Self::drive) describes.
+    fn catch_panic<T>(
+        &self,
+        conn: Option<ConnId>,
+        call: impl FnOnce(&mut Deployment) -> T,
+    ) -> Option<T> {
+        let call = AssertUnwindSafe(|| call(&mut self.deployment.borrow_mut()));
+        let result = panic::catch_unwind(call).ok();
+        if result.is_none() {
             let _ = writeln!(
                 io::stderr(),
                 "a request ended in a panic; its connection is closed"
             );
             let now = self.now();
-            guarded(&mut |deployment| deployment.handle_panic(now, conn));
+            let close = || self.deployment.borrow_mut().handle_panic(now, conn);
+            let _ = panic::catch_unwind(AssertUnwindSafe(close));
         }
         result
     }

@@ -10,7 +10,7 @@ use bson::{RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::wire::{FrameDecoder, Message, MessageWriter};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::TcpStream,
     sync::Arc,
     time::{Duration, Instant},
@@ -44,7 +44,8 @@ fn message(command: &RawDocument) -> Vec<u8> {
     bytes
 }
 
-/// Sends a command and returns its reply, or `None` if the connection is closed.
+/// Sends a command and returns its reply, or `None` if the connection is closed. Panics if neither
+/// happens in time.
 fn send_command(stream: &mut (impl Read + Write), command: &RawDocument) -> Option<RawDocumentBuf> {
     stream.write_all(&message(command)).ok()?;
     let mut decoder = FrameDecoder::new();
@@ -52,7 +53,12 @@ fn send_command(stream: &mut (impl Read + Write), command: &RawDocument) -> Opti
         if let Some((_, frame)) = decoder.frame().ok()? {
             return Some(Message::decode(frame).ok()?.body.to_owned());
         }
-        let count = stream.read(decoder.spare().ok()?).ok()?;
+        let count = match stream.read(decoder.spare().ok()?) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                panic!("the connection is open, and {command:?} has no reply");
+            }
+            result => result.ok()?,
+        };
         if count == 0 {
             return None;
         }
