@@ -131,11 +131,12 @@ fn find_onionskin() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("ONIONSKIN_BINARY") {
         return Ok(PathBuf::from(path));
     }
-    // `--workspace` unifies features as `cargo test --workspace` does, so that nothing is compiled
-    // twice.
+    // `--workspace` and a test unify features as `cargo test --workspace` does, so that nothing is
+    // compiled twice: a build without a test leaves out the features of dependencies for tests.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--locked", "--workspace", "--bin", "onionskin"]);
+    command.args(["build", "--locked", "--workspace"]);
+    command.args(["--bin", "onionskin", "--test", "client"]);
     command.args(["--message-format", "json-render-diagnostics"]);
     command.current_dir(workspace_root());
     // Cargo sets these variables for a test. Build scripts that watch them, such as that of `ring`,
@@ -156,12 +157,13 @@ fn find_onionskin() -> Result<PathBuf, String> {
     executable_in(&output.stdout).ok_or_else(|| "cargo named no executable".into())
 }
 
-/// Returns the file of the last `"executable":"..."` in cargo's messages.
+/// Returns the file of the program, not that of a test, in cargo's messages.
 fn executable_in(messages: &str) -> Option<PathBuf> {
-    let marker = "\"executable\":\"";
-    let start = messages.rfind(marker)? + marker.len();
-    let length = messages[start..].find('"')?;
-    Some(PathBuf::from(&messages[start..start + length]))
+    let mut lines = messages.lines();
+    let program = lines.find(|line| line.contains(r#""kind":["bin"]"#))?;
+    let (_, rest) = program.split_once(r#""executable":""#)?;
+    let (path, _) = rest.split_once('"')?;
+    Some(PathBuf::from(path))
 }
 
 /// Runs `build.sh` in a folder of `tests/peers`. Returns the path in its last line of output.
@@ -262,9 +264,11 @@ mod tests {
     #[test]
     fn the_executable_is_found_in_the_messages_of_cargo() {
         let messages = concat!(
-            r#"{"reason":"compiler-artifact","executable":null}"#,
+            r#"{"target":{"kind":["lib"]},"executable":null}"#,
             "\n",
-            r#"{"reason":"compiler-artifact","executable":"/target/debug/onionskin","fresh":true}"#,
+            r#"{"target":{"kind":["bin"]},"executable":"/target/debug/onionskin","fresh":true}"#,
+            "\n",
+            r#"{"target":{"kind":["test"]},"executable":"/target/debug/deps/client-1"}"#,
             "\n",
             r#"{"reason":"build-finished","success":true}"#,
         );
