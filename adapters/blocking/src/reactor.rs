@@ -14,7 +14,7 @@ use std::{
     net::{TcpStream, UdpSocket},
     os::unix::net::UnixStream,
     sync::{Arc, Mutex},
-    task::Waker,
+    task::{Context, Waker},
     time::{Duration, Instant},
 };
 
@@ -124,14 +124,20 @@ impl Reactor {
             timers.next_id += 1;
             timers.next_id
         });
-        timers.wakers.insert((until, id), waker);
+        let old = timers.wakers.insert((until, id), waker);
         drop(timers);
+        // Dropping a waker can drop a task with timers of its own, so it happens outside of the
+        // lock.
+        drop(old);
         self.notify();
         id
     }
 
     pub(crate) fn cancel_timer(&self, until: Instant, id: u64) {
-        lock(&self.timers).wakers.remove(&(until, id));
+        let mut timers = lock(&self.timers);
+        let waker = timers.wakers.remove(&(until, id));
+        drop(timers);
+        drop(waker);
     }
 
     /// Ends the wait of another thread, for example because a task was woken or a timer was set.
@@ -227,6 +233,30 @@ impl Interest {
 }
 
 impl Source {
+    /// Stores the waker of `context` in the place that `place` returns. Returns false if `place`
+    /// returns `None`, because the socket is ready.
+    ///
+    /// Wakers are cloned and dropped outside of the lock, because both can run code of the
+    /// application's executor.
+    pub(crate) fn wait(
+        &self,
+        context: &Context<'_>,
+        place: impl FnOnce(&mut Interest) -> Option<&mut Option<Waker>>,
+    ) -> bool {
+        let mut waker = Some(context.waker().clone());
+        let mut interest = lock(&self.interest);
+        let is_stored = match place(&mut interest) {
+            Some(place) => {
+                std::mem::swap(place, &mut waker);
+                true
+            }
+            None => false,
+        };
+        drop(interest);
+        drop(waker);
+        is_stored
+    }
+
     /// Records the readiness that the system reported, and wakes the waiting tasks. A closed
     /// connection or an error counts as readable and writable: the next read or write finds it.
     fn record_readiness(&self, found: PollFlags) {
@@ -245,5 +275,61 @@ impl Source {
         for waker in wakers.into_iter().flatten() {
             waker.wake();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::mpsc, task::Wake, thread};
+
+    /// A waker of a task that has a timer and a socket. They go with the task.
+    struct LastOfItsTask {
+        reactor: Arc<Reactor>,
+        source: Arc<Source>,
+        timer: (Instant, u64),
+    }
+
+    impl Wake for LastOfItsTask {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for LastOfItsTask {
+        fn drop(&mut self) {
+            self.reactor.cancel_timer(self.timer.0, self.timer.1);
+            lock(&self.source.interest).is_readable = false;
+        }
+    }
+
+    #[test]
+    fn a_waker_that_is_replaced_may_drop_its_task() {
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || {
+            let reactor = Arc::new(Reactor::default());
+            let (socket, _peer) = UnixStream::pair().expect("sockets");
+            let source = reactor.add_source(Socket::Unix(socket));
+            let until = Instant::now() + Duration::from_secs(3600);
+            let waker = || {
+                let timer = reactor.set_timer(until, None, Waker::noop().clone());
+                Waker::from(Arc::new(LastOfItsTask {
+                    reactor: reactor.clone(),
+                    source: source.clone(),
+                    timer: (until, timer),
+                }))
+            };
+            let id = reactor.set_timer(until, None, waker());
+            assert_eq!(reactor.set_timer(until, Some(id), waker()), id);
+            reactor.cancel_timer(until, id);
+            for waker in [waker(), waker()] {
+                let context = Context::from_waker(&waker);
+                assert!(source.wait(&context, |interest| Some(&mut interest.reader)));
+            }
+            let noop = Context::from_waker(Waker::noop());
+            assert!(source.wait(&noop, |interest| Some(&mut interest.reader)));
+            let left = lock(&reactor.timers).wakers.len();
+            done.send(left).expect("the test waits");
+        });
+        let left = is_done.recv_timeout(Duration::from_secs(30));
+        assert_eq!(left, Ok(0), "a lock was held while a waker was dropped");
     }
 }

@@ -90,10 +90,8 @@ impl BlockingStream {
     }
 
     pub(crate) fn poll_connected(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut interest = lock(&self.source.interest);
-        if !interest.takes_more {
-            interest.writer = Some(context.waker().clone());
-            drop(interest);
+        let source = &self.source;
+        if source.wait(context, |i| (!i.takes_more).then_some(&mut i.writer)) {
             self.executor.reactor.notify();
             return Poll::Pending;
         }
@@ -103,14 +101,12 @@ impl BlockingStream {
 
     fn poll_read(&self, context: &Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            let mut interest = lock(&self.source.interest);
-            if !interest.is_readable {
-                interest.reader = Some(context.waker().clone());
-                drop(interest);
+            let source = &self.source;
+            let is_readable = lock(&source.interest).is_readable;
+            if !is_readable && source.wait(context, |i| (!i.is_readable).then_some(&mut i.reader)) {
                 self.executor.reactor.notify();
                 return Poll::Pending;
             }
-            drop(interest);
             let result =
                 each!(self, socket => (&*socket).read(buffer), socket => socket.recv(buffer));
             let is_drained = match &result {
@@ -133,7 +129,7 @@ impl BlockingStream {
         loop {
             match each!(self, socket => (&*socket).write(bytes), socket => socket.send(bytes)) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    lock(&self.source.interest).writer = Some(context.waker().clone());
+                    self.source.wait(context, |i| Some(&mut i.writer));
                     self.executor.reactor.notify();
                     return Poll::Pending;
                 }
