@@ -342,8 +342,11 @@ pub(super) fn broken(error: Option<Error>) -> Error {
     })
 }
 
-/// Returns the error of an operation whose pin was released or belongs to another client.
+/// Returns the error of an operation whose pin was released or belongs to another client, or whose
+/// connection was taken back from the exchange that made the pin.
 pub(super) fn released_pin_error() -> Error {
-    let message = "the pin of the cursor or transaction was released, or belongs to another client";
-    Error::argument(message)
+    Error::argument(
+        "the cursor or transaction has no connection any more: it was polled only after the limit \
+         of its first command, its pin was released, or the pin belongs to another client",
+    )
 }
