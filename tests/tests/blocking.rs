@@ -244,7 +244,7 @@ fn a_thread_that_waits_for_a_reply_delays_no_other_thread() -> Result<(), Error>
     let found = people(&client).find_one(doc! { "n": 2 }).run()?;
     assert_eq!(found, Some(doc! { "n": 2 }));
     assert!(!first.is_finished(), "the call waited for the other thread");
-    let limit = Duration::from_millis(50);
+    let limit = Duration::from_millis(500);
     let people_here = people(&client);
     let late = people_here.find_one(doc! { "n": -2 }).timeout(limit);
     let error = late.run().expect_err("it is late");
@@ -393,7 +393,7 @@ fn a_cursor_pins_the_only_connection_until_it_is_exhausted_or_dropped() -> Resul
     // connection in (LB-35). The error of a timeout in the wait queue counts the connections in use
     // by cursors (LB-46).
     let deployment = Embedded::start(ServeOptions::load_balanced(2)).expect("services");
-    let uri = format!("{}&maxPoolSize=1&waitQueueTimeoutMS=50", deployment.uri());
+    let uri = format!("{}&maxPoolSize=1&waitQueueTimeoutMS=1000", deployment.uri());
     let client = Client::with_uri_str(with_compressors(&uri))?;
     let people = people(&client);
     people

@@ -42,7 +42,7 @@ fn the_records_of_a_seed_list_are_shown() {
     names
         .records()
         .set_txt("db.example.net", &[&["replicaSet=rs0"]]);
-    let uri = "mongodb+srv://db.example.net/?tls=false&connectTimeoutMS=500";
+    let uri = "mongodb+srv://db.example.net/?tls=false&connectTimeoutMS=2000";
     let report = report_with(uri, &asking(&names));
     // The system's resolver does not know the name of the member.
     assert_eq!(report.exit_code(), 11, "{}", report.to_text(false));

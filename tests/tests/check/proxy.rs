@@ -136,7 +136,7 @@ fn each_failure_of_the_proxy_has_a_hint() {
         ),
         (
             with(Socks5Fault::Silence),
-            "&connectTimeoutMS=300",
+            "&connectTimeoutMS=1000",
             "the SOCKS5 handshake took longer than",
             "does not answer in time",
         ),
@@ -223,7 +223,7 @@ fn an_endless_and_a_slow_proxy_cost_their_connection() {
             "the SOCKS5 handshake took longer than",
         ),
         (
-            |mut stream| trickle(&mut stream, &[5, 0], Duration::from_secs(1)),
+            |mut stream| trickle(&mut stream, &[5, 0], Duration::from_secs(5)),
             "proxy",
             "the SOCKS5 handshake took longer than",
         ),
@@ -232,7 +232,7 @@ fn an_endless_and_a_slow_proxy_cost_their_connection() {
         let report = report_of(&uri(
             "db.example.net",
             hostile(serve),
-            "&connectTimeoutMS=500",
+            "&connectTimeoutMS=1500",
         ));
         let text = report.to_text(false);
         let mut steps = report.steps.iter();

@@ -245,7 +245,7 @@ fn log_level_info_contains_only_selection_waits_and_warnings() {
             ["Waiting for suitable server to become available"]
         );
         let uri = server.uri().trim_end_matches('/');
-        let uri = format!("{uri}/?replicaSet=other&serverSelectionTimeoutMS=300&what=secret");
+        let uri = format!("{uri}/?replicaSet=other&serverSelectionTimeoutMS=1500&what=secret");
         let lost = build(builder(&uri));
         let nothing = lost.database("db").run_command(doc! { "ping": 1 }).await;
         assert!(nothing.is_err());
@@ -358,10 +358,16 @@ fn the_heartbeat_started_event_is_emitted_before_the_socket_is_created() {
         });
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
-            let uri = format!("mongodb://127.0.0.1:{port}/?serverSelectionTimeoutMS=100");
+            let uri = format!("mongodb://127.0.0.1:{port}/");
             let client = build(builder(&uri).event_listener(listener));
-            let nothing = client.database("db").run_command(doc! { "ping": 1 }).await;
-            assert!(nothing.is_err());
+            let count = || events.lock().unwrap_or_else(PoisonError::into_inner).len();
+            tokio::time::timeout(Duration::from_secs(30), async {
+                while count() < 4 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            })
+            .await
+            .expect("a failed heartbeat");
             tokio::time::timeout(Duration::from_secs(5), client.shutdown())
                 .await
                 .expect("the end");

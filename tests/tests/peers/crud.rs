@@ -33,7 +33,7 @@ fn assert_authentication_fails<A: Adapter>(uri: &str) {
 /// Asserts the error of a client that does not trust the server's certificate. Server selection
 /// fails, and its error contains the cause (SEL-60), as does the server description.
 fn assert_no_trust<A: Adapter>(uri: &str) {
-    let uri = format!("{uri}&serverSelectionTimeoutMS=500");
+    let uri = format!("{uri}&serverSelectionTimeoutMS=2000");
     let (error, topology) = A::block_on(async {
         let (error, client): (Error, _) = crud::refusal::<A::R>(&uri).await;
         let topology = client.topology();
