@@ -11,6 +11,7 @@ use rustix::{
 use std::{
     collections::BTreeMap,
     io::{Read, Write},
+    mem,
     net::{TcpStream, UdpSocket},
     os::unix::net::UnixStream,
     sync::{Arc, Mutex},
@@ -124,20 +125,17 @@ impl Reactor {
             timers.next_id += 1;
             timers.next_id
         });
-        let old = timers.wakers.insert((until, id), waker);
-        drop(timers);
         // Dropping a waker can drop a task with timers of its own, so it happens outside of the
         // lock.
-        drop(old);
+        let _replaced = timers.wakers.insert((until, id), waker);
+        drop(timers);
         self.notify();
         id
     }
 
     pub(crate) fn cancel_timer(&self, until: Instant, id: u64) {
-        let mut timers = lock(&self.timers);
-        let waker = timers.wakers.remove(&(until, id));
-        drop(timers);
-        drop(waker);
+        // The lock ends with this statement, before the waker is dropped.
+        let _canceled = lock(&self.timers).wakers.remove(&(until, id));
     }
 
     /// Ends the wait of another thread, for example because a task was woken or a timer was set.
@@ -244,17 +242,10 @@ impl Source {
         place: impl FnOnce(&mut Interest) -> Option<&mut Option<Waker>>,
     ) -> bool {
         let mut waker = Some(context.waker().clone());
+        // Declared after the waker, so the lock is released before the old waker is dropped.
         let mut interest = lock(&self.interest);
-        let is_stored = match place(&mut interest) {
-            Some(place) => {
-                std::mem::swap(place, &mut waker);
-                true
-            }
-            None => false,
-        };
-        drop(interest);
-        drop(waker);
-        is_stored
+        let place = place(&mut interest);
+        place.map(|place| mem::swap(place, &mut waker)).is_some()
     }
 
     /// Records the readiness that the system reported, and wakes the waiting tasks. A closed
