@@ -131,12 +131,13 @@ fn find_onionskin() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("ONIONSKIN_BINARY") {
         return Ok(PathBuf::from(path));
     }
-    // `--workspace` and a test unify features as `cargo test --workspace` does, so that nothing is
-    // compiled twice: a build without a test leaves out the features of dependencies for tests.
+    // With these two tests the build has the same dependencies as `cargo test --workspace`: those
+    // for tests, and those that are used both by a test and by macros (`syn`). Otherwise cargo would
+    // choose other features and flags, and compile most dependencies again, which takes a minute.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--locked", "--workspace"]);
-    command.args(["--bin", "onionskin", "--test", "client"]);
+    command.args(["--bin", "onionskin", "--test", "client", "--test", "tidy"]);
     command.args(["--message-format", "json-render-diagnostics"]);
     command.current_dir(workspace_root());
     // Cargo sets these variables for a test. Build scripts that watch them, such as that of `ring`,
