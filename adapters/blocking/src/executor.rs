@@ -2,8 +2,9 @@
 //!
 //! Each thread polls the future that it waits for. One thread at a time drives the client: it also
 //! polls the tasks and waits for sockets and timers. The other threads sleep until their futures
-//! are woken or until they can drive. A thread that runs blocking work, such as the calls of
-//! listeners, does not drive meanwhile.
+//! are woken or until they can drive. A thread that polls its future or runs blocking work does not
+//! drive meanwhile, because both can run code of the application, such as server selectors, types
+//! with serde and listeners.
 
 use crate::{
     drive::{Call, Drive},
@@ -131,10 +132,11 @@ impl Executor {
         let mut context = Context::from_waker(&waker);
         let mut turns = 0;
         loop {
-            if caller.is_woken.take()
-                && let Poll::Ready(output) = future.as_mut().poll(&mut context)
-            {
-                return output;
+            if caller.is_woken.take() {
+                call.release();
+                if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+                    return output;
+                }
             }
             if self.run_work(call) {
                 turns = TURNS_BETWEEN_SOCKET_POLLS;
@@ -237,11 +239,8 @@ impl Executor {
             let future = lock(&task.future).take();
             if let Some(mut future) = future {
                 let waker = Waker::from(task.clone());
-                if future
-                    .as_mut()
-                    .poll(&mut Context::from_waker(&waker))
-                    .is_pending()
-                {
+                let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
+                if poll.is_pending() {
                     *lock(&task.future) = Some(future);
                 }
             }
@@ -399,6 +398,32 @@ mod tests {
             ends.recv_timeout(PATIENCE).expect("the task runs");
             drop(release);
             complete_first();
+        });
+        assert!(executor.drive.is_free());
+    }
+
+    #[test]
+    fn a_thread_does_not_drive_while_it_polls_its_future() {
+        let executor = Arc::new(Executor::default());
+        let (first, complete_first) = completed_by_hand();
+        let (last, complete_last) = completed_by_hand();
+        let (ended, ends) = channel();
+        thread::scope(|scope| {
+            let executor = &executor;
+            // The last poll of the first call needs a task to run, as if it took long.
+            scope.spawn(move || {
+                executor.block_on(async move {
+                    first.await;
+                    executor.spawn(async move { ended.send(()).expect("the test waits") });
+                    ends.recv_timeout(PATIENCE).expect("the other call drives");
+                });
+            });
+            until("the first call", || !executor.drive.is_free());
+            scope.spawn(move || executor.block_on(last));
+            until("the last call", || executor.drive.sleepers() == 1);
+            complete_first();
+            until("the right to drive", || executor.drive.sleepers() == 0);
+            complete_last();
         });
         assert!(executor.drive.is_free());
     }

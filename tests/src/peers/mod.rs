@@ -132,8 +132,9 @@ fn find_onionskin() -> Result<PathBuf, String> {
         return Ok(PathBuf::from(path));
     }
     // With these two tests the build has the same dependencies as `cargo test --workspace`: those
-    // for tests, and those that are used both by a test and by macros (`syn`). Otherwise cargo would
-    // choose other features and flags, and compile most dependencies again, which takes a minute.
+    // for tests, and those that are used both by a test and by macros (`syn`). Otherwise cargo
+    // would choose other features and flags, and compile most dependencies again, which takes a
+    // minute.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["build", "--locked", "--workspace"]);
