@@ -10,7 +10,8 @@
 //! There are four kinds of questions. A derivation of keys from a password takes long, because the
 //! server chooses how many iterations it has. Connections that need the same keys share one
 //! derivation. The keys of one server are derived one after the other, and at most
-//! [`MAX_DERIVATIONS`] derivations run at once. A step of Kerberos may block until the key
+//! [`MAX_DERIVATIONS`] derivations run at once; of those in the queue, the shortest and the oldest
+//! begin by turns. A step of Kerberos may block until the key
 //! distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once. A DNS lookup
 //! is asked for by the seed list part. An inquiry, for example to an endpoint that has AWS
 //! credentials, is asked for by the credentials part or by the revocation part.
@@ -135,6 +136,8 @@ pub(super) struct Questions {
     kerberos: KerberosSteps,
     /// The derivations that were not asked for yet, oldest first.
     queued: Vec<Queued>,
+    /// True if the next question of `queued` is the oldest one instead of the shortest.
+    prefers_oldest: bool,
     last: u64,
     orders: VecDeque<Order>,
 }
@@ -309,12 +312,21 @@ impl Questions {
         self.running.len() < MAX_DERIVATIONS && running.all(|running| running.server != server)
     }
 
-    /// Asks the oldest question of the queue that may be asked now.
+    /// Asks a question of the queue that may be asked now: by turns the shortest and the oldest. So
+    /// servers that demand many iterations do not delay those that demand few, and no question
+    /// waits for ever.
     fn ask_next(&mut self, now: Instant) {
-        let mut queued = self.queued.iter();
-        let Some(place) = queued.position(|queued| self.may_run(queued.server)) else {
+        let queued = self.queued.iter().enumerate();
+        let mut permitted = queued.filter(|(_, queued)| self.may_run(queued.server));
+        let next = if self.prefers_oldest {
+            permitted.next()
+        } else {
+            permitted.min_by_key(|(_, queued)| queued.derivation.iterations())
+        };
+        let Some((place, _)) = next else {
             return;
         };
+        self.prefers_oldest = !self.prefers_oldest;
         let next = self.queued.remove(place);
         let name = next.derivation.name();
         let is_same = |queued: &mut Queued| queued.derivation.name() == name;

@@ -326,6 +326,40 @@ fn an_unanswered_question_is_asked_again_after_its_time_limit() {
 }
 
 #[test]
+fn a_short_derivation_overtakes_the_long_ones_of_other_servers() {
+    let now = Instant::ZERO;
+    let key = |iterations| {
+        let mut scene = ScramScene::new(false, iterations);
+        scene.start(1);
+        scene.derivations.remove(0).1
+    };
+    let socket = |number: u64| SocketId::new(number, 0);
+    let mut all = Questions::default();
+    for number in 0..40 {
+        let long = key(MAX_ITERATIONS - number);
+        all.derive(now, ServerId(number.into()), socket(number.into()), long);
+    }
+    all.derive(now, ServerId(100), socket(100), key(15_000));
+    let asked = |all: &mut Questions| {
+        let mut asked = Vec::new();
+        while let Some(order) = all.poll_order() {
+            if let questions::Order::Act(Action::Ask { id, .. }) = order {
+                asked.push(id);
+            }
+        }
+        asked
+    };
+    let mut running = asked(&mut all);
+    let mut answered = Vec::new();
+    for _ in 0..4 {
+        answered.extend(all.handle_answer(now, running.remove(0)));
+        running.extend(asked(&mut all));
+    }
+    // The first two began at once. Then the shortest and the oldest of the queue begin by turns.
+    assert_eq!(answered, [0, 1, 100, 2].map(socket));
+}
+
+#[test]
 fn at_most_two_derivations_run_at_the_same_time() {
     let now = Instant::ZERO;
     // The derivations of three keys.
