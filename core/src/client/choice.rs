@@ -85,6 +85,19 @@ impl Choice {
         found.map(Selected::from)
     }
 
+    /// True if [`select`](Self::select) would find no server for the operation and ask nothing.
+    pub(super) fn finds_none(&mut self, topology: &Sdam, operation: &Operation) -> bool {
+        if operation.command.target.is_some() || self.selector.has_server_selector() {
+            return false;
+        }
+        self.selector.finds_none(
+            topology.version(),
+            topology.description(),
+            |address| topology.server_id(address),
+            &criteria(operation, &self.primary),
+        )
+    }
+
     /// Selects a server from `description` instead of the topology's own description. During a
     /// scan, the servers that were not checked yet are Unknown in `description`.
     pub(super) fn select_by(

@@ -101,7 +101,7 @@ use crate::{
     description::{TopologyDescription, TopologyId},
     error::Error,
     event::{Event, Subscriptions},
-    operation::ClusterTimes,
+    operation::{ClusterTimes, OperationId},
     random::Random,
     sdam::{self, Sdam, SdamOptions},
     selection::Selector,
@@ -122,7 +122,7 @@ use pools::Pools;
 use questions::Questions;
 use revocation::Revocation;
 use seed_list::SeedList;
-use std::sync::Arc;
+use std::{ops::RangeInclusive, sync::Arc};
 
 /// The state machine of one client: server selection, connection pools, monitoring and retries.
 ///
@@ -176,6 +176,8 @@ pub struct Client {
     last_request: i32,
     /// True if operations that wait for a server are to select again.
     reselect: bool,
+    /// The operations that select again after a pause, if they still wait for a server.
+    reselecting: Option<RangeInclusive<OperationId>>,
     out: Outbox,
     /// The time at which `handle_timeout` is to be called; `None` for never. May be earlier than
     /// the earliest deadline of the parts, never later. Each `handle_timeout` sets the exact value.
@@ -230,6 +232,7 @@ impl Client {
             cluster_times: ClusterTimes::default(),
             last_request: 0,
             reselect: false,
+            reselecting: None,
             out: Outbox::default(),
             armed: None,
             life: Life::default(),

@@ -10,6 +10,7 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::RangeInclusive,
     time::Duration,
 };
 
@@ -146,17 +147,16 @@ impl Operations {
         self.take(id)
     }
 
-    /// Removes and returns the oldest operation that waits for a server, unless it is newer than
-    /// `last`.
-    pub(super) fn take_without_server(&mut self, last: OperationId) -> Option<Box<Operation>> {
-        let &id = self.without_server.range(..=last).next()?;
-        match self.take(id)? {
-            Waiting::ForServer(operation) => Some(operation),
-            other => {
-                self.waiting.insert(id, other);
-                None
-            }
+    /// Returns the oldest operation that waits for a server and whose id is in `ids`.
+    pub(super) fn first_without_server(
+        &self,
+        ids: RangeInclusive<OperationId>,
+    ) -> Option<&Operation> {
+        if ids.is_empty() {
+            return None;
         }
+        let id = self.without_server.range(ids).next()?;
+        self.waiting.get(id)?.operation()
     }
 
     /// Returns the newest operation that waits for a server.

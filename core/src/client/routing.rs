@@ -27,7 +27,7 @@ impl Client {
             self.carry(now);
             if let Some(operation) = self.operations.next_ready() {
                 self.begin_in_background(now, operation);
-            } else if std::mem::take(&mut self.reselect) {
+            } else if self.reselecting.is_none() && std::mem::take(&mut self.reselect) {
                 self.select_again(now);
             } else if !self.look_up_seeds_if_needed(now) && !self.end_if_unused(now) {
                 break;

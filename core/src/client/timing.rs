@@ -32,6 +32,9 @@ pub enum Timer {
     Rescan,
     /// The time at which a delayed call of a callback for tokens is due.
     Callback,
+    /// The time at which further operations select a server again. Server selection of many waiting
+    /// operations has pauses, in which the lock of the client is free.
+    Reselection,
 }
 
 impl Client {
@@ -81,6 +84,7 @@ impl Client {
             },
             Timer::Rescan => self.on_rescan_timer(now),
             Timer::Callback => self.on_callback_due(now),
+            Timer::Reselection => self.continue_reselection(now),
         }
     }
 

@@ -123,6 +123,21 @@ impl Selector {
         Ok(chosen)
     }
 
+    /// True if [`select`](Self::select) would find no server, whichever servers are deprioritized.
+    /// Counts nothing and draws no random number.
+    pub fn finds_none(
+        &mut self,
+        version: u64,
+        description: &TopologyDescription,
+        server_id: impl Fn(&Address) -> Option<ServerId>,
+        criteria: &Criteria,
+    ) -> bool {
+        check_compatibility(description).is_ok()
+            && self
+                .ranking(version, description, server_id, criteria)
+                .is_ok_and(|at| self.rankings[at].entries.is_empty())
+    }
+
     /// Chooses a server as [`select`](Self::select) does, and keeps nothing, for a description that
     /// is used once.
     pub fn select_once(

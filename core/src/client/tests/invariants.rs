@@ -8,7 +8,7 @@ use crate::pool::PoolState;
 pub(super) fn assert_agree(client: &Client) {
     let snapshot = client.snapshot();
     assert_pools(&snapshot);
-    assert_timers(&snapshot);
+    assert_timers(client, &snapshot);
     assert_operations(client, &snapshot);
 }
 
@@ -76,7 +76,7 @@ fn granted(snapshot: &Snapshot) -> impl Iterator<Item = SocketId> {
 }
 
 /// Asserts that each timer belongs to a thing that exists.
-fn assert_timers(snapshot: &Snapshot) {
+fn assert_timers(client: &Client, snapshot: &Snapshot) {
     let connections: BTreeMap<SocketId, ConnectionState> =
         snapshot.connections.iter().copied().collect();
     let mut drains = 0;
@@ -109,6 +109,7 @@ fn assert_timers(snapshot: &Snapshot) {
             Timer::Question(question) => snapshot.questions.contains(question),
             // The tests with these invariants look up no seed list and call no callback.
             Timer::Rescan | Timer::Callback => false,
+            Timer::Reselection => client.reselecting.is_some(),
         };
         assert!(is_alive, "{timer:?}: {snapshot:?}");
     }
