@@ -14,6 +14,10 @@ use crate::{
 use bson::oid::ObjectId;
 use std::collections::{BTreeMap, VecDeque};
 
+/// The number of pools up to which `minPoolSize` applies. A replica set has at most 50 members, so
+/// further pools are mostly those of hosts that a server made up.
+const MAX_POPULATED_POOLS: usize = 50;
+
 /// The value that a pool holds for an available connection.
 type Content = Box<Established>;
 
@@ -50,12 +54,17 @@ impl Pools {
         self.orders.pop_front()
     }
 
-    /// Creates the pool of a server, unless the server has one.
+    /// Creates the pool of a server, unless the server has one. While there are
+    /// [`MAX_POPULATED_POOLS`] pools, a further pool makes connections only for operations.
     pub(super) fn create(&mut self, server: ServerId, address: Address) {
         if self.pools.contains_key(&server) {
             return;
         }
-        let pool = Pool::new(address, self.options.clone(), self.subscribed);
+        let mut options = self.options.clone();
+        if self.pools.len() >= MAX_POPULATED_POOLS {
+            options.min_size = 0;
+        }
+        let pool = Pool::new(address, options, self.subscribed);
         self.pools.insert(server, pool);
         self.with(server, |_: &mut Pool<Content>| ());
     }
@@ -289,5 +298,33 @@ impl Pools {
             self.pools.remove(&server);
         }
         Some(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn min_pool_size_applies_to_fifty_pools() {
+        let options = PoolOptions {
+            min_size: 1,
+            ..PoolOptions::default()
+        };
+        let mut pools = Pools::new(options, false);
+        for number in 0..80 {
+            let server = ServerId(number);
+            pools.create(server, Address::tcp("a", 27017));
+            pools.ready(Instant::ZERO, server);
+        }
+        pools.run_background(Instant::ZERO);
+        let mut populated = BTreeSet::new();
+        while let Some((server, order)) = pools.poll_order() {
+            if matches!(order, Order::Open(_)) {
+                populated.insert(server);
+            }
+        }
+        assert_eq!(populated.len(), MAX_POPULATED_POOLS);
     }
 }

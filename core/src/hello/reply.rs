@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// The maximum number of entries that are used of each of `hosts`, `passives` and `arbiters`. A
 /// replica set has at most 50 members.
-pub const MAX_MEMBERS: usize = 256;
+pub const MAX_MEMBERS: usize = 50;
 
 /// The maximum number of entries that are used of each other list: tags, compressors and
 /// mechanisms.

@@ -37,7 +37,7 @@ pub use stale_primary::PRIMARY_REFUSED_NOTICE;
 pub use timers::Timer;
 pub use token_bucket::MAX_EARLY_REPLIES;
 pub use topology::{MAX_WIRE_VERSION, MIN_WIRE_VERSION};
-pub use transition::MAX_SERVERS;
+pub use transition::{MAX_NAMED_SERVERS, MAX_SERVERS};
 pub use turns::MAX_STRANGER_CHECKS;
 
 use crate::{

@@ -13,10 +13,14 @@ use crate::{
 };
 use std::sync::Arc;
 
+/// The number of servers that a topology has at most. Further hosts of a seed list are ignored.
+pub const MAX_SERVERS: usize = 256;
+
 /// The number of servers in a topology at which replies add no more servers. While no primary is
 /// known, the lists of members remove no server, so a hostile member could otherwise name new
-/// servers without end. A replica set has at most 50 members.
-pub const MAX_SERVERS: usize = 256;
+/// servers without end. A replica set has at most 50 members; the bound leaves room for as many
+/// that have left it.
+pub const MAX_NAMED_SERVERS: usize = 100;
 
 /// A server description before and after a step.
 #[derive(Clone, Debug)]
@@ -253,7 +257,7 @@ impl Step<'_> {
         }
         self.invalidate_other_primaries();
         // Table A.5 adds members before it removes servers. The reverse order here means that
-        // servers to be removed do not count for `MAX_SERVERS`.
+        // servers to be removed do not count for `MAX_NAMED_SERVERS`.
         self.remove_non_members();
         self.add_members();
         self.check_if_has_primary();
@@ -307,11 +311,11 @@ impl Step<'_> {
         self.new.me.as_ref().is_some_and(|me| *me != self.address)
     }
 
-    /// Adds the servers in the lists of the new description, up to `MAX_SERVERS` in total.
+    /// Adds the servers in the lists of the new description, up to [`MAX_NAMED_SERVERS`] in total.
     fn add_members(&mut self) {
         let new = Arc::clone(&self.new);
         for address in new.members() {
-            if self.topology.servers.len() >= MAX_SERVERS {
+            if self.topology.servers.len() >= MAX_NAMED_SERVERS {
                 return;
             }
             if !self.topology.servers.contains_key(address) {

@@ -54,6 +54,9 @@ impl ClientOptions {
     /// Returns `minPoolSize`, the least number of connections that a ready pool keeps. The number
     /// must not exceed a [`max_pool_size`](Self::max_pool_size) above 0. Default: 0 ([CMAP-9]).
     ///
+    /// The number applies to the pools of the first 50 servers, which is the largest size of a
+    /// replica set. Further pools make connections only for operations.
+    ///
     /// [CMAP-9]: crate::requirements::pool#CMAP-9
     #[must_use]
     pub const fn min_pool_size(&self) -> u32 {

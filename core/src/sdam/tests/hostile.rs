@@ -53,7 +53,7 @@ fn a_primarys_host_list_replaces_servers_that_a_secondary_named() {
     };
     let honest = check_of(&mut bench.sdam, "a:1").expect("it is checked");
     bench.connected(1, &lie);
-    assert_eq!(addresses(&bench).len(), MAX_SERVERS);
+    assert_eq!(addresses(&bench).len(), 2 + MAX_MEMBERS);
     bench.connected(honest, &primary(1, names(&["a:1", "b:1", "c:1"])));
     assert_eq!(addresses(&bench), ["a:1", "b:1", "c:1"]);
 }

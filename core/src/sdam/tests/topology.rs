@@ -5,7 +5,7 @@ use super::{Bench, addresses, member, options, polled, standalone};
 use crate::{
     description::{ServerType, TopologyType},
     hello::MAX_MEMBERS,
-    sdam::{MAX_SERVERS, MAX_WIRE_VERSION, MIN_WIRE_VERSION},
+    sdam::{MAX_NAMED_SERVERS, MAX_WIRE_VERSION, MIN_WIRE_VERSION},
 };
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 
@@ -47,7 +47,7 @@ fn other(hosts: impl Iterator<Item = String>) -> RawDocumentBuf {
 #[test]
 fn the_number_of_servers_in_a_topology_is_bounded() {
     let bench = overfilled();
-    assert_eq!(bench.sdam.description().servers.len(), MAX_SERVERS);
+    assert_eq!(bench.sdam.description().servers.len(), MAX_NAMED_SERVERS);
 }
 
 #[test]
