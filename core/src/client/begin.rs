@@ -269,12 +269,9 @@ impl Client {
         mut operation: Box<Operation>,
         server: ServerId,
     ) -> Attempt {
-        // With an operation time limit, check out may last until the limit of server selection.
-        // Without one, the pool applies `waitQueueTimeoutMS` (CMAP-153).
-        let limit = operation
-            .command
-            .timeout
-            .map(|_| self.selection_limit(&operation));
+        // Without an operation time limit, the pool applies `waitQueueTimeoutMS` (CMAP-153).
+        let timeout = operation.command.timeout;
+        let limit = timeout.map(|_| self.check_out_limit(now, &operation));
         let request = CheckOutId(operation.id.0);
         let error = match self.pools.check_out(now, server, request, limit) {
             Some(CheckOut::Granted(_, connection)) => {
@@ -301,6 +298,18 @@ impl Client {
     fn selection_limit(&self, operation: &Operation) -> Option<Instant> {
         let began = operation.selection_began?;
         let limit = began.checked_add(self.settings.selection);
+        earliest(limit, operation.deadline)
+    }
+
+    /// Returns the time until which an operation with a time limit may wait for a connection: until
+    /// the limit of server selection (SEL-35). In a client that scans, an operation may have waited
+    /// for a scan for the whole `serverSelectionTimeoutMS`. So the check out there has a time of
+    /// its own, which is as long.
+    fn check_out_limit(&self, now: Instant, operation: &Operation) -> Option<Instant> {
+        if self.settings.scanning.is_none() {
+            return self.selection_limit(operation);
+        }
+        let limit = now.checked_add(self.settings.selection);
         earliest(limit, operation.deadline)
     }
 

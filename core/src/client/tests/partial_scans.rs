@@ -293,3 +293,25 @@ fn operations_are_distributed_over_every_mongos_that_replies() {
     }
     assert_eq!(servers.len(), 2, "{servers:?}");
 }
+
+#[test]
+fn after_a_wait_for_a_scan_the_check_out_has_a_time_of_its_own() {
+    // The wait for the scan takes `serverSelectionTimeoutMS` (SEL-35). The operation has time left,
+    // so it opens a connection to the server that suits.
+    let uri = format!("{URI}&connectTimeoutMS=4000&serverSelectionTimeoutMS=5000");
+    for limit in [0, 20_000] {
+        let mut world = set_of(&uri, &["b", "c", "d"], &["b", "c", "d"]);
+        let mut id = waiting(begin(&mut world, limited(preferring_secondaries(), limit)));
+        for millis in [4_000, 1_000] {
+            world.wait(Duration::from_millis(millis));
+            id = match resume(&mut world, id) {
+                Progress::Waiting(id) => id,
+                start => {
+                    assert_eq!(finish(&mut world, start), "a:27017", "{limit}");
+                    break;
+                }
+            };
+        }
+        assert_eq!(world.client.counts().waiting, 0, "{limit}");
+    }
+}
