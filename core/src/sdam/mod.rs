@@ -11,6 +11,7 @@ mod forking;
 mod inputs;
 mod monitor;
 mod outbox;
+mod patience;
 mod rtt;
 mod rtt_monitor;
 mod scan;
@@ -32,6 +33,7 @@ pub use crate::{
     options::{DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY},
 };
 pub use action::{Action, ApplicationError, MonitorConnectionId, MonitorTask, SdamOptions};
+pub use patience::STRANGER_TIME;
 pub use scan::COOLDOWN;
 pub use stale_primary::PRIMARY_REFUSED_NOTICE;
 pub use timers::Timer;

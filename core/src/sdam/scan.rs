@@ -15,7 +15,7 @@
 //!   if an operation finds that a primary has stepped down, the next scan has to check that server.
 //!
 //! A scan checks one server at a time, so a server that does not reply could block all operations.
-//! Four rules limit this. They depart from the specification's "scans all the servers before
+//! Five rules limit this. They depart from the specification's "scans all the servers before
 //! selecting" (MON-25):
 //!
 //! * After each check the scan pauses until the waiting operations have selected again. An
@@ -32,8 +32,12 @@
 //! * If a server that was checked in this scan is suitable, an operation does not wait for servers
 //!   whose last check was cancelled or ended less than 500 ms ago. The operation does not wait for
 //!   an overdue scan either (see `Running::is_overdue`).
+//! * Operations wait only for a limited time for hosts that replies named and that never answered
+//!   (see `patience.rs`).
 
-use super::{Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, timers::Timer};
+use super::{
+    Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, patience::Patience, timers::Timer,
+};
 use crate::{
     description::{ServerDescription, ServerId, ServerType, TopologyDescription},
     error::{Error, ErrorKind},
@@ -74,6 +78,8 @@ pub(super) struct Scan {
     /// Servers whose last check was cancelled because its scan was suspended, with the time of the
     /// cancellation. A scan checks them after all other servers, oldest cancellation first.
     pub(super) cancelled: BTreeMap<ServerId, Instant>,
+    /// The time spent on hosts that replies named and that never answered.
+    pub(super) patience: Patience,
 }
 
 /// A scan under way.
@@ -86,9 +92,9 @@ pub(super) struct Running {
     /// them as well (MON-28).
     pub(super) checked: BTreeSet<ServerId>,
     /// The server whose check is under way; `None` between two checks.
-    current: Option<ServerId>,
+    pub(super) current: Option<ServerId>,
     /// The time at which the latest check of the scan began; at first the start of the scan.
-    turn_began: Instant,
+    pub(super) turn_began: Instant,
     /// The time at which the scan was suspended; `None` if a check of the scan has begun since
     /// then, and before the first suspension.
     suspended: Option<Instant>,
@@ -113,6 +119,7 @@ impl Scan {
             earliest: Instant::ZERO,
             cooldowns: BTreeMap::new(),
             cancelled: BTreeMap::new(),
+            patience: Patience::new(),
         }
     }
 }
@@ -223,7 +230,8 @@ impl Sdam {
 
     /// True if an operation with a suitable server need not wait for the rest of the scan under
     /// way: the scan is overdue, or the last check of each server that is left to check was
-    /// cancelled or ended less than 500 ms ago.
+    /// cancelled or ended less than 500 ms ago. Servers that replies named and that never answered
+    /// do not count if operations have waited long enough for such servers (see `patience.rs`).
     #[must_use]
     pub(crate) fn is_rest_of_scan_optional(&self, now: Instant) -> bool {
         let Some(scan) = &self.scan else {
@@ -232,7 +240,11 @@ impl Sdam {
         let Some(running) = &scan.running else {
             return false;
         };
+        let ignores_strangers = self.ignores_strangers(now);
         let mut left = self.servers.iter().filter(|(id, server)| {
+            if ignores_strangers && self.out.turns.is_stranger(**id) {
+                return false;
+            }
             let was_cancelled = scan.cancelled.contains_key(id) || server.was_checked_recently(now);
             !running.has_checked(**id) && !scan.is_in_cooldown(running, **id) && !was_cancelled
         });
@@ -295,6 +307,10 @@ impl Sdam {
             return;
         }
         self.out.timers.cancel(Timer::Scan);
+        let running = self.scan.as_ref().and_then(|scan| scan.running.as_ref());
+        if let Some(current) = running.and_then(|running| running.current) {
+            self.note_unanswered(now, current);
+        }
         let Some(scan) = &mut self.scan else {
             return;
         };
@@ -399,6 +415,9 @@ impl Sdam {
     /// Records the outcome of a check: a network error starts the cooldown of the server, and every
     /// other outcome ends it (MON-23).
     pub(super) fn note_check(&mut self, now: Instant, id: ServerId, failure: Option<&Error>) {
+        if failure.is_some() {
+            self.note_unanswered(now, id);
+        }
         let Some(scan) = &mut self.scan else {
             return;
         };

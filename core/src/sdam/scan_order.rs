@@ -77,12 +77,14 @@ impl Sdam {
 
     /// Returns the server that is first in the order of MON-27, or all servers that share the first
     /// place. Servers that were checked less than 500 ms ago are left out (MON-31), and servers
-    /// whose check was cancelled come last.
+    /// whose check was cancelled come last. Only strangers that operations do not wait for come
+    /// after them (see `patience.rs`).
     fn candidates(&self, now: Instant) -> Vec<ServerId> {
         let mut first = Vec::new();
         let Some(scan) = &self.scan else {
             return first;
         };
+        let ignores_strangers = self.ignores_strangers(now);
         let mut best = None;
         for (id, server, known) in self.left_to_check() {
             if server.was_checked_recently(now) {
@@ -93,7 +95,8 @@ impl Sdam {
             // many hosts does not hold up the others.
             let is_stranger = self.out.turns.is_stranger(id);
             let cancelled = scan.cancelled.get(&id).copied();
-            let order = (cancelled, rank, is_stranger, updated);
+            let is_ignored = is_stranger && ignores_strangers;
+            let order = (is_ignored, cancelled, rank, is_stranger, updated);
             if best.is_none_or(|best| order < best) {
                 best = Some(order);
                 first.clear();

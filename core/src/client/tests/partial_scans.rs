@@ -6,6 +6,7 @@ use crate::{
     error::ErrorKind,
     operation::OperationId,
     options::{Monitoring, ReadMode, ReadPreference},
+    sdam::STRANGER_TIME,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -314,4 +315,43 @@ fn after_a_wait_for_a_scan_the_check_out_has_a_time_of_its_own() {
         }
         assert_eq!(world.client.counts().waiting, 0, "{limit}");
     }
+}
+
+#[test]
+fn hosts_that_never_answered_delay_operations_for_a_limited_time() {
+    // Each operation would wait for the check of one further host, for half of its time limit.
+    let silent: Vec<String> = (0..40).map(|n| format!("s{n}")).collect();
+    let silent: Vec<&str> = silent.iter().map(String::as_str).collect();
+    let uri = format!("{URI}&heartbeatFrequencyMS=10000");
+    let mut world = set_of(&uri, &silent, &silent);
+    let mut delayed = 0;
+    for _ in 0..40 {
+        let mut start = begin(&mut world, limited(preferring_secondaries(), 1_000));
+        if let Progress::Waiting(id) = start {
+            delayed += 1;
+            world.wait(Duration::from_millis(500));
+            start = resume(&mut world, id);
+        }
+        assert_eq!(finish(&mut world, start), "a:27017");
+    }
+    // The spent time comes back slowly, so one operation more than 6 is delayed.
+    assert_eq!(delayed, 7);
+    assert!(delayed * Duration::from_millis(500) < STRANGER_TIME + Duration::from_secs(1));
+    // The same holds for later scans, which check the primary first.
+    world.wait(Duration::from_secs(10));
+    match begin(&mut world, limited(preferring_secondaries(), 1_000)) {
+        Progress::Exchange(exchange) => {
+            assert_eq!(exchange.facts().address.to_string(), "a:27017");
+            world.check_in(exchange, Outcome::Abandoned);
+        }
+        other => panic!("it waits for hosts that never answered: {other:?}"),
+    }
+    // An operation that no server can serve waits for them.
+    let mut command = find();
+    command.set_read_preference(Arc::new(ReadPreference::new(ReadMode::Secondary)));
+    let id = waiting(begin(&mut world, limited(command, 1_000)));
+    let before: usize = silent.iter().map(|name| dials(&world, name)).sum();
+    world.wait(Duration::from_secs(1));
+    assert!(before > 6, "{before}");
+    assert!(matches!(resume(&mut world, id), Progress::Failed(_)));
 }
