@@ -87,7 +87,7 @@ impl Choice {
 
     /// True if [`select`](Self::select) would find no server for the operation and ask nothing.
     pub(super) fn finds_none(&mut self, topology: &Sdam, operation: &Operation) -> bool {
-        if operation.command.target.is_some() || self.selector.has_server_selector() {
+        if operation.command.target.is_some() || self.has_server_selector() {
             return false;
         }
         self.selector.finds_none(
@@ -96,6 +96,11 @@ impl Choice {
             |address| topology.server_id(address),
             &criteria(operation, &self.primary),
         )
+    }
+
+    /// True if the application narrows the suitable servers with a selector of its own.
+    pub(super) fn has_server_selector(&self) -> bool {
+        self.selector.has_server_selector()
     }
 
     /// Selects a server from `description` instead of the topology's own description. During a

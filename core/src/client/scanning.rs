@@ -12,8 +12,13 @@
 //!   left. The other half remains for its attempts.
 //! * An earlier operation has already waited for this scan for `serverSelectionTimeoutMS`.
 //! * The last check of each server that is left was cancelled, or ended less than 500 ms ago.
+//!
 //! * Operations have waited for 3 seconds in total for hosts that replies named and that never
 //!   answered, and only such hosts are left (see `sdam/patience.rs`).
+//!
+//! After the wait of the second case, an operation that none of the checked servers can serve also
+//! uses the results of earlier scans. So a server that answered before and is silent now does not
+//! make the operation fail if another known server suits.
 //!
 //! All other operations wait for the whole scan. Otherwise all operations on a sharded cluster
 //! would go to the first mongos that replied (SEL-58).
@@ -59,6 +64,31 @@ impl Parts<'_> {
             pools: self.pools,
         };
         self.choice.select(view, operation)
+    }
+
+    /// Selects among the servers that were checked in the scan under way.
+    fn select_checked(&mut self, operation: &mut Operation) -> Result<Selected, Error> {
+        match self.topology.scanned_description() {
+            Some(description) => self
+                .choice
+                .select_by(self.topology, operation, &description),
+            None => Ok(Selected::NoServer),
+        }
+    }
+
+    /// Selects for an operation that does not wait for the scan any more: among the checked servers
+    /// and, if none of them suits, among those that earlier scans found. The answer of an
+    /// application's server selector belongs to one description, so there is one selection then.
+    fn select_late(&mut self, operation: &mut Operation) -> Result<Selected, Error> {
+        if !self.choice.has_server_selector() {
+            match self.select_checked(operation) {
+                Ok(Selected::NoServer) => {}
+                selected => return selected,
+            }
+        }
+        let description = self.topology.known_description();
+        self.choice
+            .select_by(self.topology, operation, &description)
     }
 
     fn no_suitable_server_error(&self, operation: &Operation) -> Error {
@@ -169,15 +199,13 @@ impl ScanRules {
             parts.select(operation)
         } else {
             let is_late = self.scan_limit(operation).is_some_and(|limit| limit <= now);
-            if !is_late && !parts.topology.is_rest_of_scan_optional(now) {
+            if is_late {
+                parts.select_late(operation)
+            } else if parts.topology.is_rest_of_scan_optional(now) {
+                parts.select_checked(operation)
+            } else {
                 return Ok(Selected::NoServer);
             }
-            let Some(description) = parts.topology.scanned_description() else {
-                return Ok(Selected::NoServer);
-            };
-            parts
-                .choice
-                .select_by(parts.topology, operation, &description)
         };
         match selected {
             // The rest of the scan may show that the deployment is compatible.

@@ -278,6 +278,25 @@ impl Sdam {
         Some(description)
     }
 
+    /// Returns the topology description without the servers that may be silent: those whose check
+    /// is under way, or whose last check was cancelled, are Unknown. Servers that were not checked
+    /// in this scan keep their descriptions of earlier checks.
+    #[must_use]
+    pub(crate) fn known_description(&self) -> TopologyDescription {
+        let mut description = TopologyDescription::clone(self.topology.description());
+        let Some(scan) = &self.scan else {
+            return description;
+        };
+        let current = scan.running.as_ref().and_then(|running| running.current);
+        let doubtful = scan.cancelled.keys().copied().chain(current);
+        for server in doubtful.filter_map(|id| self.servers.get(&id)) {
+            if let Some(known) = description.servers.get_mut(&server.address) {
+                *known = Arc::new(ServerDescription::unknown(server.address.clone()));
+            }
+        }
+        description
+    }
+
     /// True while a scan is under way that is not suspended.
     #[must_use]
     pub(crate) fn is_scanning(&self) -> bool {

@@ -355,3 +355,27 @@ fn hosts_that_never_answered_delay_operations_for_a_limited_time() {
     assert!(before > 6, "{before}");
     assert!(matches!(resume(&mut world, id), Progress::Failed(_)));
 }
+
+#[test]
+fn an_operation_uses_a_server_of_an_earlier_scan_if_another_one_is_silent_now() {
+    // The scan checks the primary first. The secondary is known and suits (MON-25).
+    let mut world = set_of(URI, &["b"], &[]);
+    let secondary = || {
+        let mut command = find();
+        command.set_read_preference(Arc::new(ReadPreference::new(ReadMode::Secondary)));
+        limited(command, 1_000)
+    };
+    let start = begin(&mut world, secondary());
+    assert_eq!(finish(&mut world, start), "b:27017");
+    world.silent.insert(address("a"));
+    world.wait(Duration::from_secs(60));
+    let id = waiting(begin(&mut world, secondary()));
+    world.wait(Duration::from_millis(500));
+    match resume(&mut world, id) {
+        Progress::Exchange(exchange) => {
+            assert_eq!(exchange.facts().address.to_string(), "b:27017");
+            world.check_in(exchange, Outcome::Abandoned);
+        }
+        other => panic!("the secondary is known: {other:?}"),
+    }
+}
