@@ -12,7 +12,6 @@
 //!   left. The other half remains for its attempts.
 //! * An earlier operation has already waited for this scan for `serverSelectionTimeoutMS`.
 //! * The last check of each server that is left was cancelled, or ended less than 500 ms ago.
-//!
 //! * Operations have waited for 3 seconds in total for hosts that replies named and that never
 //!   answered, and only such hosts are left (see `sdam/patience.rs`).
 //!
