@@ -1,6 +1,8 @@
 //! Tests of operations that wait for a server: when they continue, in which order, and how long
 //! they wait.
 
+mod reselection;
+
 use super::{
     World, find,
     harness::{self, Parts, Peer},
@@ -8,7 +10,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    client::{AfterExchange, OperationState, Outcome, Progress, WaitingOperation},
+    client::{AfterExchange, Outcome, Progress},
     connection::SocketId,
     error::ErrorKind,
     operation::{Command, Exchange, OperationId},
@@ -198,45 +200,6 @@ fn waiting_operations_resume_in_order_of_arrival() {
     }
     assert_eq!(order, ids);
     assert_eq!(world.client.counts().waiting, 0);
-}
-
-#[test]
-fn many_waiting_operations_select_again_in_slices() {
-    // One input begins the attempts of 128 operations. The others follow, with pauses in which the
-    // lock of the client is free.
-    const SLICE: usize = 128;
-    let mut world = World::without_replies("mongodb://a/?replicaSet=rs");
-    let ids: Vec<OperationId> = (0..1000).map(|_| world.waits(insert())).collect();
-    let begun = |world: &World| {
-        let operations = world.client.snapshot().operations;
-        let waits =
-            |waiting: &&WaitingOperation| matches!(waiting.state, OperationState::ForServer);
-        ids.len() - operations.iter().filter(waits).count()
-    };
-    world.run_with_replies(&|_| Some(secondary()));
-    assert_eq!(begun(&world), 0, "no server suits");
-    world.pass(millis(499), &no_reply);
-    world.run_with_replies(&|_| Some(primary()));
-    world.pass(millis(1), &|_| Some(primary()));
-    let first = begun(&world);
-    assert!((1..=2 * SLICE).contains(&first), "{first}");
-    for _ in 0..ids.len() / SLICE {
-        let before = begun(&world);
-        world.pass(millis(1), &|_| Some(primary()));
-        assert!(begun(&world) - before <= SLICE);
-    }
-    assert_eq!(begun(&world), ids.len());
-}
-
-#[test]
-fn an_operation_for_which_a_server_suits_does_not_wait_for_those_without_one() {
-    let mut world = World::without_replies("mongodb://a/?replicaSet=rs");
-    for _ in 0..1000 {
-        world.waits(insert());
-    }
-    let read = world.waits(reads(ReadMode::Secondary));
-    let woken = world.run_with_replies(&|_| Some(secondary()));
-    assert_eq!(woken, [read]);
 }
 
 #[test]
