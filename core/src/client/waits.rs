@@ -21,13 +21,13 @@ use std::time::Duration;
 pub const GRANT_LIMIT: Duration = Duration::from_secs(1);
 
 /// The work of one reselection under the client's lock, in comparisons of an operation with the
-/// topology description. A comparison takes about 0.2 µs. The other operations follow after
+/// topology description. A comparison takes less than 0.5 µs. The other operations follow after
 /// [`RESELECTION_PAUSE`], so that a server that changes its description often does not block the
 /// client.
-const RESELECTION_WORK: u32 = 2048;
+const RESELECTION_WORK: u32 = 1024;
 
 /// The work of an attempt that begins in a reselection, in comparisons.
-const ATTEMPT_WORK: u32 = 16;
+const ATTEMPT_WORK: u32 = 8;
 
 /// The time after which a reselection continues that was too long: 1 ms.
 const RESELECTION_PAUSE: Duration = Duration::from_millis(1);
