@@ -54,8 +54,8 @@ impl Pools {
         self.orders.pop_front()
     }
 
-    /// Creates the pool of a server, unless the server has one. While there are
-    /// [`MAX_POPULATED_POOLS`] pools, a further pool makes connections only for operations.
+    /// Creates the pool of a server, unless the server has one. A pool beyond the oldest
+    /// [`MAX_POPULATED_POOLS`] makes connections only for operations.
     pub(super) fn create(&mut self, server: ServerId, address: Address) {
         if self.pools.contains_key(&server) {
             return;
@@ -296,8 +296,17 @@ impl Pools {
         self.armed = earliest(self.armed, pool.deadline());
         if pool.state() == PoolState::Closed && pool.counts().total == 0 {
             self.pools.remove(&server);
+            self.populate_oldest();
         }
         Some(result)
+    }
+
+    /// Applies `minPoolSize` to the oldest pools, of which one was removed.
+    fn populate_oldest(&mut self) {
+        for pool in self.pools.values_mut().take(MAX_POPULATED_POOLS) {
+            pool.set_min_size(self.options.min_size);
+            self.armed = earliest(self.armed, pool.deadline());
+        }
     }
 }
 
@@ -326,5 +335,18 @@ mod tests {
             }
         }
         assert_eq!(populated.len(), MAX_POPULATED_POOLS);
+        // The next pool takes the place of one that is removed.
+        for number in 0..30 {
+            pools.close(Instant::ZERO, ServerId(number));
+        }
+        assert!(pools.take_armed().is_some_and(|at| at <= Instant::ZERO));
+        pools.handle_timeout(Instant::ZERO);
+        let mut later = BTreeSet::new();
+        while let Some((server, order)) = pools.poll_order() {
+            if matches!(order, Order::Open(_)) {
+                later.insert(server);
+            }
+        }
+        assert_eq!(later, (50..80).map(ServerId).collect());
     }
 }

@@ -84,6 +84,13 @@ impl<C> Pool<C> {
         }
     }
 
+    /// Changes `minPoolSize`. Missing connections are created by the next call of
+    /// [`handle_timeout`](Self::handle_timeout), for which a deadline is set.
+    pub(crate) fn set_min_size(&mut self, min_size: u32) {
+        self.options.min_size = min_size;
+        self.schedule(self.populate_from);
+    }
+
     pub(super) fn postpone_population(&mut self, now: Instant) {
         self.populate_from = self.populate_from.max(now + POPULATION_PAUSE);
     }

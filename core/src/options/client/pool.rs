@@ -54,8 +54,8 @@ impl ClientOptions {
     /// Returns `minPoolSize`, the least number of connections that a ready pool keeps. The number
     /// must not exceed a [`max_pool_size`](Self::max_pool_size) above 0. Default: 0 ([CMAP-9]).
     ///
-    /// The number applies to the pools of the first 50 servers, which is the largest size of a
-    /// replica set. Further pools make connections only for operations.
+    /// The number applies to the oldest 50 pools, because a replica set has at most 50 members.
+    /// Further pools make connections only for operations.
     ///
     /// [CMAP-9]: crate::requirements::pool#CMAP-9
     #[must_use]
