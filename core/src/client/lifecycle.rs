@@ -129,6 +129,8 @@ impl Client {
         self.arm(Timer::Callback, None);
         self.seed_list.forget_questions();
         self.arm(Timer::Rescan, None);
+        self.reselecting = None;
+        self.arm(Timer::Reselection, None);
     }
 
     /// Interrupts the exchanges on connections of closed pools. A pool does not order these

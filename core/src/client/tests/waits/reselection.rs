@@ -1,7 +1,10 @@
 //! Tests of many operations that wait, and select a server again after a change of the topology.
 
 use super::*;
-use crate::client::{OperationState, WaitingOperation};
+use crate::{
+    client::{OperationState, Timer, WaitingOperation},
+    error::Error,
+};
 
 #[test]
 fn many_waiting_operations_select_again_in_slices() {
@@ -29,6 +32,24 @@ fn many_waiting_operations_select_again_in_slices() {
         assert!(begun(&world) - before <= SLICE);
     }
     assert_eq!(begun(&world), ids.len());
+}
+
+#[test]
+fn a_closed_client_does_not_continue_to_select_again() {
+    let mut world = World::without_replies("mongodb://a/?replicaSet=rs");
+    for _ in 0..1000 {
+        world.waits(insert());
+    }
+    world.run_with_replies(&|_| Some(primary()));
+    let is_armed = |world: &World| {
+        let timers = world.client.snapshot().timers;
+        timers.iter().any(|(_, timer)| *timer == Timer::Reselection)
+    };
+    assert!(is_armed(&world));
+    world
+        .client
+        .abandon(world.now, &Error::argument("the runtime has ended"));
+    assert!(!is_armed(&world));
 }
 
 #[test]
