@@ -1,7 +1,7 @@
 //! The time for which operations wait, in a client that checks servers on demand, for hosts that
 //! replies named and that never answered (strangers, see `turns.rs`).
 //!
-//! A scan checks one server at a time. A server that names 250 hosts which accept connections and
+//! A scan checks one server at a time. A server that names many hosts which accept connections and
 //! never answer could otherwise make each operation wait for the check of a further host. So scans
 //! record how long the checks of strangers took that ended without an answer. If this time exceeds
 //! [`STRANGER_TIME`], an operation with a suitable server waits for no stranger, and scans check
