@@ -12,8 +12,9 @@
 //! derivation. The keys of one server are derived one after the other, and at most
 //! [`MAX_DERIVATIONS`] derivations run at once. Of those in the queue, the shortest and the oldest
 //! begin by turns. A step of Kerberos may block until the key distribution center answers, so at
-//! most [`MAX_KERBEROS_STEPS`] steps run at once. A DNS lookup is asked for by the seed list part. An inquiry, for example to an endpoint that has AWS
-//! credentials, is asked for by the credentials part or by the revocation part.
+//! most [`MAX_KERBEROS_STEPS`] steps run at once. A DNS lookup is asked for by the seed list part.
+//! An inquiry, for example to an endpoint that has AWS credentials, is asked for by the credentials
+//! part or by the revocation part.
 
 mod kerberos;
 
