@@ -35,7 +35,7 @@ impl Client {
             && matches!(error.kind(), ErrorKind::Command(_))
             && matches!(outcome, Outcome::Completed)
             && !exchange.is_under_way
-            && !exchange.operation.has_authenticated_again
+            && !exchange.operation.retry.has_authenticated_again
             && exchange.connection.authenticated.is_some()
             && !exchange.connection.facts.is_unauthenticated
             && self.settings.handshake.credential.is_some()
@@ -62,7 +62,7 @@ impl Client {
         } = exchange;
         self.keep_pinned(&connection.facts, pinned);
         let id = operation.id;
-        operation.has_authenticated_again = true;
+        operation.retry.has_authenticated_again = true;
         self.leave_session(now, &mut operation);
         let socket = connection.facts.socket;
         self.timers.cancel(Timer::Exchange(socket));

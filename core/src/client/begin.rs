@@ -113,7 +113,7 @@ impl Client {
         let Some(Waiting::Asking(mut operation)) = self.operations.take_if(id, is_asking) else {
             return self.still_waiting(id);
         };
-        operation.selector_answer = Some(answer);
+        operation.selection.answer = Some(answer);
         let attempt = self.attempt(now, operation);
         let start = self.advance(now, id, attempt);
         self.settle(now);
@@ -206,19 +206,19 @@ impl Client {
         self.choice
             .emit_succeeded(now, topology, &mut operation, server, &mut self.out);
         self.choice.note_selected(topology, &mut operation, server);
-        operation.attempts += 1;
+        operation.retry.attempts += 1;
         self.check_out(now, operation, server)
     }
 
     /// Returns how the attempt begins; `None` for an ordinary server selection.
     #[inline]
     fn path_of(&self, now: Instant, operation: &Operation) -> Option<AttemptPath> {
-        if let Some(until) = operation.paused_until
+        if let Some(until) = operation.retry.paused_until
             && now < until
         {
             return Some(AttemptPath::Pause(until));
         }
-        if let Some(pin) = operation.command.pinned() {
+        if let Some(pin) = operation.request.pinned() {
             return Some(AttemptPath::Pin(pin));
         }
         self.settings.scanning.map(AttemptPath::Scan)
@@ -226,10 +226,10 @@ impl Client {
 
     #[inline]
     fn begin_selection(&mut self, now: Instant, operation: &mut Operation) {
-        operation.paused_until = None;
+        operation.retry.paused_until = None;
         // An operation that selects again after a wait keeps the time at which the selection of
         // this attempt began.
-        operation.selection_began.get_or_insert(now);
+        operation.selection.began.get_or_insert(now);
         self.choice
             .emit_started(now, &self.topology, operation, &mut self.out);
     }
@@ -270,7 +270,7 @@ impl Client {
         server: ServerId,
     ) -> Attempt {
         // Without an operation time limit, the pool applies `waitQueueTimeoutMS` (CMAP-153).
-        let timeout = operation.command.timeout;
+        let timeout = operation.request.timeout;
         let limit = timeout.map(|_| self.check_out_limit(now, &operation));
         let request = CheckOutId(operation.id.0);
         let error = match self.pools.check_out(now, server, request, limit) {
@@ -278,7 +278,7 @@ impl Client {
                 return Attempt::Granted(operation, connection);
             }
             Some(CheckOut::Waiting) => {
-                operation.attempts_without_wait = 0;
+                operation.retry.attempts_without_wait = 0;
                 let id = operation.id;
                 self.operations
                     .wait(id, Waiting::ForConnection(operation, server));
@@ -296,7 +296,7 @@ impl Client {
 
     /// Returns the time until which the current attempt may wait for a server (SEL-35).
     fn selection_limit(&self, operation: &Operation) -> Option<Instant> {
-        let began = operation.selection_began?;
+        let began = operation.selection.began?;
         let limit = began.checked_add(self.settings.selection);
         earliest(limit, operation.deadline)
     }
@@ -319,8 +319,8 @@ impl Client {
         }
         // The next selection asks the server selector again, because the servers can have changed
         // by then.
-        operation.selector_answer = None;
-        operation.attempts_without_wait = 0;
+        operation.selection.answer = None;
+        operation.retry.attempts_without_wait = 0;
         let limit = match self.settings.scanning {
             Some(scanning) if !self.seed_list.is_unresolved() => {
                 scanning.wait_limit(now, &operation)
@@ -342,7 +342,7 @@ impl Client {
         if let Err(error) = self.operations.check_room() {
             return Attempt::Ended(operation, End::Stopped(error));
         }
-        operation.attempts_without_wait = 0;
+        operation.retry.attempts_without_wait = 0;
         let id = operation.id;
         self.arm(Timer::Wait(id), earliest(Some(until), operation.deadline));
         self.operations.wait(id, Waiting::Paused(operation));
@@ -365,8 +365,8 @@ impl Client {
     /// Takes the pinned connection of an operation, or lets the operation wait until the late reply
     /// on that connection was read. Ends the attempt if the connection cannot be used.
     fn attempt_pinned(&mut self, mut operation: Box<Operation>, pin: PinId) -> Attempt {
-        operation.paused_until = None;
-        operation.attempts += 1;
+        operation.retry.paused_until = None;
+        operation.retry.attempts += 1;
         match self.pins.check_out(pin, operation.id) {
             PinCheckOut::Connection(connection) => {
                 self.choice.started(connection.facts.server);

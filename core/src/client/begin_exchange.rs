@@ -32,10 +32,10 @@ impl Client {
         self.take_session(now, &mut operation, &connection.facts);
         let deadline = match (operation.deadline, self.settings.socket_timeout) {
             (Some(deadline), _) => Some(deadline),
-            (None, _) if operation.command.timeout.is_some() => None,
+            (None, _) if operation.request.timeout.is_some() => None,
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
-        operation.attempts_without_wait = 0;
+        operation.retry.attempts_without_wait = 0;
         let needs_probe = self.wants_probe(now, &operation, &connection);
         let mut exchange = self.new_exchange(connection, operation, deadline);
         exchange.needs_probe = needs_probe;
@@ -57,7 +57,7 @@ impl Client {
         let context = Context {
             cluster_time: match facts.server_type {
                 ServerType::Standalone => None,
-                _ if operation.without_cluster_time => None,
+                _ if operation.retry.without_cluster_time => None,
                 _ => self.cluster_times.newest().cloned(),
             },
             topology_type: self.topology.description().topology_type,
@@ -78,7 +78,7 @@ impl Client {
     ) {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
-        if operation.command.pin.is_some() {
+        if operation.request.pin.is_some() {
             self.connections.set_state(socket, State::Pinned);
             self.pins.return_unused(connection);
         } else {
@@ -100,13 +100,13 @@ impl Client {
         operation: &mut Operation,
         facts: &ConnectionFacts,
     ) -> Result<(), Error> {
-        if facts.is_unauthenticated && !operation.command.is_allowed_unauthenticated() {
+        if facts.is_unauthenticated && !operation.request.is_allowed_unauthenticated() {
             return Err(self.not_authenticated(operation, facts));
         }
-        if operation.txn_number.is_none() {
+        if operation.request.txn_number.is_none() {
             return Ok(());
         }
-        let kind = operation.command.kind;
+        let kind = operation.request.kind;
         let is_eligible = self
             .settings
             .retry
@@ -114,8 +114,8 @@ impl Client {
         if is_eligible && facts.has_sessions {
             return Ok(());
         }
-        if operation.kept_error.is_none() {
-            operation.txn_number = None;
+        if operation.retry.kept_error.is_none() {
+            operation.request.txn_number = None;
             return Ok(());
         }
         let message = "the server that was selected for the retry does not support retryable \
@@ -132,7 +132,7 @@ impl Client {
         let message = format!(
             "the server claims to be an arbiter, which cannot authenticate clients; {} was not \
              sent",
-            operation.command.name(),
+            operation.request.name(),
         );
         let kind = ErrorKind::Authentication {
             mechanism: mechanism.unwrap_or(Mechanism::ScramSha256).name(),
@@ -147,30 +147,33 @@ impl Client {
     /// accepts one. Retries use the same session (RR-25) and the same number (RW-19).
     #[inline]
     fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
-        if let Some(session) = operation.session
+        if let Some(session) = operation.request.session
             && !self.sessions.is_used(session)
         {
             // The session is from before a fork, so the parent process still uses it.
-            operation.session = None;
-            operation.txn_number = None;
+            operation.request.session = None;
+            operation.request.txn_number = None;
         }
-        if operation.session.is_none() && operation.ends_session && facts.has_sessions {
+        if operation.request.session.is_none()
+            && operation.request.ends_session
+            && facts.has_sessions
+        {
             let timeout = self.topology.description().logical_session_timeout_minutes;
-            operation.session = Some(self.sessions.begin(now, timeout));
+            operation.request.session = Some(self.sessions.begin(now, timeout));
         }
-        operation.lsid = None;
-        let Some(session) = operation.session else {
+        operation.request.lsid = None;
+        let Some(session) = operation.request.session else {
             return;
         };
-        operation.lsid = self.sessions.use_for_command(now, session);
-        let kind = operation.command.kind;
-        if operation.txn_number.is_none()
+        operation.request.lsid = self.sessions.use_for_command(now, session);
+        let kind = operation.request.kind;
+        if operation.request.txn_number.is_none()
             && self
                 .settings
                 .retry
                 .wants_txn_number(kind, facts.server_type)
         {
-            operation.txn_number = self.sessions.next_txn_number(session);
+            operation.request.txn_number = self.sessions.next_txn_number(session);
         }
     }
 }

@@ -68,7 +68,7 @@ impl Choice {
         view: View<'_>,
         operation: &mut Operation,
     ) -> Result<Selected, Error> {
-        if operation.command.target.is_some() {
+        if operation.request.target.is_some() {
             return self.select_target(view, operation).map(Selected::from);
         }
         if self.selector.has_server_selector() {
@@ -80,14 +80,14 @@ impl Choice {
             topology.description(),
             |address| topology.server_id(address),
             &criteria(operation, &self.primary),
-            &operation.deprioritized,
+            &operation.retry.deprioritized,
         );
         found.map(Selected::from)
     }
 
     /// True if [`select`](Self::select) would find no server for the operation and ask nothing.
     pub(super) fn finds_none(&mut self, topology: &Sdam, operation: &Operation) -> bool {
-        if operation.command.target.is_some() || self.has_server_selector() {
+        if operation.request.target.is_some() || self.has_server_selector() {
             return false;
         }
         self.selector.finds_none(
@@ -116,7 +116,7 @@ impl Choice {
         }
         let id = |address: &Address| topology.server_id(address);
         let criteria = criteria(operation, &self.primary);
-        let avoided = &operation.deprioritized;
+        let avoided = &operation.retry.deprioritized;
         let found = self
             .selector
             .select_once(description, id, &criteria, avoided)?;
@@ -129,7 +129,7 @@ impl Choice {
         view: View<'_>,
         operation: &Operation,
     ) -> Result<Option<ServerId>, Error> {
-        let Some(target) = &operation.command.target else {
+        let Some(target) = &operation.request.target else {
             return Ok(None);
         };
         let Some(server) = view.topology.server_id(&target.address) else {
@@ -163,8 +163,8 @@ impl Choice {
         let criteria = criteria(operation, &self.primary);
         let version = topology.version();
         let description = description.unwrap_or_else(|| topology.description());
-        let avoided = &operation.deprioritized;
-        if let Some(answer) = operation.selector_answer.take() {
+        let avoided = &operation.retry.deprioritized;
+        if let Some(answer) = operation.selection.answer.take() {
             let id = |address: &Address| topology.server_id(address);
             let found =
                 selector.select_from_answer(description, id, &criteria, avoided, &answer)?;
@@ -188,12 +188,14 @@ impl Choice {
     ) {
         if operation.deadline.is_some() {
             let known = topology.server(server);
-            operation.min_round_trip = known.map_or(Duration::ZERO, |s| s.min_round_trip_time);
+            operation.selection.min_round_trip =
+                known.map_or(Duration::ZERO, |s| s.min_round_trip_time);
         }
-        if operation.command.kind == CommandKind::WritingAggregate {
+        if operation.request.kind == CommandKind::WritingAggregate {
             let criteria = criteria(operation, &self.primary);
             let chosen_by = criteria.read_preference(topology.description());
-            operation.is_for_primary = chosen_by.is_some_and(|preference| preference.is_primary());
+            operation.request.is_for_primary =
+                chosen_by.is_some_and(|preference| preference.is_primary());
         }
     }
 
@@ -232,7 +234,7 @@ impl Choice {
 
     /// Returns the error of an operation for which no server suits.
     pub(super) fn no_suitable_server_error(&self, topology: &Sdam, operation: &Operation) -> Error {
-        if let Some(target) = &operation.command.target {
+        if let Some(target) = &operation.request.target {
             return target_is_lost(topology, &target.address);
         }
         selection_error(topology.description(), &self.criteria(operation))
@@ -250,12 +252,12 @@ impl Choice {
     ) {
         // An operation that is bound to a server does not select one (SEL-2).
         if !self.subscriptions.selection
-            || operation.selection_events.started
-            || operation.command.target.is_some()
+            || operation.selection.events.started
+            || operation.request.target.is_some()
         {
             return;
         }
-        operation.selection_events.started = true;
+        operation.selection.events.started = true;
         let facts = self.facts(topology, operation);
         emit(now, SelectionEvent::Started { facts }, out);
     }
@@ -271,8 +273,8 @@ impl Choice {
     ) {
         let wanted = self.subscriptions.selection || self.subscriptions.notices;
         // The event comes once per operation, not each time that the operation waits (SEL-61).
-        let selects = operation.command.target.is_none();
-        if !wanted || !selects || std::mem::replace(&mut operation.selection_events.waiting, true) {
+        let selects = operation.request.target.is_none();
+        if !wanted || !selects || std::mem::replace(&mut operation.selection.events.waiting, true) {
             return;
         }
         let facts = self.facts(topology, operation);
@@ -290,7 +292,7 @@ impl Choice {
         server: ServerId,
         out: &mut Outbox,
     ) {
-        if !std::mem::take(&mut operation.selection_events.started) {
+        if !std::mem::take(&mut operation.selection.events.started) {
             return;
         }
         let Some(chosen) = topology.server(server) else {
@@ -310,7 +312,7 @@ impl Choice {
         error: &Error,
         out: &mut Outbox,
     ) {
-        if !std::mem::take(&mut operation.selection_events.started) {
+        if !std::mem::take(&mut operation.selection.events.started) {
             return;
         }
         let failure = without_topology(error);
@@ -324,7 +326,7 @@ impl Choice {
             selector.push_str(", narrowed by the application");
         }
         SelectionFacts {
-            operation: operation.command.name().into(),
+            operation: operation.request.name().into(),
             operation_id: operation.id.0,
             selector: selector.into(),
             topology: Arc::clone(topology.description()),
@@ -371,7 +373,7 @@ fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
 /// (SEL-28). `runCommand` uses the primary unless it has a read preference of its own (SEL-29). The
 /// criteria never name the server of an earlier operation (SEL-50).
 fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
-    let command = &operation.command;
+    let command = &operation.request;
     match command.kind {
         CommandKind::RetryableWrite | CommandKind::Write => Criteria::Writable,
         CommandKind::WritingAggregate => {

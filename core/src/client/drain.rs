@@ -3,7 +3,7 @@
 use crate::{
     connection::{Established, LateReply},
     error::Error,
-    operation::{Command, CommandKind, kill_unowned},
+    operation::{Command, CommandKind, Request, kill_unowned},
 };
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ pub(super) struct Drain {
 
 impl Drain {
     /// Returns the drain of the late reply to a command with this `requestID`.
-    pub(super) fn new(connection: Box<Established>, request_id: i32, command: &Command) -> Self {
+    pub(super) fn new(connection: Box<Established>, request_id: i32, request: &Request) -> Self {
         // The other commands of a cursor belong to its owner, who closes it. Behind a load
         // balancer, only the connection that opened a cursor reaches it, and that one is not
         // pinned.
         let may_open_cursor =
-            command.kind != CommandKind::CursorFollowUp && connection.facts.service.is_none();
+            request.kind != CommandKind::CursorFollowUp && connection.facts.service.is_none();
         Self {
             connection,
             reply: LateReply::new(request_id, may_open_cursor),
-            database: may_open_cursor.then(|| command.database.clone()),
+            database: may_open_cursor.then(|| request.database.clone()),
             end_of_cursor: None,
         }
     }

@@ -84,7 +84,7 @@ impl Client {
             && matches!(outcome, Outcome::Completed)
             && !exchange.is_under_way
             && exchange.pinned.is_empty()
-            && exchange.operation.command.pin.is_none()
+            && exchange.operation.request.pin.is_none()
             && !exchange.is_preliminary()
             && exchange.output().is_empty()
             && self.taken_back == 0
@@ -154,7 +154,7 @@ impl Client {
         } = exchange;
         if let (false, Some(session)) = (
             matches!(condition, Condition::Healthy(())),
-            operation.session,
+            operation.request.session,
         ) {
             // The server may still be working on the request. A dirty session is not used again
             // once its holder has ended it.
@@ -187,7 +187,7 @@ impl Client {
             condition = Condition::Broken(Some(error));
         }
         if let Condition::ReplyDue = condition {
-            let mut drain = Drain::new(connection, context.request_id, &operation.command);
+            let mut drain = Drain::new(connection, context.request_id, &operation.request);
             // The reply, or a part of it, may be in the buffer already.
             condition = match drain.advance() {
                 Ok(true) => Condition::Healthy(()),
@@ -365,13 +365,13 @@ impl Client {
             }
             End::NotBegun if self.life.is_closed() => Err(self.life.error()),
             End::NotBegun => {
-                operation.attempts = operation.attempts.saturating_sub(1);
-                operation.selection_began = None;
-                operation.has_authenticated_again = false;
+                operation.retry.attempts = operation.retry.attempts.saturating_sub(1);
+                operation.selection.began = None;
+                operation.retry.has_authenticated_again = false;
                 return Next::Again(operation);
             }
             End::Failed(error, facts) => {
-                operation.has_authenticated_again = false;
+                operation.retry.has_authenticated_again = false;
                 let attempt = FailedAttempt {
                     facts: facts.as_deref(),
                     topology_type: self.topology().topology_type,
@@ -381,7 +381,7 @@ impl Client {
                 match policy.after_failure(now, operation, error, attempt, &mut self.pauses) {
                     AfterFailure::RetryNow(operation) => return Next::Again(operation),
                     AfterFailure::RetryAt(mut operation, until) => {
-                        operation.paused_until = Some(until);
+                        operation.retry.paused_until = Some(until);
                         return Next::Again(operation);
                     }
                     AfterFailure::Over(ended, error) => {
@@ -401,8 +401,8 @@ impl Client {
     /// Ends the use of the operation's session by an attempt.
     #[inline]
     pub(super) fn leave_session(&mut self, now: Instant, operation: &mut Operation) {
-        if operation.lsid.take().is_some()
-            && let Some(session) = operation.session
+        if operation.request.lsid.take().is_some()
+            && let Some(session) = operation.request.session
         {
             let timeout = self.topology.description().logical_session_timeout_minutes;
             self.sessions.leave(now, timeout, session);
@@ -413,10 +413,10 @@ impl Client {
     /// releases a pin that this operation was the last to use.
     #[inline]
     fn finish(&mut self, now: Instant, mut operation: Box<Operation>) {
-        if let Some(PinUse::Last(pin)) = operation.command.pin.take() {
+        if let Some(PinUse::Last(pin)) = operation.request.pin.take() {
             self.release_pin(pin);
         }
-        if let (true, Some(session)) = (operation.ends_session, operation.session) {
+        if let (true, Some(session)) = (operation.request.ends_session, operation.request.session) {
             self.return_session(now, session);
         }
     }
@@ -456,12 +456,12 @@ impl Client {
 /// Adds the time that an operation waited for a server to the error of its server selection.
 fn with_wait(now: Instant, operation: &Operation, error: Error) -> Error {
     let is_selection = matches!(error.kind(), ErrorKind::ServerSelection { .. });
-    let Some(began) = operation.selection_began.filter(|_| is_selection) else {
+    let Some(began) = operation.selection.began.filter(|_| is_selection) else {
         return error;
     };
     let waited = now.saturating_since(began);
     // A command of a cursor whose server is gone does not wait.
-    let is_known_at_once = operation.command.target.is_some() && waited.is_zero();
+    let is_known_at_once = operation.request.target.is_some() && waited.is_zero();
     error.with_waited((!is_known_at_once).then_some(waited))
 }
 

@@ -69,7 +69,7 @@ impl Client {
     fn fail_follow_ups(&mut self, now: Instant) {
         let is_follow_up = |waiting: &Waiting| {
             let operation = waiting.operation();
-            operation.is_some_and(|known| known.command.kind == CommandKind::CursorFollowUp)
+            operation.is_some_and(|known| known.request.kind == CommandKind::CursorFollowUp)
         };
         for id in self.operations.ids_where(is_follow_up) {
             let message = "the cursor belongs to the parent process; open a new cursor in the \

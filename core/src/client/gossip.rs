@@ -43,7 +43,7 @@ impl Client {
         }
         let facts = &exchange.connection.facts;
         self.cluster_times.refuse(now, sent, facts);
-        exchange.operation.without_cluster_time = true;
+        exchange.operation.retry.without_cluster_time = true;
         true
     }
 }

@@ -80,7 +80,7 @@ impl Client {
         connection: &Established,
     ) -> bool {
         connection.used + PROBE_AFTER <= now
-            && operation.command.pin.is_none()
+            && operation.request.pin.is_none()
             && self.settings.scanning.is_none()
     }
 

@@ -93,9 +93,7 @@ impl Operations {
         mut command: Command,
         timeout: Option<Duration>,
     ) -> Box<Operation> {
-        if command.timeout.is_none() {
-            command.timeout = timeout;
-        }
+        command.0.request.timeout = command.0.request.timeout.or(timeout);
         let id = span.apply(&mut command).unwrap_or_else(|| {
             self.last += 1;
             OperationId(self.last - 1)

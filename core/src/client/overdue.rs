@@ -73,7 +73,10 @@ impl Client {
             ..
         } = exchange;
         let facts = &connection.facts;
-        if let (false, Some(session)) = (matches!(outcome, Outcome::Completed), operation.session) {
+        if let (false, Some(session)) = (
+            matches!(outcome, Outcome::Completed),
+            operation.request.session,
+        ) {
             self.sessions.mark_dirty(session);
         }
         let was_abandoned = matches!(outcome, Outcome::Abandoned);

@@ -35,7 +35,7 @@ impl Client {
     ) -> bool {
         self.settings.scanning.is_some()
             && connection.used + SOCKET_CHECK_INTERVAL <= now
-            && operation.command.pin.is_none()
+            && operation.request.pin.is_none()
     }
 
     /// Makes the exchange of a preliminary ping. The ping is an operation of its own, which holds

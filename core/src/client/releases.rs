@@ -5,7 +5,7 @@ use super::{
     connections::{Role, State},
 };
 use crate::{
-    operation::{Command, CommandKind, CursorResources, Pin, PinUse, SessionUse},
+    operation::{Command, CommandKind, CursorResources, Pin, SessionUse},
     options::{ReadMode, ReadPreference},
     session::{END_SESSIONS_BATCH, SessionId},
     time::Instant,
@@ -39,13 +39,8 @@ impl Client {
 
     /// Discards a command that will not run. If the command was the last use of a session or a pin,
     /// the session is given back and the pin released.
-    pub fn discard(&mut self, now: Instant, mut command: Command) {
-        if let SessionUse::Last(session) = std::mem::take(&mut command.session) {
-            self.return_session(now, session);
-        }
-        if let Some(PinUse::Last(pin)) = command.pin {
-            self.release(now, pin);
-        }
+    pub fn discard(&mut self, now: Instant, command: Command) {
+        self.release_cursor(now, command.into_resources());
     }
 
     pub(super) fn release_pin(&mut self, pin: Pin) {

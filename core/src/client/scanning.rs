@@ -120,7 +120,7 @@ impl ScanRules {
         operation: &mut Operation,
         parts: &mut Parts<'_>,
     ) -> Result<Selected, Error> {
-        if operation.command.target.is_some() {
+        if operation.request.target.is_some() {
             // An operation that is bound to a server does not select one (SEL-2). Such an operation
             // waits for a scan only if that server cannot be used yet.
             match parts.select(operation) {
@@ -128,11 +128,12 @@ impl ScanRules {
                 selected => return selected,
             }
         }
-        let scans_before = match operation.scans_before {
+        let scans_before = match operation.selection.scans_before {
             Some(scans) => scans,
             None => {
                 parts.topology.wants_scan(now);
                 *operation
+                    .selection
                     .scans_before
                     .insert(parts.topology.scans_begun_before())
             }
@@ -141,7 +142,7 @@ impl ScanRules {
         if is_scanned {
             match parts.select(operation) {
                 Ok(Selected::Server(server)) => {
-                    operation.scans_before = None;
+                    operation.selection.scans_before = None;
                     return Ok(Selected::Server(server));
                 }
                 Ok(Selected::Ask(question)) => return Ok(Selected::Ask(question)),
@@ -164,7 +165,7 @@ impl ScanRules {
         }
         // If no server suits, the operation waits for the end of the scan under way, even beyond
         // the limit of selection (SEL-73).
-        let began = operation.selection_began.filter(|_| !self.try_once);
+        let began = operation.selection.began.filter(|_| !self.try_once);
         let limit = began.and_then(|began| began.checked_add(self.selection_limit));
         if !parts.topology.is_scan_under_way() {
             let next = parts.topology.earliest_scan().max(now);
@@ -190,7 +191,7 @@ impl ScanRules {
         operation: &mut Operation,
         parts: &mut Parts<'_>,
     ) -> Result<Selected, Error> {
-        if operation.command.target.is_some() || !parts.topology.is_scan_under_way() {
+        if operation.request.target.is_some() || !parts.topology.is_scan_under_way() {
             return Ok(Selected::NoServer);
         }
         let needs_primary = parts.choice.needs_primary(parts.topology, operation);
@@ -212,8 +213,8 @@ impl ScanRules {
                 Ok(Selected::NoServer)
             }
             Ok(Selected::Server(server)) => {
-                operation.scans_before = None;
-                let began = operation.selection_began.unwrap_or(now);
+                operation.selection.scans_before = None;
+                let began = operation.selection.began.unwrap_or(now);
                 if began + self.selection_limit <= now {
                     parts.topology.note_scan_overdue();
                 }
@@ -227,7 +228,7 @@ impl ScanRules {
     /// suits. The wait lasts for `serverSelectionTimeoutMS`, but at most for half of the time that
     /// the operation had left when the selection began.
     fn scan_limit(&self, operation: &Operation) -> Option<Instant> {
-        let began = operation.selection_began?;
+        let began = operation.selection.began?;
         let half = operation.deadline.and_then(|deadline| {
             let left = deadline.saturating_since(began);
             began.checked_add(left / 2)

@@ -174,7 +174,7 @@ impl Client {
                         deadline: operation.and_then(|operation| operation.deadline),
                         criteria: operation.map(|operation| self.choice.criteria(operation)),
                         pin: operation
-                            .and_then(|operation| operation.command.pinned())
+                            .and_then(|operation| operation.request.pinned())
                             .map(|pin| pin.socket),
                     }
                 })
@@ -224,7 +224,7 @@ fn operation_state(waiting: &Waiting) -> OperationState {
     match waiting {
         Waiting::ForServer(_) => OperationState::ForServer,
         Waiting::Paused(operation) => {
-            OperationState::Paused(operation.paused_until.unwrap_or_default())
+            OperationState::Paused(operation.retry.paused_until.unwrap_or_default())
         }
         Waiting::Asking(_) => OperationState::Asking,
         Waiting::ForConnection(_, server) => OperationState::ForConnection(*server),

@@ -35,7 +35,7 @@ const RESELECTION_PAUSE: Duration = Duration::from_millis(1);
 /// Returns the time at which a grant ends or is examined again. The grant of a pinned connection
 /// lasts until the operation's deadline, because no other operation can use the connection.
 fn grant_limit(now: Instant, operation: &Operation) -> Option<Instant> {
-    let moment = match operation.command.pin {
+    let moment = match operation.request.pin {
         Some(_) => None,
         None => now.checked_add(GRANT_LIMIT),
     };
@@ -91,7 +91,7 @@ impl Client {
         self.timers.cancel(Timer::Wait(id));
         let facts = &connection.facts;
         self.choice.finished(facts.server);
-        if operation.command.pin.is_some() {
+        if operation.request.pin.is_some() {
             self.connections.set_state(facts.socket, State::Pinned);
             self.pins.interrupt(facts.socket, error);
         } else {
@@ -108,7 +108,7 @@ impl Client {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForPin(..));
         if let Some(Waiting::ForPin(mut operation, _)) = self.operations.take_if(id, waits) {
             self.timers.cancel(Timer::Wait(id));
-            operation.attempts = operation.attempts.saturating_sub(1);
+            operation.retry.attempts = operation.retry.attempts.saturating_sub(1);
             self.operations.retry(operation);
         }
     }

@@ -35,9 +35,12 @@ const LONGEST_PAUSE: Duration = MIN_HEARTBEAT_FREQUENCY;
 pub(super) fn pause_after(operation: &Operation, error: &Error, random: &mut Random) -> Duration {
     if error.has_label(&Label::SystemOverloadedError) {
         let base = error.base_backoff().unwrap_or(BASE_BACKOFF);
-        return share(longest_backoff(base, operation.attempts), random.next_u64());
+        return share(
+            longest_backoff(base, operation.retry.attempts),
+            random.next_u64(),
+        );
     }
-    if operation.was_overloaded {
+    if operation.retry.was_overloaded {
         return Duration::ZERO;
     }
     pause_of_timed(operation, random)
@@ -66,8 +69,8 @@ fn share(longest: Duration, jitter: u64) -> Duration {
 /// pauses, an operation with a time limit would send commands to the server without a break until
 /// its time is over. An operation without a time limit has a single retry, which needs no pause.
 fn pause_of_timed(operation: &Operation, random: &mut Random) -> Duration {
-    let pauses_before = operation.attempts.checked_sub(UNPAUSED_ATTEMPTS);
-    let (Some(_), Some(pauses_before)) = (operation.command.timeout, pauses_before) else {
+    let pauses_before = operation.retry.attempts.checked_sub(UNPAUSED_ATTEMPTS);
+    let (Some(_), Some(pauses_before)) = (operation.request.timeout, pauses_before) else {
         return Duration::ZERO;
     };
     let longest = FIRST_PAUSE.saturating_mul(1 << pauses_before.min(10));
@@ -106,7 +109,7 @@ mod tests {
         let mut operation = Operation::new(OperationId(0), command, Instant::ZERO);
         let mut random = Seed::new([4; 32]).random();
         for (attempts, longest) in [(1, 0), (2, 10), (3, 20), (7, 320), (8, 500), (1_000, 500)] {
-            operation.attempts = attempts;
+            operation.retry.attempts = attempts;
             let mut draw = || pause_of_timed(&operation, &mut random);
             let drawn: Vec<_> = (0..200).map(|_| draw()).collect();
             let (least, most) = (drawn.iter().min(), drawn.iter().max());
@@ -118,7 +121,7 @@ mod tests {
             );
             assert!(least <= longest * 6 / 10 && most >= longest * 9 / 10);
         }
-        operation.command.timeout = None;
+        operation.request.timeout = None;
         assert_eq!(pause_of_timed(&operation, &mut random), Duration::ZERO);
     }
 

@@ -1,6 +1,9 @@
 //! Commands, before a server and a connection are selected for them.
 
-use super::{CursorResources, DocumentList, Pin, PinId, PinUse, documents::Sequence};
+use super::{
+    CursorResources, DocumentList, Operation, OperationId, Pin, PinId, PinUse, Portion, RetryState,
+    SelectionState, documents::Sequence,
+};
 use crate::{
     address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
     session::SessionId, time::Instant,
@@ -79,22 +82,43 @@ impl CommandKind {
 /// ping.body().i32("ping", 1);
 /// assert_eq!(ping.name(), "ping");
 /// ```
-pub struct Command {
+pub struct Command(pub(crate) Box<Operation>);
+
+/// The command of an operation, and what its current attempt adds to it.
+pub(crate) struct Request {
     /// The name of the command; `None` if the name has to be read from the first key of `elements`.
     name: Option<&'static str>,
     pub(crate) database: Arc<str>,
     pub(crate) kind: CommandKind,
+    /// False for an unacknowledged write, which has no reply.
+    pub(crate) acknowledged: bool,
     /// The elements of the body as BSON, the command name first.
     pub(crate) elements: Vec<u8>,
     pub(crate) sequence: Option<Sequence>,
     pub(crate) read_preference: Option<Arc<ReadPreference>>,
+    /// True if server selection used the read preference `primary` instead of the command's own
+    /// (SEL-34).
+    pub(crate) is_for_primary: bool,
     pub(crate) target: Option<Target>,
     pub(crate) pin: Option<PinUse>,
-    pub(crate) session: SessionUse,
-    pub(crate) acknowledged: bool,
+    /// The time limit of the program; `Some(Duration::ZERO)` for none.
     pub(crate) timeout: Option<Duration>,
-    /// The deadline that an earlier command set, such as the command that opened the cursor.
-    pub(crate) deadline: Option<Instant>,
+    /// The session of the operation. An implicit session is `None` until an attempt has a
+    /// connection that supports sessions.
+    pub(crate) session: Option<SessionId>,
+    /// True if the session ends with the operation; false if the caller keeps the session, as an
+    /// open cursor does, and if the command runs without a session.
+    pub(crate) ends_session: bool,
+    /// The session id that the current attempt sends as `lsid`; `None` if the attempt sends none.
+    pub(crate) lsid: Option<[u8; 16]>,
+    /// The transaction number of a retryable write, which is kept for retries (RW-19). `None` if
+    /// the command carries none.
+    pub(crate) txn_number: Option<i64>,
+    /// The documents that the first attempt framed; `None` before, and without a document sequence.
+    /// Retries send the same documents.
+    pub(crate) portion: Option<Portion>,
+    /// The `maxTimeMS` of the current attempt, in milliseconds; `None` if the attempt sends none.
+    pub(crate) max_time_ms: Option<i32>,
 }
 
 /// The only server that may run a command.
@@ -107,14 +131,20 @@ pub(crate) struct Target {
 
 /// Shows the size of the body instead of its content, which can be secret, such as a password in
 /// `createUser`.
-impl fmt::Debug for Command {
+impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Command")
+        f.debug_struct("Request")
             .field("name", &self.name())
             .field("database", &self.database)
             .field("kind", &self.kind)
             .field("body_bytes", &self.elements.len())
             .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Command").field(&self.0.request).finish()
     }
 }
 
@@ -145,20 +175,33 @@ impl Command {
     /// [MSG-13]: crate::requirements::messages#MSG-13
     #[must_use]
     pub fn new(name: &'static str, database: impl Into<Arc<str>>, kind: CommandKind) -> Self {
-        Self {
-            name: Some(name),
-            database: database.into(),
-            kind,
-            elements: Vec::with_capacity(128),
-            sequence: None,
-            read_preference: None,
-            target: None,
-            pin: None,
-            session: SessionUse::Implicit,
-            acknowledged: true,
-            timeout: None,
+        Self(Box::new(Operation {
+            // The client sets the id when the operation begins.
+            id: OperationId(0),
             deadline: None,
-        }
+            request: Request {
+                name: Some(name),
+                database: database.into(),
+                kind,
+                acknowledged: true,
+                elements: Vec::with_capacity(128),
+                sequence: None,
+                read_preference: None,
+                is_for_primary: false,
+                target: None,
+                pin: None,
+                timeout: None,
+                session: None,
+                ends_session: true,
+                lsid: None,
+                txn_number: None,
+                portion: None,
+                max_time_ms: None,
+            },
+            retry: RetryState::default(),
+            selection: SelectionState::default(),
+            after_ping: None,
+        }))
     }
 
     /// Returns a command of the kind [`CommandKind::Run`] with the elements of `document`. Fails if
@@ -173,22 +216,137 @@ impl Command {
             return Err(Error::argument(message));
         }
         let mut command = Self::new("", database, CommandKind::Run);
-        command.name = None;
+        command.0.request.name = None;
         command.body().tree(document)?;
         Ok(command)
-    }
-
-    /// True for the commands that this function lists, which servers answer before authentication.
-    /// False for a command with a document sequence.
-    pub(crate) fn is_allowed_unauthenticated(&self) -> bool {
-        let name = self.name();
-        let all = ["hello", "isMaster", "ping", "buildInfo", "connectionStatus"];
-        self.sequence.is_none() && all.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
     /// Returns the name of the command.
     #[must_use]
     pub fn name(&self) -> &str {
+        self.0.request.name()
+    }
+
+    /// Returns a writer that appends elements to the body.
+    pub fn body(&mut self) -> DocumentWriter<'_> {
+        DocumentWriter::bare(&mut self.0.request.elements)
+    }
+
+    /// Sets the document sequence of the argument `identifier` to `documents`, which are stored one
+    /// after the other ([MSG-11], [MSG-12]). The command fails if the documents exceed the limits
+    /// that the server has for one command.
+    ///
+    /// [MSG-11]: crate::requirements::messages#MSG-11
+    /// [MSG-12]: crate::requirements::messages#MSG-12
+    pub fn set_sequence(&mut self, identifier: &'static str, documents: Vec<u8>) {
+        self.0.request.sequence = Some(Sequence::whole(identifier, documents));
+    }
+
+    /// Sets the document sequence of the argument `identifier` to documents of `list`, from the
+    /// byte offset `start` on. The limits of the server decide how many documents are sent.
+    /// [`Exchange::portion`](super::Exchange::portion) returns their number once the request is
+    /// framed.
+    ///
+    /// Retries of the command send the same documents. A retry fails if they exceed the limits of
+    /// its server.
+    pub fn set_batch(&mut self, identifier: &'static str, list: DocumentList, start: usize) {
+        self.0.request.sequence = Some(Sequence::rest(identifier, list, start));
+    }
+
+    /// Sets the read preference. Writes ignore the read preference.
+    pub fn set_read_preference(&mut self, preference: Arc<ReadPreference>) {
+        self.0.request.read_preference = Some(preference);
+    }
+
+    /// Restricts the command to this server ([SEL-2]). While the server is unavailable, the command
+    /// waits as in server selection. The command fails if the server is not in the topology.
+    ///
+    /// [SEL-2]: crate::requirements::server_selection#SEL-2
+    pub fn set_target(&mut self, target: Address) {
+        self.0.request.target = Some(Target {
+            address: target,
+            is_awaited: true,
+        });
+    }
+
+    /// Restricts the command to this server. The command fails if the server is unavailable.
+    pub fn set_target_without_wait(&mut self, target: Address) {
+        self.0.request.target = Some(Target {
+            address: target,
+            is_awaited: false,
+        });
+    }
+
+    /// Makes the command run on this pinned connection, without server selection and check-out
+    /// ([LB-33]).
+    ///
+    /// [LB-33]: crate::requirements::load_balancers#LB-33
+    pub fn set_pin(&mut self, pin: &Pin) {
+        self.0.request.pin = Some(PinUse::Borrowed(pin.0.id));
+    }
+
+    /// Makes the command run on this pinned connection and release the pin at its end, also after
+    /// an error ([LB-35]).
+    ///
+    /// [LB-35]: crate::requirements::load_balancers#LB-35
+    pub fn set_last_use(&mut self, pin: Pin) {
+        self.0.request.pin = Some(PinUse::Last(pin));
+    }
+
+    /// Returns the session and the pin that this command, which is not run, would have released.
+    pub(crate) fn into_resources(self) -> CursorResources {
+        let request = self.0.request;
+        CursorResources {
+            session: request.session.filter(|_| request.ends_session),
+            pin: match request.pin {
+                Some(PinUse::Last(pin)) => Some(pin),
+                Some(PinUse::Borrowed(_)) | None => None,
+            },
+        }
+    }
+
+    /// Sets the session that the command runs in.
+    pub fn set_session(&mut self, session: SessionUse) {
+        let request = &mut self.0.request;
+        (request.session, request.ends_session) = match session {
+            SessionUse::Implicit => (None, true),
+            SessionUse::Kept(session) => (Some(session), false),
+            SessionUse::Last(session) => (Some(session), true),
+            SessionUse::None => (None, false),
+        };
+    }
+
+    /// Marks the command as unacknowledged (`w: 0`): no reply follows ([MSG-18]), and no session is
+    /// used.
+    ///
+    /// [MSG-18]: crate::requirements::messages#MSG-18
+    pub fn set_unacknowledged(&mut self) {
+        self.0.request.acknowledged = false;
+        self.set_session(SessionUse::None);
+    }
+
+    /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+    /// retries together. Zero means no limit, and `None` means `timeoutMS` of the client. With a
+    /// limit, [`Exchange::begin`](super::Exchange::begin) adds `maxTimeMS` to a command other than
+    /// `getMore`. The body of such a command must not have that field.
+    ///
+    /// In a [program](super::Program) the time limit of the first command counts for all commands.
+    /// Time limits of later commands are ignored.
+    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
+        self.0.request.timeout = timeout;
+    }
+
+    /// Sets the time limit and the deadline that an earlier command set, such as the command that
+    /// opened the cursor.
+    pub(super) fn set_limits(&mut self, timeout: Option<Duration>, deadline: Option<Instant>) {
+        self.0.request.timeout = timeout;
+        self.0.deadline = deadline;
+    }
+}
+
+impl Request {
+    /// Returns the name of the command.
+    pub(crate) fn name(&self) -> &str {
         match self.name {
             Some(name) => name,
             None => {
@@ -200,114 +358,17 @@ impl Command {
         }
     }
 
-    /// Returns a writer that appends elements to the body.
-    pub fn body(&mut self) -> DocumentWriter<'_> {
-        DocumentWriter::bare(&mut self.elements)
-    }
-
-    /// Sets the document sequence of the argument `identifier` to `documents`, which are stored one
-    /// after the other ([MSG-11], [MSG-12]). The command fails if the documents exceed the limits
-    /// that the server has for one command.
-    ///
-    /// [MSG-11]: crate::requirements::messages#MSG-11
-    /// [MSG-12]: crate::requirements::messages#MSG-12
-    pub fn set_sequence(&mut self, identifier: &'static str, documents: Vec<u8>) {
-        self.sequence = Some(Sequence::whole(identifier, documents));
-    }
-
-    /// Sets the document sequence of the argument `identifier` to documents of `list`, from the
-    /// byte offset `start` on. The limits of the server decide how many documents are sent.
-    /// [`Exchange::portion`](super::Exchange::portion) returns their number once the request is
-    /// framed.
-    ///
-    /// Retries of the command send the same documents. A retry fails if they exceed the limits of
-    /// its server.
-    pub fn set_batch(&mut self, identifier: &'static str, list: DocumentList, start: usize) {
-        self.sequence = Some(Sequence::rest(identifier, list, start));
-    }
-
-    /// Sets the read preference. Writes ignore the read preference.
-    pub fn set_read_preference(&mut self, preference: Arc<ReadPreference>) {
-        self.read_preference = Some(preference);
-    }
-
-    /// Restricts the command to this server ([SEL-2]). While the server is unavailable, the command
-    /// waits as in server selection. The command fails if the server is not in the topology.
-    ///
-    /// [SEL-2]: crate::requirements::server_selection#SEL-2
-    pub fn set_target(&mut self, target: Address) {
-        self.target = Some(Target {
-            address: target,
-            is_awaited: true,
-        });
-    }
-
-    /// Restricts the command to this server. The command fails if the server is unavailable.
-    pub fn set_target_without_wait(&mut self, target: Address) {
-        self.target = Some(Target {
-            address: target,
-            is_awaited: false,
-        });
-    }
-
-    /// Makes the command run on this pinned connection, without server selection and check-out
-    /// ([LB-33]).
-    ///
-    /// [LB-33]: crate::requirements::load_balancers#LB-33
-    pub fn set_pin(&mut self, pin: &Pin) {
-        self.pin = Some(PinUse::Borrowed(pin.0.id));
-    }
-
-    /// Makes the command run on this pinned connection and release the pin at its end, also after
-    /// an error ([LB-35]).
-    ///
-    /// [LB-35]: crate::requirements::load_balancers#LB-35
-    pub fn set_last_use(&mut self, pin: Pin) {
-        self.pin = Some(PinUse::Last(pin));
-    }
-
-    /// Returns the session and the pin that this command, which is not run, would have released.
-    pub(crate) fn into_resources(self) -> CursorResources {
-        CursorResources {
-            session: match self.session {
-                SessionUse::Last(session) => Some(session),
-                SessionUse::Kept(_) | SessionUse::Implicit | SessionUse::None => None,
-            },
-            pin: match self.pin {
-                Some(PinUse::Last(pin)) => Some(pin),
-                Some(PinUse::Borrowed(_)) | None => None,
-            },
-        }
-    }
-
     /// Returns the id of the pin whose connection runs the command; `None` without a pin.
     pub(crate) fn pinned(&self) -> Option<PinId> {
         self.pin.as_ref().map(PinUse::id)
     }
 
-    /// Sets the session that the command runs in.
-    pub fn set_session(&mut self, session: SessionUse) {
-        self.session = session;
-    }
-
-    /// Marks the command as unacknowledged (`w: 0`): no reply follows ([MSG-18]), and no session is
-    /// used.
-    ///
-    /// [MSG-18]: crate::requirements::messages#MSG-18
-    pub fn set_unacknowledged(&mut self) {
-        self.acknowledged = false;
-        self.session = SessionUse::None;
-    }
-
-    /// Sets the time limit of the whole operation: server selection, check-out, exchange and
-    /// retries together. Zero means no limit, and `None` means `timeoutMS` of the client. With a
-    /// limit, [`Exchange::begin`](super::Exchange::begin) adds `maxTimeMS` to a command other than
-    /// `getMore`. The body of such a command must not have that field.
-    ///
-    /// In a [program](super::Program) the time limit of the first command counts for all commands.
-    /// Time limits of later commands are ignored.
-    pub fn set_timeout(&mut self, timeout: Option<Duration>) {
-        self.timeout = timeout;
+    /// True for the commands that this function lists, which servers answer before authentication.
+    /// False for a command with a document sequence.
+    pub(crate) fn is_allowed_unauthenticated(&self) -> bool {
+        let name = self.name();
+        let all = ["hello", "isMaster", "ping", "buildInfo", "connectionStatus"];
+        self.sequence.is_none() && all.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 

@@ -115,7 +115,7 @@ impl Exchange {
     /// Queues the started event of a request that was just framed.
     pub(super) fn observe_start(&mut self, now: Instant) {
         let connection = &self.connection.facts;
-        let command = &self.operation.command;
+        let command = &self.operation.request;
         let facts = Arc::new(CommandFacts {
             name: command.name().into(),
             database: command.database.clone(),
@@ -126,7 +126,7 @@ impl Exchange {
             server_connection_id: connection.server_connection_id,
             service: connection.service,
         });
-        let document = command_document(&self.operation, &self.context, connection);
+        let document = command_document(&self.operation.request, &self.context, connection);
         let is_sensitive = is_sensitive(command.name(), &document);
         let command = if is_sensitive {
             RawDocumentBuf::new()

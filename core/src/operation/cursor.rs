@@ -110,13 +110,13 @@ impl Cursor {
     /// [RUN-39]: crate::requirements::messages#RUN-39
     pub fn from_exchange(exchange: &mut Exchange, database: Arc<str>) -> Result<Self, Error> {
         let server = exchange.facts().address.clone();
-        let timeout = exchange.operation.command.timeout;
+        let timeout = exchange.operation.request.timeout;
         let deadline = exchange.operation.deadline;
         let Some(reply) = exchange.take_reply() else {
             let message = "the command has no reply, so it opens no cursor";
             return Err(Error::protocol(message));
         };
-        let session = exchange.operation.session;
+        let session = exchange.operation.request.session;
         match Self::open(reply, database, server, session) {
             Ok(mut cursor) => {
                 cursor.timeout = timeout;
@@ -257,8 +257,7 @@ impl Cursor {
             None => command.set_target(self.server.clone()),
         }
         command.set_session(self.session.map_or(SessionUse::None, SessionUse::Kept));
-        command.timeout = self.timeout;
-        command.deadline = self.deadline;
+        command.set_limits(self.timeout, self.deadline);
         Some(command)
     }
 

@@ -200,7 +200,7 @@ impl Exchange {
     /// request of its first attempt is framed, and for a command without a document sequence.
     #[must_use]
     pub fn portion(&self) -> Option<Portion> {
-        self.operation.portion
+        self.operation.request.portion
     }
 
     /// Returns the bytes to write to the socket.
@@ -228,7 +228,7 @@ impl Exchange {
     /// written.
     #[must_use]
     pub fn expects_reply(&self) -> bool {
-        self.operation.command.acknowledged
+        self.operation.request.acknowledged
     }
 
     /// True if messages of the connection can be compressed. Then the exchange uses a
@@ -284,7 +284,7 @@ impl Exchange {
         };
         self.assessment = Some(Assessment::new(
             reply.body,
-            self.operation.command.kind,
+            self.operation.request.kind,
             self.context.cluster_time.as_deref(),
         ));
         self.reply = Some(reply.place);
@@ -331,15 +331,15 @@ impl Exchange {
     /// longer ends with the operation. Returns the id of the session; `None` if the operation has
     /// no session.
     pub fn keep_session(&mut self) -> Option<SessionId> {
-        self.operation.ends_session = false;
-        self.operation.session
+        self.operation.request.ends_session = false;
+        self.operation.request.session
     }
 
     /// Makes a session that a caller kept end with the operation. Does nothing for `None`.
     pub(crate) fn end_session(&mut self, session: Option<SessionId>) {
         if session.is_some() {
-            self.operation.session = session;
-            self.operation.ends_session = true;
+            self.operation.request.session = session;
+            self.operation.request.ends_session = true;
         }
     }
 
@@ -361,29 +361,29 @@ impl Exchange {
             ..
         } = self;
         let facts = &connection.facts;
-        let body = operation.command.elements.len();
+        let body = operation.request.elements.len();
         let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
         if body > max_body {
             let what = "the size of a command's document in bytes";
             return Err(limit_exceeded(what, max_body, body));
         }
-        let flags = if operation.command.acknowledged {
+        let flags = if operation.request.acknowledged {
             Flags::default()
         } else {
             Flags::MORE_TO_COME
         };
         let is_compressed = connection.transport.compressor().is_some()
-            && is_compressible(operation.command.name());
+            && is_compressible(operation.request.name());
         let write = |buffer: &mut Vec<u8>| {
             let start = buffer.len();
             let mut message = MessageWriter::begin(buffer, context.request_id, 0)
                 .flags(flags)
-                .body_with(|body| write_body(body, operation, context, facts));
+                .body_with(|body| write_body(body, &operation.request, context, facts));
             let size = message.size();
-            let fits = match &operation.command.sequence {
+            let fits = match &operation.request.sequence {
                 Some(sequence) => sequence
-                    .choose(operation.portion, size, facts)
-                    .map(|portion| operation.portion = Some(portion)),
+                    .choose(operation.request.portion, size, facts)
+                    .map(|portion| operation.request.portion = Some(portion)),
                 None if size > facts.max_message_size => {
                     // A message is never larger than `maxMessageSizeBytes` (MSG-4).
                     let what = "the size of a message in bytes";
@@ -395,9 +395,11 @@ impl Exchange {
                 buffer.truncate(start);
                 return Err(error);
             }
-            if let Some(sequence) = &operation.command.sequence {
-                message =
-                    message.sequence(sequence.identifier, sequence.documents(operation.portion));
+            if let Some(sequence) = &operation.request.sequence {
+                message = message.sequence(
+                    sequence.identifier,
+                    sequence.documents(operation.request.portion),
+                );
             }
             message.end();
             Ok(())

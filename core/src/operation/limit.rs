@@ -12,8 +12,8 @@ impl Operation {
     /// first command.
     pub(crate) fn expired(&self, now: Instant) -> Option<Error> {
         self.deadline.filter(|&deadline| deadline <= now)?;
-        let name = self.command.name();
-        let message = if self.command.kind == CommandKind::CursorFollowUp {
+        let name = self.request.name();
+        let message = if self.request.kind == CommandKind::CursorFollowUp {
             format!(
                 "no time was left to send {name}: the time limit of a cursor bounds the command \
                  that opened it and all further batches together; choose a longer one or fetch less"
@@ -38,7 +38,7 @@ impl Operation {
             return Ok(());
         };
         let left = deadline.saturating_since(now);
-        let trip = self.min_round_trip;
+        let trip = self.selection.min_round_trip;
         if left <= trip {
             let message = if left.is_zero() {
                 "the time limit of the operation passed before the command was sent; choose a \
@@ -56,13 +56,13 @@ impl Operation {
         // larger value is not sent.
         let millis = (left - trip).as_millis().max(1);
         let takes_limit = !self.is_get_more();
-        self.max_time_ms = i32::try_from(millis).ok().filter(|_| takes_limit);
+        self.request.max_time_ms = i32::try_from(millis).ok().filter(|_| takes_limit);
         Ok(())
     }
 
     /// True for the `getMore` of a cursor. In a `getMore`, `maxTimeMS` limits how long the server
     /// waits for new documents, so the cursor sets this field.
     fn is_get_more(&self) -> bool {
-        self.command.kind == CommandKind::CursorFollowUp && self.command.name() == "getMore"
+        self.request.kind == CommandKind::CursorFollowUp && self.request.name() == "getMore"
     }
 }

@@ -83,7 +83,7 @@ impl Exchange {
         };
         let holder = PinHolder { id, pinned_for };
         self.pinned.push(holder);
-        let command = &mut self.operation.command;
+        let command = &mut self.operation.request;
         command.pin.get_or_insert(PinUse::Borrowed(id));
         Some(Pin(holder))
     }
@@ -92,7 +92,7 @@ impl Exchange {
 impl Exchange {
     /// Makes the operation of this exchange release the pin at its end (LB-34).
     pub(super) fn release(&mut self, pin: Pin) {
-        self.operation.command.pin = Some(PinUse::Last(pin));
+        self.operation.request.pin = Some(PinUse::Last(pin));
     }
 }
 

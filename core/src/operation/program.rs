@@ -79,10 +79,6 @@ pub trait Program {
 /// The next step of a program.
 #[derive(Debug)]
 #[must_use = "a command is to be run, a result to be returned"]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "each operation has one command at least, which a box would allocate for"
-)]
 pub enum Step<T> {
     /// A command to run next. The program gets its reply or its error.
     Run(Command),
@@ -126,8 +122,7 @@ impl Span {
     /// id. For the first command, changes nothing and returns `None`.
     pub(crate) fn apply(&self, command: &mut Command) -> Option<OperationId> {
         let bounds = self.0.as_ref()?;
-        command.timeout = bounds.timeout;
-        command.deadline = bounds.deadline;
+        command.set_limits(bounds.timeout, bounds.deadline);
         Some(bounds.id)
     }
 
@@ -136,7 +131,7 @@ impl Span {
         if self.0.is_none() {
             self.0 = Some(Bounds {
                 id: operation.id,
-                timeout: operation.command.timeout,
+                timeout: operation.request.timeout,
                 deadline: operation.deadline,
                 observed: None,
             });
@@ -156,8 +151,8 @@ impl Span {
         }
         let facts = Arc::new(OperationFacts {
             operation_id: operation.id.0,
-            name: operation.command.name().into(),
-            database: operation.command.database.clone(),
+            name: operation.request.name().into(),
+            database: operation.request.database.clone(),
         });
         bounds.observed = Some((facts.clone(), now));
         Some(OperationEvent::Started { facts })

@@ -1,6 +1,6 @@
 //! The request of an attempt: as the body of its message, and as one document for command events.
 
-use super::{Operation, exchange::Context};
+use super::{Request, exchange::Context};
 use crate::{
     bson::DocumentWriter,
     connection::ConnectionFacts,
@@ -13,22 +13,21 @@ use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, spec::BinarySubtype};
 /// stays the first key (MSG-13).
 pub(super) fn write_body(
     body: &mut DocumentWriter<'_>,
-    operation: &Operation,
+    request: &Request,
     context: &Context,
     facts: &ConnectionFacts,
 ) {
-    let command = &operation.command;
-    body.elements(&command.elements);
-    if let Some(limit) = operation.max_time_ms {
+    body.elements(&request.elements);
+    if let Some(limit) = request.max_time_ms {
         body.i32("maxTimeMS", limit);
     }
-    body.str("$db", &command.database);
-    if let Some(id) = &operation.lsid {
+    body.str("$db", &request.database);
+    if let Some(id) = &request.lsid {
         body.nested("lsid", |lsid| {
             lsid.binary("id", BinarySubtype::Uuid, id);
         });
     }
-    if let Some(number) = operation.txn_number {
+    if let Some(number) = request.txn_number {
         body.i64("txnNumber", number);
     }
     if let Some(api) = &context.server_api {
@@ -37,9 +36,9 @@ pub(super) fn write_body(
     if let Some(time) = &context.cluster_time {
         body.document("$clusterTime", time.document());
     }
-    if !command.kind.is_write() {
-        let wanted = command.read_preference.as_deref();
-        let wanted = wanted.filter(|_| !operation.is_for_primary);
+    if !request.kind.is_write() {
+        let wanted = request.read_preference.as_deref();
+        let wanted = wanted.filter(|_| !request.is_for_primary);
         if let Some(sent) =
             read_preference_to_send(context.topology_type, facts.server_type, wanted)
         {
@@ -50,16 +49,16 @@ pub(super) fn write_body(
 
 /// Returns the command as one document, for command events. A document sequence becomes an array.
 pub(super) fn command_document(
-    operation: &Operation,
+    request: &Request,
     context: &Context,
     facts: &ConnectionFacts,
 ) -> RawDocumentBuf {
     let mut bytes = Vec::new();
     let mut body = DocumentWriter::begin(&mut bytes);
-    write_body(&mut body, operation, context, facts);
-    if let Some(sequence) = &operation.command.sequence {
+    write_body(&mut body, request, context, facts);
+    if let Some(sequence) = &request.sequence {
         let mut array = RawArrayBuf::new();
-        let mut rest = sequence.documents(operation.portion);
+        let mut rest = sequence.documents(request.portion);
         while let Some(length) = rest.first_chunk::<4>() {
             let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(rest.len());
             let Some((document, tail)) = rest.split_at_checked(length) else {

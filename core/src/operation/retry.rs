@@ -46,6 +46,33 @@ const READ_CONCERN_NOT_AVAILABLE: i32 = 134;
 /// themselves (RW-15).
 const SERVER_LABELS_WIRE_VERSION: i32 = 9;
 
+/// The state of an operation that decides about its retries.
+#[derive(Debug, Default)]
+pub(crate) struct RetryState {
+    /// The number of attempts so far, failed check-outs included. An attempt counts from the start
+    /// of its check-out. An attempt whose connection is lost or withdrawn before the exchange
+    /// begins does not count.
+    pub(crate) attempts: u32,
+    /// The number of attempts that failed since the operation last waited or had a connection.
+    pub(crate) attempts_without_wait: u32,
+    /// True once an attempt failed with an overload error. From then on `maxAdaptiveRetries` limits
+    /// all retries (BP-8).
+    pub(crate) was_overloaded: bool,
+    /// True once the connection of the operation had to authenticate again (AUTH-37).
+    pub(crate) has_authenticated_again: bool,
+    /// True once a server refused the `$clusterTime` of an attempt. The next attempts send none.
+    pub(crate) without_cluster_time: bool,
+    /// The time before which the next attempt must not begin; `None` if the attempt may begin at
+    /// once.
+    pub(crate) paused_until: Option<Instant>,
+    /// Addresses of servers that retries avoid if other servers suit (RR-13, RW-23), without
+    /// duplicates.
+    pub(crate) deprioritized: Vec<Address>,
+    /// The error of an earlier attempt, to raise if a retry sends no request or its error proves no
+    /// attempt (RR-15, RR-19, RW-26).
+    pub(crate) kept_error: Option<Error>,
+}
+
 /// The decision about an operation after a failed attempt.
 #[derive(Debug)]
 #[must_use]
@@ -103,9 +130,9 @@ impl RetryPolicy {
         random: &mut Random,
     ) -> AfterFailure {
         let error = reworded(&operation, self.label(&operation, error, attempt.facts));
-        operation.attempts_without_wait += 1;
+        operation.retry.attempts_without_wait += 1;
         let is_overload = error.has_label(&Label::SystemOverloadedError);
-        operation.was_overloaded |= is_overload;
+        operation.retry.was_overloaded |= is_overload;
         let had_connection = attempt.facts.is_some();
         let again = !attempt.is_closed && self.may_retry(&operation, &error, had_connection);
         let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
@@ -120,13 +147,13 @@ impl RetryPolicy {
             return AfterFailure::Over(operation, error);
         }
         if let Some(address) = self.avoided(&error, attempt.topology_type)
-            && !operation.deprioritized.contains(address)
+            && !operation.retry.deprioritized.contains(address)
         {
-            operation.deprioritized.push(address.clone());
+            operation.retry.deprioritized.push(address.clone());
         }
-        let kept = operation.kept_error.take();
-        operation.kept_error = Some(error_to_raise(&operation, kept, error));
-        operation.selection_began = None;
+        let kept = operation.retry.kept_error.take();
+        operation.retry.kept_error = Some(error_to_raise(&operation, kept, error));
+        operation.selection.began = None;
         match until {
             Some(until) => AfterFailure::RetryAt(operation, until),
             None => AfterFailure::RetryNow(operation),
@@ -152,8 +179,8 @@ impl RetryPolicy {
     /// are those of the connection; `None` if the attempt had none.
     fn label(self, operation: &Operation, error: Error, facts: Option<&ConnectionFacts>) -> Error {
         let eligible = match facts {
-            Some(_) => operation.txn_number.is_some(),
-            None => operation.command.kind == CommandKind::RetryableWrite,
+            Some(_) => operation.request.txn_number.is_some(),
+            None => operation.request.kind == CommandKind::RetryableWrite,
         };
         if !self.writes || !eligible {
             return error;
@@ -194,23 +221,23 @@ impl RetryPolicy {
             return false;
         }
         if is_retryable_overload(error) {
-            return self.may_retry_overload(operation.command.kind);
+            return self.may_retry_overload(operation.request.kind);
         }
         // A retry would need another connection, which can lead to another service. The pin must be
         // released first, which only its holder decides (LB-39).
-        if operation.command.pin.is_some() {
+        if operation.request.pin.is_some() {
             return false;
         }
-        match operation.command.kind {
+        match operation.request.kind {
             CommandKind::Read => self.reads && is_retryable_read(error),
             // The label alone does not make a retry safe: a server without support for transaction
             // numbers, such as a standalone, would apply the write twice (RW-3). An unacknowledged
             // write is not retried (RW-9).
             CommandKind::RetryableWrite => {
-                operation.command.acknowledged
+                operation.request.acknowledged
                     && self.writes
                     && error.has_label(&Label::RetryableWriteError)
-                    && (operation.txn_number.is_some() || !had_connection)
+                    && (operation.request.txn_number.is_some() || !had_connection)
             }
             CommandKind::Write
             | CommandKind::WritingAggregate
@@ -241,12 +268,12 @@ impl RetryPolicy {
     /// as fit (RR-18, RW-24). `timeoutMS=0` counts as a time limit here. Also true after
     /// [`MAX_ATTEMPTS_WITHOUT_WAIT`] attempts in a row without a wait.
     fn has_no_attempt_left(self, operation: &Operation) -> bool {
-        let is_spent = if operation.was_overloaded {
-            operation.attempts > self.max_adaptive
+        let is_spent = if operation.retry.was_overloaded {
+            operation.retry.attempts > self.max_adaptive
         } else {
-            operation.attempts >= MAX_ATTEMPTS && operation.command.timeout.is_none()
+            operation.retry.attempts >= MAX_ATTEMPTS && operation.request.timeout.is_none()
         };
-        is_spent || operation.attempts_without_wait >= MAX_ATTEMPTS_WITHOUT_WAIT
+        is_spent || operation.retry.attempts_without_wait >= MAX_ATTEMPTS_WITHOUT_WAIT
     }
 
     /// Returns the server that the next attempt avoids if others suit. On a sharded cluster, a
@@ -272,7 +299,7 @@ fn is_retryable_overload(error: &Error) -> bool {
 /// (RW-4).
 fn reworded(operation: &Operation, error: Error) -> Error {
     let fault = match error.kind() {
-        ErrorKind::Command(fault) if operation.txn_number.is_some() => fault,
+        ErrorKind::Command(fault) if operation.request.txn_number.is_some() => fault,
         _ => return error,
     };
     let is_engine = fault.message.starts_with("Transaction numbers");
@@ -301,7 +328,7 @@ pub(crate) fn error_at_end(
     last: Error,
     is_cut_short: bool,
 ) -> Error {
-    let kept = operation.kept_error.take();
+    let kept = operation.retry.kept_error.take();
     if operation.deadline.is_none_or(|deadline| deadline > now) {
         return error_to_raise(operation, kept, last);
     }
@@ -321,8 +348,8 @@ pub(crate) fn error_at_end(
 }
 
 fn out_of_time(operation: &Operation, wait: Wait, cause: Error) -> Error {
-    let attempts = operation.attempts;
-    let limit = operation.command.timeout.unwrap_or_default().as_millis();
+    let attempts = operation.retry.attempts;
+    let limit = operation.request.timeout.unwrap_or_default().as_millis();
     let message = format!(
         "the operation's time limit of {limit} ms passed after {attempts} attempts; the last \
          failure was: {cause}"
@@ -345,7 +372,7 @@ fn error_to_raise(operation: &Operation, kept: Option<Error>, last: Error) -> Er
         Some(kept) if matches!(last.kind(), ErrorKind::Limit { .. }) => {
             last.with_labels(kept.labels()).with_cause(kept)
         }
-        Some(kept) if !proves_attempt(operation.command.kind, &last) => kept,
+        Some(kept) if !proves_attempt(operation.request.kind, &last) => kept,
         _ => last,
     }
 }

@@ -60,7 +60,7 @@ fn a_refused_cluster_time_is_dropped_and_its_source_ignored_for_ten_minutes() {
         };
         let mut exchange = world.exchange_of(start);
         assert_eq!(sent_time(&exchange), None);
-        assert_eq!(exchange.operation.attempts, 1);
+        assert_eq!(exchange.operation.retry.attempts, 1);
         World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
         let after = world.check_in(exchange, Outcome::Completed);
         assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");

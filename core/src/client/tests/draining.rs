@@ -261,11 +261,11 @@ fn an_abandoned_request_closes_its_connection_only_if_it_was_partly_sent() {
 
     let exchange = world.begin_exchange(ping());
     let socket = exchange.socket();
-    let session = exchange.operation.lsid;
+    let session = exchange.operation.request.lsid;
     world.check_in(exchange, Outcome::Abandoned);
     let next = world.begin_exchange(ping());
     assert_eq!(next.socket(), socket, "nothing was sent");
-    assert_eq!(next.operation.lsid, session);
+    assert_eq!(next.operation.request.lsid, session);
     assert_eq!(World::request(&next).get_i32("ping").ok(), Some(1));
 }
 
@@ -328,12 +328,12 @@ fn closing_the_client_closes_draining_connections() {
 fn the_session_of_an_abandoned_exchange_is_not_reused_after_draining() {
     let mut world = world();
     let (exchange, socket, id) = sent(&mut world, ping());
-    let session = exchange.operation.lsid;
+    let session = exchange.operation.request.lsid;
     world.check_in(exchange, Outcome::Abandoned);
     receive(&mut world, socket, &reply_to(id));
     let next = world.begin_exchange(ping());
     assert_eq!(next.socket(), socket);
-    assert_ne!(next.operation.lsid, session);
+    assert_ne!(next.operation.request.lsid, session);
 }
 
 #[test]

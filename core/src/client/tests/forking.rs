@@ -12,7 +12,7 @@ fn seed() -> Seed {
 }
 
 fn session_of(exchange: &Exchange) -> [u8; 16] {
-    exchange.operation.lsid.expect("a session")
+    exchange.operation.request.lsid.expect("a session")
 }
 
 /// Reports a fork to the client. Returns the sockets that were dialled before. Afterwards
@@ -111,7 +111,10 @@ fn after_a_fork_waiting_operations_start_again() {
     for id in [first, second] {
         let mut exchange = world.exchange_of(Progress::Waiting(id));
         assert!(!before.contains(&exchange.socket()));
-        assert_eq!(exchange.operation.attempts, if id == first { 1 } else { 2 });
+        assert_eq!(
+            exchange.operation.retry.attempts,
+            if id == first { 1 } else { 2 }
+        );
         World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
         let after = world.check_in(exchange, Outcome::Completed);
         assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
@@ -215,7 +218,7 @@ fn a_retry_in_a_forked_child_uses_a_new_session() {
     };
     let exchange = world.exchange_of(start);
     assert_ne!(session_of(&exchange), of_parent);
-    assert_eq!(exchange.operation.txn_number, Some(1));
+    assert_eq!(exchange.operation.request.txn_number, Some(1));
 }
 
 #[test]
@@ -237,6 +240,6 @@ fn a_forked_child_ignores_the_preliminary_ping_of_its_parent() {
         };
         let exchange = world.exchange_of(start);
         assert!(!before.contains(&exchange.socket()), "{text}");
-        assert_eq!(exchange.operation.attempts, 1);
+        assert_eq!(exchange.operation.retry.attempts, 1);
     }
 }

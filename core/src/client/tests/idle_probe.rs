@@ -66,7 +66,7 @@ fn an_idle_connection_closed_by_the_server_causes_no_error_retry_or_clear() {
         let mut world = idle_client(URI, PROBE_AFTER);
         let exchange = start(&mut world, insert());
         let socket = exchange.socket();
-        let session = exchange.operation.lsid;
+        let session = exchange.operation.request.lsid;
         let id = waits(&refuse(&mut world, exchange, found));
         assert!(world.closed.contains(&socket));
         let mut reported = Vec::new();
@@ -85,8 +85,11 @@ fn an_idle_connection_closed_by_the_server_causes_no_error_retry_or_clear() {
         let mut exchange = world.exchange_of(Progress::Waiting(id));
         assert_ne!(exchange.socket(), socket);
         assert!(!exchange.wants_probe(), "it is new");
-        assert_eq!(exchange.operation.attempts, 1, "nothing was sent before");
-        assert_eq!(exchange.operation.lsid, session);
+        assert_eq!(
+            exchange.operation.retry.attempts, 1,
+            "nothing was sent before"
+        );
+        assert_eq!(exchange.operation.request.lsid, session);
         World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
         let after = world.check_in(exchange, Outcome::Completed);
         assert!(matches!(after, AfterExchange::Done(Ok(()))));

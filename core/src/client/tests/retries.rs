@@ -442,7 +442,7 @@ fn a_failed_mongos_is_deprioritized_only_once() {
             panic!("it is tried again");
         };
         exchange = world.exchange_of(start);
-        assert_eq!(exchange.operation.deprioritized.len(), 1);
+        assert_eq!(exchange.operation.retry.deprioritized.len(), 1);
     }
 }
 

@@ -364,7 +364,7 @@ fn a_failed_preliminary_ping_leads_to_another_selection_without_an_error() {
         let mut exchange = world.exchange_of(start);
         assert!(!exchange.is_preliminary());
         assert_ne!(exchange.socket(), socket);
-        assert_eq!(exchange.operation.attempts, 1);
+        assert_eq!(exchange.operation.retry.attempts, 1);
         World::answer(&mut exchange, &rawdoc! { "ok": 1 });
         let after = world.check_in(exchange, Outcome::Completed);
         assert!(matches!(after, AfterExchange::Done(Ok(()))));

@@ -8,14 +8,14 @@ use std::time::Duration;
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
 fn id_of(exchange: &Exchange) -> [u8; 16] {
-    exchange.operation.lsid.expect("a session")
+    exchange.operation.request.lsid.expect("a session")
 }
 
 #[test]
 fn a_session_with_a_network_error_is_not_reused_after_a_successful_retry() {
     let mut world = World::new(URI, primary());
     let first = world.begin_exchange(insert());
-    let (session, number) = (id_of(&first), first.operation.txn_number);
+    let (session, number) = (id_of(&first), first.operation.request.txn_number);
     let AfterExchange::Again(start) = world.check_in(first, reset()) else {
         panic!("a retryable write is tried again");
     };
@@ -24,7 +24,7 @@ fn a_session_with_a_network_error_is_not_reused_after_a_successful_retry() {
     let mut second = world.exchange_of(start);
     // The retry has the same transaction id (RW-22).
     assert_eq!(
-        (id_of(&second), second.operation.txn_number),
+        (id_of(&second), second.operation.request.txn_number),
         (session, number)
     );
     World::answer(&mut second, &rawdoc! { "ok": 1, "n": 1 });
@@ -243,7 +243,7 @@ fn a_server_with_a_useless_session_timeout_does_not_cost_a_session_per_operation
         let mut sessions = BTreeSet::new();
         for _ in 0..300 {
             let exchange = world.begin_exchange(insert());
-            sessions.insert(exchange.operation.lsid);
+            sessions.insert(exchange.operation.request.lsid);
             let mut exchange = exchange;
             World::answer(&mut exchange, &rawdoc! { "ok": 1, "n": 1 });
             world.check_in(exchange, Outcome::Completed);

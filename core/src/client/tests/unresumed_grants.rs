@@ -62,7 +62,10 @@ fn a_granted_connection_that_is_interrupted_is_not_used() {
         }
         let exchange = world.exchange_of(next);
         assert_ne!(exchange.socket(), socket);
-        assert_eq!(exchange.operation.attempts, 1, "nothing was sent before");
+        assert_eq!(
+            exchange.operation.retry.attempts, 1,
+            "nothing was sent before"
+        );
     }
 }
 
@@ -128,7 +131,7 @@ fn a_grant_that_is_not_resumed_goes_to_the_next_waiting_operation() {
     // attempt.
     let exchange = world.exchange_of(Progress::Waiting(first));
     assert_eq!(
-        (exchange.socket(), exchange.operation.attempts),
+        (exchange.socket(), exchange.operation.retry.attempts),
         (socket, 1)
     );
 }

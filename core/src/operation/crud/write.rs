@@ -350,10 +350,13 @@ mod tests {
         let namespace = Namespace::new("d", "c").expect("names");
         let options = WriteOptions::default();
         assert_eq!(
-            delete(&namespace, &rawdoc! {}, true, &options).kind,
+            delete(&namespace, &rawdoc! {}, true, &options)
+                .0
+                .request
+                .kind,
             CommandKind::Write
         );
         let one = delete(&namespace, &rawdoc! {}, false, &options);
-        assert_eq!(one.kind, CommandKind::RetryableWrite);
+        assert_eq!(one.0.request.kind, CommandKind::RetryableWrite);
     }
 }

@@ -42,7 +42,7 @@ fn limited(kind: CommandKind, limit: Option<Duration>) -> Box<Operation> {
     let mut command = Command::new("x", "db", kind);
     command.set_timeout(limit);
     let mut operation = Operation::new(OperationId(0), command, NOW);
-    operation.attempts = 1;
+    operation.retry.attempts = 1;
     operation
 }
 
@@ -123,14 +123,16 @@ fn run_all_attempts(
     errors: &[Error],
 ) -> (u32, usize, Error) {
     let mut operation = operation(kind);
-    operation.txn_number = Some(1);
+    operation.request.txn_number = Some(1);
     let mut pauses = 0;
     loop {
-        let nth = operation.attempts as usize - 1;
+        let nth = operation.retry.attempts as usize - 1;
         let error = errors[nth.min(errors.len() - 1)].clone();
         let set = TopologyType::ReplicaSetWithPrimary;
         operation = match decide(policy, operation, error, set) {
-            AfterFailure::Over(operation, error) => return (operation.attempts, pauses, error),
+            AfterFailure::Over(operation, error) => {
+                return (operation.retry.attempts, pauses, error);
+            }
             AfterFailure::RetryNow(operation) => operation,
             AfterFailure::RetryAt(operation, until) => {
                 assert!(until > NOW);
@@ -138,9 +140,9 @@ fn run_all_attempts(
                 operation
             }
         };
-        operation.attempts += 1;
+        operation.retry.attempts += 1;
         // The attempt waited for a reply.
-        operation.attempts_without_wait = 0;
+        operation.retry.attempts_without_wait = 0;
     }
 }
 
@@ -178,7 +180,7 @@ fn deprioritization_depends_on_topology_error_and_option() {
             else {
                 panic!("{error:?} is retryable");
             };
-            let is_avoided = !operation.deprioritized.is_empty();
+            let is_avoided = !operation.retry.deprioritized.is_empty();
             assert_eq!(
                 is_avoided, expected,
                 "{topology_type} {overload_retargeting} {error}"
@@ -202,12 +204,12 @@ fn a_server_that_fails_twice_is_deprioritized_once() {
     let AfterFailure::RetryAt(mut operation, _) = first else {
         panic!("{first:?}");
     };
-    operation.attempts = 2;
+    operation.retry.attempts = 2;
     let second = decide(policy, operation, overload(), TopologyType::Single);
     let AfterFailure::RetryAt(operation, _) = second else {
         panic!("{second:?}");
     };
-    assert_eq!(operation.deprioritized, [Address::tcp("a", 1)]);
+    assert_eq!(operation.retry.deprioritized, [Address::tcp("a", 1)]);
 }
 
 #[test]
@@ -251,12 +253,12 @@ fn a_retry_restarts_the_server_selection_timeout() {
     // Each retry selects a server anew (RR-13, RW-22), so the time limit of server selection starts
     // again.
     let mut read = operation(CommandKind::Read);
-    read.selection_began = Some(NOW);
+    read.selection.began = Some(NOW);
     let after = decide(POLICY, read, failure(91), TopologyType::Single);
     let AfterFailure::RetryNow(again) = after else {
         panic!("{after:?}");
     };
-    assert_eq!(again.selection_began, None);
+    assert_eq!(again.selection.began, None);
 }
 
 #[test]
@@ -268,7 +270,7 @@ fn at_most_three_attempts_in_a_row_fail_without_waiting() {
         ..POLICY
     };
     let mut operation = operation(CommandKind::Read);
-    operation.was_overloaded = true;
+    operation.retry.was_overloaded = true;
     let mut random = Seed::new([1; 32]).random();
     for attempt in 1..=3 {
         let message = String::new();
@@ -278,7 +280,7 @@ fn at_most_three_attempts_in_a_row_fail_without_waiting() {
             AfterFailure::Over(..) => return assert_eq!(attempt, 3),
             AfterFailure::RetryAt(..) => panic!("a cleared pool is no overload"),
         }
-        operation.attempts += 1;
+        operation.retry.attempts += 1;
     }
     panic!("the third is the last");
 }
@@ -287,12 +289,12 @@ fn at_most_three_attempts_in_a_row_fail_without_waiting() {
 fn a_retried_write_reuses_its_transaction_number() {
     // A retried write keeps its transaction number (BP-10).
     let mut write = operation(CommandKind::RetryableWrite);
-    write.txn_number = Some(7);
+    write.request.txn_number = Some(7);
     let after = decide(POLICY, write, overload(), TopologyType::Sharded);
     let AfterFailure::RetryAt(again, _) = after else {
         panic!("{after:?}");
     };
-    assert_eq!(again.txn_number, Some(7));
+    assert_eq!(again.request.txn_number, Some(7));
 }
 
 #[test]
@@ -307,7 +309,7 @@ fn a_write_without_txn_number_is_retried_only_after_overload() {
         (false, failure(91), false),
     ] {
         let mut write = operation(CommandKind::RetryableWrite);
-        write.command.acknowledged = acknowledged;
+        write.request.acknowledged = acknowledged;
         let after = decide(POLICY, write, error, TopologyType::Single);
         let again = !matches!(after, AfterFailure::Over(..));
         assert_eq!(again, expected, "{acknowledged}: {after:?}");
@@ -381,7 +383,7 @@ fn errors_that_break_an_established_connection_are_retryable() {
         let read = operation(CommandKind::Read);
         assert_eq!(POLICY.may_retry(&read, &error, true), expected, "{error:?}");
         let mut write = operation(CommandKind::RetryableWrite);
-        write.txn_number = Some(1);
+        write.request.txn_number = Some(1);
         let labelled = POLICY.label(&write, error.clone(), None);
         assert_eq!(
             POLICY.may_retry(&write, &labelled, true),

@@ -165,7 +165,7 @@ fn finish(exchange: &mut Exchange, outcome: u8) -> Outcome {
         8 => overloaded(),
         _ => rawdoc! { "ok": 1 },
     };
-    if exchange.operation.command.acknowledged {
+    if exchange.operation.request.acknowledged {
         World::answer(exchange, &reply);
     } else {
         exchange.sent(exchange.output().len());

@@ -25,7 +25,7 @@ fn a_close_notify_on_an_idle_connection_closes_only_that_connection() {
         assert_ne!(exchange.socket(), socket);
         assert_eq!(scene.closed, [socket]);
         assert_eq!((scene.clears, scene.changes), (0, 0));
-        assert_eq!(exchange.operation.attempts, 1);
+        assert_eq!(exchange.operation.retry.attempts, 1);
         let request = scene.send(&mut exchange);
         let peer = scene.peer(&exchange);
         peer.reply(request, &rawdoc! { "ok": 1, "n": 1 });

@@ -325,9 +325,10 @@ fn a_fatal_alert_during_an_operation_is_a_network_error() {
             assert_eq!((scene.clears, scene.changes > 0), (1, true));
             scene.wait(Duration::from_secs(10));
             let exchange = scene.exchange_of(start);
-            assert_eq!(exchange.operation.attempts, 2);
+            assert_eq!(exchange.operation.retry.attempts, 2);
             let kept = exchange
                 .operation
+                .retry
                 .kept_error
                 .as_ref()
                 .expect("the first error");

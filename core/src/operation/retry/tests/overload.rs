@@ -90,8 +90,8 @@ fn a_time_limit_does_not_change_the_number_of_overload_retries() {
     // (BP-8).
     let mut operation = limited(CommandKind::Read, Some(Duration::from_secs(60)));
     for attempts in 1..=3 {
-        operation.attempts = attempts;
-        operation.attempts_without_wait = 0;
+        operation.retry.attempts = attempts;
+        operation.retry.attempts_without_wait = 0;
         let error = if attempts == 1 {
             overload()
         } else {
@@ -138,7 +138,7 @@ fn pauses(attempts: u32, error: &Error) -> Vec<Duration> {
     };
     let drawn = (0..500).map(|_| {
         let mut operation = operation(CommandKind::Run);
-        operation.attempts = attempts;
+        operation.retry.attempts = attempts;
         match POLICY.after_failure(NOW, operation, error.clone(), attempt, &mut random) {
             AfterFailure::RetryAt(_, until) => until - NOW,
             other => panic!("{other:?}"),

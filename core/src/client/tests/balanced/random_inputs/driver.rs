@@ -287,7 +287,7 @@ impl RandomHarness {
         assert!(self.open.contains(&socket));
         assert!(!self.parent_sockets.contains(&socket), "it is the parent's");
         assert!(self.exchanges.iter().all(|(l, _)| l.socket() != socket));
-        let session = |exchange: &Exchange| exchange.operation.lsid;
+        let session = |exchange: &Exchange| exchange.operation.request.lsid;
         let own = session(&exchange);
         let others = || {
             self.exchanges
@@ -305,7 +305,7 @@ impl RandomHarness {
             Some(expected) => assert_eq!(socket, expected),
             // The owner may release the pin while a command waits to be resumed. The command then
             // runs on the pinned connection.
-            None if exchange.operation.command.pinned().is_some() => {}
+            None if exchange.operation.request.pinned().is_some() => {}
             None => self.assert_free(socket),
         }
         if let Purpose::Transact { key, .. } = purpose
