@@ -7,13 +7,13 @@
 //! once: the next error 391 is raised.
 
 use super::{
-    AfterExchange, Client, Progress, Timer, connections::Again, end::End, operations::Waiting,
+    AfterExchange, Client, Progress, Timer, connections::Again, end::End, lease::AtEnd,
+    operations::Waiting,
 };
 use crate::{
     connection::{Connection, Established, SocketId},
     error::{Error, ErrorKind},
-    operation::{Exchange, OperationId, Outcome},
-    pool::Condition,
+    operation::{Exchange, Lease, OperationId},
     sdam::{ApplicationError, Phase},
     time::Instant,
 };
@@ -22,72 +22,59 @@ use crate::{
 pub(super) const REAUTHENTICATION_REQUIRED: i32 = 391;
 
 impl Client {
-    /// True if the connection of this exchange has to authenticate again before the operation
-    /// continues.
-    pub(super) fn must_authenticate_again(&self, exchange: &Exchange, outcome: &Outcome) -> bool {
-        let Some(assessment) = &exchange.assessment else {
-            return false;
-        };
-        let Err(error) = &assessment.result else {
-            return false;
-        };
+    /// True if the connection of this exchange, which failed with `error`, has to authenticate
+    /// again before the operation continues.
+    pub(super) fn must_authenticate_again(&self, exchange: &Exchange, error: &Error) -> bool {
         error.code() == Some(REAUTHENTICATION_REQUIRED)
             && matches!(error.kind(), ErrorKind::Command(_))
-            && matches!(outcome, Outcome::Completed)
             && !exchange.is_under_way
             && !exchange.operation.retry.has_authenticated_again
-            && exchange.connection.authenticated.is_some()
-            && !exchange.connection.facts.is_unauthenticated
+            && exchange.lease.authenticated.is_some()
+            && !exchange.lease.facts.is_unauthenticated
             && self.settings.handshake.credential.is_some()
             && self.interruption(exchange.facts()).is_none()
+            && !self.was_taken_back(&exchange.lease)
             && !self.life.is_closed()
     }
 
     /// Begins to authenticate the connection of an exchange again. The operation of the exchange
     /// waits.
-    pub(super) fn authenticate_again(
-        &mut self,
-        now: Instant,
-        mut exchange: Exchange,
-    ) -> AfterExchange {
-        let assessment = exchange.assessment.take();
-        let cluster_time = assessment.and_then(|assessment| assessment.cluster_time);
-        self.note_cluster_time(now, cluster_time, exchange.facts());
-        exchange.finish();
+    pub(super) fn authenticate_again(&mut self, now: Instant, exchange: Exchange) -> AfterExchange {
         let Exchange {
-            connection,
+            mut lease,
             mut operation,
             pinned,
             ..
         } = exchange;
-        self.keep_pinned(&connection.facts, pinned);
+        self.keep_pinned(&lease, pinned);
         let id = operation.id;
         operation.retry.has_authenticated_again = true;
         self.leave_session(now, &mut operation);
-        let socket = connection.facts.socket;
-        self.timers.cancel(Timer::Exchange(socket));
+        self.disarm(&mut lease);
         self.arm(Timer::Wait(id), operation.deadline);
-        self.operations
-            .wait(id, Waiting::ForAuthentication(operation, socket));
+        self.operations.wait(
+            id,
+            Waiting::ForAuthentication(operation, lease.facts.socket),
+        );
         let options = self.settings.handshake.clone();
         self.connections
-            .authenticate_again(now, connection, id, options);
+            .authenticate_again(now, lease.into_connection(), id, options);
         AfterExchange::Again(Progress::Waiting(id))
     }
 
     /// Grants a connection that has authenticated again to the operation that waits for it.
     pub(super) fn on_authenticated_again(&mut self, now: Instant, id: SocketId, again: Again) {
         let operation = again.operation;
-        let Some(connection) = self.end_authentication(now, id, again) else {
+        let Some(lease) = self.end_authentication(now, id, again) else {
             return;
         };
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForAuthentication(..));
         match self.operations.take_if(operation, waits) {
             Some(Waiting::ForAuthentication(operation, _)) => {
-                self.grant(now, operation, connection);
+                self.grant(now, operation, lease);
             }
             // Not reached: an operation that stops waiting closes its connection.
-            _ => self.return_connection(now, connection, Condition::Broken(None)),
+            _ => self.end_lease(now, lease, AtEnd::Broken(None)),
         }
     }
 
@@ -101,10 +88,10 @@ impl Client {
         error: Error,
     ) {
         let operation = again.operation;
-        let Some(connection) = self.end_authentication(now, id, again) else {
+        let Some(lease) = self.end_authentication(now, id, again) else {
             return;
         };
-        let facts = &connection.facts;
+        let facts = &lease.facts;
         if error.is_connection_failure() {
             let report = ApplicationError {
                 error: error.clone(),
@@ -116,7 +103,7 @@ impl Client {
             self.topology.handle_application_error(now, server, &report);
         }
         self.connections
-            .report_not_authenticated(connection, operation, error);
+            .report_not_authenticated(lease, operation, error);
     }
 
     /// Closes a connection that could not authenticate again, after the topology has cleared its
@@ -124,13 +111,12 @@ impl Client {
     pub(super) fn end_not_authenticated(
         &mut self,
         now: Instant,
-        connection: Box<Established>,
+        lease: Lease,
         operation: OperationId,
         error: Error,
     ) {
-        self.choice.finished(connection.facts.server);
-        let facts = Box::new(connection.facts.clone());
-        self.return_connection(now, connection, Condition::Broken(Some(error.clone())));
+        let facts = Box::new(lease.facts.clone());
+        self.end_lease(now, lease, AtEnd::Broken(Some(error.clone())));
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForAuthentication(..));
         if let Some(Waiting::ForAuthentication(operation, _)) =
             self.operations.take_if(operation, waits)
@@ -156,30 +142,24 @@ impl Client {
         let Some(again) = self.connections.take_again(id) else {
             return;
         };
-        if let Some(connection) = self.end_authentication(now, id, again) {
-            self.choice.finished(connection.facts.server);
-            self.return_connection(now, connection, Condition::Broken(None));
+        if let Some(lease) = self.end_authentication(now, id, again) {
+            self.end_lease(now, lease, AtEnd::Broken(None));
         }
     }
 
-    /// Takes a connection back whose authentication has ended or is given up.
-    fn end_authentication(
-        &mut self,
-        now: Instant,
-        id: SocketId,
-        again: Again,
-    ) -> Option<Box<Established>> {
+    /// Returns the lease of a connection whose authentication has ended or is given up.
+    fn end_authentication(&mut self, now: Instant, id: SocketId, again: Again) -> Option<Lease> {
         let mut connection: Box<Connection> = self.connections.establish(id)?;
         self.questions.forget(id);
         self.credentials.forget(id);
         self.revocation.forget(id);
         let authenticated = connection.take_authenticated();
-        Some(Box::new(Established {
+        Some(Lease::new(Box::new(Established {
             transport: connection.into_transport(),
             facts: again.facts,
             authenticated,
             used: now,
-        }))
+        })))
     }
 
     /// Interrupts a connection that authenticates again. Connections that are being established for

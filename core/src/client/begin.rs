@@ -10,11 +10,10 @@ use super::{
     scanning::{Parts, ScanRules},
 };
 use crate::{
-    connection::Established,
     description::ServerId,
     error::{Error, ErrorKind},
     event::EventKind,
-    operation::{Command, Operation, OperationId, PinId, Span},
+    operation::{Command, Lease, Operation, OperationId, PinId, Span},
     pool::{CheckOut, CheckOutId},
     selection::{SelectorAnswer, SelectorQuestion},
     time::{Instant, earliest},
@@ -23,7 +22,7 @@ use crate::{
 /// The result of the first step of an attempt: server selection and check out.
 pub(super) enum Attempt {
     /// The attempt has a connection.
-    Granted(Box<Operation>, Box<Established>),
+    Granted(Box<Operation>, Lease),
     /// The operation waits; the table of operations holds it.
     Waiting,
     /// The application's server selector has to answer this question.
@@ -89,9 +88,9 @@ impl Client {
             )
         };
         let attempt = match self.operations.take_if(id, may_go_on) {
-            Some(Waiting::Granted(operation, connection)) => {
+            Some(Waiting::Granted(operation, lease)) => {
                 self.timers.cancel(Timer::Wait(id));
-                Attempt::Granted(operation, connection)
+                Attempt::Granted(operation, lease)
             }
             Some(Waiting::Asking(operation)) => self.attempt(now, operation),
             Some(Waiting::Failed(error)) => return Progress::Failed(error),
@@ -137,8 +136,8 @@ impl Client {
     ) -> Progress {
         loop {
             let (operation, end) = match attempt {
-                Attempt::Granted(operation, connection) => {
-                    match self.begin_exchange(now, operation, connection) {
+                Attempt::Granted(operation, lease) => {
+                    match self.begin_exchange(now, operation, lease) {
                         Ok(exchange) => return Progress::Exchange(exchange),
                         Err((operation, error)) => (operation, End::Failed(error, None)),
                     }
@@ -164,7 +163,7 @@ impl Client {
     pub(super) fn begin_in_background(&mut self, now: Instant, operation: Box<Operation>) {
         let id = operation.id;
         match self.attempt(now, operation) {
-            Attempt::Granted(operation, connection) => self.grant(now, operation, connection),
+            Attempt::Granted(operation, lease) => self.grant(now, operation, lease),
             Attempt::Waiting => {}
             Attempt::Asking(operation, _) => {
                 self.operations.wait(id, Waiting::Asking(operation));
@@ -275,7 +274,7 @@ impl Client {
         let request = CheckOutId(operation.id.0);
         let error = match self.pools.check_out(now, server, request, limit) {
             Some(CheckOut::Granted(_, connection)) => {
-                return Attempt::Granted(operation, connection);
+                return Attempt::Granted(operation, Lease::new(connection));
             }
             Some(CheckOut::Waiting) => {
                 operation.retry.attempts_without_wait = 0;
@@ -370,7 +369,7 @@ impl Client {
         match self.pins.check_out(pin, operation.id) {
             PinCheckOut::Connection(connection) => {
                 self.choice.started(connection.facts.server);
-                Attempt::Granted(operation, connection)
+                Attempt::Granted(operation, Lease::new(connection))
             }
             PinCheckOut::Waiting(socket) => {
                 let id = operation.id;

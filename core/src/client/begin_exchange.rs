@@ -1,57 +1,56 @@
 //! The second step of an attempt: begins an exchange on the connection that was granted.
 
-use super::{Client, Timer, connections::State};
+use super::{Client, Timer, connections::State, lease::AtEnd};
 use crate::{
-    connection::{ConnectionFacts, Established},
+    connection::ConnectionFacts,
     description::ServerType,
     error::{Error, ErrorKind},
-    operation::{Context, Exchange, Operation},
+    operation::{Context, Exchange, Lease, Operation},
     options::Mechanism,
-    pool::Condition,
     time::Instant,
 };
 
 impl Client {
     /// Makes an exchange of this operation and this connection. The exchange is a preliminary ping
     /// if the connection has to be pinged first. If the operation cannot run on the connection,
-    /// gives the connection back to its pin or its pool, and fails.
+    /// ends the lease, and fails.
     pub(super) fn begin_exchange(
         &mut self,
         now: Instant,
         mut operation: Box<Operation>,
-        connection: Box<Established>,
+        lease: Lease,
     ) -> Result<Exchange, (Box<Operation>, Error)> {
-        if self.wants_ping(now, &operation, &connection) {
-            return Ok(self.ping_first(now, operation, connection));
+        if self.wants_ping(now, &operation, &lease) {
+            return Ok(self.ping_first(now, operation, lease));
         }
-        if let Err(error) = self.check_eligible(&mut operation, &connection.facts) {
-            self.choice.finished(connection.facts.server);
-            self.return_unused(now, &operation, connection);
+        if let Err(error) = self.check_eligible(&mut operation, &lease.facts) {
+            self.end_lease(now, lease, AtEnd::Usable);
             return Err((operation, error));
         }
-        self.take_session(now, &mut operation, &connection.facts);
+        self.take_session(now, &mut operation, &lease.facts);
         let deadline = match (operation.deadline, self.settings.socket_timeout) {
             (Some(deadline), _) => Some(deadline),
             (None, _) if operation.request.timeout.is_some() => None,
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
         operation.retry.attempts_without_wait = 0;
-        let needs_probe = self.wants_probe(now, &operation, &connection);
-        let mut exchange = self.new_exchange(connection, operation, deadline);
+        let needs_probe = self.wants_probe(now, &operation, &lease);
+        let mut exchange = self.new_exchange(lease, operation, deadline);
         exchange.needs_probe = needs_probe;
         Ok(exchange)
     }
 
     pub(super) fn new_exchange(
         &mut self,
-        connection: Box<Established>,
+        mut lease: Lease,
         operation: Box<Operation>,
         deadline: Option<Instant>,
     ) -> Exchange {
-        let facts = &connection.facts;
         if deadline.is_some() {
-            self.arm(Timer::Exchange(facts.socket), deadline);
+            self.arm(Timer::Exchange(lease.facts.socket), deadline);
+            lease.is_timed = true;
         }
+        let facts = &lease.facts;
         self.connections.set_state(facts.socket, State::InUse);
         self.last_request = self.last_request.wrapping_add(1) & i32::MAX;
         let context = Context {
@@ -62,30 +61,10 @@ impl Client {
             },
             topology_type: self.topology.description().topology_type,
             request_id: self.last_request,
-            deadline,
             server_api: self.settings.handshake.server_api,
-            observed: self.settings.subscriptions.command && operation.after_ping.is_none(),
+            observed: self.settings.subscriptions.command,
         };
-        Exchange::new(connection, operation, context)
-    }
-
-    /// Gives a granted but unused connection back to its pin or its pool.
-    pub(super) fn return_unused(
-        &mut self,
-        now: Instant,
-        operation: &Operation,
-        connection: Box<Established>,
-    ) {
-        let facts = &connection.facts;
-        let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
-        if operation.request.pin.is_some() {
-            self.connections.set_state(socket, State::Pinned);
-            self.pins.return_unused(connection);
-        } else {
-            self.connections.set_state(socket, State::Idle);
-            self.pools
-                .check_in(now, server, pooled, Condition::Healthy(connection));
-        }
+        Exchange::new(lease, operation, context)
     }
 
     /// Fails if the operation cannot run on this connection.

@@ -15,7 +15,7 @@ use crate::{
     connection::{Connection, ConnectionFacts, Established, Output, SocketId, closed_by_peer},
     description::ServerId,
     error::{Error, TopologyVersion},
-    operation::OperationId,
+    operation::{Lease, OperationId},
     options::{KerberosLibrary, Mechanism},
     pool::ConnectionId,
     random::Random,
@@ -92,7 +92,7 @@ pub(super) enum Order {
     Drained(Box<Drain>),
     /// Close this connection and raise this error in this operation: the connection could not
     /// authenticate again.
-    NotAuthenticated(Box<Established>, OperationId, Error),
+    NotAuthenticated(Lease, OperationId, Error),
     /// Close this connection, or mark it as broken if it is pinned: its drain failed with this
     /// error.
     NotDrained(Box<Established>, Error),

@@ -1,23 +1,17 @@
 //! The end of an attempt: judges its outcome, checks the connection in, and decides how the
 //! operation continues.
 
-use super::{AfterExchange, Client, Outcome, Timer, connections::State, drain::Drain, pins};
+use super::{AfterExchange, Client, Outcome, lease::AtEnd};
 use crate::{
-    connection::{ConnectionFacts, Established},
-    error::{Error, ErrorKind, Wait},
+    connection::ConnectionFacts,
+    error::{Error, ErrorKind},
     operation::{
-        AfterFailure, Assessment, Exchange, FailedAttempt, Operation, PinHolder, PinUse,
+        AfterFailure, Exchange, FailedAttempt, Lease, Operation, PinHolder, PinUse, Remains,
         error_at_end,
     },
-    pool::Condition,
     sdam::{ApplicationError, Phase},
     time::Instant,
 };
-use std::time::Duration;
-
-/// How long the client waits for a late reply before it gives up the connection: 3 seconds. Not an
-/// option. The size of the reply is bounded by `maxMessageSizeBytes`, as for all messages.
-pub const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 
 /// How an attempt of an operation ended.
 #[derive(Debug)]
@@ -62,164 +56,71 @@ impl Client {
         exchange: Exchange,
         outcome: Outcome,
     ) -> AfterExchange {
-        let after = if self.is_ordinary(&exchange, &outcome) {
-            self.end(now, exchange)
-        } else {
-            self.end_otherwise(now, exchange, outcome)
+        let after = match self.check_owner(&exchange) {
+            Ok(()) if exchange.is_preliminary() => self.end_ping(now, exchange, outcome),
+            Ok(()) => self.end_exchange(now, exchange, outcome),
+            Err(error) => AfterExchange::Done(Err(error)),
         };
         self.settle(now);
         after
     }
 
-    /// True for an exchange that [`end`](Self::end) can end. The exchange is complete, and its
-    /// reply, if one is due, is no error and reports no state change. The connection is not pinned.
-    /// The exchange is no preliminary ping and belongs to this client.
-    #[inline]
-    fn is_ordinary(&self, exchange: &Exchange, outcome: &Outcome) -> bool {
-        let is_good = match &exchange.assessment {
-            Some(assessment) => assessment.result.is_ok() && assessment.for_topology.is_none(),
-            None => !exchange.expects_reply(),
-        };
-        is_good
-            && matches!(outcome, Outcome::Completed)
-            && !exchange.is_under_way
-            && exchange.pinned.is_empty()
-            && exchange.operation.request.pin.is_none()
-            && !exchange.is_preliminary()
-            && exchange.output().is_empty()
-            && self.taken_back == 0
-            && exchange.facts().client == self.topology().id
-    }
-
-    /// Ends an ordinary exchange ([`is_ordinary`](Self::is_ordinary)).
-    #[inline]
-    fn end(&mut self, now: Instant, mut exchange: Exchange) -> AfterExchange {
-        exchange.finish();
-        let Exchange {
-            connection,
-            operation,
-            context,
-            assessment,
-            ..
-        } = exchange;
-        if let Some(Assessment { cluster_time, .. }) = assessment {
-            self.note_cluster_time(now, cluster_time, &connection.facts);
-        }
-        let facts = &connection.facts;
-        if context.deadline.is_some() {
-            self.timers.cancel(Timer::Exchange(facts.socket));
-        }
-        self.choice.finished(facts.server);
-        let condition = if connection.transport.has_input() {
-            Condition::Broken(connection.transport.ended().err())
-        } else {
-            Condition::Healthy(())
-        };
-        self.return_connection(now, connection, condition);
-        match self.end_attempt(now, operation, End::Answered) {
-            Next::Over(result) => AfterExchange::Done(result),
-            Next::Again(operation) => self.again(now, operation),
-        }
-    }
-
-    /// Ends an exchange that is not ordinary, for example one that failed or was abandoned.
-    fn end_otherwise(
+    fn end_exchange(
         &mut self,
         now: Instant,
         mut exchange: Exchange,
         outcome: Outcome,
     ) -> AfterExchange {
-        if let Err(error) = self.check_owner(&exchange) {
-            return AfterExchange::Done(Err(error));
-        }
-        if self.was_taken_back(&exchange) {
-            return self.end_taken_back(now, exchange, outcome);
-        }
-        if exchange.is_preliminary() {
-            return self.end_ping(now, exchange, outcome);
-        }
-        if self.must_authenticate_again(&exchange, &outcome) {
-            return self.authenticate_again(now, exchange);
-        }
-        let drops_cluster_time = self.drops_cluster_time(now, &mut exchange, &outcome);
-        let mut condition = self.condition_after(now, &mut exchange, &outcome);
-        let assessment = exchange.assessment.take();
-        exchange.finish();
+        let was_abandoned = matches!(outcome, Outcome::Abandoned);
+        let remains = exchange.close(now, &outcome);
+        let end = match self.judge(now, &mut exchange, outcome) {
+            Ok(()) if was_abandoned => End::Abandoned,
+            Ok(()) => End::Answered,
+            Err(error) if self.must_authenticate_again(&exchange, &error) => {
+                return self.authenticate_again(now, exchange);
+            }
+            Err(error) => self.end_failed(now, &mut exchange, error),
+        };
         let Exchange {
-            mut connection,
+            lease,
             operation,
             context,
             pinned,
             ..
         } = exchange;
-        if let (false, Some(session)) = (
-            matches!(condition, Condition::Healthy(())),
-            operation.request.session,
-        ) {
+        self.keep_pinned(&lease, pinned);
+        if let (Remains::Reply | Remains::Bytes, Some(session)) =
+            (&remains, operation.request.session)
+        {
             // The server may still be working on the request. A dirty session is not used again
             // once its holder has ended it.
             self.sessions.mark_dirty(session);
         }
-        self.timers.cancel(Timer::Exchange(connection.facts.socket));
-        self.choice.finished(connection.facts.server);
-        self.keep_pinned(&connection.facts, pinned);
-        let was_abandoned = matches!(outcome, Outcome::Abandoned);
-        let result = self.judge(now, &connection.facts, outcome, assessment);
-        if let Condition::Healthy(()) = condition
-            && connection.transport.has_input()
-        {
-            condition = Condition::Broken(None);
-        }
-        if let Condition::Broken(error) = &mut condition {
-            let failure = result.as_ref().err().cloned();
-            *error = failure.or_else(|| connection.transport.ended().err());
-        }
-        let end = match result {
-            Err(_) if drops_cluster_time && !self.life.is_closed() => End::NotBegun,
-            Err(error) => End::Failed(error, Some(Box::new(connection.facts.clone()))),
-            Ok(()) if was_abandoned => End::Abandoned,
-            Ok(()) => End::Answered,
+        let at_end = match remains {
+            Remains::Nothing => AtEnd::Usable,
+            Remains::Reply if self.settings.scanning.is_none() => {
+                AtEnd::ReplyDue(context.request_id, &operation.request)
+            }
+            Remains::Reply | Remains::Bytes => AtEnd::Broken(match &end {
+                End::Failed(error, _) => Some(error.clone()),
+                _ => lease.transport.ended().err(),
+            }),
         };
-        if let Condition::ReplyDue = condition
-            && self.pins.has_entry(connection.facts.socket)
-            && let Some(error) = self.interruption(&connection.facts)
-        {
-            condition = Condition::Broken(Some(error));
-        }
-        if let Condition::ReplyDue = condition {
-            let mut drain = Drain::new(connection, context.request_id, &operation.request);
-            // The reply, or a part of it, may be in the buffer already.
-            condition = match drain.advance() {
-                Ok(true) => Condition::Healthy(()),
-                Ok(false) => {
-                    self.drain(now, Box::new(drain));
-                    return self.after_exchange(now, operation, end, was_abandoned);
-                }
-                Err(error) => Condition::Broken(Some(error)),
-            };
-            connection = drain.connection;
-            self.run_in_background(drain.end_of_cursor);
-        }
-        self.return_connection(now, connection, condition);
-        self.after_exchange(now, operation, end, was_abandoned)
+        self.end_lease(now, lease, at_end);
+        self.after_exchange(now, operation, end)
     }
 
-    /// Returns the error with which the pool interrupted this connection, if it did.
-    pub(super) fn interruption(&self, facts: &ConnectionFacts) -> Option<Error> {
-        self.pools.interruption_of(facts.server, facts.pooled)
-    }
-
-    /// Returns the result of an exchange for its operation. Errors that can change the server
-    /// description are reported to the topology before the connection is checked in, so that a
-    /// clear precedes the check in (CMAP-150).
+    /// Returns the result of an exchange for its operation. An error in a reply that reports a
+    /// success is reported to the topology.
+    #[inline]
     pub(super) fn judge(
         &mut self,
         now: Instant,
-        facts: &ConnectionFacts,
+        exchange: &mut Exchange,
         outcome: Outcome,
-        assessment: Option<Assessment>,
     ) -> Result<(), Error> {
-        let result = match (outcome, assessment) {
+        let facts = &exchange.lease.facts;
+        let result = match (outcome, exchange.assessment.take()) {
             // If the runtime of the shell has ended, its sockets fail as well. The end of the
             // runtime is the cause to raise.
             (Outcome::Failed(error), _) => Err(self.life.lost().unwrap_or(error)),
@@ -232,11 +133,18 @@ impl Client {
             }
             (Outcome::Completed | Outcome::Abandoned, _) => Ok(()),
         };
-        result.map_err(|error| {
-            let error = error.with_server(&facts.address);
-            self.report_to_topology(now, facts, error.clone());
-            error
-        })
+        result.map_err(|error| error.with_server(&facts.address))
+    }
+
+    /// Returns the end of an attempt whose exchange failed. Errors that can change the server
+    /// description are reported to the topology before the connection is checked in, so that a
+    /// clear precedes the check in (CMAP-150).
+    fn end_failed(&mut self, now: Instant, exchange: &mut Exchange, error: Error) -> End {
+        self.report_to_topology(now, &exchange.lease.facts, error.clone());
+        if self.drops_cluster_time(now, exchange, &error) && !self.life.is_closed() {
+            return End::NotBegun;
+        }
+        End::Failed(error, Some(Box::new(exchange.lease.facts.clone())))
     }
 
     pub(super) fn after_exchange(
@@ -244,8 +152,8 @@ impl Client {
         now: Instant,
         operation: Box<Operation>,
         end: End,
-        was_abandoned: bool,
     ) -> AfterExchange {
+        let was_abandoned = matches!(end, End::Abandoned);
         match self.end_attempt(now, operation, end) {
             Next::Again(operation) => self.again(now, operation),
             Next::Over(_) if was_abandoned => AfterExchange::Done(Ok(())),
@@ -259,90 +167,16 @@ impl Client {
         AfterExchange::Again(self.advance(now, id, attempt))
     }
 
-    /// Returns the condition in which the connection of an exchange is checked in. If the caller
-    /// left or the operation's time limit passed, retracts a request of which nothing was sent.
-    fn condition_after(
-        &self,
-        now: Instant,
-        exchange: &mut Exchange,
-        outcome: &Outcome,
-    ) -> Condition<()> {
-        // A caller that leaves, or a time limit of the operation, shows nothing about the
-        // connection. `socketTimeoutMS` is different: its purpose is to find dead connections.
-        let is_late = exchange
-            .operation
-            .deadline
-            .is_some_and(|limit| limit <= now);
-        let is_left = match outcome {
-            Outcome::Abandoned => true,
-            Outcome::Failed(error) => is_late && is_exchange_timeout(error),
-            Outcome::Completed => false,
-        };
-        if is_left {
-            exchange.retract_request();
-        }
-        let is_written = exchange.output().is_empty();
-        if !exchange.is_under_way && is_written {
-            Condition::Healthy(())
-        } else if is_left && is_written && self.settings.scanning.is_none() {
-            Condition::ReplyDue
-        } else {
-            Condition::Broken(None)
-        }
-    }
-
-    /// Gives a connection to its next owner: to its pins if it has any, otherwise to its pool.
-    pub(super) fn return_connection(
-        &mut self,
-        now: Instant,
-        mut connection: Box<Established>,
-        condition: Condition<()>,
-    ) {
-        connection.used = now;
-        let facts = &connection.facts;
-        let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
-        if self.pins.has_entry(socket) && self.pins.keep_or_remove(socket) {
-            // An interruption can come too late to end this exchange. The next command on the
-            // connection then fails.
-            let interruption = self.pools.interruption_of(server, pooled);
-            let broken = match (interruption, condition) {
-                (Some(error), _) => Some(error),
-                (None, Condition::Broken(error)) => Some(pins::broken(error)),
-                (None, Condition::Healthy(()) | Condition::ReplyDue) => None,
-            };
-            self.connections.set_state(socket, State::Pinned);
-            return self.pins.take_back(connection, broken);
-        }
-        self.connections.set_state(socket, State::Idle);
-        let condition = match condition {
-            Condition::Healthy(()) => Condition::Healthy(connection),
-            Condition::ReplyDue => Condition::ReplyDue,
-            Condition::Broken(error) => Condition::Broken(error),
-        };
-        self.pools.check_in(now, server, pooled, condition);
-    }
-
-    /// Begins to drain a connection, whose late reply is dropped as it arrives. A connection that
-    /// is not pinned is checked in at once, with [`Condition::ReplyDue`].
-    fn drain(&mut self, now: Instant, drain: Box<Drain>) {
-        let facts = &drain.connection.facts;
-        let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
-        self.arm(Timer::Drain(socket), now.checked_add(DRAIN_LIMIT));
-        self.connections.begin_drain(drain);
-        if self.pins.keep_or_remove(socket) {
-            self.pins.begin_drain(socket);
-        } else {
-            self.pools
-                .check_in(now, server, pooled, Condition::ReplyDue);
-        }
-    }
-
     /// Adds the pin holders that an exchange made for its connection.
-    pub(super) fn keep_pinned(&mut self, facts: &ConnectionFacts, holders: Vec<PinHolder>) {
+    pub(super) fn keep_pinned(&mut self, lease: &Lease, holders: Vec<PinHolder>) {
         // In a child process after a fork, the pool of a parent's connection is closed, and the
         // connection is not kept.
-        if !holders.is_empty() && !self.life.is_closed() && self.pools.is_open(facts.server) {
-            self.pins.keep(facts, holders);
+        if !holders.is_empty()
+            && !self.was_taken_back(lease)
+            && !self.life.is_closed()
+            && self.pools.is_open(lease.facts.server)
+        {
+            self.pins.keep(&lease.facts, holders);
         }
     }
 
@@ -463,14 +297,4 @@ fn with_wait(now: Instant, operation: &Operation, error: Error) -> Error {
     // A command of a cursor whose server is gone does not wait.
     let is_known_at_once = operation.request.target.is_some() && waited.is_zero();
     error.with_waited((!is_known_at_once).then_some(waited))
-}
-
-fn is_exchange_timeout(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Timeout {
-            wait: Wait::Exchange,
-            ..
-        }
-    )
 }

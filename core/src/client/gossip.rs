@@ -1,9 +1,10 @@
 //! The cluster times that replies bring, and the commands that a server refuses because of one.
 
-use super::{Client, Outcome};
+use super::Client;
 use crate::{
     connection::ConnectionFacts,
-    operation::{Assessment, ClusterTime, Exchange, refuses_cluster_time},
+    error::Error,
+    operation::{ClusterTime, Exchange, refuses_cluster_time},
     time::Instant,
 };
 
@@ -27,22 +28,15 @@ impl Client {
         &mut self,
         now: Instant,
         exchange: &mut Exchange,
-        outcome: &Outcome,
+        error: &Error,
     ) -> bool {
-        let Some(Assessment {
-            result: Err(error), ..
-        }) = &exchange.assessment
-        else {
-            return false;
-        };
         let Some(sent) = &exchange.context.cluster_time else {
             return false;
         };
-        if !matches!(outcome, Outcome::Completed) || !refuses_cluster_time(error) {
+        if !refuses_cluster_time(error) {
             return false;
         }
-        let facts = &exchange.connection.facts;
-        self.cluster_times.refuse(now, sent, facts);
+        self.cluster_times.refuse(now, sent, &exchange.lease.facts);
         exchange.operation.retry.without_cluster_time = true;
         true
     }

@@ -10,12 +10,11 @@
 //! A client that scans sends a ping instead
 //! ([`SOCKET_CHECK_INTERVAL`](super::SOCKET_CHECK_INTERVAL)).
 
-use super::{Client, Progress, Timer, begin::Attempt, end::End};
+use super::{Client, Progress, begin::Attempt, end::End, lease::AtEnd};
 use crate::{
     connection::{Established, closed_by_peer},
     error::Error,
     operation::{Exchange, Operation},
-    pool::Condition,
     time::Instant,
 };
 use std::time::Duration;
@@ -44,7 +43,7 @@ impl Exchange {
     /// If this method or the read fails, the exchange cannot be begun. Give it back by
     /// [`Client::refuse`].
     pub fn handle_probe(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
-        let transport = &mut self.connection.transport;
+        let transport = &mut self.lease.transport;
         let Some(bytes) = bytes else {
             self.needs_probe = false;
             if transport.is_mid_record() {
@@ -104,25 +103,15 @@ impl Client {
         if let Err(error) = self.check_owner(&exchange) {
             return Progress::Failed(error);
         }
-        let was_taken_back = self.was_taken_back(&exchange);
         let Exchange {
-            connection,
+            lease,
             operation,
             pinned,
             ..
         } = exchange;
-        let facts = &connection.facts;
-        if was_taken_back {
-            self.taken_back -= 1;
-        } else {
-            self.timers.cancel(Timer::Exchange(facts.socket));
-            self.choice.finished(facts.server);
-        }
-        let error = error.with_server(&facts.address);
-        self.keep_pinned(facts, pinned);
-        // Does nothing for a connection that was taken back.
-        let broken = Condition::Broken(Some(error));
-        self.return_connection(now, connection, broken);
+        let error = error.with_server(&lease.facts.address);
+        self.keep_pinned(&lease, pinned);
+        self.end_lease(now, lease, AtEnd::Broken(Some(error)));
         let id = operation.id;
         let start = self.advance(now, id, Attempt::Ended(operation, End::NotBegun));
         self.settle(now);

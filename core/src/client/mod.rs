@@ -42,6 +42,7 @@ mod gossip;
 mod idle_probe;
 mod inputs;
 mod kerberos_steps;
+mod lease;
 mod lifecycle;
 mod operations;
 mod outbox;
@@ -78,8 +79,8 @@ pub use crate::{
 };
 pub use action::{Action, AfterExchange, Progress, SocketUse};
 pub use config::{ClientConfig, Counts};
-pub use end::DRAIN_LIMIT;
 pub use idle_probe::{MAX_PROBED_BYTES, PROBE_AFTER};
+pub use lease::DRAIN_LIMIT;
 pub use overdue::OVERDUE_LIMIT;
 pub use pinging::SOCKET_CHECK_INTERVAL;
 pub use questions::{

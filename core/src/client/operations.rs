@@ -2,10 +2,10 @@
 //! since they were granted a connection or failed.
 
 use crate::{
-    connection::{Established, SocketId},
+    connection::SocketId,
     description::ServerId,
     error::{Error, ErrorKind},
-    operation::{Command, Operation, OperationId, Span},
+    operation::{Command, Lease, Operation, OperationId, Span},
     time::Instant,
 };
 use std::{
@@ -32,7 +32,7 @@ pub(super) enum Waiting {
     /// The operation waits until its connection has authenticated again.
     ForAuthentication(Box<Operation>, SocketId),
     /// The operation was granted this connection; its task has to resume it.
-    Granted(Box<Operation>, Box<Established>),
+    Granted(Box<Operation>, Lease),
     /// The operation failed; its task has to take this error.
     Failed(Error),
 }

@@ -1,15 +1,12 @@
 //! Exchanges whose holder does not check them in after their deadline.
 
 use super::{
-    Action, AfterExchange, Client, Outcome, Timer,
+    Action, Client, Timer,
     connections::{Role, State},
-    end::End,
 };
 use crate::{
     connection::SocketId,
     error::{Error, Wait},
-    operation::Exchange,
-    pool::Condition,
     time::{Instant, deadline_after_freeze},
 };
 use std::time::Duration;
@@ -37,64 +34,12 @@ impl Client {
         }
         match deadline_after_freeze(at, now) {
             Some(later) => self.arm(Timer::Exchange(socket), Some(later)),
-            None => self.take_back(now, socket),
-        }
-    }
-
-    /// Closes the connection of an exchange, so that its pool has room for another one.
-    fn take_back(&mut self, now: Instant, socket: SocketId) {
-        if let Some(Role::Pooled(server, pooled)) = self.connections.role(socket) {
-            self.taken_back += 1;
-            self.choice.finished(server);
-            let condition = Condition::Broken(Some(exchange_timeout()));
-            self.pools.check_in(now, server, pooled, condition);
-        }
-    }
-
-    /// True if the client has taken back the connection of this exchange.
-    pub(super) fn was_taken_back(&self, exchange: &Exchange) -> bool {
-        self.taken_back > 0 && self.connections.state(exchange.socket()).is_none()
-    }
-
-    /// Ends an exchange whose connection was taken back. If the reply was read nevertheless, the
-    /// operation has its result.
-    pub(super) fn end_taken_back(
-        &mut self,
-        now: Instant,
-        mut exchange: Exchange,
-        outcome: Outcome,
-    ) -> AfterExchange {
-        self.taken_back -= 1;
-        let assessment = exchange.assessment.take();
-        exchange.finish();
-        let Exchange {
-            connection,
-            mut operation,
-            ..
-        } = exchange;
-        let facts = &connection.facts;
-        if let (false, Some(session)) = (
-            matches!(outcome, Outcome::Completed),
-            operation.request.session,
-        ) {
-            self.sessions.mark_dirty(session);
-        }
-        let was_abandoned = matches!(outcome, Outcome::Abandoned);
-        let result = self.judge(now, facts, outcome, assessment);
-        let end = match result {
-            _ if was_abandoned => End::Abandoned,
-            // The operation that a preliminary ping precedes has not begun.
-            _ if operation.after_ping.is_some() => {
-                End::Stopped(exchange_timeout().with_server(&facts.address))
+            None => {
+                if let Some(Role::Pooled(server, pooled)) = self.connections.role(socket) {
+                    self.take_back(now, server, pooled, exchange_timeout());
+                }
             }
-            Err(error) => End::Failed(error, Some(Box::new(facts.clone()))),
-            Ok(()) => End::Answered,
-        };
-        let operation = match operation.after_ping.take() {
-            Some(operation) => operation,
-            None => operation,
-        };
-        self.after_exchange(now, operation, end, was_abandoned)
+        }
     }
 }
 

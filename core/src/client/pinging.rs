@@ -2,16 +2,13 @@
 //! uses the connection.
 
 use super::{
-    AfterExchange, Client, Outcome, Timer,
-    authenticating::REAUTHENTICATION_REQUIRED,
-    begin::Attempt,
-    end::{End, Next},
+    AfterExchange, Client, Outcome, authenticating::REAUTHENTICATION_REQUIRED, begin::Attempt,
+    end::End, lease::AtEnd,
 };
 use crate::{
     connection::{ConnectionFacts, Established},
     error::{Error, ErrorKind, NetworkFault},
-    operation::{Command, CommandKind, Exchange, Operation, SessionUse},
-    pool::Condition,
+    operation::{Command, CommandKind, Exchange, Lease, Operation, Remains},
     time::{Instant, earliest},
 };
 use std::time::Duration;
@@ -38,26 +35,24 @@ impl Client {
             && operation.request.pin.is_none()
     }
 
-    /// Makes the exchange of a preliminary ping. The ping is an operation of its own, which holds
-    /// `operation` until the exchange ends.
+    /// Makes the exchange of a preliminary ping. `operation` uses the connection after it.
     pub(super) fn ping_first(
         &mut self,
         now: Instant,
         operation: Box<Operation>,
-        connection: Box<Established>,
+        lease: Lease,
     ) -> Exchange {
-        let mut command = Command::new("ping", "admin", CommandKind::Run);
-        command.body().i32("ping", 1);
-        command.set_session(SessionUse::None);
-        let mut ping = Operation::new(operation.id, command, now);
+        let mut ping = Command::new("ping", "admin", CommandKind::Run);
+        ping.body().i32("ping", 1);
         let limit = self
             .settings
             .scanning
             .and_then(|rules| rules.ping_limit)
             .and_then(|limit| now.checked_add(limit));
         let deadline = earliest(operation.deadline, limit);
-        ping.after_ping = Some(operation);
-        self.new_exchange(connection, ping, deadline)
+        let mut exchange = self.new_exchange(lease, operation, deadline);
+        exchange.make_preliminary(ping);
+        exchange
     }
 
     /// Ends the exchange of a ping. If the ping succeeded and the pool was not cleared or closed
@@ -70,111 +65,60 @@ impl Client {
         mut exchange: Exchange,
         outcome: Outcome,
     ) -> AfterExchange {
-        let drops_cluster_time = self.drops_cluster_time(now, &mut exchange, &outcome);
-        let is_clean = !exchange.is_under_way && exchange.output().is_empty();
-        let assessment = exchange.assessment.take();
-        exchange.finish();
+        let was_abandoned = matches!(outcome, Outcome::Abandoned);
+        let remains = exchange.close(now, &outcome);
+        let failure = match self.judge(now, &mut exchange, outcome) {
+            Ok(()) => None,
+            // The operation authenticates the connection again, or sends no `$clusterTime`.
+            Err(error) if error.code() == Some(REAUTHENTICATION_REQUIRED) => None,
+            Err(error) => Some(error).filter(|e| !self.drops_cluster_time(now, &mut exchange, e)),
+        };
+        let is_clean = matches!(remains, Remains::Nothing);
         let Exchange {
-            connection,
-            operation: ping,
-            ..
+            lease, operation, ..
         } = exchange;
-        let Some(operation) = ping.after_ping else {
-            let message = "the exchange is not that of a preliminary ping";
-            return AfterExchange::Done(Err(Error::argument(message)));
-        };
-        self.timers.cancel(Timer::Exchange(connection.facts.socket));
-        let failure = match (outcome, assessment) {
-            (Outcome::Abandoned, _) => Some(Error::new(ErrorKind::Abandoned)),
-            (Outcome::Failed(error), _) => Some(error),
-            (Outcome::Completed, Some(assessment)) => {
-                self.note_cluster_time(now, assessment.cluster_time, &connection.facts);
-                // The operation authenticates the connection again, or sends no `$clusterTime`.
-                let again = Some(REAUTHENTICATION_REQUIRED);
-                assessment
-                    .result
-                    .err()
-                    .filter(|error| error.code() != again && !drops_cluster_time)
+        let failure = failure.or_else(|| {
+            let message = "the server sent bytes that answer no request";
+            (!is_clean).then(|| Error::protocol(message))
+        });
+        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
+        let (at_end, end) = match failure {
+            // The caller left or the operation's time limit passed, which shows nothing about the
+            // server.
+            None if was_abandoned => (AtEnd::Usable, End::Abandoned),
+            Some(_) if was_abandoned => (AtEnd::Broken(None), End::Abandoned),
+            Some(failure) if is_late => (AtEnd::Broken(None), End::Stopped(failure)),
+            None if self.is_current(&lease) => return self.use_after_ping(now, operation, lease),
+            None => (AtEnd::Usable, End::NotBegun),
+            Some(failure) => {
+                let error = broken(&lease.facts, &failure);
+                self.report_to_topology(now, &lease.facts, error.clone());
+                (AtEnd::Broken(Some(error)), End::NotBegun)
             }
-            (Outcome::Completed, None) => None,
         };
-        let is_usable = failure.is_none() && is_clean && !connection.transport.has_input();
-        if is_usable && self.is_current(&connection.facts) {
-            return self.use_after_ping(now, operation, connection);
-        }
-        let server = connection.facts.server;
-        self.choice.finished(server);
-        if is_usable {
-            self.return_connection(now, connection, Condition::Healthy(()));
-            return self.select_again_after_ping(now, operation);
-        }
-        self.on_ping_failed(now, operation, connection, failure)
+        self.end_lease(now, lease, at_end);
+        self.after_exchange(now, operation, end)
     }
 
     fn use_after_ping(
         &mut self,
         now: Instant,
         operation: Box<Operation>,
-        mut connection: Box<Established>,
+        mut lease: Lease,
     ) -> AfterExchange {
-        // No check in sets `used`, because the connection stays checked out.
-        connection.used = now;
+        self.disarm(&mut lease);
         let id = operation.id;
-        let attempt = Attempt::Granted(operation, connection);
+        let attempt = Attempt::Granted(operation, lease);
         AfterExchange::Again(self.advance(now, id, attempt))
     }
 
-    fn on_ping_failed(
-        &mut self,
-        now: Instant,
-        operation: Box<Operation>,
-        connection: Box<Established>,
-        failure: Option<Error>,
-    ) -> AfterExchange {
-        let failure = failure.unwrap_or_else(|| {
-            let message = "the server sent bytes that answer no request";
-            Error::protocol(message)
-        });
-        let is_late = operation.deadline.is_some_and(|deadline| deadline <= now);
-        let is_left = matches!(failure.kind(), ErrorKind::Abandoned);
-        if is_late || is_left {
-            // The caller left or the operation's time limit passed, which shows nothing about the
-            // server.
-            self.return_connection(now, connection, Condition::Broken(None));
-            let end = if is_left {
-                End::Abandoned
-            } else {
-                End::Stopped(failure)
-            };
-            let next = self.end_attempt(now, operation, end);
-            return match next {
-                Next::Over(Err(_)) if is_left => AfterExchange::Done(Ok(())),
-                Next::Over(result) => AfterExchange::Done(result),
-                Next::Again(operation) => self.again(now, operation),
-            };
-        }
-        let error = broken(&connection.facts, &failure);
-        self.report_to_topology(now, &connection.facts, error.clone());
-        self.return_connection(now, connection, Condition::Broken(Some(error)));
-        self.select_again_after_ping(now, operation)
-    }
-
-    /// True if the pool of the connection is open and was not cleared since the connection was
-    /// made.
-    fn is_current(&self, facts: &ConnectionFacts) -> bool {
-        self.pools.is_open(facts.server) && !self.pools.is_outdated(facts.server, facts.pooled)
-    }
-
-    /// Begins another attempt. The present attempt does not count, because nothing of the operation
-    /// was sent.
-    fn select_again_after_ping(
-        &mut self,
-        now: Instant,
-        operation: Box<Operation>,
-    ) -> AfterExchange {
-        let id = operation.id;
-        let attempt = Attempt::Ended(operation, End::NotBegun);
-        AfterExchange::Again(self.advance(now, id, attempt))
+    /// True if the client has the connection of this lease, and its pool is open and was not
+    /// cleared since the connection was made.
+    fn is_current(&self, lease: &Lease) -> bool {
+        let facts = &lease.facts;
+        !self.was_taken_back(lease)
+            && self.pools.is_open(facts.server)
+            && !self.pools.is_outdated(facts.server, facts.pooled)
     }
 }
 

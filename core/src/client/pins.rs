@@ -270,15 +270,6 @@ impl Pins {
         }
     }
 
-    /// Takes back a pinned connection that an operation did not use.
-    pub(super) fn return_unused(&mut self, connection: Box<Established>) {
-        let socket = connection.facts.socket;
-        if let Some(pinned) = self.pinned.get_mut(&socket) {
-            pinned.state = State::Free(connection);
-            self.after_change(socket);
-        }
-    }
-
     /// Marks a pinned connection on which nothing runs as broken. The next command on it fails with
     /// `error`.
     pub(super) fn interrupt(&mut self, socket: SocketId, error: Error) {

@@ -14,7 +14,7 @@ use crate::{
     description::{ServerId, ServerType},
     error::{Error, ErrorKind, Label, NetworkFault},
     event::EventKind,
-    operation::{Command, OperationId},
+    operation::{Command, Lease, OperationId},
     pool::{Condition, ConnectionId},
     sdam::{self, ApplicationError, Phase},
     time::Instant,
@@ -125,7 +125,7 @@ impl Client {
                 let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
                 match self.operations.take_if(id, waits) {
                     Some(Waiting::ForConnection(operation, _)) => {
-                        self.grant(now, operation, content);
+                        self.grant(now, operation, Lease::new(content));
                     }
                     // The operation was cancelled or ended before this order was carried out.
                     _ => {

@@ -230,7 +230,7 @@ fn operation_state(waiting: &Waiting) -> OperationState {
         Waiting::ForConnection(_, server) => OperationState::ForConnection(*server),
         Waiting::ForPin(_, socket) => OperationState::ForPin(*socket),
         Waiting::ForAuthentication(_, socket) => OperationState::ForAuthentication(*socket),
-        Waiting::Granted(_, connection) => OperationState::Granted(connection.facts.socket),
+        Waiting::Granted(_, lease) => OperationState::Granted(lease.facts.socket),
         Waiting::Failed(_) => OperationState::Failed,
     }
 }

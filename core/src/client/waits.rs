@@ -4,13 +4,13 @@ use super::{
     Action, Client, Timer,
     connections::State,
     end::{End, Next},
+    lease::AtEnd,
     operations::Waiting,
 };
 use crate::{
-    connection::Established,
     error::{Error, Wait},
-    operation::{Operation, OperationId},
-    pool::{CheckOutId, Condition},
+    operation::{Lease, Operation, OperationId},
+    pool::CheckOutId,
     time::{Instant, earliest},
 };
 use std::time::Duration;
@@ -64,18 +64,12 @@ impl Client {
     /// It is possible that the task resumes late, or waits for another operation. So a grant can
     /// end before the task resumes: for example, at the operation's deadline, when the connection
     /// is interrupted, and after [`GRANT_LIMIT`] if other operations wait for a connection.
-    pub(super) fn grant(
-        &mut self,
-        now: Instant,
-        operation: Box<Operation>,
-        connection: Box<Established>,
-    ) {
+    pub(super) fn grant(&mut self, now: Instant, operation: Box<Operation>, lease: Lease) {
         let id = operation.id;
         self.arm(Timer::Wait(id), grant_limit(now, &operation));
         self.connections
-            .set_state(connection.facts.socket, State::Granted(id));
-        self.operations
-            .wait(id, Waiting::Granted(operation, connection));
+            .set_state(lease.facts.socket, State::Granted(id));
+        self.operations.wait(id, Waiting::Granted(operation, lease));
         self.wake(id);
     }
 
@@ -84,20 +78,12 @@ impl Client {
     /// part of its request may have been sent.
     pub(super) fn interrupt_grant(&mut self, now: Instant, id: OperationId, error: Error) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
-        let Some(Waiting::Granted(operation, connection)) = self.operations.take_if(id, is_granted)
+        let Some(Waiting::Granted(operation, lease)) = self.operations.take_if(id, is_granted)
         else {
             return;
         };
         self.timers.cancel(Timer::Wait(id));
-        let facts = &connection.facts;
-        self.choice.finished(facts.server);
-        if operation.request.pin.is_some() {
-            self.connections.set_state(facts.socket, State::Pinned);
-            self.pins.interrupt(facts.socket, error);
-        } else {
-            let broken = Condition::Broken(Some(error));
-            self.pools.check_in(now, facts.server, facts.pooled, broken);
-        }
+        self.end_lease(now, lease, AtEnd::Broken(Some(error)));
         let next = self.end_attempt(now, operation, End::NotBegun);
         self.store_progress(id, next);
     }
@@ -195,8 +181,8 @@ impl Client {
                 "a connection was checked out in time, but the task of the operation did not \
                      resume it before the time limit",
             ),
-            Waiting::Granted(_, connection) => {
-                let pool = self.pools.get(connection.facts.server);
+            Waiting::Granted(_, lease) => {
+                let pool = self.pools.get(lease.facts.server);
                 if pool.is_none_or(|pool| pool.counts().waiting == 0) {
                     WaitOver::GrantStays
                 } else {
@@ -246,9 +232,8 @@ impl Client {
                 self.pools.cancel(now, server, CheckOutId(id.0));
                 Some(operation)
             }
-            Waiting::Granted(operation, connection) => {
-                self.choice.finished(connection.facts.server);
-                self.return_unused(now, &operation, connection);
+            Waiting::Granted(operation, lease) => {
+                self.end_lease(now, lease, AtEnd::Usable);
                 Some(operation)
             }
             Waiting::ForPin(operation, socket) => {

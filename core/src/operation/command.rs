@@ -200,7 +200,6 @@ impl Command {
             },
             retry: RetryState::default(),
             selection: SelectionState::default(),
-            after_ping: None,
         }))
     }
 

@@ -114,7 +114,7 @@ impl Exchange {
 
     /// Queues the started event of a request that was just framed.
     pub(super) fn observe_start(&mut self, now: Instant) {
-        let connection = &self.connection.facts;
+        let connection = &self.lease.facts;
         let command = &self.operation.request;
         let facts = Arc::new(CommandFacts {
             name: command.name().into(),

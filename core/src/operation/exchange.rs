@@ -2,7 +2,7 @@
 //! from the socket, and recognizes the reply.
 
 use super::{
-    Assessment, ClusterTime, Operation, OperationId, PinHolder, Portion,
+    Assessment, ClusterTime, Command, Lease, Operation, OperationId, PinHolder, Portion, Request,
     command_events::Observation,
     documents::{COMMAND_OVERHEAD_BYTES, limit_exceeded},
     request::write_body,
@@ -11,7 +11,7 @@ use crate::{
     compression::{Workspace, is_compressible},
     connection::{Arrival, Awaited, ConnectionFacts, Established, Place, SocketId},
     description::TopologyType,
-    error::Error,
+    error::{Error, ErrorKind, Wait},
     options::ServerApi,
     session::SessionId,
     time::Instant,
@@ -31,8 +31,6 @@ pub(crate) struct Context {
     pub(crate) topology_type: TopologyType,
     /// The `requestID` of the message.
     pub(crate) request_id: i32,
-    /// The time by which the reply must be complete; `None` for no limit.
-    pub(crate) deadline: Option<Instant>,
     /// The API version that every command declares; `None` if the client declares none.
     pub(crate) server_api: Option<ServerApi>,
     /// True if command events are published for this attempt.
@@ -52,6 +50,17 @@ pub enum Outcome {
     Abandoned,
 }
 
+/// What an exchange leaves on its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Remains {
+    /// Nothing. The connection can be used again.
+    Nothing,
+    /// The reply, which the operation no longer waits for.
+    Reply,
+    /// Part of the request or of the reply, or bytes that answer no request.
+    Bytes,
+}
+
 /// The use of one connection by one attempt of an operation, or by a preliminary ping
 /// ([`is_preliminary`](Self::is_preliminary)). An exchange holds the request, the reply and the
 /// connection.
@@ -69,14 +78,16 @@ pub enum Outcome {
 /// 5. Give the exchange back to the client, also after an error.
 ///
 /// With a [`Runner`](super::Runner), call [`Runner::begin`](super::Runner::begin) in place of
-/// `begin`, and [`Runner::handle_end`](super::Runner::handle_end) in place of `end` or after it.
+/// `begin`, and [`Runner::handle_end`](super::Runner::handle_end) after `end`.
 ///
 /// Nothing else may use the connection between these steps. After each call, take the command
 /// events with [`poll_event`](Self::poll_event).
 #[derive(Debug)]
 pub struct Exchange {
-    pub(crate) connection: Box<Established>,
+    pub(crate) lease: Lease,
     pub(crate) operation: Box<Operation>,
+    /// The preliminary ping that the exchange runs instead of the operation (SEL-72).
+    ping: Option<Box<Request>>,
     pub(crate) context: Context,
     pub(crate) assessment: Option<Assessment>,
     /// True from [`begin`](Self::begin) until the reply is complete, until a request without a
@@ -132,14 +143,11 @@ impl Reply {
 }
 
 impl Exchange {
-    pub(crate) fn new(
-        connection: Box<Established>,
-        operation: Box<Operation>,
-        context: Context,
-    ) -> Self {
+    pub(crate) fn new(lease: Lease, operation: Box<Operation>, context: Context) -> Self {
         Self {
-            connection,
+            lease,
             operation,
+            ping: None,
             context,
             assessment: None,
             is_under_way: false,
@@ -161,19 +169,31 @@ impl Exchange {
     /// must not be decoded. The operation runs in a later exchange.
     #[must_use]
     pub fn is_preliminary(&self) -> bool {
-        self.operation.after_ping.is_some()
+        self.ping.is_some()
+    }
+
+    /// Makes the exchange run `ping` instead of its operation.
+    pub(crate) fn make_preliminary(&mut self, ping: Command) {
+        self.ping = Some(Box::new(ping.0.request));
+        self.context.observed = false;
+    }
+
+    /// Returns the request that the exchange sends.
+    #[inline]
+    fn request(&self) -> &Request {
+        self.ping.as_deref().unwrap_or(&self.operation.request)
     }
 
     /// Returns the id of the connection's socket.
     #[must_use]
     pub fn socket(&self) -> SocketId {
-        self.connection.facts.socket
+        self.lease.facts.socket
     }
 
     /// Returns the facts of the connection and its server.
     #[must_use]
     pub fn facts(&self) -> &ConnectionFacts {
-        &self.connection.facts
+        &self.lease.facts
     }
 
     /// Frames the request, and queues the started event if command events are published.
@@ -187,7 +207,9 @@ impl Exchange {
     ///
     /// [SEL-59]: crate::requirements::server_selection#SEL-59
     pub fn begin(&mut self, now: Instant) -> Result<(), Error> {
-        self.operation.limit_time(now)?;
+        if !self.is_preliminary() {
+            self.operation.limit_time(now)?;
+        }
         self.write_request()?;
         self.is_under_way = true;
         if self.context.observed {
@@ -206,20 +228,13 @@ impl Exchange {
     /// Returns the bytes to write to the socket.
     #[must_use]
     pub fn output(&self) -> &[u8] {
-        self.connection.transport.output()
+        self.lease.transport.output()
     }
 
     /// Records that the first `count` bytes of [`output`](Self::output) were written.
     pub fn sent(&mut self, count: usize) {
-        self.connection.transport.sent(count);
+        self.lease.transport.sent(count);
         if self.output().is_empty() && !self.expects_reply() {
-            self.is_under_way = false;
-        }
-    }
-
-    /// Withdraws the request if none of its bytes were written and the connection has no layers.
-    pub(crate) fn retract_request(&mut self) {
-        if self.is_under_way && self.connection.transport.retract_request() {
             self.is_under_way = false;
         }
     }
@@ -228,15 +243,15 @@ impl Exchange {
     /// written.
     #[must_use]
     pub fn expects_reply(&self) -> bool {
-        self.operation.request.acknowledged
+        self.request().acknowledged
     }
 
     /// True if messages of the connection can be compressed. Then the exchange uses a
     /// [`Workspace`] in [`begin`](Self::begin), [`received`](Self::received) and
     /// [`unpack`](Self::unpack).
     #[must_use]
-    pub const fn has_compression(&self) -> bool {
-        self.connection.transport.has_compression()
+    pub fn has_compression(&self) -> bool {
+        self.lease.transport.has_compression()
     }
 
     /// Exchanges the workspace of the exchange with another one. Before [`begin`](Self::begin),
@@ -244,7 +259,7 @@ impl Exchange {
     /// the exchange, and take it back after the call. Does nothing if the connection [has no
     /// compression](Self::has_compression).
     pub fn swap_workspace(&mut self, other: &mut Workspace) {
-        self.connection.transport.swap_workspace(other);
+        self.lease.transport.swap_workspace(other);
     }
 
     /// Returns the buffer for the next read, which is never empty. Fails while the reply [has to be
@@ -255,14 +270,14 @@ impl Exchange {
                 "the reply has to be decompressed with `unpack` before the next read",
             ));
         }
-        Ok(self.connection.transport.input()?)
+        Ok(self.lease.transport.input()?)
     }
 
     /// Processes `count` bytes that were read into [`input`](Self::input). Returns `true` once the
     /// reply is complete. If the reply has arrived and [has to be
     /// decompressed](Self::is_unpacking), the next call is [`unpack`](Self::unpack).
     pub fn received(&mut self, count: usize) -> Result<bool, Error> {
-        self.connection.transport.received(count)?;
+        self.lease.transport.received(count)?;
         self.unpack()
     }
 
@@ -271,20 +286,21 @@ impl Exchange {
     /// decompresses a reply at once.
     #[must_use]
     pub fn is_unpacking(&self) -> bool {
-        self.connection.transport.is_unpacking()
+        self.lease.transport.is_unpacking()
     }
 
     /// Decompresses the next slice of the reply. Returns `true` once the reply is complete. Other
     /// tasks should run before each call.
     pub fn unpack(&mut self) -> Result<bool, Error> {
-        let transport = &mut self.connection.transport;
+        let transport = &mut self.lease.transport;
         let mut awaited = Awaited::Reply(self.context.request_id);
         let Arrival::Whole(reply) = transport.next(&mut awaited)? else {
             return Ok(false);
         };
+        let request = self.ping.as_deref().unwrap_or(&self.operation.request);
         self.assessment = Some(Assessment::new(
             reply.body,
-            self.operation.request.kind,
+            request.kind,
             self.context.cluster_time.as_deref(),
         ));
         self.reply = Some(reply.place);
@@ -296,14 +312,14 @@ impl Exchange {
     #[must_use]
     pub fn reply(&self) -> Option<&RawDocument> {
         let place = self.reply.as_ref()?;
-        self.connection.transport.body(place)
+        self.lease.transport.body(place)
     }
 
     /// Moves the reply out of the exchange with its buffer; `None` before the reply is complete and
     /// after it was taken. The reply is copied only if more bytes follow it.
     pub fn take_reply(&mut self) -> Option<Reply> {
         let place = self.reply.take()?;
-        let (bytes, frame) = self.connection.transport.take_frame(place.length);
+        let (bytes, frame) = self.lease.transport.take_frame(place.length);
         let body = frame.start + place.body.start..frame.start + place.body.end;
         Some(Reply { bytes, body })
     }
@@ -322,7 +338,7 @@ impl Exchange {
         match &self.assessment {
             Some(Assessment {
                 result: Err(error), ..
-            }) => Err(error.clone().with_server(&self.connection.facts.address)),
+            }) => Err(error.clone().with_server(&self.lease.facts.address)),
             _ => Ok(()),
         }
     }
@@ -343,47 +359,72 @@ impl Exchange {
         }
     }
 
-    /// Drops the reply, and frees buffers that an idle connection does not need.
-    pub(crate) fn finish(&mut self) {
-        if let Some(place) = self.reply.take() {
-            self.connection.transport.consume(place.length);
+    /// Ends the use of the connection: drops the reply, and frees buffers that an idle connection
+    /// does not need. If the caller left or the operation's time limit passed, retracts a request
+    /// of which nothing was sent. Returns what remains on the connection.
+    pub(crate) fn close(&mut self, now: Instant, outcome: &Outcome) -> Remains {
+        self.lease.used = now;
+        // A caller that leaves, or a time limit of the operation, shows nothing about the
+        // connection. `socketTimeoutMS` is different: its purpose is to find dead connections.
+        let is_left = match outcome {
+            Outcome::Completed => false,
+            Outcome::Abandoned => true,
+            Outcome::Failed(error) => {
+                let deadline = self.operation.deadline;
+                deadline.is_some_and(|limit| limit <= now) && is_exchange_timeout(error)
+            }
+        };
+        let transport = &mut self.lease.transport;
+        if is_left && self.is_under_way && transport.retract_request() {
+            self.is_under_way = false;
         }
-        self.connection.transport.free_idle_buffers();
+        if let Some(place) = self.reply.take() {
+            transport.consume(place.length);
+        }
+        transport.free_idle_buffers();
+        let is_written = transport.output().is_empty();
+        if self.is_under_way && is_left && is_written {
+            Remains::Reply
+        } else if self.is_under_way || !is_written || transport.has_input() {
+            Remains::Bytes
+        } else {
+            Remains::Nothing
+        }
     }
 
     /// Appends the request to the output of the connection. Appends nothing and fails if the
     /// request exceeds a limit of the server, or if its documents are not valid BSON.
     fn write_request(&mut self) -> Result<(), Error> {
-        let Self {
-            connection,
-            operation,
-            context,
-            ..
-        } = self;
-        let facts = &connection.facts;
-        let body = operation.request.elements.len();
+        let request = match &mut self.ping {
+            Some(ping) => &mut **ping,
+            None => &mut self.operation.request,
+        };
+        let context = &self.context;
+        let Established {
+            transport, facts, ..
+        } = &mut *self.lease;
+        let body = request.elements.len();
         let max_body = facts.max_bson_object_size + COMMAND_OVERHEAD_BYTES;
         if body > max_body {
             let what = "the size of a command's document in bytes";
             return Err(limit_exceeded(what, max_body, body));
         }
-        let flags = if operation.request.acknowledged {
+        let flags = if request.acknowledged {
             Flags::default()
         } else {
             Flags::MORE_TO_COME
         };
-        let is_compressed = connection.transport.compressor().is_some()
-            && is_compressible(operation.request.name());
+        let is_compressed = transport.compressor().is_some() && is_compressible(request.name());
         let write = |buffer: &mut Vec<u8>| {
             let start = buffer.len();
             let mut message = MessageWriter::begin(buffer, context.request_id, 0)
                 .flags(flags)
-                .body_with(|body| write_body(body, &operation.request, context, facts));
+                .body_with(|body| write_body(body, request, context, facts));
             let size = message.size();
-            let fits = match &operation.request.sequence {
+            let fits = match &request.sequence {
                 Some(sequence) => sequence
-                    .choose(operation.request.portion, size, facts)
-                    .map(|portion| operation.request.portion = Some(portion)),
+                    .choose(request.portion, size, facts)
+                    .map(|portion| request.portion = Some(portion)),
                 None if size > facts.max_message_size => {
                     // A message is never larger than `maxMessageSizeBytes` (MSG-4).
                     let what = "the size of a message in bytes";
@@ -395,20 +436,28 @@ impl Exchange {
                 buffer.truncate(start);
                 return Err(error);
             }
-            if let Some(sequence) = &operation.request.sequence {
-                message = message.sequence(
-                    sequence.identifier,
-                    sequence.documents(operation.request.portion),
-                );
+            if let Some(sequence) = &request.sequence {
+                message =
+                    message.sequence(sequence.identifier, sequence.documents(request.portion));
             }
             message.end();
             Ok(())
         };
         if is_compressed {
             let max_bytes = facts.max_message_size;
-            connection.transport.send_compressed(max_bytes, write)
+            transport.send_compressed(max_bytes, write)
         } else {
-            connection.transport.send(write)
+            transport.send(write)
         }
     }
+}
+
+fn is_exchange_timeout(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Timeout {
+            wait: Wait::Exchange,
+            ..
+        }
+    )
 }

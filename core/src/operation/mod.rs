@@ -19,6 +19,7 @@ mod cursor;
 mod documents;
 mod exchange;
 mod kill_cursors;
+mod lease;
 mod limit;
 mod pin;
 mod program;
@@ -35,12 +36,13 @@ pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor, CursorResources};
 pub use documents::{DocumentList, Portion};
 pub use exchange::{Exchange, Outcome, Reply};
 pub(crate) use kill_cursors::kill_unowned;
+pub(crate) use lease::Lease;
 pub use pin::{Pin, TransactionPin, TransactionStep};
 pub use program::{Abandoned, Decode, Prepared, Program, Runner, Single, Span, Step};
 
 pub(crate) use assess::Assessment;
 pub(crate) use command::Request;
-pub(crate) use exchange::Context;
+pub(crate) use exchange::{Context, Remains};
 pub(crate) use pin::{PinHolder, PinId, PinUse};
 pub(crate) use retry::{AfterFailure, FailedAttempt, RetryPolicy, RetryState, error_at_end};
 
@@ -63,9 +65,6 @@ pub(crate) struct Operation {
     pub(crate) request: Request,
     pub(crate) retry: RetryState,
     pub(crate) selection: SelectionState,
-    /// The operation that uses the connection next, if this operation is a preliminary ping
-    /// (SEL-72).
-    pub(crate) after_ping: Option<Box<Self>>,
 }
 
 impl Operation {

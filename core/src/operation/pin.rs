@@ -71,7 +71,7 @@ impl Exchange {
     /// [LB-42]: crate::requirements::load_balancers#LB-42
     /// [LB-39]: crate::requirements::load_balancers#LB-39
     pub fn pin(&mut self, pinned_for: PinnedFor) -> Option<Pin> {
-        let facts = &self.connection.facts;
+        let facts = &self.lease.facts;
         if facts.service.is_none() || self.is_preliminary() {
             return None;
         }

@@ -180,8 +180,8 @@ impl Span {
 /// [`handle_error`](Self::handle_error) can return a command. The shell starts it with
 /// [`Client::start_in`](crate::client::Client::start_in) and the [span](Self::span) of the runner.
 /// For each exchange of the command the shell calls [`begin`](Self::begin), moves bytes, and calls
-/// [`handle_end`](Self::handle_end) before it gives the exchange back. If the client ends the
-/// command with an error, the shell calls [`handle_error`](Self::handle_error).
+/// [`Exchange::end`] and [`handle_end`](Self::handle_end) before it gives the exchange back. If the
+/// client ends the command with an error, the shell calls [`handle_error`](Self::handle_error).
 #[derive(Debug)]
 pub struct Runner<P> {
     program: P,
@@ -218,15 +218,14 @@ impl<P: Program> Runner<P> {
         Ok(())
     }
 
-    /// Calls [`Exchange::end`], and passes a successful reply to the program. Returns `None` after
-    /// a preliminary ping or a failed attempt: when the exchange is given back, the client decides
-    /// how the operation continues.
+    /// Passes a successful reply to the program. Call [`Exchange::end`] before, because the program
+    /// can move the reply out of the exchange. Returns `None` after a preliminary ping or a failed
+    /// attempt: when the exchange is given back, the client decides how the operation continues.
     pub fn handle_end(
         &mut self,
         exchange: &mut Exchange,
         outcome: &Outcome,
     ) -> Option<Step<P::Output>> {
-        exchange.end(outcome);
         let is_completed = matches!(outcome, Outcome::Completed);
         if !is_completed || exchange.is_preliminary() || !exchange.is_successful() {
             return None;

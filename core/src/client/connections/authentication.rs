@@ -6,7 +6,7 @@ use crate::{
     auth::{Caches, DerivedKeys, KerberosStepResult, Provided},
     connection::{Connection, Established, HandshakeOptions, SocketId},
     error::{Error, ErrorKind},
-    operation::OperationId,
+    operation::{Lease, OperationId},
     time::{Instant, WallTime},
     tls::{CertId, RevocationStatus},
 };
@@ -182,11 +182,11 @@ impl Connections {
     /// [`report_lost`](Self::report_lost) does.
     pub(in crate::client) fn report_not_authenticated(
         &mut self,
-        connection: Box<Established>,
+        lease: Lease,
         operation: OperationId,
         error: Error,
     ) {
-        let order = Order::NotAuthenticated(connection, operation, error);
+        let order = Order::NotAuthenticated(lease, operation, error);
         self.orders.push_front(order);
     }
 }

@@ -235,12 +235,12 @@ fn the_batches_of_an_insert_share_its_operation_id_and_its_time_limit() {
     // The first command waits for its connection.
     let step = runner.start();
     let first = next_exchange(&mut world, &mut runner, step);
-    let end = first.context.deadline;
+    let end = first.operation.deadline;
     let mut ids = vec![first.operation()];
     let mut step = answer(&mut world, &mut runner, first, &rawdoc! { "ok": 1, "n": 3 });
     world.now = world.now + Duration::from_millis(400);
     let second = next_exchange(&mut world, &mut runner, step);
-    assert!(end.is_some() && second.context.deadline == end);
+    assert!(end.is_some() && second.operation.deadline == end);
     ids.push(second.operation());
     world.now = world.now + Duration::from_millis(400);
     step = answer(

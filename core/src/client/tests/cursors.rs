@@ -31,7 +31,7 @@ fn open(world: &mut World, timeout: Option<Duration>) -> Cursor {
 /// and the next command.
 fn fetch(world: &mut World, cursor: &mut Cursor, next: Command) -> (Option<Instant>, Command) {
     let mut exchange = world.begin_exchange(next);
-    let deadline = exchange.context.deadline;
+    let deadline = exchange.operation.deadline;
     World::answer(&mut exchange, &empty("nextBatch"));
     let Step::Run(next) = cursor.handle_reply(&mut exchange) else {
         panic!("an empty batch is followed by another one");
@@ -176,7 +176,7 @@ fn a_dropped_cursor_sends_kill_cursors_with_a_time_limit_of_its_own() {
     };
     let limit = Some(world.now + ABANDON_LIMIT);
     let mut exchange = world.begin_exchange(kill);
-    assert_eq!(exchange.context.deadline, limit);
+    assert_eq!(exchange.operation.deadline, limit);
     assert_eq!(
         World::request(&exchange).get_str("killCursors").ok(),
         Some("c")
