@@ -22,6 +22,9 @@ const STEP_DOWNS: i32 = 2;
 /// The time for which the server delays a reply. The client's time limit is shorter.
 const HELD_BACK: Duration = Duration::from_secs(5);
 
+/// The time limit of an operation whose reply is held back.
+const LIMIT: Duration = Duration::from_secs(1);
+
 /// A short `heartbeatFrequencyMS`. The error of a fail point makes a server `Unknown` in the
 /// client, although the server itself did not change. The next reply to a check can then take as
 /// long as this interval.
@@ -186,19 +189,13 @@ where
     s.fail_next("find", block).await;
     let runtime = R::default();
     let start = runtime.now();
-    let error = items
-        .find_one(doc! {})
-        .timeout(Duration::from_millis(100))
-        .await;
+    let error = items.find_one(doc! {}).timeout(LIMIT).await;
     let error = error.expect_err("the answer is held back");
     assert!(error.is_timeout(), "{error:?}");
     let took = runtime.now().saturating_sub(start);
     // `maxTimeMS` is the limit less the smallest round trip time, so the server can end the command
-    // before the deadline (SEL-59).
-    assert!(
-        took >= Duration::from_millis(50) && took < HELD_BACK,
-        "{took:?}"
-    );
+    // before the deadline (SEL-59). On a busy machine, a round trip can take 70 ms.
+    assert!(took >= LIMIT / 2 && took < HELD_BACK, "{took:?}");
     assert_eq!(items.find_one(doc! {}).await, Ok(None));
 }
 
