@@ -200,9 +200,9 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         let State::Exchanging(active) = &mut self.state else {
             return Ok(());
         };
-        let now = self.client.shared().now();
         let workspace = Lent::to(&mut active.exchange);
-        let result = self.runner.begin(now, &mut active.exchange);
+        // Nothing waits between the input of the core that gave the exchange and this call.
+        let result = self.runner.begin(active.given, &mut active.exchange);
         workspace.take_back(&mut active.exchange);
         result?;
         publish_events(self.client.shared(), &mut active.exchange);

@@ -263,6 +263,7 @@ impl<R: Runtime> Shared<R> {
             exchange,
             stream,
             signal,
+            ..
         } = active;
         self.with(|inner, now| {
             inner.take_back(stream, &signal, &exchange);
@@ -282,6 +283,7 @@ impl<R: Runtime> Shared<R> {
             exchange,
             stream,
             signal,
+            ..
         } = active;
         self.with(|inner, now| {
             inner.take_back(stream, &signal, &exchange);
@@ -355,6 +357,7 @@ impl<S> Inner<S> {
             {
                 return Progress::Exchange(ActiveExchange {
                     exchange,
+                    given: now,
                     stream,
                     signal,
                 });

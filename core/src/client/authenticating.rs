@@ -27,7 +27,7 @@ impl Client {
     pub(super) fn must_authenticate_again(&self, exchange: &Exchange, error: &Error) -> bool {
         error.code() == Some(REAUTHENTICATION_REQUIRED)
             && matches!(error.kind(), ErrorKind::Command(_))
-            && !exchange.is_under_way
+            && !exchange.operation.exchange.is_under_way
             && !exchange.operation.retry.has_authenticated_again
             && exchange.lease.authenticated.is_some()
             && !exchange.lease.facts.is_unauthenticated
@@ -43,10 +43,8 @@ impl Client {
         let Exchange {
             mut lease,
             mut operation,
-            pinned,
-            ..
         } = exchange;
-        self.keep_pinned(&lease, pinned);
+        self.keep_pinned(&lease, &mut operation);
         let id = operation.id;
         operation.retry.has_authenticated_again = true;
         self.leave_session(now, &mut operation);

@@ -36,7 +36,7 @@ impl Client {
         operation.retry.attempts_without_wait = 0;
         let needs_probe = self.wants_probe(now, &operation, &lease);
         let mut exchange = self.new_exchange(lease, operation, deadline);
-        exchange.needs_probe = needs_probe;
+        exchange.operation.exchange.needs_probe = needs_probe;
         Ok(exchange)
     }
 

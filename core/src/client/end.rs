@@ -6,8 +6,7 @@ use crate::{
     connection::ConnectionFacts,
     error::{Error, ErrorKind},
     operation::{
-        AfterFailure, Exchange, FailedAttempt, Lease, Operation, PinHolder, PinUse, Remains,
-        error_at_end,
+        AfterFailure, Exchange, FailedAttempt, Lease, Operation, PinUse, Remains, error_at_end,
     },
     sdam::{ApplicationError, Phase},
     time::Instant,
@@ -83,12 +82,9 @@ impl Client {
         };
         let Exchange {
             lease,
-            operation,
-            context,
-            pinned,
-            ..
+            mut operation,
         } = exchange;
-        self.keep_pinned(&lease, pinned);
+        self.keep_pinned(&lease, &mut operation);
         if let (Remains::Reply | Remains::Bytes, Some(session)) =
             (&remains, operation.request.session)
         {
@@ -99,7 +95,7 @@ impl Client {
         let at_end = match remains {
             Remains::Nothing => AtEnd::Usable,
             Remains::Reply if self.settings.scanning.is_none() => {
-                AtEnd::ReplyDue(context.request_id, &operation.request)
+                AtEnd::ReplyDue(operation.exchange.context.request_id, &operation.request)
             }
             Remains::Reply | Remains::Bytes => AtEnd::Broken(match &end {
                 End::Failed(error, _) => Some(error.clone()),
@@ -120,7 +116,7 @@ impl Client {
         outcome: Outcome,
     ) -> Result<(), Error> {
         let facts = &exchange.lease.facts;
-        let result = match (outcome, exchange.assessment.take()) {
+        let result = match (outcome, exchange.operation.exchange.assessment.take()) {
             // If the runtime of the shell has ended, its sockets fail as well. The end of the
             // runtime is the cause to raise.
             (Outcome::Failed(error), _) => Err(self.life.lost().unwrap_or(error)),
@@ -168,7 +164,8 @@ impl Client {
     }
 
     /// Adds the pin holders that an exchange made for its connection.
-    pub(super) fn keep_pinned(&mut self, lease: &Lease, holders: Vec<PinHolder>) {
+    pub(super) fn keep_pinned(&mut self, lease: &Lease, operation: &mut Operation) {
+        let holders = std::mem::take(&mut operation.exchange.pinned);
         // In a child process after a fork, the pool of a parent's connection is closed, and the
         // connection is not kept.
         if !holders.is_empty()

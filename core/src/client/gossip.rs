@@ -30,7 +30,7 @@ impl Client {
         exchange: &mut Exchange,
         error: &Error,
     ) -> bool {
-        let Some(sent) = &exchange.context.cluster_time else {
+        let Some(sent) = &exchange.operation.exchange.context.cluster_time else {
             return false;
         };
         if !refuses_cluster_time(error) {

@@ -34,7 +34,7 @@ impl Exchange {
     /// this method returns false.
     #[must_use]
     pub fn wants_probe(&self) -> bool {
-        self.needs_probe
+        self.operation.exchange.needs_probe
     }
 
     /// Handles the result of a read from an idle connection: `None` if nothing was there, an empty
@@ -45,7 +45,7 @@ impl Exchange {
     pub fn handle_probe(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
         let transport = &mut self.lease.transport;
         let Some(bytes) = bytes else {
-            self.needs_probe = false;
+            self.operation.exchange.needs_probe = false;
             if transport.is_mid_record() {
                 let message = "the server sent part of an unexpected TLS record on an idle \
                                connection";
@@ -56,10 +56,10 @@ impl Exchange {
         if bytes.is_empty() {
             return Err(closed_by_peer());
         }
-        self.probed_bytes += bytes.len();
+        self.operation.exchange.probed_bytes += bytes.len();
         transport.receive(bytes)?;
         transport.ended()?;
-        if transport.has_input() || self.probed_bytes > MAX_PROBED_BYTES {
+        if transport.has_input() || self.operation.exchange.probed_bytes > MAX_PROBED_BYTES {
             let message = "the server sent unexpected bytes on an idle connection";
             return Err(Error::protocol(message));
         }
@@ -105,12 +105,10 @@ impl Client {
         }
         let Exchange {
             lease,
-            operation,
-            pinned,
-            ..
+            mut operation,
         } = exchange;
         let error = error.with_server(&lease.facts.address);
-        self.keep_pinned(&lease, pinned);
+        self.keep_pinned(&lease, &mut operation);
         self.end_lease(now, lease, AtEnd::Broken(Some(error)));
         let id = operation.id;
         let start = self.advance(now, id, Attempt::Ended(operation, End::NotBegun));

@@ -74,9 +74,7 @@ impl Client {
             Err(error) => Some(error).filter(|e| !self.drops_cluster_time(now, &mut exchange, e)),
         };
         let is_clean = matches!(remains, Remains::Nothing);
-        let Exchange {
-            lease, operation, ..
-        } = exchange;
+        let Exchange { lease, operation } = exchange;
         let failure = failure.or_else(|| {
             let message = "the server sent bytes that answer no request";
             (!is_clean).then(|| Error::protocol(message))

@@ -1,8 +1,8 @@
 //! Commands, before a server and a connection are selected for them.
 
 use super::{
-    CursorResources, DocumentList, Operation, OperationId, Pin, PinId, PinUse, Portion, RetryState,
-    SelectionState, documents::Sequence,
+    CursorResources, DocumentList, ExchangeState, Operation, OperationId, Pin, PinId, PinUse,
+    Portion, RetryState, SelectionState, documents::Sequence,
 };
 use crate::{
     address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
@@ -200,6 +200,7 @@ impl Command {
             },
             retry: RetryState::default(),
             selection: SelectionState::default(),
+            exchange: ExchangeState::default(),
         }))
     }
 

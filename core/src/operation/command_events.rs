@@ -32,7 +32,7 @@ impl Exchange {
     /// read its clock.
     #[must_use]
     pub fn has_events(&self) -> bool {
-        let observation = self.observation.as_ref();
+        let observation = self.operation.exchange.observation.as_ref();
         observation.is_some_and(|observation| !observation.events.is_empty())
     }
 
@@ -41,7 +41,7 @@ impl Exchange {
     /// `now` as the end of the attempt.
     #[must_use]
     pub fn poll_event(&mut self, now: Instant) -> Option<CommandEvent> {
-        let observation = self.observation.as_mut()?;
+        let observation = self.operation.exchange.observation.as_mut()?;
         let mut event = observation.events.pop_front()?;
         match &mut event {
             CommandEvent::Succeeded { duration, .. } | CommandEvent::Failed { duration, .. } => {
@@ -59,7 +59,7 @@ impl Exchange {
     ///
     /// [MSG-18]: crate::requirements::messages#MSG-18
     pub fn end(&mut self, outcome: &Outcome) {
-        let Some(observation) = &self.observation else {
+        let Some(observation) = &self.operation.exchange.observation else {
             return;
         };
         if observation.is_ended {
@@ -73,7 +73,7 @@ impl Exchange {
         let is_sensitive = observation.is_sensitive;
         let facts = observation.facts.clone();
         let event = self.ending(facts, failure.as_ref(), is_sensitive);
-        if let Some(observation) = &mut self.observation {
+        if let Some(observation) = &mut self.operation.exchange.observation {
             observation.is_ended = true;
             observation.events.push_back(event);
         }
@@ -119,14 +119,18 @@ impl Exchange {
         let facts = Arc::new(CommandFacts {
             name: command.name().into(),
             database: command.database.clone(),
-            request_id: self.context.request_id,
+            request_id: self.operation.exchange.context.request_id,
             operation_id: self.operation.id.0,
             address: connection.address.clone(),
             driver_connection_id: connection.pooled.number(),
             server_connection_id: connection.server_connection_id,
             service: connection.service,
         });
-        let document = command_document(&self.operation.request, &self.context, connection);
+        let document = command_document(
+            &self.operation.request,
+            &self.operation.exchange.context,
+            connection,
+        );
         let is_sensitive = is_sensitive(command.name(), &document);
         let command = if is_sensitive {
             RawDocumentBuf::new()
@@ -137,7 +141,7 @@ impl Exchange {
             facts: facts.clone(),
             command,
         };
-        self.observation = Some(Box::new(Observation {
+        self.operation.exchange.observation = Some(Box::new(Observation {
             facts,
             began: now,
             is_sensitive,

@@ -21,7 +21,7 @@ use bson::RawDocument;
 use std::{ops::Range, sync::Arc};
 
 /// The state of the client that an attempt uses, as of the creation of its exchange.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Context {
     /// The newest cluster time that the client knows, to send as `$clusterTime`; `None` if the
     /// client knows none, and for a standalone server.
@@ -85,13 +85,20 @@ pub(crate) enum Remains {
 #[derive(Debug)]
 pub struct Exchange {
     pub(crate) lease: Lease,
+    /// The operation, which holds the state of the exchange. So to move an exchange is to move
+    /// three words.
     pub(crate) operation: Box<Operation>,
+}
+
+/// The state of the current exchange of an operation.
+#[derive(Debug, Default)]
+pub(crate) struct ExchangeState {
+    pub(crate) context: Context,
     /// The preliminary ping that the exchange runs instead of the operation (SEL-72).
     ping: Option<Box<Request>>,
-    pub(crate) context: Context,
     pub(crate) assessment: Option<Assessment>,
-    /// True from [`begin`](Self::begin) until the reply is complete, until a request without a
-    /// reply is written, or until the request is retracted.
+    /// True from [`Exchange::begin`] until the reply is complete, until a request without a reply
+    /// is written, or until the request is retracted.
     pub(crate) is_under_way: bool,
     /// True while the connection, which was idle for a time, has to be probed before its use.
     pub(crate) needs_probe: bool,
@@ -143,20 +150,12 @@ impl Reply {
 }
 
 impl Exchange {
-    pub(crate) fn new(lease: Lease, operation: Box<Operation>, context: Context) -> Self {
-        Self {
-            lease,
-            operation,
-            ping: None,
+    pub(crate) fn new(lease: Lease, mut operation: Box<Operation>, context: Context) -> Self {
+        operation.exchange = ExchangeState {
             context,
-            assessment: None,
-            is_under_way: false,
-            needs_probe: false,
-            probed_bytes: 0,
-            pinned: Vec::new(),
-            observation: None,
-            reply: None,
-        }
+            ..ExchangeState::default()
+        };
+        Self { lease, operation }
     }
 
     /// Returns the id of the operation.
@@ -169,19 +168,23 @@ impl Exchange {
     /// must not be decoded. The operation runs in a later exchange.
     #[must_use]
     pub fn is_preliminary(&self) -> bool {
-        self.ping.is_some()
+        self.operation.exchange.ping.is_some()
     }
 
     /// Makes the exchange run `ping` instead of its operation.
     pub(crate) fn make_preliminary(&mut self, ping: Command) {
-        self.ping = Some(Box::new(ping.0.request));
-        self.context.observed = false;
+        self.operation.exchange.ping = Some(Box::new(ping.0.request));
+        self.operation.exchange.context.observed = false;
     }
 
     /// Returns the request that the exchange sends.
     #[inline]
     fn request(&self) -> &Request {
-        self.ping.as_deref().unwrap_or(&self.operation.request)
+        self.operation
+            .exchange
+            .ping
+            .as_deref()
+            .unwrap_or(&self.operation.request)
     }
 
     /// Returns the id of the connection's socket.
@@ -211,8 +214,8 @@ impl Exchange {
             self.operation.limit_time(now)?;
         }
         self.write_request()?;
-        self.is_under_way = true;
-        if self.context.observed {
+        self.operation.exchange.is_under_way = true;
+        if self.operation.exchange.context.observed {
             self.observe_start(now);
         }
         Ok(())
@@ -235,7 +238,7 @@ impl Exchange {
     pub fn sent(&mut self, count: usize) {
         self.lease.transport.sent(count);
         if self.output().is_empty() && !self.expects_reply() {
-            self.is_under_way = false;
+            self.operation.exchange.is_under_way = false;
         }
     }
 
@@ -293,32 +296,37 @@ impl Exchange {
     /// tasks should run before each call.
     pub fn unpack(&mut self) -> Result<bool, Error> {
         let transport = &mut self.lease.transport;
-        let mut awaited = Awaited::Reply(self.context.request_id);
+        let mut awaited = Awaited::Reply(self.operation.exchange.context.request_id);
         let Arrival::Whole(reply) = transport.next(&mut awaited)? else {
             return Ok(false);
         };
-        let request = self.ping.as_deref().unwrap_or(&self.operation.request);
-        self.assessment = Some(Assessment::new(
+        let request = self
+            .operation
+            .exchange
+            .ping
+            .as_deref()
+            .unwrap_or(&self.operation.request);
+        self.operation.exchange.assessment = Some(Assessment::new(
             reply.body,
             request.kind,
-            self.context.cluster_time.as_deref(),
+            self.operation.exchange.context.cluster_time.as_deref(),
         ));
-        self.reply = Some(reply.place);
-        self.is_under_way = false;
+        self.operation.exchange.reply = Some(reply.place);
+        self.operation.exchange.is_under_way = false;
         Ok(true)
     }
 
     /// Returns the reply; `None` before the reply is complete and after it was taken.
     #[must_use]
     pub fn reply(&self) -> Option<&RawDocument> {
-        let place = self.reply.as_ref()?;
+        let place = self.operation.exchange.reply.as_ref()?;
         self.lease.transport.body(place)
     }
 
     /// Moves the reply out of the exchange with its buffer; `None` before the reply is complete and
     /// after it was taken. The reply is copied only if more bytes follow it.
     pub fn take_reply(&mut self) -> Option<Reply> {
-        let place = self.reply.take()?;
+        let place = self.operation.exchange.reply.take()?;
         let (bytes, frame) = self.lease.transport.take_frame(place.length);
         let body = frame.start + place.body.start..frame.start + place.body.end;
         Some(Reply { bytes, body })
@@ -326,7 +334,7 @@ impl Exchange {
 
     /// True if the reply is not an error, or is not complete yet.
     pub(super) fn is_successful(&self) -> bool {
-        let assessment = self.assessment.as_ref();
+        let assessment = self.operation.exchange.assessment.as_ref();
         assessment.is_none_or(|assessment| assessment.result.is_ok())
     }
 
@@ -335,7 +343,7 @@ impl Exchange {
     /// ([`CommandKind::has_write_errors`](super::CommandKind::has_write_errors)). Returns `Ok` for
     /// any other reply, and before the reply is complete.
     pub fn outcome(&self) -> Result<(), Error> {
-        match &self.assessment {
+        match &self.operation.exchange.assessment {
             Some(Assessment {
                 result: Err(error), ..
             }) => Err(error.clone().with_server(&self.lease.facts.address)),
@@ -375,17 +383,17 @@ impl Exchange {
             }
         };
         let transport = &mut self.lease.transport;
-        if is_left && self.is_under_way && transport.retract_request() {
-            self.is_under_way = false;
+        if is_left && self.operation.exchange.is_under_way && transport.retract_request() {
+            self.operation.exchange.is_under_way = false;
         }
-        if let Some(place) = self.reply.take() {
+        if let Some(place) = self.operation.exchange.reply.take() {
             transport.consume(place.length);
         }
         transport.free_idle_buffers();
         let is_written = transport.output().is_empty();
-        if self.is_under_way && is_left && is_written {
+        if self.operation.exchange.is_under_way && is_left && is_written {
             Remains::Reply
-        } else if self.is_under_way || !is_written || transport.has_input() {
+        } else if self.operation.exchange.is_under_way || !is_written || transport.has_input() {
             Remains::Bytes
         } else {
             Remains::Nothing
@@ -395,11 +403,11 @@ impl Exchange {
     /// Appends the request to the output of the connection. Appends nothing and fails if the
     /// request exceeds a limit of the server, or if its documents are not valid BSON.
     fn write_request(&mut self) -> Result<(), Error> {
-        let request = match &mut self.ping {
+        let request = match &mut self.operation.exchange.ping {
             Some(ping) => &mut **ping,
             None => &mut self.operation.request,
         };
-        let context = &self.context;
+        let context = &self.operation.exchange.context;
         let Established {
             transport, facts, ..
         } = &mut *self.lease;

@@ -42,7 +42,7 @@ pub use program::{Abandoned, Decode, Prepared, Program, Runner, Single, Span, St
 
 pub(crate) use assess::Assessment;
 pub(crate) use command::Request;
-pub(crate) use exchange::{Context, Remains};
+pub(crate) use exchange::{Context, ExchangeState, Remains};
 pub(crate) use pin::{PinHolder, PinId, PinUse};
 pub(crate) use retry::{AfterFailure, FailedAttempt, RetryPolicy, RetryState, error_at_end};
 
@@ -65,6 +65,7 @@ pub(crate) struct Operation {
     pub(crate) request: Request,
     pub(crate) retry: RetryState,
     pub(crate) selection: SelectionState,
+    pub(crate) exchange: ExchangeState,
 }
 
 impl Operation {

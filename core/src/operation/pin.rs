@@ -78,11 +78,11 @@ impl Exchange {
         let id = PinId {
             client: facts.client,
             socket: facts.socket,
-            request: self.context.request_id,
-            nth: self.pinned.len(),
+            request: self.operation.exchange.context.request_id,
+            nth: self.operation.exchange.pinned.len(),
         };
         let holder = PinHolder { id, pinned_for };
-        self.pinned.push(holder);
+        self.operation.exchange.pinned.push(holder);
         let command = &mut self.operation.request;
         command.pin.get_or_insert(PinUse::Borrowed(id));
         Some(Pin(holder))

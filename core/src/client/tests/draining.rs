@@ -38,7 +38,10 @@ fn take_events(world: &mut World) -> Vec<String> {
 fn sent(world: &mut World, command: Command) -> (Exchange, SocketId, i32) {
     let mut exchange = world.begin_exchange(command);
     exchange.sent(exchange.output().len());
-    let (socket, id) = (exchange.socket(), exchange.context.request_id);
+    let (socket, id) = (
+        exchange.socket(),
+        exchange.operation.exchange.context.request_id,
+    );
     (exchange, socket, id)
 }
 

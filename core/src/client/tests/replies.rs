@@ -10,7 +10,7 @@ const URI: &str = "mongodb://a/?replicaSet=rs&maxPoolSize=1";
 fn sent(world: &mut World) -> (Exchange, i32) {
     let mut exchange = world.begin_exchange(ping());
     exchange.sent(exchange.output().len());
-    let id = exchange.context.request_id;
+    let id = exchange.operation.exchange.context.request_id;
     (exchange, id)
 }
 

@@ -87,7 +87,10 @@ fn each_attempt_of_a_write_has_a_new_request_id_and_the_same_transaction_number(
     let mut exchange = world.begin_exchange(timed(insert(), LIMIT));
     let first = World::request(&exchange);
     assert_eq!(first.get_i64("txnNumber").ok(), Some(1));
-    let (operation, request) = (exchange.operation(), exchange.context.request_id);
+    let (operation, request) = (
+        exchange.operation(),
+        exchange.operation.exchange.context.request_id,
+    );
     for attempt in 1..4 {
         let time = bson::Timestamp {
             time: attempt,
@@ -106,7 +109,7 @@ fn each_attempt_of_a_write_has_a_new_request_id_and_the_same_transaction_number(
         let reported = again.get_document("$clusterTime").expect("it is gossiped");
         assert_eq!(reported.get_timestamp("clusterTime").ok(), Some(time));
         assert_eq!(exchange.operation(), operation);
-        assert_ne!(exchange.context.request_id, request);
+        assert_ne!(exchange.operation.exchange.context.request_id, request);
     }
 }
 

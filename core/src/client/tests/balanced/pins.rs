@@ -11,7 +11,10 @@ fn transaction_with_draining_connection(
     world: &mut World,
 ) -> (Pin, OperationId, SocketId, Vec<u8>) {
     let (mut exchange, pin) = pinned_transaction(world);
-    let (socket, request) = (exchange.socket(), exchange.context.request_id);
+    let (socket, request) = (
+        exchange.socket(),
+        exchange.operation.exchange.context.request_id,
+    );
     exchange.sent(exchange.output().len());
     world.check_in(exchange, Outcome::Abandoned);
     assert_eq!(world.draining, [socket]);

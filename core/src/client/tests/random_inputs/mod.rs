@@ -83,8 +83,10 @@ impl RandomHarness {
             }
             Input::CheckIn { which, outcome } if !self.exchanges.is_empty() => {
                 let mut exchange = self.exchanges.remove(which % self.exchanges.len());
-                self.left
-                    .insert(exchange.socket(), exchange.context.request_id);
+                self.left.insert(
+                    exchange.socket(),
+                    exchange.operation.exchange.context.request_id,
+                );
                 let outcome = finish(&mut exchange, outcome);
                 if let AfterExchange::Again(start) =
                     self.client.check_in(self.now, exchange, outcome)

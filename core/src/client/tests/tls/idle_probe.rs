@@ -113,7 +113,7 @@ fn a_key_update_on_an_idle_connection_is_answered_with_the_next_request() {
 fn a_probe_that_reads_too_many_bytes_fails() {
     for (before, is_left) in [(MAX_PROBED_BYTES, true), (0, false)] {
         let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
-        exchange.probed_bytes = before;
+        exchange.operation.exchange.probed_bytes = before;
         let peer = scene.peer(&exchange);
         peer.tls.refresh_traffic_keys().expect("TLS 1.3");
         let bytes = peer.output();

@@ -94,8 +94,10 @@ impl RandomHarness {
             }
             Input::CheckIn { which, outcome } if !self.exchanges.is_empty() => {
                 let (mut exchange, purpose) = self.exchanges.remove(which % self.exchanges.len());
-                self.left
-                    .insert(exchange.socket(), exchange.context.request_id);
+                self.left.insert(
+                    exchange.socket(),
+                    exchange.operation.exchange.context.request_id,
+                );
                 let outcome = finish(&mut exchange, purpose, outcome);
                 self.check_in(exchange, purpose, outcome);
             }
@@ -355,9 +357,13 @@ fn finish(exchange: &mut Exchange, purpose: Purpose, outcome: u8) -> Outcome {
 fn answer_oddly(exchange: &mut Exchange, reply: &RawDocument, off: i32, more: &[u8]) -> Outcome {
     exchange.sent(exchange.output().len());
     let mut bytes = Vec::new();
-    MessageWriter::begin(&mut bytes, 9, exchange.context.request_id + off)
-        .body(reply)
-        .end();
+    MessageWriter::begin(
+        &mut bytes,
+        9,
+        exchange.operation.exchange.context.request_id + off,
+    )
+    .body(reply)
+    .end();
     bytes.extend_from_slice(more);
     let mut rest = &bytes[..];
     loop {
