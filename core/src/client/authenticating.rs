@@ -149,8 +149,6 @@ impl Client {
     fn end_authentication(&mut self, now: Instant, id: SocketId, again: Again) -> Option<Lease> {
         let mut connection: Box<Connection> = self.connections.establish(id)?;
         self.questions.forget(id);
-        self.credentials.forget(id);
-        self.revocation.forget(id);
         let authenticated = connection.take_authenticated();
         Some(Lease::new(Box::new(Established {
             transport: connection.into_transport(),

@@ -49,9 +49,7 @@ impl Client {
         self.topology.handle_forked(now, &cause);
         self.carry(now);
         // The thread that works on an answer may exist in the parent only.
-        self.questions.withdraw_all();
-        self.credentials.reseed(seed.split("credentials").random());
-        self.revocation.give_up();
+        self.questions.reseed(seed.split("credentials").random());
         self.arm(Timer::Callback, None);
         self.seed_list.forget_questions();
         self.arm_rescan();

@@ -123,8 +123,6 @@ impl Client {
         self.pools.close_all(now);
         self.topology.close(now);
         self.questions.withdraw_all();
-        self.credentials.give_up();
-        self.revocation.give_up();
         self.connections.forget_secrets();
         self.arm(Timer::Callback, None);
         self.seed_list.forget_questions();

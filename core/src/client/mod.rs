@@ -1,8 +1,8 @@
 //! The client of the core: its parts, and the loop that carries orders between them.
 //!
-//! The client consists of nine parts, which do not use each other. The client gives each input to
-//! the part that it concerns. All parts except operations, the seed list, credentials and
-//! revocation answer with orders, and a loop in `routing.rs` carries the orders out until there are
+//! The client consists of seven parts, which do not use each other. The client gives each input to
+//! the part that it concerns. All parts except operations and the seed list
+//! answer with orders, and a loop in `routing.rs` carries the orders out until there are
 //! none.
 //!
 //! | part | type | file |
@@ -12,10 +12,8 @@
 //! | connections | `Connections` | `connections.rs`, `connection/` |
 //! | pinned connections | `Pins` | `pins.rs` |
 //! | operations | `Operations` | `operations.rs` |
-//! | questions | `Questions` | `questions.rs` |
+//! | questions | `Questions` | `questions.rs`, `questions/` |
 //! | seed list | `SeedList` | `seed_list.rs` |
-//! | credentials | `Credentials` | `credentials.rs` |
-//! | revocation | `Revocation` | `revocation.rs` |
 //!
 //! Beside the parts, the client has tables of sessions (`session/`) and timers (`time/timers.rs`),
 //! which give no orders, and server selection (`choice.rs`, `scanning.rs`, `selection/`), which
@@ -28,20 +26,19 @@
 //! reply through the exchange, without the client.
 
 mod action;
+mod answers;
 mod authenticating;
 mod begin;
 mod begin_exchange;
 mod choice;
 mod config;
 mod connections;
-mod credentials;
 mod drain;
 mod end;
 mod forking;
 mod gossip;
 mod idle_probe;
 mod inputs;
-mod kerberos_steps;
 mod lease;
 mod lifecycle;
 mod operations;
@@ -52,7 +49,6 @@ mod pins;
 mod pools;
 mod questions;
 mod releases;
-mod revocation;
 mod routing;
 mod scanning;
 mod seed_list;
@@ -60,7 +56,6 @@ mod seed_lookup;
 mod seeds;
 #[cfg(any(test, feature = "unstable-machines"))]
 mod snapshot;
-mod supplying;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -114,14 +109,12 @@ use bson::oid::ObjectId;
 use choice::Choice;
 use config::Settings;
 use connections::Connections;
-use credentials::Credentials;
 use lifecycle::Life;
 use operations::Operations;
 use outbox::Outbox;
 use pins::Pins;
 use pools::Pools;
 use questions::Questions;
-use revocation::Revocation;
 use seed_list::SeedList;
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -160,8 +153,6 @@ pub struct Client {
     sessions: Sessions,
     questions: Questions,
     seed_list: SeedList,
-    credentials: Credentials,
-    revocation: Revocation,
     /// The warnings about the TXT record that this client has looked up.
     txt_warnings: Vec<Warning>,
     /// The options of the topology while the seed list is not resolved; `None` otherwise.
@@ -217,15 +208,13 @@ impl Client {
             unresolved: seed_list.is_unresolved().then(|| Box::new(sdam.clone())),
             topology: Sdam::new(sdam),
             seed_list,
-            credentials: Credentials::new(seed.split("credentials").random()),
-            revocation: Revocation::default(),
             txt_warnings: Vec::new(),
             pools: Pools::new(config::pool_options(&options), subscriptions.pool),
             connections: Connections::new(seed.split("nonces").random(), kerberos),
             pins: Pins::new(topology_id),
             operations: Operations::new(settings.without_server),
             sessions: Sessions::new(seed.split("sessions").random()),
-            questions: Questions::default(),
+            questions: Questions::new(seed.split("credentials").random()),
             timers: Timers::default(),
             choice: Choice::new(selector, subscriptions),
             taken_back: 0,

@@ -1,24 +1,22 @@
-//! The questions part: the questions that the client asks, and the connections that wait for the
-//! answers.
+//! The questions part: the table of the questions that the client asked, and the connections that
+//! wait for answers.
 //!
 //! Some work of a machine cannot be done in the core. The client asks a question for such work
 //! ([`Action::Ask`]), and the shell answers by
-//! [`Client::handle_answer`](super::Client::handle_answer). A question has a limit, for example
-//! [`QUESTION_LIMIT`]. No connection waits for an answer that comes later. The question is then
-//! withdrawn, unless it occupies a thread that cannot be stopped.
+//! [`Client::handle_answer`](super::Client::handle_answer). The table says who asked each question
+//! ([`Asker`]), and the answer goes there. A question has a limit, for example [`QUESTION_LIMIT`].
+//! No asker waits for an answer that comes later. The question is then withdrawn, unless it
+//! occupies a thread that cannot be stopped.
 //!
-//! There are four kinds of questions. A derivation of keys from a password takes long, because the
-//! server chooses how many iterations it has. Connections that need the same keys share one
-//! derivation. The keys of one server are derived one after the other, and at most
-//! [`MAX_DERIVATIONS`] derivations run at once. Of those in the queue, the shortest and the oldest
-//! begin by turns. A step of Kerberos may block until the key distribution center answers, so at
-//! most [`MAX_KERBEROS_STEPS`] steps run at once. A DNS lookup is asked for by the seed list part.
-//! An inquiry, for example to an endpoint that has AWS credentials, is asked for by the credentials
-//! part or by the revocation part.
+//! A derivation of keys from a password takes long, because the server chooses how many iterations
+//! it has. Connections that need the same keys share one derivation. The keys of one server are
+//! derived one after the other, and at most [`MAX_DERIVATIONS`] derivations run at once. Of those
+//! in the queue, the shortest and the oldest begin by turns. A step of Kerberos may block until the
+//! key distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once. Lookups of
+//! DNS records are for the seed list. Inquiries, for example to an endpoint that has AWS
+//! credentials, are for the fetches of credentials and the checks of certificates.
 
-mod kerberos;
-
-pub use kerberos::MAX_KERBEROS_STEPS;
+mod fetches;
 
 use super::Action;
 use crate::{
@@ -30,11 +28,14 @@ use crate::{
     dns::{DnsAnswer, DnsQuery},
     error::Error,
     options::ProviderCall,
+    random::Random,
+    revocation::StatusChecks,
     time::Instant,
+    tls::CertId,
 };
-use kerberos::KerberosSteps;
+use fetches::Fetches;
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     time::Duration,
 };
 
@@ -48,6 +49,10 @@ const LOOKUP_GRACE: Duration = Duration::from_secs(1);
 
 /// The highest number of derivations of one client that run at once: 2. Each occupies a processor.
 pub const MAX_DERIVATIONS: usize = 2;
+
+/// The highest number of steps of Kerberos of one client that run at once: 4. Each occupies a
+/// thread until the Kerberos library returns, even if the connection has failed meanwhile.
+pub const MAX_KERBEROS_STEPS: usize = 4;
 
 /// The core's id of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,45 +109,92 @@ pub(super) enum Order {
     Limit(QuestionId, Option<Instant>),
 }
 
-/// A derivation that was asked for.
+/// The part of the client, or the connections, that wait for an answer.
 #[derive(Debug)]
-struct Running {
-    name: KeyName,
-    server: ServerId,
-    waiting: Vec<SocketId>,
+pub(super) enum Asker {
+    /// The connections to this server that need the keys of this name.
+    Keys {
+        name: KeyName,
+        server: ServerId,
+        waiting: Vec<SocketId>,
+    },
+    /// The connection that needs a step of Kerberos.
+    KerberosStep(SocketId),
+    /// The seed list, which needs DNS records.
+    Seeds,
+    /// The fetch of a part of the credential.
+    Fetch,
+    /// The check of this certificate.
+    Revocation(CertId),
+}
+
+/// The work of the shell for a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// A processor, for a derivation.
+    Derivation,
+    /// A thread that cannot be stopped, for a step of Kerberos.
+    KerberosStep,
+    /// A thread that cannot be stopped: for a call of a provider that may block, or for a file,
+    /// which may be a pipe or lie on a network.
+    Blocking,
+    /// Nothing that has a bound here.
+    Other,
+}
+
+impl Work {
+    const fn is_stoppable(self) -> bool {
+        matches!(self, Self::Derivation | Self::Other)
+    }
+}
+
+/// A question that was asked and not answered.
+#[derive(Debug)]
+struct Asked {
+    work: Work,
+    /// `None` if nobody waits for the answer any more, and the question only occupies its thread.
+    asker: Option<Asker>,
 }
 
 /// A derivation that waits until another one has ended.
 #[derive(Debug)]
-struct Queued {
+struct QueuedKeys {
     server: ServerId,
     socket: SocketId,
     derivation: KeyDerivation,
 }
 
-/// The questions of a client: those that were asked, and those in the queue.
-#[derive(Debug, Default)]
+/// The questions of a client: those that were asked, and those in the queues.
+#[derive(Debug)]
 pub(super) struct Questions {
-    running: BTreeMap<QuestionId, Running>,
-    /// The DNS lookups that were asked for.
-    lookups: BTreeSet<QuestionId>,
-    /// The inquiries that were made.
-    inquiries: BTreeSet<QuestionId>,
-    /// The inquiries that occupy a thread: calls of a provider that may block, and files, which may
-    /// be pipes or lie on a network.
-    blocking: BTreeSet<QuestionId>,
-    /// The inquiries of `blocking` whose limit has passed. Their threads cannot be stopped.
-    overdue: BTreeSet<QuestionId>,
-    kerberos: KerberosSteps,
-    /// The derivations that were not asked for yet, oldest first.
-    queued: Vec<Queued>,
-    /// True if the next question of `queued` is the oldest one instead of the shortest.
-    prefers_oldest: bool,
+    asked: BTreeMap<QuestionId, Asked>,
     last: u64,
+    /// The derivations that were not asked for yet, oldest first.
+    queued_keys: Vec<QueuedKeys>,
+    /// True if the next question of `queued_keys` is the oldest one instead of the shortest.
+    prefers_oldest: bool,
+    /// The steps of Kerberos that were not asked for yet, oldest first.
+    queued_steps: VecDeque<(SocketId, KerberosStep)>,
+    pub(super) fetches: Fetches,
+    /// The checks of certificates.
+    pub(super) checks: StatusChecks<SocketId>,
     orders: VecDeque<Order>,
 }
 
 impl Questions {
+    pub(super) fn new(random: Random) -> Self {
+        Self {
+            asked: BTreeMap::new(),
+            last: 0,
+            queued_keys: Vec::new(),
+            prefers_oldest: false,
+            queued_steps: VecDeque::new(),
+            fetches: Fetches::new(random),
+            checks: StatusChecks::default(),
+            orders: VecDeque::new(),
+        }
+    }
+
     #[inline]
     pub(super) fn poll_order(&mut self) -> Option<Order> {
         self.orders.pop_front()
@@ -157,64 +209,65 @@ impl Questions {
         socket: SocketId,
         derivation: KeyDerivation,
     ) {
-        let name = derivation.name();
-        let mut running = self.running.values_mut();
-        if let Some(running) = running.find(|running| running.name == name) {
-            running.waiting.push(socket);
-        } else if self.may_run(server) {
-            self.ask(now, server, vec![socket], derivation);
-        } else {
-            self.queued.push(Queued {
-                server,
-                socket,
-                derivation,
-            });
+        let wanted = derivation.name();
+        for asked in self.asked.values_mut() {
+            if let Some(Asker::Keys { name, waiting, .. }) = &mut asked.asker
+                && *name == wanted
+            {
+                return waiting.push(socket);
+            }
         }
+        self.queued_keys.push(QueuedKeys {
+            server,
+            socket,
+            derivation,
+        });
+        if self.may_derive(server) {
+            let last = self.queued_keys.len() - 1;
+            self.ask_for_keys(now, last);
+        }
+    }
+
+    /// Asks for a step of Kerberos, now or when other steps have ended.
+    pub(super) fn ask_kerberos(&mut self, now: Instant, socket: SocketId, step: KerberosStep) {
+        self.queued_steps.push_back((socket, step));
+        self.ask_for_steps(now);
     }
 
     /// Asks for DNS records.
     pub(super) fn look_up(&mut self, now: Instant, query: DnsQuery, limit: Duration) -> QuestionId {
-        let id = self.next_id();
-        self.lookups.insert(id);
         let question = Question::LookUp { query, limit };
-        self.orders
-            .push_back(Order::Act(Action::Ask { id, question }));
-        let end = now.checked_add(limit.saturating_add(LOOKUP_GRACE));
-        self.orders.push_back(Order::Limit(id, end));
-        id
-    }
-
-    /// Ends the question for DNS records, because of its answer or because its limit has passed.
-    /// False if `id` is no such question, or if it was withdrawn or answered before.
-    pub(super) fn end_lookup(&mut self, id: QuestionId, is_answered: bool) -> bool {
-        self.lookups.remove(&id) && self.end(id, is_answered)
-    }
-
-    fn end(&mut self, id: QuestionId, is_answered: bool) -> bool {
-        if !is_answered {
-            let withdraw = Action::Withdraw { question: id };
-            self.orders.push_back(Order::Act(withdraw));
-        }
-        self.orders.push_back(Order::Limit(id, None));
-        true
+        let limit = limit.saturating_add(LOOKUP_GRACE);
+        self.ask(now, Work::Other, Asker::Seeds, question, limit)
     }
 
     /// Makes an inquiry.
     pub(super) fn inquire(
         &mut self,
         now: Instant,
+        asker: Asker,
         inquiry: Inquiry,
         limit: Duration,
+    ) {
+        let work = match &inquiry {
+            Inquiry::File(_) | Inquiry::Call(ProviderCall::Blocking(_)) => Work::Blocking,
+            _ => Work::Other,
+        };
+        self.ask(now, work, asker, Question::Inquire(inquiry), limit);
+    }
+
+    fn ask(
+        &mut self,
+        now: Instant,
+        work: Work,
+        asker: Asker,
+        question: Question,
+        limit: Duration,
     ) -> QuestionId {
-        let id = self.next_id();
-        self.inquiries.insert(id);
-        if matches!(
-            inquiry,
-            Inquiry::File(_) | Inquiry::Call(ProviderCall::Blocking(_))
-        ) {
-            self.blocking.insert(id);
-        }
-        let question = Question::Inquire(inquiry);
+        self.last += 1;
+        let id = QuestionId(self.last);
+        let asker = Some(asker);
+        self.asked.insert(id, Asked { work, asker });
         self.orders
             .push_back(Order::Act(Action::Ask { id, question }));
         self.orders
@@ -222,168 +275,170 @@ impl Questions {
         id
     }
 
-    /// Ends an inquiry, because of its answer or because its limit has passed. False if `id` is no
-    /// inquiry, or one that was withdrawn or answered before. An inquiry that occupies a thread is
-    /// not withdrawn when its limit has passed. It counts as running until it is answered.
-    pub(super) fn end_inquiry(&mut self, id: QuestionId, is_answered: bool) -> bool {
-        let is_blocking = self.blocking.remove(&id);
-        if !self.inquiries.remove(&id) {
-            self.overdue.remove(&id);
-            return false;
-        }
-        if is_blocking && !is_answered {
-            self.overdue.insert(id);
-            return true;
-        }
-        self.end(id, is_answered)
-    }
-
-    /// True if a thread is still occupied by an inquiry whose limit has passed.
-    pub(super) fn has_overdue_inquiry(&self) -> bool {
-        !self.overdue.is_empty()
-    }
-
-    /// Withdraws all questions for DNS records.
-    pub(super) fn withdraw_lookups(&mut self) {
-        for id in std::mem::take(&mut self.lookups) {
-            let withdraw = Action::Withdraw { question: id };
-            self.orders.push_back(Order::Act(withdraw));
+    /// Ends a question, because of its answer or because its limit has passed. Returns who waits
+    /// for it; `None` if nobody does. A question that occupies a thread is not withdrawn when its
+    /// limit has passed: it counts as running until it is answered.
+    pub(super) fn end(&mut self, now: Instant, id: QuestionId, is_answered: bool) -> Option<Asker> {
+        let asked = self.asked.get_mut(&id)?;
+        let mut asker = asked.asker.take();
+        if asker.is_some() {
             self.orders.push_back(Order::Limit(id, None));
         }
-    }
-
-    /// Handles an answer. Returns the connections that wait for it; none if the question was
-    /// withdrawn or answered before.
-    pub(super) fn handle_answer(&mut self, now: Instant, id: QuestionId) -> Vec<SocketId> {
-        let Some(running) = self.running.remove(&id) else {
-            return Vec::new();
-        };
-        self.orders.push_back(Order::Limit(id, None));
-        let mut waiting = running.waiting;
-        let is_same = |queued: &mut Queued| queued.derivation.name() == running.name;
-        let same = self.queued.extract_if(.., is_same);
-        waiting.extend(same.map(|queued| queued.socket));
+        if is_answered || asked.work.is_stoppable() {
+            self.asked.remove(&id);
+            if !is_answered {
+                let withdraw = Action::Withdraw { question: id };
+                self.orders.push_back(Order::Act(withdraw));
+            }
+        }
+        if let (true, Some(Asker::Keys { name, waiting, .. })) = (is_answered, &mut asker) {
+            self.take_queued_keys(*name, waiting);
+        }
         self.ask_next(now);
-        waiting
+        asker
     }
 
-    /// Withdraws a question whose limit has passed. Returns the connections that wait for its
-    /// answer. The caller has to fail them, because some have no time limit of their own.
-    pub(super) fn handle_limit(&mut self, now: Instant, id: QuestionId) -> Vec<SocketId> {
-        let Some(running) = self.running.remove(&id) else {
-            return Vec::new();
-        };
-        let withdraw = Action::Withdraw { question: id };
-        self.orders.push_back(Order::Act(withdraw));
-        self.ask_next(now);
-        running.waiting
+    /// Withdraws the questions of the askers for which `wanted` is true.
+    pub(super) fn withdraw(&mut self, wanted: impl Fn(&Asker) -> bool) {
+        let is_wanted =
+            |_: &QuestionId, asked: &mut Asked| asked.asker.as_ref().is_some_and(&wanted);
+        let withdrawn: Vec<_> = self.asked.extract_if(.., is_wanted).collect();
+        for (id, _) in withdrawn {
+            self.forget_question(id);
+        }
     }
 
-    /// Withdraws all questions and forgets the connections that wait for answers.
+    /// Withdraws all questions, and forgets the connections that wait for answers.
     pub(super) fn withdraw_all(&mut self) {
-        self.queued.clear();
-        let mut others = std::mem::take(&mut self.lookups);
-        others.append(&mut self.inquiries);
-        others.append(&mut self.overdue);
-        self.blocking.clear();
-        others.extend(self.kerberos.take_all());
-        for id in std::mem::take(&mut self.running).into_keys().chain(others) {
-            let withdraw = Action::Withdraw { question: id };
-            self.orders.push_back(Order::Act(withdraw));
-            self.orders.push_back(Order::Limit(id, None));
+        self.queued_keys.clear();
+        self.queued_steps.clear();
+        self.fetches.give_up();
+        self.checks.give_up();
+        for (id, _) in std::mem::take(&mut self.asked) {
+            self.forget_question(id);
         }
     }
 
-    /// Removes a connection that is no longer driven. A derivation that runs for this connection
-    /// continues, and the next connection can use its keys.
+    /// Withdraws all questions in a forked child process, whose fetches use `random` from now on.
+    pub(super) fn reseed(&mut self, random: Random) {
+        self.withdraw_all();
+        self.fetches.reseed(random);
+    }
+
+    fn forget_question(&mut self, question: QuestionId) {
+        self.orders
+            .push_back(Order::Act(Action::Withdraw { question }));
+        self.orders.push_back(Order::Limit(question, None));
+    }
+
+    /// Removes a connection that is no longer driven. A derivation, a fetch or a check that runs
+    /// for this connection continues, and the next connection can use its result.
     pub(super) fn forget(&mut self, socket: SocketId) {
-        self.queued.retain(|queued| queued.socket != socket);
-        for running in self.running.values_mut() {
-            running.waiting.retain(|&waiting| waiting != socket);
+        self.queued_keys.retain(|queued| queued.socket != socket);
+        self.queued_steps.retain(|(queued, _)| *queued != socket);
+        for (&id, asked) in &mut self.asked {
+            match &mut asked.asker {
+                Some(Asker::Keys { waiting, .. }) => waiting.retain(|&waiting| waiting != socket),
+                Some(Asker::KerberosStep(waiting)) if *waiting == socket => {
+                    asked.asker = None;
+                    self.orders.push_back(Order::Limit(id, None));
+                }
+                _ => {}
+            }
         }
-        for id in self.kerberos.forget(socket) {
-            self.orders.push_back(Order::Limit(id, None));
-        }
+        self.fetches.forget(socket);
+        self.checks.forget(&socket);
     }
 
-    /// True if a derivation for this server may begin while the others run.
-    fn may_run(&self, server: ServerId) -> bool {
-        let mut running = self.running.values();
-        self.running.len() < MAX_DERIVATIONS && running.all(|running| running.server != server)
-    }
-
-    /// Asks a question of the queue that may be asked now: by turns the shortest and the oldest. So
-    /// servers that demand many iterations do not delay those that demand few, and no question
-    /// waits for ever.
+    /// Asks the questions of the queues for which there is room.
     fn ask_next(&mut self, now: Instant) {
-        let queued = self.queued.iter().enumerate();
-        let mut permitted = queued.filter(|(_, queued)| self.may_run(queued.server));
+        self.ask_for_steps(now);
+        let queued = self.queued_keys.iter().enumerate();
+        let mut permitted = queued.filter(|(_, queued)| self.may_derive(queued.server));
+        // By turns the shortest and the oldest. So servers that demand many iterations do not delay
+        // those that demand few, and no question waits for ever.
         let next = if self.prefers_oldest {
             permitted.next()
         } else {
             permitted.min_by_key(|(_, queued)| queued.derivation.iterations())
         };
-        let Some((place, _)) = next else {
-            return;
-        };
-        self.prefers_oldest = !self.prefers_oldest;
-        let next = self.queued.remove(place);
-        let name = next.derivation.name();
-        let is_same = |queued: &mut Queued| queued.derivation.name() == name;
-        let mut waiting = vec![next.socket];
-        let same = self.queued.extract_if(.., is_same);
-        waiting.extend(same.map(|queued| queued.socket));
-        self.ask(now, next.server, waiting, next.derivation);
+        if let Some((place, _)) = next {
+            self.prefers_oldest = !self.prefers_oldest;
+            self.ask_for_keys(now, place);
+        }
     }
 
-    fn ask(
-        &mut self,
-        now: Instant,
-        server: ServerId,
-        waiting: Vec<SocketId>,
-        derivation: KeyDerivation,
-    ) {
-        let id = self.next_id();
-        let running = Running {
-            name: derivation.name(),
+    /// True if a derivation for this server may begin while the others run.
+    fn may_derive(&self, server: ServerId) -> bool {
+        let is_same = |asked: &Asked| match &asked.asker {
+            Some(Asker::Keys { server: other, .. }) => *other == server,
+            _ => false,
+        };
+        self.running(Work::Derivation) < MAX_DERIVATIONS && !self.asked.values().any(is_same)
+    }
+
+    fn ask_for_keys(&mut self, now: Instant, place: usize) {
+        let next = self.queued_keys.remove(place);
+        let (name, server) = (next.derivation.name(), next.server);
+        let mut waiting = vec![next.socket];
+        self.take_queued_keys(name, &mut waiting);
+        let asker = Asker::Keys {
+            name,
             server,
             waiting,
         };
-        self.running.insert(id, running);
-        let question = Question::DeriveKeys(derivation);
-        self.orders
-            .push_back(Order::Act(Action::Ask { id, question }));
-        let limit = now.checked_add(QUESTION_LIMIT);
-        self.orders.push_back(Order::Limit(id, limit));
+        let question = Question::DeriveKeys(next.derivation);
+        self.ask(now, Work::Derivation, asker, question, QUESTION_LIMIT);
     }
 
-    fn next_id(&mut self) -> QuestionId {
-        self.last += 1;
-        QuestionId(self.last)
+    /// Moves the connections in the queue that need these keys to `waiting`.
+    fn take_queued_keys(&mut self, name: KeyName, waiting: &mut Vec<SocketId>) {
+        let is_same = |queued: &mut QueuedKeys| queued.derivation.name() == name;
+        let same = self.queued_keys.extract_if(.., is_same);
+        waiting.extend(same.map(|queued| queued.socket));
+    }
+
+    fn ask_for_steps(&mut self, now: Instant) {
+        while self.running(Work::KerberosStep) < MAX_KERBEROS_STEPS
+            && let Some((socket, step)) = self.queued_steps.pop_front()
+        {
+            let asker = Asker::KerberosStep(socket);
+            let question = Question::KerberosStep(step);
+            self.ask(now, Work::KerberosStep, asker, question, QUESTION_LIMIT);
+        }
+    }
+
+    fn running(&self, work: Work) -> usize {
+        let asked = self.asked.values();
+        asked.filter(|asked| asked.work == work).count()
+    }
+
+    /// True if a thread is still occupied by an inquiry whose limit has passed.
+    pub(super) fn has_overdue_inquiry(&self) -> bool {
+        let is_overdue = |asked: &Asked| asked.work == Work::Blocking && asked.asker.is_none();
+        self.asked.values().any(is_overdue)
     }
 
     /// Returns the questions that were asked and not answered.
     #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn asked(&self) -> impl Iterator<Item = QuestionId> {
-        let others = self.lookups.iter().chain(&self.inquiries);
-        let others = others.chain(&self.overdue);
-        let others = others.chain(self.kerberos.asked());
-        self.running.keys().chain(others).copied()
+        self.asked.keys().copied()
     }
 
     /// Returns the number of connections that wait for an answer.
     #[cfg(any(test, feature = "unstable-machines"))]
     pub(super) fn waiting(&self) -> usize {
-        let running = self.running.values().map(|running| running.waiting.len());
-        running.sum::<usize>() + self.queued.len() + self.kerberos.waiting()
+        let waiting = self.asked.values().map(|asked| match &asked.asker {
+            Some(Asker::Keys { waiting, .. }) => waiting.len(),
+            Some(Asker::KerberosStep(_)) => 1,
+            _ => 0,
+        });
+        let queued = self.queued_keys.len() + self.queued_steps.len();
+        waiting.sum::<usize>() + queued + self.fetches.waiting() + self.checks.waiting()
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.running.is_empty()
-            && self.queued.is_empty()
-            && self.lookups.is_empty()
-            && self.inquiries.is_empty()
-            && self.overdue.is_empty()
+        self.asked.is_empty() && self.queued_keys.is_empty() && self.queued_steps.is_empty()
     }
 }

@@ -229,8 +229,6 @@ impl Client {
             }
             connections::Order::NotDriven(socket) => {
                 self.questions.forget(socket);
-                self.credentials.forget(socket);
-                self.revocation.forget(socket);
             }
         }
     }

@@ -6,14 +6,14 @@ use super::{
     end::End,
     operations::Waiting,
     pools::Pools,
-    questions::QuestionId,
+    questions::{Asker, QuestionId},
     scanning::ScanRules,
     seed_list::{Found, RESCAN_PATIENCE},
 };
 use crate::{
     address::Address,
     dns::DnsAnswer,
-    error::{Error, ErrorKind, Wait},
+    error::{Error, ErrorKind},
     event::{EventKind, SdamEvent},
     operation::Operation,
     options::ClientOptions,
@@ -127,36 +127,20 @@ impl Client {
         self.arm(Timer::Rescan, due);
     }
 
-    /// Handles the answer to a question for DNS records.
+    /// Handles the answer to a question for DNS records, or the reason why there is none.
     pub(super) fn on_records(
         &mut self,
         now: Instant,
         id: QuestionId,
         result: Result<DnsAnswer, Error>,
     ) {
-        if self.questions.end_lookup(id, true) {
-            self.on_lookup_over(now, id, result);
-        }
-    }
-
-    /// Handles a question for DNS records that was not answered in time.
-    pub(super) fn on_lookup_limit(&mut self, now: Instant, id: QuestionId) {
-        if self.questions.end_lookup(id, false) {
-            let message = format!(
-                "the DNS lookup for {} was not answered in time",
-                self.seed_list.host()
-            );
-            self.on_lookup_over(now, id, Err(Error::timeout(Wait::Selection, message)));
-        }
-    }
-
-    fn on_lookup_over(&mut self, now: Instant, id: QuestionId, result: Result<DnsAnswer, Error>) {
         match self.seed_list.handle_answer(now, id, result) {
             None => return,
             Some(Found::Seeds(options, warnings)) => self.on_seeds(now, &options, warnings),
             Some(Found::NoSeeds(error)) => {
                 // Without SRV records the TXT record is not needed.
-                self.questions.withdraw_lookups();
+                self.questions
+                    .withdraw(|asker| matches!(asker, Asker::Seeds));
                 self.fail_without_servers(now, &error);
             }
             // The topology is closed, or its type no longer permits rescans (scenario 5).

@@ -191,9 +191,7 @@ impl Client {
             sessions_in_use: self.sessions.used(),
             idle_sessions: self.sessions.idle(),
             questions: self.questions.asked().collect(),
-            waiting_for_answers: self.questions.waiting()
-                + self.credentials.waiting()
-                + self.revocation.waiting(),
+            waiting_for_answers: self.questions.waiting(),
             timers: self.timers.iter().collect(),
         }
     }

@@ -88,16 +88,6 @@ impl Client {
         }
     }
 
-    /// Fails what waits for an answer whose limit has passed.
-    fn on_question_limit(&mut self, now: Instant, question: QuestionId) {
-        let waiting = self.questions.handle_limit(now, question);
-        self.connections.handle_no_answer(&waiting);
-        self.on_kerberos_limit(now, question);
-        self.on_lookup_limit(now, question);
-        let reason = "no answer came within the time limit".to_owned();
-        self.on_finding(now, question, Err(reason), false);
-    }
-
     /// Arms or moves a timer. Without a deadline, disarms it.
     pub(super) fn arm(&mut self, timer: Timer, deadline: Option<Instant>) {
         self.timers.renew(timer, deadline);

@@ -50,7 +50,7 @@ pub enum Outcome {
     Abandoned,
 }
 
-/// What an exchange leaves on its connection.
+/// The rest that an exchange leaves on its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Remains {
     /// Nothing. The connection can be used again.

@@ -334,7 +334,7 @@ fn a_short_derivation_overtakes_the_long_ones_of_other_servers() {
         scene.derivations.remove(0).1
     };
     let socket = |number: u64| SocketId::new(number, 0);
-    let mut all = Questions::default();
+    let mut all = Questions::new(Seed::new([0; 32]).random());
     for number in 0..40 {
         let long = key(MAX_ITERATIONS - number);
         all.derive(now, ServerId(number.into()), socket(number.into()), long);
@@ -352,11 +352,19 @@ fn a_short_derivation_overtakes_the_long_ones_of_other_servers() {
     let mut running = asked(&mut all);
     let mut answered = Vec::new();
     for _ in 0..4 {
-        answered.extend(all.handle_answer(now, running.remove(0)));
+        answered.extend(waiting(&mut all, running.remove(0)));
         running.extend(asked(&mut all));
     }
     // The first two began at once. Then the shortest and the oldest of the queue begin by turns.
     assert_eq!(answered, [0, 1, 100, 2].map(socket));
+}
+
+/// Answers a question. Returns the connections that wait for the answer.
+fn waiting(all: &mut Questions, id: QuestionId) -> Vec<SocketId> {
+    match all.end(Instant::ZERO, id, true) {
+        Some(questions::Asker::Keys { waiting, .. }) => waiting,
+        other => panic!("no connection waits: {other:?}"),
+    }
 }
 
 #[test]
@@ -369,7 +377,7 @@ fn at_most_two_derivations_run_at_the_same_time() {
         Some(scene.derivations.remove(0))
     });
     let socket = |number: u64| SocketId::new(number, 0);
-    let mut all = Questions::default();
+    let mut all = Questions::new(Seed::new([0; 32]).random());
     let mut asked = Vec::new();
     for number in 0..3 {
         let key = keys[number as usize].take().expect("each once");
@@ -385,10 +393,10 @@ fn at_most_two_derivations_run_at_the_same_time() {
     };
     let first = collect(&mut all);
     assert_eq!(first.len(), 2, "the third waits for its turn");
-    assert_eq!(all.handle_answer(now, first[0]), [socket(0)]);
+    assert_eq!(waiting(&mut all, first[0]), [socket(0)]);
     let second = collect(&mut all);
     assert_eq!(second.len(), 3);
-    assert_eq!(all.handle_answer(now, second[2]), [socket(2)]);
-    assert_eq!(all.handle_answer(now, second[1]), [socket(1)]);
+    assert_eq!(waiting(&mut all, second[2]), [socket(2)]);
+    assert_eq!(waiting(&mut all, second[1]), [socket(1)]);
     assert!(all.is_empty());
 }
