@@ -2,30 +2,25 @@
 
 use crate::{
     Runtime,
-    answers::derive,
     events::MAX_EVENT_DELAY,
-    inquiry, kerberos_step, lookup,
+    questions,
     shared::{Inner, Shared, Socket},
-    signal::Signal,
+    signal::{Signal, SocketCommands},
     socket,
     user_code::catch_panic,
 };
 use onionskin_core::{
     address::Address,
-    client::{Action, Inquiry, KerberosStep, KeyDerivation, Question, QuestionId, SocketId},
-    dns::DnsQuery,
+    client::{Action, Question, QuestionId, SocketId},
     operation::Command,
 };
-use std::{sync::Arc, task::Waker, time::Duration};
+use std::{sync::Arc, task::Waker};
 
 /// The actions that are carried out after the lock is released.
 pub(crate) struct Deferred<S> {
     pub(crate) dials: Vec<(SocketId, Address, Arc<Signal>)>,
     pub(crate) drains: Vec<(SocketId, S, Arc<Signal>)>,
-    pub(crate) derivations: Vec<(QuestionId, KeyDerivation)>,
-    pub(crate) lookups: Vec<(QuestionId, DnsQuery, Duration, Arc<Signal>)>,
-    pub(crate) inquiries: Vec<(QuestionId, Inquiry, Arc<Signal>)>,
-    pub(crate) kerberos_steps: Vec<(QuestionId, KerberosStep, Arc<Signal>)>,
+    pub(crate) questions: Vec<(QuestionId, Question, Arc<Signal>)>,
     pub(crate) signals: Vec<Arc<Signal>>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) commands: Vec<Command>,
@@ -38,10 +33,7 @@ impl<S> Deferred<S> {
         Self {
             dials: Vec::new(),
             drains: Vec::new(),
-            derivations: Vec::new(),
-            lookups: Vec::new(),
-            inquiries: Vec::new(),
-            kerberos_steps: Vec::new(),
+            questions: Vec::new(),
             signals: Vec::new(),
             wakers: Vec::new(),
             commands: Vec::new(),
@@ -84,34 +76,8 @@ impl<R: Runtime> Shared<R> {
         if deferred.rearm {
             catch_panic(|| self.timer.wake());
         }
-        for (id, query, limit, signal) in deferred.lookups {
-            let asked = lookup::Asked {
-                shared: self.clone(),
-                id,
-            };
-            let task = lookup::run(asked, query, limit, signal);
-            self.spawn(task);
-        }
-        for (id, inquiry, signal) in deferred.inquiries {
-            let asked = lookup::Asked {
-                shared: self.clone(),
-                id,
-            };
-            self.spawn(inquiry::run(asked, inquiry, signal));
-        }
-        for (id, step, signal) in deferred.kerberos_steps {
-            let asked = lookup::Asked {
-                shared: self.clone(),
-                id,
-            };
-            self.spawn(kerberos_step::run(asked, step, signal));
-        }
-        for (id, derivation) in deferred.derivations {
-            let shared = self.clone();
-            self.runtime.spawn_blocking(move || {
-                let answer = derive(derivation);
-                shared.with(|inner, now| inner.core.handle_answer(now, id, answer));
-            });
+        for (id, question, signal) in deferred.questions {
+            questions::begin(self, id, question, signal);
         }
         // Closing a socket does not wait for the peer, and happens outside of the lock (CMAP-64).
         drop(deferred.streams);
@@ -148,12 +114,12 @@ impl<S> Inner<S> {
                     }
                 }
                 Action::Transmit { socket, bytes } => {
-                    if let Some(socket) = self.sockets.get(&socket) {
-                        socket
-                            .signal
-                            .write(|commands| commands.bytes.extend_from_slice(&bytes));
-                        deferred.signals.push(socket.signal.clone());
-                    }
+                    let write = |commands: &mut SocketCommands| commands.bytes.extend(bytes);
+                    deferred.signals.extend(self.instruct(socket, write));
+                }
+                Action::Interrupt { socket, error } => {
+                    let write = |commands: &mut SocketCommands| commands.interrupt = Some(error);
+                    deferred.signals.extend(self.instruct(socket, write));
                 }
                 Action::Close { socket } => {
                     if let Some(socket) = self.sockets.remove(&socket) {
@@ -162,17 +128,11 @@ impl<S> Inner<S> {
                         deferred.streams.extend(socket.stream);
                     }
                 }
-                Action::Interrupt { socket, error } => {
-                    if let Some(socket) = self.sockets.get(&socket) {
-                        socket
-                            .signal
-                            .write(|commands| commands.interrupt = Some(error));
-                        deferred.signals.push(socket.signal.clone());
-                    }
+                Action::Ask { id, question } => {
+                    let signal = Arc::new(Signal::default());
+                    self.asked.insert(id, signal.clone());
+                    deferred.questions.push((id, question, signal));
                 }
-                Action::Ask { id, question } => self.ask(&mut deferred, id, question),
-                // A lookup and an inquiry are stopped. A computation on another thread cannot be
-                // stopped, and the core ignores its answer.
                 Action::Withdraw { question } => {
                     if let Some(signal) = self.asked.remove(&question) {
                         signal.write(|commands| commands.close = true);
@@ -195,24 +155,15 @@ impl<S> Inner<S> {
         Some(deferred)
     }
 
-    fn ask(&mut self, deferred: &mut Deferred<S>, id: QuestionId, question: Question) {
-        match question {
-            Question::DeriveKeys(derivation) => deferred.derivations.push((id, derivation)),
-            Question::LookUp { query, limit } => {
-                let signal = Arc::new(Signal::default());
-                self.asked.insert(id, signal.clone());
-                deferred.lookups.push((id, query, limit, signal));
-            }
-            Question::Inquire(inquiry) => {
-                let signal = Arc::new(Signal::default());
-                self.asked.insert(id, signal.clone());
-                deferred.inquiries.push((id, inquiry, signal));
-            }
-            Question::KerberosStep(step) => {
-                let signal = Arc::new(Signal::default());
-                self.asked.insert(id, signal.clone());
-                deferred.kerberos_steps.push((id, step, signal));
-            }
-        }
+    /// Writes instructions for the owner of a stream. Returns the signal with which to wake it;
+    /// `None` if the socket is unknown.
+    fn instruct(
+        &self,
+        socket: SocketId,
+        write: impl FnOnce(&mut SocketCommands),
+    ) -> Option<Arc<Signal>> {
+        let signal = &self.sockets.get(&socket)?.signal;
+        signal.write(write);
+        Some(signal.clone())
     }
 }

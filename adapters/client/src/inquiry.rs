@@ -3,16 +3,15 @@
 
 use crate::{
     Runtime, certificates,
-    lookup::{Asked, Services},
+    lookup::Services,
     resolver::Resolvers,
-    signal::Signal,
     socket::dial,
     user_code::{UserFuture, catch_panic},
 };
 use futures_channel::oneshot;
 use futures_util::{AsyncReadExt, AsyncWriteExt};
 use onionskin_core::{
-    client::{Answer, Finding, Inquiry, MAX_FILE_BYTES},
+    client::{Finding, Inquiry, MAX_FILE_BYTES},
     http::{HttpExchange, HttpRequest, HttpResponse},
     options::{CallbackError, ProviderCall, Secret, Supplied, TlsOptions},
     time::WallTime,
@@ -22,9 +21,6 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    pin::pin,
-    sync::Arc,
-    task::Poll,
     time::Duration,
 };
 
@@ -33,25 +29,6 @@ const READ_BYTES: usize = 4096;
 
 /// The reason of a failure if code of the application panicked, or its thread was not started.
 const NO_RESULT: &str = "the callback panicked or could not be run";
-
-/// Answers an inquiry, unless the core withdraws the question. Each inquiry has a task of its own.
-pub(crate) async fn run<R: Runtime>(asked: Asked<R>, inquiry: Inquiry, signal: Arc<Signal>) {
-    let found = {
-        let services = Services::of(&asked.shared);
-        let mut answer = pin!(answer(&services, inquiry));
-        poll_fn(|context| {
-            signal.register(context.waker());
-            if signal.take().is_some_and(|commands| commands.close) {
-                return Poll::Ready(None);
-            }
-            answer.as_mut().poll(context).map(Some)
-        })
-        .await
-    };
-    if let Some(found) = found {
-        asked.answer(Answer::Found(found));
-    }
-}
 
 /// Answers an inquiry of a [`Probe`](onionskin_core::probe::Probe) on this runtime. The error
 /// states why there is no answer. The caller limits the time.
@@ -66,7 +43,8 @@ pub async fn answer_inquiry<R: Runtime>(runtime: &R, inquiry: Inquiry) -> Result
     answer(&services, inquiry).await
 }
 
-async fn answer<R: Runtime>(
+/// Finds the answer to an inquiry.
+pub(crate) async fn answer<R: Runtime>(
     services: &Services<'_, R>,
     inquiry: Inquiry,
 ) -> Result<Finding, String> {

@@ -27,7 +27,6 @@
 
 #![forbid(unsafe_code)]
 
-mod answers;
 mod certificates;
 mod client;
 mod collection;
@@ -45,11 +44,11 @@ mod ids;
 mod inquiry;
 #[cfg(all(feature = "gssapi", unix))]
 mod kerberos;
-mod kerberos_step;
 #[cfg(feature = "__lock-times")]
 #[doc(hidden)]
 pub mod lock_times;
 mod lookup;
+mod questions;
 mod resolver;
 mod runtime;
 mod shared;
@@ -76,7 +75,7 @@ pub use execution::Execution;
 #[doc(hidden)]
 pub use inquiry::answer_inquiry;
 #[doc(hidden)]
-pub use kerberos_step::run_kerberos_step;
+pub use questions::run_kerberos_step;
 pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
 

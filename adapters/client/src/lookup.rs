@@ -4,11 +4,9 @@ use crate::{
     HostResolver, Resolver, Runtime, hosts,
     resolver::Resolvers,
     shared::{Shared, since},
-    signal::Signal,
     user_code::UserFuture,
 };
 use onionskin_core::{
-    client::{Answer, QuestionId},
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
     error::{DnsFailure, Error, ErrorKind},
 };
@@ -28,55 +26,6 @@ const HOST_LIMIT: Duration = Duration::from_secs(30);
 /// The time for which the addresses of one family wait for those of the other one (RFC 8305
 /// section 3, Resolution Delay).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
-
-/// A question of the core that a task answers. If the question is dropped without an answer, for
-/// example because its task panicked or the runtime has ended, it answers that there is none.
-pub(crate) struct Asked<R: Runtime> {
-    pub(crate) shared: Arc<Shared<R>>,
-    pub(crate) id: QuestionId,
-}
-
-impl<R: Runtime> Asked<R> {
-    /// Gives an answer to the core, unless the question was answered or withdrawn.
-    pub(crate) fn answer(&self, answer: Answer) {
-        self.shared.with(|inner, now| {
-            if inner.asked.remove(&self.id).is_some() {
-                inner.core.handle_answer(now, self.id, answer);
-            }
-        });
-    }
-}
-
-impl<R: Runtime> Drop for Asked<R> {
-    fn drop(&mut self) {
-        self.answer(Answer::None);
-    }
-}
-
-/// Answers a question for DNS records, unless the core withdraws the question. Each question has a
-/// task of its own, so that a lookup delays nothing else (SRV-27).
-pub(crate) async fn run<R: Runtime>(
-    asked: Asked<R>,
-    query: DnsQuery,
-    limit: Duration,
-    signal: Arc<Signal>,
-) {
-    let result = {
-        let client = Services::of(&asked.shared);
-        let mut lookup = pin!(client.look_up(query, limit));
-        poll_fn(|context| {
-            signal.register(context.waker());
-            if signal.take().is_some_and(|commands| commands.close) {
-                return Poll::Ready(None);
-            }
-            lookup.as_mut().poll(context).map(Some)
-        })
-        .await
-    };
-    if let Some(result) = result {
-        asked.answer(Answer::Records(result));
-    }
-}
 
 /// The addresses of a host.
 pub(crate) struct Addresses<'a> {

@@ -300,10 +300,11 @@ impl Questions {
 
     /// Withdraws the questions of the askers for which `wanted` is true.
     pub(super) fn withdraw(&mut self, wanted: impl Fn(&Asker) -> bool) {
-        let is_wanted =
-            |_: &QuestionId, asked: &mut Asked| asked.asker.as_ref().is_some_and(&wanted);
-        let withdrawn: Vec<_> = self.asked.extract_if(.., is_wanted).collect();
-        for (id, _) in withdrawn {
+        let is_wanted = |asked: &Asked| asked.asker.as_ref().is_some_and(&wanted);
+        let wanted = self.asked.iter().filter(|(_, asked)| is_wanted(asked));
+        let withdrawn: Vec<QuestionId> = wanted.map(|(&id, _)| id).collect();
+        for id in withdrawn {
+            self.asked.remove(&id);
             self.forget_question(id);
         }
     }

@@ -235,12 +235,14 @@ fn duplicate_and_foreign_answers_to_a_question_are_ignored() {
 
 #[test]
 fn an_answer_without_keys_closes_the_connections_that_wait_for_it() {
-    let mut scene = ScramScene::new(false, 4096);
-    scene.start(3);
-    let (id, _) = scene.derivations.remove(0);
-    scene.answer(id, Answer::None);
-    assert_eq!(scene.closed, scene.sockets);
-    assert!(!scene.waits_for_keys());
+    for answer in [Answer::None, Answer::Found(Err("no keys".to_owned()))] {
+        let mut scene = ScramScene::new(false, 4096);
+        scene.start(3);
+        let (id, _) = scene.derivations.remove(0);
+        scene.answer(id, answer);
+        assert_eq!(scene.closed, scene.sockets);
+        assert!(!scene.waits_for_keys());
+    }
 }
 
 #[test]
