@@ -1,6 +1,6 @@
 //! The configuration of a client, and the options of its parts.
 
-use super::scanning::ScanRules;
+use super::attempts::scanning::ScanRules;
 use crate::{
     compression::CompressionPlan,
     connection::{HandshakeOptions, Layers},

@@ -7,7 +7,7 @@
 
 mod authentication;
 
-use super::{Action, drain::Drain};
+use super::{Action, attempts::drain::Drain};
 use crate::{
     address::Address,
     arena::{Arena, Slot},

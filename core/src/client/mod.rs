@@ -1,9 +1,8 @@
 //! The client of the core: its parts, and the loop that carries orders between them.
 //!
 //! The client consists of seven parts, which do not use each other. The client gives each input to
-//! the part that it concerns. All parts except operations and the seed list
-//! answer with orders, and a loop in `routing.rs` carries the orders out until there are
-//! none.
+//! the part that it concerns. All parts except operations and the seed list answer with orders, and
+//! a loop in `control/routing.rs` carries the orders out until there are none.
 //!
 //! | part | type | file |
 //! |---|---|---|
@@ -11,55 +10,33 @@
 //! | pools | `Pools` | `pools.rs`, `pool/` |
 //! | connections | `Connections` | `connections.rs`, `connection/` |
 //! | pinned connections | `Pins` | `pins.rs` |
-//! | operations | `Operations` | `operations.rs` |
-//! | questions | `Questions` | `questions.rs`, `questions/` |
-//! | seed list | `SeedList` | `seed_list.rs` |
+//! | operations | `Operations` | `attempts/operations.rs` |
+//! | questions | `Questions` | `questions/` |
+//! | seed list | `SeedList` | `seeds/list.rs` |
 //!
 //! Beside the parts, the client has tables of sessions (`session/`) and timers (`time/timers.rs`),
-//! which give no orders, and server selection (`choice.rs`, `scanning.rs`, `selection/`), which
-//! reads the topology and the pools, and starts scans.
+//! which give no orders, and server selection (`attempts/choice.rs`, `attempts/scanning.rs`,
+//! `selection/`), which reads the topology and the pools, and starts scans.
 //!
-//! An attempt of an operation has three steps. `begin.rs` selects a server and checks out a
-//! connection, or takes a pinned one. `begin_exchange.rs` makes an
-//! [`Exchange`](crate::operation::Exchange) of the connection and the operation. `end.rs` decides
-//! about the outcome and checks the connection in. The shell moves the bytes of the request and the
-//! reply through the exchange, without the client.
+//! An attempt of an operation has three steps. `attempts/begin.rs` selects a server and checks out
+//! a connection, or takes a pinned one. `attempts/begin_exchange.rs` makes an
+//! [`Exchange`](crate::operation::Exchange) of the connection and the operation. `attempts/end.rs`
+//! decides about the outcome, and `attempts/lease.rs` ends the use of the connection. The shell
+//! moves the bytes of the request and the reply through the exchange, without the client.
 
 mod action;
-mod answers;
-mod authenticating;
-mod begin;
-mod begin_exchange;
-mod choice;
+mod attempts;
 mod config;
 mod connections;
-mod drain;
-mod end;
-mod forking;
-mod gossip;
-mod idle_probe;
-mod inputs;
-mod lease;
-mod lifecycle;
-mod operations;
-mod outbox;
-mod overdue;
-mod pinging;
+mod control;
 mod pins;
 mod pools;
 mod questions;
-mod releases;
-mod routing;
-mod scanning;
-mod seed_list;
-mod seed_lookup;
 mod seeds;
 #[cfg(any(test, feature = "unstable-machines"))]
 mod snapshot;
 #[cfg(test)]
 mod tests;
-mod timing;
-mod waits;
 
 pub use crate::{
     auth::{
@@ -73,18 +50,18 @@ pub use crate::{
     session::SessionId,
 };
 pub use action::{Action, AfterExchange, Progress, SocketUse};
+pub use attempts::idle_probe::{MAX_PROBED_BYTES, PROBE_AFTER};
+pub use attempts::lease::DRAIN_LIMIT;
+pub use attempts::overdue::OVERDUE_LIMIT;
+pub use attempts::pinging::SOCKET_CHECK_INTERVAL;
+pub use attempts::waits::GRANT_LIMIT;
 pub use config::{ClientConfig, Counts};
-pub use idle_probe::{MAX_PROBED_BYTES, PROBE_AFTER};
-pub use lease::DRAIN_LIMIT;
-pub use overdue::OVERDUE_LIMIT;
-pub use pinging::SOCKET_CHECK_INTERVAL;
-pub use questions::{
+pub use control::timing::Timer;
+pub use questions::table::{
     Answer, MAX_DERIVATIONS, MAX_KERBEROS_STEPS, QUESTION_LIMIT, Question, QuestionId,
 };
-pub use seed_list::MIN_RESCAN_INTERVAL;
-pub use seed_lookup::SeedLookup;
-pub use timing::Timer;
-pub use waits::GRANT_LIMIT;
+pub use seeds::list::MIN_RESCAN_INTERVAL;
+pub use seeds::lookup::SeedLookup;
 #[cfg(any(test, feature = "unstable-machines"))]
 pub use {
     pins::PinState,
@@ -105,17 +82,17 @@ use crate::{
     time::{Instant, Timers, WallTime},
     uri::Warning,
 };
+use attempts::choice::Choice;
+use attempts::operations::Operations;
 use bson::oid::ObjectId;
-use choice::Choice;
 use config::Settings;
 use connections::Connections;
-use lifecycle::Life;
-use operations::Operations;
-use outbox::Outbox;
+use control::lifecycle::Life;
+use control::outbox::Outbox;
 use pins::Pins;
 use pools::Pools;
-use questions::Questions;
-use seed_list::SeedList;
+use questions::table::Questions;
+use seeds::list::SeedList;
 use std::{ops::RangeInclusive, sync::Arc};
 
 /// The state machine of one client: server selection, connection pools, monitoring and retries.

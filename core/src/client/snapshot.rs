@@ -2,8 +2,8 @@
 
 use super::{
     Client, PinState, QuestionId, Timer,
+    attempts::operations::Waiting,
     connections::{Role, State},
-    operations::Waiting,
 };
 use crate::{
     address::Address,

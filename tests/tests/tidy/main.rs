@@ -53,7 +53,7 @@ const NAMES: [&str; 19] = [
     "Questions",
     "questions",
     "SeedList",
-    "seed_list",
+    "seeds",
     "Sdam",
     "sdam",
     "Choice",
@@ -70,9 +70,12 @@ const OWNERS: [(&str, &[&str]); 6] = [
     ),
     ("client::pools", &["Pools", "pools"]),
     ("client::pins", &["Pins", "pins"]),
-    ("client::operations", &["Operations", "operations"]),
-    ("client::questions", &["Questions", "questions"]),
-    ("client::seed_list", &["SeedList", "seed_list"]),
+    (
+        "client::attempts::operations",
+        &["Operations", "operations"],
+    ),
+    ("client::questions::table", &["Questions", "questions"]),
+    ("client::seeds::list", &["SeedList", "seeds", "list"]),
 ];
 
 /// The names that must not occur in `choice`, `scanning` and `seed_lookup`.
@@ -91,11 +94,11 @@ const HIDDEN_FROM_VIEWERS: &[&str] = &[
 
 /// Parts of the client that are not in [`OWNERS`], each with the names that it must not use.
 const OTHERS: [parts::Rule<'_>; 4] = [
-    ("client::choice", HIDDEN_FROM_VIEWERS),
-    ("client::scanning", HIDDEN_FROM_VIEWERS),
-    ("client::seed_lookup", HIDDEN_FROM_VIEWERS),
+    ("client::attempts::choice", HIDDEN_FROM_VIEWERS),
+    ("client::attempts::scanning", HIDDEN_FROM_VIEWERS),
+    ("client::seeds::lookup", HIDDEN_FROM_VIEWERS),
     (
-        "client::outbox",
+        "client::control::outbox",
         &[
             "Client",
             "Connections",
@@ -374,6 +377,15 @@ fn every_package_inherits_the_workspace_lints() {
         files().into_iter().filter(manifest).collect(),
         fences::without_lints,
     );
+}
+
+#[test]
+fn files_that_documents_name_exist() {
+    let files = files();
+    let documents = ours().into_iter().filter(|path| path.ends_with(".md"));
+    check(documents.collect(), |path, text| {
+        rules::missing_files(&files, path, text)
+    });
 }
 
 #[test]

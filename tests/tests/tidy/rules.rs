@@ -112,6 +112,23 @@ fn is_public(line: &str) -> bool {
     line.starts_with("pub ") && !line.starts_with("pub use ")
 }
 
+/// Finds names of Rust files in backquotes that are no files, or no ends of paths of files.
+pub(crate) fn missing_files(files: &[String], path: &str, text: &str) -> Vec<String> {
+    let is_file = |name: &&str| name.ends_with(".rs") && !name.contains(char::is_whitespace);
+    let exists = |name: &str| {
+        let is_end = |file: &String| {
+            let rest = file.strip_suffix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        };
+        files.iter().any(is_end)
+    };
+    let named = text.split('`').skip(1).step_by(2).filter(is_file);
+    let missing = named.filter(|name| !exists(name));
+    missing
+        .map(|name| format!("{path}: there is no file `{name}`"))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,5 +179,13 @@ mod tests {
         assert_eq!(unlinked(&rules, "x.rs", variant).len(), 1);
         let linked = public.replace("(LB-1)", "([LB-1])");
         assert!(unlinked(&rules, "x.rs", &linked).is_empty());
+    }
+
+    #[test]
+    fn finds_files_that_do_not_exist() {
+        let files = ["core/src/client/end.rs".to_owned()];
+        let text =
+            "`client/end.rs`, `end.rs` and `core/src/client/end.rs`, not `nd.rs`, `x/end.rs`";
+        assert_eq!(missing_files(&files, "a.md", text).len(), 2);
     }
 }

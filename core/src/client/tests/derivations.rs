@@ -345,7 +345,7 @@ fn a_short_derivation_overtakes_the_long_ones_of_other_servers() {
     let asked = |all: &mut Questions| {
         let mut asked = Vec::new();
         while let Some(order) = all.poll_order() {
-            if let questions::Order::Act(Action::Ask { id, .. }) = order {
+            if let questions::table::Order::Act(Action::Ask { id, .. }) = order {
                 asked.push(id);
             }
         }
@@ -364,7 +364,7 @@ fn a_short_derivation_overtakes_the_long_ones_of_other_servers() {
 /// Answers a question. Returns the connections that wait for the answer.
 fn waiting(all: &mut Questions, id: QuestionId) -> Vec<SocketId> {
     match all.end(Instant::ZERO, id, true) {
-        Some(questions::Asker::Keys { waiting, .. }) => waiting,
+        Some(questions::table::Asker::Keys { waiting, .. }) => waiting,
         other => panic!("no connection waits: {other:?}"),
     }
 }
@@ -387,7 +387,7 @@ fn at_most_two_derivations_run_at_the_same_time() {
     }
     let mut collect = |all: &mut Questions| {
         while let Some(order) = all.poll_order() {
-            if let questions::Order::Act(Action::Ask { id, .. }) = order {
+            if let questions::table::Order::Act(Action::Ask { id, .. }) = order {
                 asked.push(id);
             }
         }

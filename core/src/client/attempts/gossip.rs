@@ -1,7 +1,7 @@
 //! The cluster times that replies bring, and the commands that a server refuses because of one.
 
-use super::Client;
 use crate::{
+    client::Client,
     connection::ConnectionFacts,
     error::Error,
     operation::{ClusterTime, Exchange, refuses_cluster_time},
@@ -11,7 +11,7 @@ use crate::{
 impl Client {
     /// Keeps the cluster time of a reply, if it is later than the newest one.
     #[inline]
-    pub(super) fn note_cluster_time(
+    pub(in crate::client) fn note_cluster_time(
         &mut self,
         now: Instant,
         time: Option<ClusterTime>,
@@ -24,7 +24,7 @@ impl Client {
 
     /// True if the server refused the `$clusterTime` of this exchange. The client then drops this
     /// time, and the operation sends none from now on.
-    pub(super) fn drops_cluster_time(
+    pub(in crate::client) fn drops_cluster_time(
         &mut self,
         now: Instant,
         exchange: &mut Exchange,

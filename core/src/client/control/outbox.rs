@@ -1,7 +1,7 @@
 //! The outputs of a client: actions for the shell, and events for listeners.
 
-use super::Action;
 use crate::{
+    client::Action,
     event::{Event, EventKind},
     time::Instant,
 };
@@ -9,19 +9,19 @@ use std::collections::VecDeque;
 
 /// The actions and the events that were not polled yet, both in the order of their creation.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
-    pub(super) actions: VecDeque<Action>,
-    pub(super) events: VecDeque<Event>,
+pub(in crate::client) struct Outbox {
+    pub(in crate::client) actions: VecDeque<Action>,
+    pub(in crate::client) events: VecDeque<Event>,
 }
 
 impl Outbox {
     /// Queues an event.
-    pub(super) fn emit(&mut self, at: Instant, kind: EventKind) {
+    pub(in crate::client) fn emit(&mut self, at: Instant, kind: EventKind) {
         self.events.push_back(Event { at, kind });
     }
 
     /// Queues an action.
-    pub(super) fn act(&mut self, action: Action) {
+    pub(in crate::client) fn act(&mut self, action: Action) {
         self.actions.push_back(action);
     }
 }

@@ -7,8 +7,11 @@
 //! on cursors or pinned connections of the parent fail. Without a load balancer, the pools are
 //! cleared, so an operation that waits for a connection fails unless it can be retried.
 
-use super::{Client, Timer, end::End, operations::Waiting};
 use crate::{
+    client::{
+        Client, Timer,
+        attempts::{end::End, operations::Waiting},
+    },
     description::TopologyType,
     error::{Error, ErrorKind, NetworkFault},
     operation::CommandKind,

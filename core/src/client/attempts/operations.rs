@@ -16,7 +16,7 @@ use std::{
 
 /// The state of an operation that waits.
 #[derive(Debug)]
-pub(super) enum Waiting {
+pub(in crate::client) enum Waiting {
     /// The operation waits for a suitable server.
     ForServer(Box<Operation>),
     /// The operation waits until its next attempt may begin.
@@ -38,7 +38,7 @@ pub(super) enum Waiting {
 }
 
 impl Waiting {
-    pub(super) fn operation(&self) -> Option<&Operation> {
+    pub(in crate::client) fn operation(&self) -> Option<&Operation> {
         match self {
             Self::ForServer(operation)
             | Self::Paused(operation)
@@ -54,7 +54,7 @@ impl Waiting {
 
 /// The operations of a client that hold no exchange.
 #[derive(Debug)]
-pub(super) struct Operations {
+pub(in crate::client) struct Operations {
     waiting: BTreeMap<OperationId, Waiting>,
     /// The operations in `waiting` that wait for a server, oldest first.
     without_server: BTreeSet<OperationId>,
@@ -70,7 +70,7 @@ pub(super) struct Operations {
 }
 
 impl Operations {
-    pub(super) const fn new(max_without_server: usize) -> Self {
+    pub(in crate::client) const fn new(max_without_server: usize) -> Self {
         Self {
             waiting: BTreeMap::new(),
             without_server: BTreeSet::new(),
@@ -86,7 +86,7 @@ impl Operations {
     /// first command gets. `timeout` is the client's `timeoutMS`, for commands without a time
     /// limit.
     #[inline]
-    pub(super) fn admit(
+    pub(in crate::client) fn admit(
         &mut self,
         now: Instant,
         span: &mut Span,
@@ -104,7 +104,7 @@ impl Operations {
     }
 
     /// Adds an operation that waits.
-    pub(super) fn wait(&mut self, id: OperationId, waiting: Waiting) {
+    pub(in crate::client) fn wait(&mut self, id: OperationId, waiting: Waiting) {
         match &waiting {
             Waiting::ForServer(operation) => {
                 self.without_server.insert(id);
@@ -118,7 +118,7 @@ impl Operations {
     }
 
     /// Removes and returns an operation.
-    pub(super) fn take(&mut self, id: OperationId) -> Option<Waiting> {
+    pub(in crate::client) fn take(&mut self, id: OperationId) -> Option<Waiting> {
         let waiting = self.waiting.remove(&id)?;
         match &waiting {
             Waiting::ForServer(operation) => {
@@ -134,7 +134,7 @@ impl Operations {
     }
 
     /// Removes and returns an operation, if `wanted` is true for it.
-    pub(super) fn take_if(
+    pub(in crate::client) fn take_if(
         &mut self,
         id: OperationId,
         wanted: impl FnOnce(&Waiting) -> bool,
@@ -146,7 +146,7 @@ impl Operations {
     }
 
     /// Returns the oldest operation that waits for a server and whose id is in `ids`.
-    pub(super) fn first_without_server(
+    pub(in crate::client) fn first_without_server(
         &self,
         ids: RangeInclusive<OperationId>,
     ) -> Option<&Operation> {
@@ -158,23 +158,23 @@ impl Operations {
     }
 
     /// Returns the newest operation that waits for a server.
-    pub(super) fn last_without_server(&self) -> Option<OperationId> {
+    pub(in crate::client) fn last_without_server(&self) -> Option<OperationId> {
         self.without_server.last().copied()
     }
 
     /// True if an operation waits for a server.
-    pub(super) fn want_servers(&self) -> bool {
+    pub(in crate::client) fn want_servers(&self) -> bool {
         !self.without_server.is_empty()
     }
 
     /// Returns the earliest deadline of the operations that wait for a server.
-    pub(super) fn deadline_without_server(&self) -> Option<Instant> {
+    pub(in crate::client) fn deadline_without_server(&self) -> Option<Instant> {
         let earliest = self.deadlines_without_server.first();
         earliest.map(|&(deadline, _)| deadline)
     }
 
     /// Fails if the limit of operations that wait for a server or pause is reached (SEL-37).
-    pub(super) fn check_room(&self) -> Result<(), Error> {
+    pub(in crate::client) fn check_room(&self) -> Result<(), Error> {
         let limit = self.max_without_server;
         if self.without_server.len() + self.paused < limit {
             return Ok(());
@@ -187,37 +187,40 @@ impl Operations {
     }
 
     #[cfg(test)]
-    pub(super) fn set_room(&mut self, limit: usize) {
+    pub(in crate::client) fn set_room(&mut self, limit: usize) {
         self.max_without_server = limit;
     }
 
     /// Queues an operation for its next attempt.
-    pub(super) fn retry(&mut self, operation: Box<Operation>) {
+    pub(in crate::client) fn retry(&mut self, operation: Box<Operation>) {
         self.ready.push_back(operation);
     }
 
     /// Returns the next operation whose attempt is due.
     #[inline]
-    pub(super) fn next_ready(&mut self) -> Option<Box<Operation>> {
+    pub(in crate::client) fn next_ready(&mut self) -> Option<Box<Operation>> {
         self.ready.pop_front()
     }
 
-    pub(super) fn get(&self, id: OperationId) -> Option<&Waiting> {
+    pub(in crate::client) fn get(&self, id: OperationId) -> Option<&Waiting> {
         self.waiting.get(&id)
     }
 
     /// Returns the operations for which `wanted` is true, oldest first.
-    pub(super) fn ids_where(&self, wanted: impl Fn(&Waiting) -> bool) -> Vec<OperationId> {
+    pub(in crate::client) fn ids_where(
+        &self,
+        wanted: impl Fn(&Waiting) -> bool,
+    ) -> Vec<OperationId> {
         let found = self.waiting.iter().filter(|(_, waiting)| wanted(waiting));
         found.map(|(&id, _)| id).collect()
     }
 
     #[cfg(any(test, feature = "unstable-machines"))]
-    pub(super) fn iter(&self) -> impl Iterator<Item = (OperationId, &Waiting)> {
+    pub(in crate::client) fn iter(&self) -> impl Iterator<Item = (OperationId, &Waiting)> {
         self.waiting.iter().map(|(&id, waiting)| (id, waiting))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::client) fn len(&self) -> usize {
         self.waiting.len()
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! Some work of a machine cannot be done in the core. The client asks a question for such work
 //! ([`Action::Ask`]), and the shell answers by
-//! [`Client::handle_answer`](super::Client::handle_answer). The table says who asked each question
-//! ([`Asker`]), and the answer goes there. A question has a limit, for example [`QUESTION_LIMIT`].
-//! No asker waits for an answer that comes later. The question is then withdrawn, unless it
-//! occupies a thread that cannot be stopped.
+//! [`Client::handle_answer`](crate::client::Client::handle_answer). The table says who asked each
+//! question ([`Asker`]), and the answer goes there. A question has a limit, for example
+//! [`QUESTION_LIMIT`]. No asker waits for an answer that comes later. The question is then
+//! withdrawn, unless it occupies a thread that cannot be stopped.
 //!
 //! A derivation of keys from a password takes long, because the server chooses how many iterations
 //! it has. Connections that need the same keys share one derivation. The keys of one server are
@@ -16,13 +16,12 @@
 //! DNS records are for the seed list. Inquiries, for example to an endpoint that has AWS
 //! credentials, are for the fetches of credentials and the checks of certificates.
 
-mod fetches;
-
-use super::Action;
+use super::fetches::Fetches;
 use crate::{
     auth::{
         DerivedKeys, Finding, Inquiry, KerberosStep, KerberosStepResult, KeyDerivation, KeyName,
     },
+    client::Action,
     connection::SocketId,
     description::ServerId,
     dns::{DnsAnswer, DnsQuery},
@@ -33,7 +32,6 @@ use crate::{
     time::Instant,
     tls::CertId,
 };
-use fetches::Fetches;
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
@@ -102,7 +100,7 @@ pub enum Answer {
 
 /// An order of the questions part.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(in crate::client) enum Order {
     /// An action for the shell.
     Act(Action),
     /// Set the limit of the answer to this question; `None` removes the limit.
@@ -111,7 +109,7 @@ pub(super) enum Order {
 
 /// The part of the client, or the connections, that wait for an answer.
 #[derive(Debug)]
-pub(super) enum Asker {
+pub(in crate::client) enum Asker {
     /// The connections to this server that need the keys of this name.
     Keys {
         name: KeyName,
@@ -166,7 +164,7 @@ struct QueuedKeys {
 
 /// The questions of a client: those that were asked, and those in the queues.
 #[derive(Debug)]
-pub(super) struct Questions {
+pub(in crate::client) struct Questions {
     asked: BTreeMap<QuestionId, Asked>,
     last: u64,
     /// The derivations that were not asked for yet, oldest first.
@@ -175,14 +173,14 @@ pub(super) struct Questions {
     prefers_oldest: bool,
     /// The steps of Kerberos that were not asked for yet, oldest first.
     queued_steps: VecDeque<(SocketId, KerberosStep)>,
-    pub(super) fetches: Fetches,
+    pub(in crate::client) fetches: Fetches,
     /// The checks of certificates.
-    pub(super) checks: StatusChecks<SocketId>,
+    pub(in crate::client) checks: StatusChecks<SocketId>,
     orders: VecDeque<Order>,
 }
 
 impl Questions {
-    pub(super) fn new(random: Random) -> Self {
+    pub(in crate::client) fn new(random: Random) -> Self {
         Self {
             asked: BTreeMap::new(),
             last: 0,
@@ -196,13 +194,13 @@ impl Questions {
     }
 
     #[inline]
-    pub(super) fn poll_order(&mut self) -> Option<Order> {
+    pub(in crate::client) fn poll_order(&mut self) -> Option<Order> {
         self.orders.pop_front()
     }
 
     /// Asks for the keys that a connection to `server` needs, now or when other derivations have
     /// ended.
-    pub(super) fn derive(
+    pub(in crate::client) fn derive(
         &mut self,
         now: Instant,
         server: ServerId,
@@ -229,20 +227,30 @@ impl Questions {
     }
 
     /// Asks for a step of Kerberos, now or when other steps have ended.
-    pub(super) fn ask_kerberos(&mut self, now: Instant, socket: SocketId, step: KerberosStep) {
+    pub(in crate::client) fn ask_kerberos(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        step: KerberosStep,
+    ) {
         self.queued_steps.push_back((socket, step));
         self.ask_for_steps(now);
     }
 
     /// Asks for DNS records.
-    pub(super) fn look_up(&mut self, now: Instant, query: DnsQuery, limit: Duration) -> QuestionId {
+    pub(in crate::client) fn look_up(
+        &mut self,
+        now: Instant,
+        query: DnsQuery,
+        limit: Duration,
+    ) -> QuestionId {
         let question = Question::LookUp { query, limit };
         let limit = limit.saturating_add(LOOKUP_GRACE);
         self.ask(now, Work::Other, Asker::Seeds, question, limit)
     }
 
     /// Makes an inquiry.
-    pub(super) fn inquire(
+    pub(in crate::client) fn inquire(
         &mut self,
         now: Instant,
         asker: Asker,
@@ -278,7 +286,12 @@ impl Questions {
     /// Ends a question, because of its answer or because its limit has passed. Returns who waits
     /// for it; `None` if nobody does. A question that occupies a thread is not withdrawn when its
     /// limit has passed: it counts as running until it is answered.
-    pub(super) fn end(&mut self, now: Instant, id: QuestionId, is_answered: bool) -> Option<Asker> {
+    pub(in crate::client) fn end(
+        &mut self,
+        now: Instant,
+        id: QuestionId,
+        is_answered: bool,
+    ) -> Option<Asker> {
         let asked = self.asked.get_mut(&id)?;
         let mut asker = asked.asker.take();
         if asker.is_some() {
@@ -299,7 +312,7 @@ impl Questions {
     }
 
     /// Withdraws the questions of the askers for which `wanted` is true.
-    pub(super) fn withdraw(&mut self, wanted: impl Fn(&Asker) -> bool) {
+    pub(in crate::client) fn withdraw(&mut self, wanted: impl Fn(&Asker) -> bool) {
         let is_wanted = |asked: &Asked| asked.asker.as_ref().is_some_and(&wanted);
         let wanted = self.asked.iter().filter(|(_, asked)| is_wanted(asked));
         let withdrawn: Vec<QuestionId> = wanted.map(|(&id, _)| id).collect();
@@ -310,7 +323,7 @@ impl Questions {
     }
 
     /// Withdraws all questions, and forgets the connections that wait for answers.
-    pub(super) fn withdraw_all(&mut self) {
+    pub(in crate::client) fn withdraw_all(&mut self) {
         self.queued_keys.clear();
         self.queued_steps.clear();
         self.fetches.give_up();
@@ -321,7 +334,7 @@ impl Questions {
     }
 
     /// Withdraws all questions in a forked child process, whose fetches use `random` from now on.
-    pub(super) fn reseed(&mut self, random: Random) {
+    pub(in crate::client) fn reseed(&mut self, random: Random) {
         self.withdraw_all();
         self.fetches.reseed(random);
     }
@@ -334,7 +347,7 @@ impl Questions {
 
     /// Removes a connection that is no longer driven. A derivation, a fetch or a check that runs
     /// for this connection continues, and the next connection can use its result.
-    pub(super) fn forget(&mut self, socket: SocketId) {
+    pub(in crate::client) fn forget(&mut self, socket: SocketId) {
         self.queued_keys.retain(|queued| queued.socket != socket);
         self.queued_steps.retain(|(queued, _)| *queued != socket);
         for (&id, asked) in &mut self.asked {
@@ -415,20 +428,20 @@ impl Questions {
     }
 
     /// True if a thread is still occupied by an inquiry whose limit has passed.
-    pub(super) fn has_overdue_inquiry(&self) -> bool {
+    pub(in crate::client) fn has_overdue_inquiry(&self) -> bool {
         let is_overdue = |asked: &Asked| asked.work == Work::Blocking && asked.asker.is_none();
         self.asked.values().any(is_overdue)
     }
 
     /// Returns the questions that were asked and not answered.
     #[cfg(any(test, feature = "unstable-machines"))]
-    pub(super) fn asked(&self) -> impl Iterator<Item = QuestionId> {
+    pub(in crate::client) fn asked(&self) -> impl Iterator<Item = QuestionId> {
         self.asked.keys().copied()
     }
 
     /// Returns the number of connections that wait for an answer.
     #[cfg(any(test, feature = "unstable-machines"))]
-    pub(super) fn waiting(&self) -> usize {
+    pub(in crate::client) fn waiting(&self) -> usize {
         let waiting = self.asked.values().map(|asked| match &asked.asker {
             Some(Asker::Keys { waiting, .. }) => waiting.len(),
             Some(Asker::KerberosStep(_)) => 1,
@@ -439,7 +452,7 @@ impl Questions {
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::client) fn is_empty(&self) -> bool {
         self.asked.is_empty() && self.queued_keys.is_empty() && self.queued_steps.is_empty()
     }
 }

@@ -1,8 +1,9 @@
 //! The end of an attempt: judges its outcome, checks the connection in, and decides how the
 //! operation continues.
 
-use super::{AfterExchange, Client, Outcome, lease::AtEnd};
+use super::lease::AtEnd;
 use crate::{
+    client::{AfterExchange, Client, Outcome},
     connection::ConnectionFacts,
     error::{Error, ErrorKind},
     operation::{
@@ -14,7 +15,7 @@ use crate::{
 
 /// How an attempt of an operation ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(in crate::client) enum End {
     /// The reply is no error, or no reply was due.
     Answered,
     /// The attempt failed. The retry policy decides whether the operation is retried. The facts are
@@ -36,7 +37,7 @@ pub(super) enum End {
 
 /// How an operation continues after an attempt.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(in crate::client) enum Next {
     /// The next attempt begins: at once, or when the operation's pause is over.
     Again(Box<Operation>),
     /// The operation is over, with this result.
@@ -109,7 +110,7 @@ impl Client {
     /// Returns the result of an exchange for its operation. An error in a reply that reports a
     /// success is reported to the topology.
     #[inline]
-    pub(super) fn judge(
+    pub(in crate::client) fn judge(
         &mut self,
         now: Instant,
         exchange: &mut Exchange,
@@ -143,7 +144,7 @@ impl Client {
         End::Failed(error, Some(Box::new(exchange.lease.facts.clone())))
     }
 
-    pub(super) fn after_exchange(
+    pub(in crate::client) fn after_exchange(
         &mut self,
         now: Instant,
         operation: Box<Operation>,
@@ -157,14 +158,18 @@ impl Client {
         }
     }
 
-    pub(super) fn again(&mut self, now: Instant, operation: Box<Operation>) -> AfterExchange {
+    pub(in crate::client) fn again(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+    ) -> AfterExchange {
         let id = operation.id;
         let attempt = self.attempt(now, operation);
         AfterExchange::Again(self.advance(now, id, attempt))
     }
 
     /// Adds the pin holders that an exchange made for its connection.
-    pub(super) fn keep_pinned(&mut self, lease: &Lease, operation: &mut Operation) {
+    pub(in crate::client) fn keep_pinned(&mut self, lease: &Lease, operation: &mut Operation) {
         let holders = std::mem::take(&mut operation.exchange.pinned);
         // In a child process after a fork, the pool of a parent's connection is closed, and the
         // connection is not kept.
@@ -178,7 +183,7 @@ impl Client {
     }
 
     /// Ends an attempt and decides how the operation continues.
-    pub(super) fn end_attempt(
+    pub(in crate::client) fn end_attempt(
         &mut self,
         now: Instant,
         mut operation: Box<Operation>,
@@ -231,7 +236,7 @@ impl Client {
 
     /// Ends the use of the operation's session by an attempt.
     #[inline]
-    pub(super) fn leave_session(&mut self, now: Instant, operation: &mut Operation) {
+    pub(in crate::client) fn leave_session(&mut self, now: Instant, operation: &mut Operation) {
         if operation.request.lsid.take().is_some()
             && let Some(session) = operation.request.session
         {
@@ -259,7 +264,7 @@ impl Client {
 
     /// Reports an error of an operation to the topology, if errors of this kind can change the
     /// server description or clear the pool (table A.8).
-    pub(super) fn report_to_topology(
+    pub(in crate::client) fn report_to_topology(
         &mut self,
         now: Instant,
         facts: &ConnectionFacts,

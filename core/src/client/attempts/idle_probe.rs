@@ -8,10 +8,11 @@
 //! the error.
 //!
 //! A client that scans sends a ping instead
-//! ([`SOCKET_CHECK_INTERVAL`](super::SOCKET_CHECK_INTERVAL)).
+//! ([`SOCKET_CHECK_INTERVAL`](crate::client::SOCKET_CHECK_INTERVAL)).
 
-use super::{Client, Progress, begin::Attempt, end::End, lease::AtEnd};
+use super::{begin::Attempt, end::End, lease::AtEnd};
 use crate::{
+    client::{Client, Progress},
     connection::{Established, closed_by_peer},
     error::Error,
     operation::{Exchange, Operation},
@@ -72,7 +73,7 @@ impl Client {
     /// True if the connection has to be probed: it was idle for [`PROBE_AFTER`] and is not pinned,
     /// and the client does not scan.
     #[inline]
-    pub(super) fn wants_probe(
+    pub(in crate::client) fn wants_probe(
         &self,
         now: Instant,
         operation: &Operation,
@@ -85,7 +86,7 @@ impl Client {
 
     /// Fails for an exchange of another client, whose ids are not valid here. A connection belongs
     /// to one pool (CMAP-19), and other pools refuse its check in (CMAP-87).
-    pub(super) fn check_owner(&self, exchange: &Exchange) -> Result<(), Error> {
+    pub(in crate::client) fn check_owner(&self, exchange: &Exchange) -> Result<(), Error> {
         if exchange.facts().client == self.topology().id {
             return Ok(());
         }

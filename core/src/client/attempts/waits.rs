@@ -1,13 +1,8 @@
 //! Operations that wait: grants, and the ends of waits and pauses.
 
-use super::{
-    Action, Client, Timer,
-    connections::State,
-    end::{End, Next},
-    lease::AtEnd,
-    operations::Waiting,
-};
+use super::{end::End, end::Next, lease::AtEnd, operations::Waiting};
 use crate::{
+    client::{Action, Client, Timer, connections::State},
     error::{Error, Wait},
     operation::{Lease, Operation, OperationId},
     pool::CheckOutId,
@@ -64,7 +59,12 @@ impl Client {
     /// It is possible that the task resumes late, or waits for another operation. So a grant can
     /// end before the task resumes: for example, at the operation's deadline, when the connection
     /// is interrupted, and after [`GRANT_LIMIT`] if other operations wait for a connection.
-    pub(super) fn grant(&mut self, now: Instant, operation: Box<Operation>, lease: Lease) {
+    pub(in crate::client) fn grant(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+        lease: Lease,
+    ) {
         let id = operation.id;
         self.arm(Timer::Wait(id), grant_limit(now, &operation));
         self.connections
@@ -76,7 +76,12 @@ impl Client {
     /// Ends the grant of a connection that its pool interrupted (CMAP-94). The operation begins
     /// another attempt. An operation whose exchange is interrupted fails instead (CMAP-97), because
     /// part of its request may have been sent.
-    pub(super) fn interrupt_grant(&mut self, now: Instant, id: OperationId, error: Error) {
+    pub(in crate::client) fn interrupt_grant(
+        &mut self,
+        now: Instant,
+        id: OperationId,
+        error: Error,
+    ) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
         let Some(Waiting::Granted(operation, lease)) = self.operations.take_if(id, is_granted)
         else {
@@ -90,7 +95,7 @@ impl Client {
 
     /// Queues the next attempt of an operation that waited for its pinned connection. The attempt
     /// that waited does not count.
-    pub(super) fn on_pin_free(&mut self, id: OperationId) {
+    pub(in crate::client) fn on_pin_free(&mut self, id: OperationId) {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForPin(..));
         if let Some(Waiting::ForPin(mut operation, _)) = self.operations.take_if(id, waits) {
             self.timers.cancel(Timer::Wait(id));
@@ -101,7 +106,7 @@ impl Client {
 
     /// Selects again for the operations that wait for a server, oldest first. Called when the
     /// topology description was replaced, and when a scan or one of its checks has ended.
-    pub(super) fn select_again(&mut self, now: Instant) {
+    pub(in crate::client) fn select_again(&mut self, now: Instant) {
         if let Some(last) = self.operations.last_without_server() {
             self.reselecting = Some(OperationId(0)..=last);
             self.continue_reselection(now);
@@ -110,7 +115,7 @@ impl Client {
 
     /// Selects again for the next operations that wait for a server, as many as
     /// [`RESELECTION_WORK`] permits.
-    pub(super) fn continue_reselection(&mut self, now: Instant) {
+    pub(in crate::client) fn continue_reselection(&mut self, now: Instant) {
         let Some(mut ids) = self.reselecting.take() else {
             return;
         };
@@ -140,7 +145,7 @@ impl Client {
 
     /// Handles the end of an operation's wait or pause, or the limit of its grant
     /// ([`Timer::Wait`]).
-    pub(super) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
+    pub(in crate::client) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
         let Some(waiting) = self.operations.get(id) else {
             return;
         };
@@ -218,7 +223,11 @@ impl Client {
     /// Removes an operation that waits. Cancels its request to a pool, gives back the connection
     /// that it was granted, or ends its wait for a pinned connection. Returns the operation; `None`
     /// if the operation has failed or is unknown.
-    pub(super) fn withdraw(&mut self, now: Instant, id: OperationId) -> Option<Box<Operation>> {
+    pub(in crate::client) fn withdraw(
+        &mut self,
+        now: Instant,
+        id: OperationId,
+    ) -> Option<Box<Operation>> {
         let waiting = self.operations.take(id)?;
         self.timers.cancel(Timer::Wait(id));
         match waiting {
@@ -249,7 +258,12 @@ impl Client {
     }
 
     /// Ends the attempt of an operation whose check out failed.
-    pub(super) fn on_check_out_failed(&mut self, now: Instant, id: OperationId, error: Error) {
+    pub(in crate::client) fn on_check_out_failed(
+        &mut self,
+        now: Instant,
+        id: OperationId,
+        error: Error,
+    ) {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
         if let Some(Waiting::ForConnection(operation, server)) = self.operations.take_if(id, waits)
         {
@@ -260,7 +274,7 @@ impl Client {
     }
 
     /// Ends the attempt of an operation that waits.
-    pub(super) fn end_waiting(&mut self, now: Instant, id: OperationId, end: End) {
+    pub(in crate::client) fn end_waiting(&mut self, now: Instant, id: OperationId, end: End) {
         if let Some(operation) = self.withdraw(now, id) {
             let next = self.end_attempt(now, operation, end);
             self.store_progress(id, next);
@@ -269,7 +283,7 @@ impl Client {
 
     /// Queues the next attempt of an operation whose task waits, or wakes the task if the operation
     /// has failed.
-    pub(super) fn store_progress(&mut self, id: OperationId, next: Next) {
+    pub(in crate::client) fn store_progress(&mut self, id: OperationId, next: Next) {
         match next {
             Next::Again(operation) => self.operations.retry(operation),
             Next::Over(Ok(())) => {}
@@ -280,12 +294,12 @@ impl Client {
         }
     }
 
-    pub(super) fn wake(&mut self, operation: OperationId) {
+    pub(in crate::client) fn wake(&mut self, operation: OperationId) {
         self.out.act(Action::Wake { operation });
     }
 
     /// Fails all operations that wait, because the client is closed.
-    pub(super) fn fail_all_waiting(&mut self, now: Instant) {
+    pub(in crate::client) fn fail_all_waiting(&mut self, now: Instant) {
         // An operation that has failed already keeps its error.
         let is_alive = |waiting: &Waiting| !matches!(waiting, Waiting::Failed(_));
         for id in self.operations.ids_where(is_alive) {

@@ -5,11 +5,14 @@
 //! is left in the queue of its part. Orders of pools come first, then those of pins, of the
 //! topology, of connections and of questions.
 
-use super::{
-    Action, Client, connections, connections::Role, connections::State, drain::Drain, end::End,
-    operations::Waiting, pins, pools, questions,
-};
 use crate::{
+    client::{
+        Action, Client,
+        attempts::{drain::Drain, end::End, operations::Waiting},
+        connections::{self, Role, State},
+        pins, pools,
+        questions::table,
+    },
     connection::{Connection, ConnectionFacts, ConnectionPurpose, Established, Output, SocketId},
     description::{ServerId, ServerType},
     error::{Error, ErrorKind, Label, NetworkFault},
@@ -22,7 +25,7 @@ use crate::{
 
 impl Client {
     /// Carries out all orders and begins all attempts that are due, until nothing is left to do.
-    pub(super) fn settle(&mut self, now: Instant) {
+    pub(in crate::client) fn settle(&mut self, now: Instant) {
         loop {
             self.carry(now);
             if let Some(operation) = self.operations.next_ready() {
@@ -44,7 +47,7 @@ impl Client {
     }
 
     /// Carries out the orders of all parts until there are none.
-    pub(super) fn carry(&mut self, now: Instant) {
+    pub(in crate::client) fn carry(&mut self, now: Instant) {
         loop {
             if let Some((server, order)) = self.pools.poll_order() {
                 self.on_pool_order(now, server, order);
@@ -56,9 +59,9 @@ impl Client {
                 self.on_connection_order(now, order);
             } else if let Some(order) = self.questions.poll_order() {
                 match order {
-                    questions::Order::Act(action) => self.out.act(action),
-                    questions::Order::Limit(id, limit) => {
-                        self.arm(super::Timer::Question(id), limit);
+                    table::Order::Act(action) => self.out.act(action),
+                    table::Order::Limit(id, limit) => {
+                        self.arm(crate::client::Timer::Question(id), limit);
                     }
                 }
             } else {
@@ -113,7 +116,7 @@ impl Client {
             pools::Order::Open(pooled) => self.dial_pooled(now, server, pooled),
             pools::Order::Close(pooled) => {
                 if let Some(socket) = self.connections.close(Role::Pooled(server, pooled)) {
-                    self.timers.cancel(super::Timer::Drain(socket));
+                    self.timers.cancel(crate::client::Timer::Drain(socket));
                 }
             }
             pools::Order::Grant {
@@ -225,7 +228,7 @@ impl Client {
                 self.on_drain_over(now, connection, Some(error));
             }
             connections::Order::Limit(socket, limit) => {
-                self.arm(super::Timer::Step(socket), limit);
+                self.arm(crate::client::Timer::Step(socket), limit);
             }
             connections::Order::NotDriven(socket) => {
                 self.questions.forget(socket);
@@ -234,7 +237,7 @@ impl Client {
     }
 
     /// Orders to run a command whose result does not matter. Does nothing for `None`.
-    pub(super) fn run_in_background(&mut self, command: Option<Command>) {
+    pub(in crate::client) fn run_in_background(&mut self, command: Option<Command>) {
         if let (Some(command), false) = (command, self.life.is_closed()) {
             let command = Box::new(command);
             self.out.act(Action::Run { command });
@@ -247,7 +250,7 @@ impl Client {
     fn on_drain_over(&mut self, now: Instant, connection: Box<Established>, broken: Option<Error>) {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
-        self.timers.cancel(super::Timer::Drain(socket));
+        self.timers.cancel(crate::client::Timer::Drain(socket));
         if self.pins.keep_or_remove(socket) {
             self.connections.set_state(socket, State::Pinned);
             self.pins.take_back(connection, broken);

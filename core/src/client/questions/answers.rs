@@ -1,9 +1,10 @@
 //! The questions that the client asks for its connections, and the answers: each goes to the asker
 //! of its question, by type.
 
-use super::{Answer, Client, QuestionId, Timer, connections::Role, questions::Asker};
+use super::table::Asker;
 use crate::{
     auth::{CallLimits, Finding, Inquiry, Need, SupplyStep, not_provided},
+    client::{Answer, Client, QuestionId, Timer, connections::Role},
     connection::SocketId,
     error::{DnsFailure, Error, ErrorKind, Wait},
     revocation::{Begun, usual_limit},
@@ -28,7 +29,7 @@ impl Client {
     }
 
     /// Fails what waits for an answer whose limit has passed.
-    pub(super) fn on_question_limit(&mut self, now: Instant, id: QuestionId) {
+    pub(in crate::client) fn on_question_limit(&mut self, now: Instant, id: QuestionId) {
         if let Some(asker) = self.questions.end(now, id, false) {
             self.answer(now, id, asker, None);
         }
@@ -81,7 +82,12 @@ impl Client {
 impl Client {
     /// Fetches a part of the credential for a connection, or adds the connection to those that wait
     /// for the fetch under way.
-    pub(super) fn on_credential_needed(&mut self, now: Instant, socket: SocketId, need: &Need) {
+    pub(in crate::client) fn on_credential_needed(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        need: &Need,
+    ) {
         let options = &self.settings.handshake;
         let Some(credential) = &options.credential else {
             return;
@@ -110,7 +116,7 @@ impl Client {
     }
 
     /// Calls a callback whose call was delayed.
-    pub(super) fn on_callback_due(&mut self, now: Instant) {
+    pub(in crate::client) fn on_callback_due(&mut self, now: Instant) {
         let step = self.questions.fetches.handle_due(now);
         self.follow_supply(now, step);
     }
@@ -141,7 +147,12 @@ impl Client {
 /// responders (OCSP-9, OCSP-12).
 impl Client {
     /// Answers the query of a connection, or asks responders about it.
-    pub(super) fn on_status_needed(&mut self, now: Instant, id: SocketId, query: &StatusQuery) {
+    pub(in crate::client) fn on_status_needed(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        query: &StatusQuery,
+    ) {
         let options = &self.settings.handshake;
         let usual = usual_limit(options.connect_timeout, options.timeout);
         let limit = self.connections.wait_for_status(now, id, usual);

@@ -1,17 +1,15 @@
 //! The lookups of a `mongodb+srv` client: when they begin, and what their answers change.
 
-use super::{
-    Client, Timer,
-    config::{self, set_seed_list},
-    end::End,
-    operations::Waiting,
-    pools::Pools,
-    questions::{Asker, QuestionId},
-    scanning::ScanRules,
-    seed_list::{Found, RESCAN_PATIENCE},
-};
+use super::{list::Found, list::RESCAN_PATIENCE};
 use crate::{
     address::Address,
+    client::{
+        Client, Timer,
+        attempts::{end::End, operations::Waiting, scanning::ScanRules},
+        config::{self, set_seed_list},
+        pools::Pools,
+        questions::table::{Asker, QuestionId},
+    },
     dns::DnsAnswer,
     error::{Error, ErrorKind},
     event::{EventKind, SdamEvent},
@@ -26,7 +24,7 @@ use std::collections::BTreeSet;
 impl Client {
     /// Opens a client that knows no server yet. With background monitoring the lookup begins at
     /// once. A client that scans waits for its first operation.
-    pub(super) fn open_unresolved(&mut self, now: Instant) {
+    pub(in crate::client) fn open_unresolved(&mut self, now: Instant) {
         if self.settings.scanning.is_none() {
             self.look_up_seeds(now);
         }
@@ -35,7 +33,7 @@ impl Client {
     /// Begins the first lookup if an operation waits for a server and no lookup is under way. True
     /// if a lookup begins.
     #[inline]
-    pub(super) fn look_up_seeds_if_needed(&mut self, now: Instant) -> bool {
+    pub(in crate::client) fn look_up_seeds_if_needed(&mut self, now: Instant) -> bool {
         if !self.seed_list.is_idle() || self.life.is_closed() || !self.operations.want_servers() {
             return false;
         }
@@ -54,7 +52,7 @@ impl Client {
     /// Tells the topology whether operations wait for a server. In a client that scans, a rescan
     /// that is due precedes the next scan (SRV-28). The scan waits for the rescan for
     /// [`RESCAN_PATIENCE`], so that name servers that do not answer do not delay operations longer.
-    pub(super) fn want_servers(&mut self, now: Instant) {
+    pub(in crate::client) fn want_servers(&mut self, now: Instant) {
         let wanted = self.operations.want_servers();
         let waits_for_rescan = wanted && self.topology.scans() && self.rescan_before_scan(now);
         self.topology.set_waiting(now, wanted && !waits_for_rescan);
@@ -91,7 +89,7 @@ impl Client {
 
     /// Handles the timer of the next rescan or, in a client that scans, the end of the wait for a
     /// rescan.
-    pub(super) fn on_rescan_timer(&mut self, now: Instant) {
+    pub(in crate::client) fn on_rescan_timer(&mut self, now: Instant) {
         match self.settings.scanning {
             Some(_) => self.want_servers(now),
             None => self.rescan(now),
@@ -119,7 +117,7 @@ impl Client {
 
     /// Arms the timer of the next rescan. In a client that scans, a rescan precedes a scan, and the
     /// timer ends the wait of the scan.
-    pub(super) fn arm_rescan(&mut self) {
+    pub(in crate::client) fn arm_rescan(&mut self) {
         let due = match self.settings.scanning {
             Some(_) => self.seed_list.scan_waits_until(),
             None => self.seed_list.due(),
@@ -128,7 +126,7 @@ impl Client {
     }
 
     /// Handles the answer to a question for DNS records, or the reason why there is none.
-    pub(super) fn on_records(
+    pub(in crate::client) fn on_records(
         &mut self,
         now: Instant,
         id: QuestionId,
@@ -199,12 +197,12 @@ impl Client {
     }
 
     /// True if operations without a server wait for a scan.
-    pub(super) fn scans_for_operations(&self) -> bool {
+    pub(in crate::client) fn scans_for_operations(&self) -> bool {
         self.settings.scanning.is_some() && !self.seed_list.is_unresolved()
     }
 
     /// Returns the error of an operation for which no server was found in time.
-    pub(super) fn no_server_error(&self, operation: &Operation) -> Error {
+    pub(in crate::client) fn no_server_error(&self, operation: &Operation) -> Error {
         if self.seed_list.is_unresolved() {
             let message = format!(
                 "no server is known: the SRV and TXT records of {} were not found in time",

@@ -1,10 +1,10 @@
 //! The lifecycle of a client: open, closing, ended.
 
-use super::{
-    Action, Client, Timer,
-    connections::{Role, State},
-};
 use crate::{
+    client::{
+        Action, Client, Timer,
+        connections::{Role, State},
+    },
     connection::SocketId,
     description::ServerId,
     error::{Error, ErrorKind},
@@ -13,7 +13,7 @@ use crate::{
 
 /// The lifecycle state of a client.
 #[derive(Debug, Default)]
-pub(super) struct Life {
+pub(in crate::client) struct Life {
     phase: Phase,
     /// The reason why the shell stopped carrying out actions; `None` if it has not stopped.
     lost: Option<Error>,
@@ -31,22 +31,22 @@ enum Phase {
 
 impl Life {
     #[inline]
-    pub(super) fn is_closed(&self) -> bool {
+    pub(in crate::client) fn is_closed(&self) -> bool {
         self.phase != Phase::Open
     }
 
-    pub(super) fn is_ended(&self) -> bool {
+    pub(in crate::client) fn is_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
 
     /// Returns the reason why the shell stopped carrying out actions; `None` if it has not stopped.
-    pub(super) fn lost(&self) -> Option<Error> {
+    pub(in crate::client) fn lost(&self) -> Option<Error> {
         self.lost.clone()
     }
 
     /// Returns the error of operations on a closed client: the reason why the shell stopped, if it
     /// did.
-    pub(super) fn error(&self) -> Error {
+    pub(in crate::client) fn error(&self) -> Error {
         self.lost()
             .unwrap_or_else(|| ErrorKind::ClientClosed.into())
     }
@@ -108,7 +108,7 @@ impl Client {
 
     /// Closes the monitors and pools of a closed client once no connection is in use. True if this
     /// call closed them.
-    pub(super) fn end_if_unused(&mut self, now: Instant) -> bool {
+    pub(in crate::client) fn end_if_unused(&mut self, now: Instant) -> bool {
         if !self.life.is_closed() || self.life.is_ended() || self.pools.in_use() > 0 {
             return false;
         }
@@ -118,7 +118,7 @@ impl Client {
 
     /// Closes monitors and pools, and withdraws all questions. Connections in use close when they
     /// are checked in.
-    pub(super) fn end_parts(&mut self, now: Instant) {
+    pub(in crate::client) fn end_parts(&mut self, now: Instant) {
         self.life.phase = Phase::Ended;
         self.pools.close_all(now);
         self.topology.close(now);
@@ -133,7 +133,7 @@ impl Client {
 
     /// Interrupts the exchanges on connections of closed pools. A pool does not order these
     /// interrupts when it is closed.
-    pub(super) fn interrupt_exchanges(&mut self, why: &Error) {
+    pub(in crate::client) fn interrupt_exchanges(&mut self, why: &Error) {
         let is_in_use = |(socket, role, state): (SocketId, Role, &State)| match (role, state) {
             (Role::Pooled(server, _), State::InUse | State::Overdue) => Some((socket, server)),
             _ => None,

@@ -1,7 +1,7 @@
 //! The timers of the client, and what happens when they expire.
 
-use super::{Client, DRAIN_LIMIT, questions::QuestionId};
 use crate::{
+    client::{Client, DRAIN_LIMIT, questions::table::QuestionId},
     connection::SocketId,
     error::{Error, Wait},
     operation::OperationId,
@@ -89,19 +89,19 @@ impl Client {
     }
 
     /// Arms or moves a timer. Without a deadline, disarms it.
-    pub(super) fn arm(&mut self, timer: Timer, deadline: Option<Instant>) {
+    pub(in crate::client) fn arm(&mut self, timer: Timer, deadline: Option<Instant>) {
         self.timers.renew(timer, deadline);
         self.note_deadline(deadline);
     }
 
     /// Lowers the client's deadline to `at`, if `at` is earlier.
     #[inline]
-    pub(super) fn note_deadline(&mut self, at: Option<Instant>) {
+    pub(in crate::client) fn note_deadline(&mut self, at: Option<Instant>) {
         self.armed = earliest(self.armed, at.filter(|&at| at < Instant::MAX));
     }
 
     /// Returns the earliest deadline of all parts.
-    pub(super) fn exact_deadline(&self) -> Option<Instant> {
+    pub(in crate::client) fn exact_deadline(&self) -> Option<Instant> {
         let parts = earliest(self.topology.deadline(), self.pools.deadline());
         let timer = self.timers.next().map(|(at, _)| at);
         // `Instant::MAX` means that there is no deadline.

@@ -1,8 +1,9 @@
 //! The end of a lease: the connection goes to its next owner, and its server no longer counts the
 //! operation.
 
-use super::{Client, Timer, connections::State, drain::Drain, pins};
+use super::drain::Drain;
 use crate::{
+    client::{Client, Timer, connections::State, pins},
     connection::{ConnectionFacts, Established},
     description::ServerId,
     error::Error,
@@ -18,7 +19,7 @@ pub const DRAIN_LIMIT: Duration = Duration::from_secs(3);
 
 /// The state of a connection at the end of its lease.
 #[derive(Debug)]
-pub(super) enum AtEnd<'a> {
+pub(in crate::client) enum AtEnd<'a> {
     /// The connection can be used again.
     Usable,
     /// The reply to this request, which has this `requestID`, is outstanding.
@@ -34,7 +35,12 @@ impl Client {
     /// One whose reply is outstanding drains first. A broken one is closed, or kept as broken until
     /// its pins are released. Nothing of this happens if the client [took the connection
     /// back](Self::take_back) before.
-    pub(super) fn end_lease(&mut self, now: Instant, mut lease: Lease, at_end: AtEnd<'_>) {
+    pub(in crate::client) fn end_lease(
+        &mut self,
+        now: Instant,
+        mut lease: Lease,
+        at_end: AtEnd<'_>,
+    ) {
         if self.was_taken_back(&lease) {
             self.taken_back -= 1;
             return;
@@ -55,7 +61,7 @@ impl Client {
 
     /// Ends the lease of an exchange that its holder does not give back: closes the connection, so
     /// that its pool has room for another one. Does not wait for the holder.
-    pub(super) fn take_back(
+    pub(in crate::client) fn take_back(
         &mut self,
         now: Instant,
         server: ServerId,
@@ -70,20 +76,20 @@ impl Client {
 
     /// True if the client has taken back the connection of this lease.
     #[inline]
-    pub(super) fn was_taken_back(&self, lease: &Lease) -> bool {
+    pub(in crate::client) fn was_taken_back(&self, lease: &Lease) -> bool {
         self.taken_back > 0 && self.connections.state(lease.facts.socket).is_none()
     }
 
     /// Cancels the timer of the last exchange of a lease.
     #[inline]
-    pub(super) fn disarm(&mut self, lease: &mut Lease) {
+    pub(in crate::client) fn disarm(&mut self, lease: &mut Lease) {
         if std::mem::take(&mut lease.is_timed) {
             self.timers.cancel(Timer::Exchange(lease.facts.socket));
         }
     }
 
     /// Gives a connection to its next owner: to its pins if it has any, otherwise to its pool.
-    pub(super) fn return_connection(
+    pub(in crate::client) fn return_connection(
         &mut self,
         now: Instant,
         connection: Box<Established>,
@@ -141,7 +147,7 @@ impl Client {
     }
 
     /// Returns the error with which the pool interrupted this connection, if it did.
-    pub(super) fn interruption(&self, facts: &ConnectionFacts) -> Option<Error> {
+    pub(in crate::client) fn interruption(&self, facts: &ConnectionFacts) -> Option<Error> {
         self.pools.interruption_of(facts.server, facts.pooled)
     }
 }

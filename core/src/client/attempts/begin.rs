@@ -2,14 +2,11 @@
 //! a pinned connection. `begin_exchange.rs` begins the exchange on that connection.
 
 use super::{
-    Client, Progress, Timer,
-    choice::{Selected, View},
-    end::{End, Next},
-    operations::Waiting,
-    pins::PinCheckOut,
-    scanning::{Parts, ScanRules},
+    choice::Selected, choice::View, end::End, end::Next, operations::Waiting, scanning::Parts,
+    scanning::ScanRules,
 };
 use crate::{
+    client::{Client, Progress, Timer, pins::PinCheckOut},
     description::ServerId,
     error::{Error, ErrorKind},
     event::EventKind,
@@ -20,7 +17,7 @@ use crate::{
 };
 
 /// The result of the first step of an attempt: server selection and check out.
-pub(super) enum Attempt {
+pub(in crate::client) enum Attempt {
     /// The attempt has a connection.
     Granted(Box<Operation>, Lease),
     /// The operation waits; the table of operations holds it.
@@ -128,7 +125,7 @@ impl Client {
 
     /// Continues an operation from `attempt`, with further attempts if necessary. Returns when the
     /// operation has an exchange, waits, asks the server selector, or has failed.
-    pub(super) fn advance(
+    pub(in crate::client) fn advance(
         &mut self,
         now: Instant,
         id: OperationId,
@@ -160,7 +157,11 @@ impl Client {
     }
 
     /// Begins the next attempt of an operation whose task waits to be woken.
-    pub(super) fn begin_in_background(&mut self, now: Instant, operation: Box<Operation>) {
+    pub(in crate::client) fn begin_in_background(
+        &mut self,
+        now: Instant,
+        operation: Box<Operation>,
+    ) {
         let id = operation.id;
         match self.attempt(now, operation) {
             Attempt::Granted(operation, lease) => self.grant(now, operation, lease),
@@ -178,7 +179,11 @@ impl Client {
 
     /// Begins an attempt: selects a server and checks out a connection from its pool. An operation
     /// that has a pin takes its pinned connection instead, and one that has to pause waits.
-    pub(super) fn attempt(&mut self, now: Instant, mut operation: Box<Operation>) -> Attempt {
+    pub(in crate::client) fn attempt(
+        &mut self,
+        now: Instant,
+        mut operation: Box<Operation>,
+    ) -> Attempt {
         let selected = match self.path_of(now, &operation) {
             None | Some(AttemptPath::Scan(_)) if self.seed_list.is_unresolved() => {
                 self.begin_selection(now, &mut operation);

@@ -22,12 +22,9 @@
 //! All other operations wait for the whole scan. Otherwise all operations on a sharded cluster
 //! would go to the first mongos that replied (SEL-58).
 
-use super::{
-    choice::{Choice, Selected, View},
-    outbox::Outbox,
-    pools::Pools,
-};
+use super::{choice::Choice, choice::Selected, choice::View};
 use crate::{
+    client::{control::outbox::Outbox, pools::Pools},
     error::{Error, ErrorKind},
     operation::Operation,
     options::{ClientOptions, Monitoring},
@@ -38,22 +35,22 @@ use std::time::Duration;
 
 /// The rules of server selection in a client that scans.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ScanRules {
+pub(in crate::client) struct ScanRules {
     /// `serverSelectionTryOnce`: true if selection fails when no server suits after one scan
     /// (SEL-71).
     try_once: bool,
     /// `serverSelectionTimeoutMS`.
     selection_limit: Duration,
     /// The time limit of a preliminary ping: `connectTimeoutMS`; `None` for no limit.
-    pub(super) ping_limit: Option<Duration>,
+    pub(in crate::client) ping_limit: Option<Duration>,
 }
 
 /// The parts that server selection by scans reads and changes.
-pub(super) struct Parts<'a> {
-    pub(super) topology: &'a mut Sdam,
-    pub(super) pools: &'a Pools,
-    pub(super) choice: &'a mut Choice,
-    pub(super) out: &'a mut Outbox,
+pub(in crate::client) struct Parts<'a> {
+    pub(in crate::client) topology: &'a mut Sdam,
+    pub(in crate::client) pools: &'a Pools,
+    pub(in crate::client) choice: &'a mut Choice,
+    pub(in crate::client) out: &'a mut Outbox,
 }
 
 impl Parts<'_> {
@@ -98,13 +95,13 @@ impl Parts<'_> {
 
 impl ScanRules {
     /// Returns the time limit of server selection; `None` if selection ends with one scan instead.
-    pub(super) fn limit(&self) -> Option<Duration> {
+    pub(in crate::client) fn limit(&self) -> Option<Duration> {
         (!self.try_once).then_some(self.selection_limit)
     }
 
     /// Returns the rules of a client with these options; `None` if its servers are monitored in the
     /// background.
-    pub(super) fn new(options: &ClientOptions) -> Option<Self> {
+    pub(in crate::client) fn new(options: &ClientOptions) -> Option<Self> {
         (options.monitoring() == Monitoring::Scanning).then(|| Self {
             try_once: options.server_selection_try_once(),
             selection_limit: options.server_selection_timeout(),
@@ -114,7 +111,7 @@ impl ScanRules {
 
     /// Selects a server. [`Selected::NoServer`] means that the operation has to wait for a scan
     /// (SEL-70).
-    pub(super) fn select(
+    pub(in crate::client) fn select(
         &self,
         now: Instant,
         operation: &mut Operation,
@@ -238,7 +235,11 @@ impl ScanRules {
 
     /// Returns the time at which an operation that waits for a scan selects again or fails, if the
     /// scan has not ended before.
-    pub(super) fn wait_limit(&self, now: Instant, operation: &Operation) -> Option<Instant> {
+    pub(in crate::client) fn wait_limit(
+        &self,
+        now: Instant,
+        operation: &Operation,
+    ) -> Option<Instant> {
         let limit = self.scan_limit(operation).filter(|&limit| limit > now);
         earliest(limit, operation.deadline)
     }

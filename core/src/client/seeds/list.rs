@@ -6,9 +6,9 @@
 //! polls the SRV records (SRV-1), and no option switches that off (SRV-2). Each rescan is due after
 //! the time to live of the records, and at least [`MIN_RESCAN_INTERVAL`] after the last one.
 
-use super::QuestionId;
 use crate::{
     address::Address,
+    client::QuestionId,
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
     error::{DnsFailure, Error, ErrorKind},
     options::ClientOptions,
@@ -29,14 +29,14 @@ const MAX_RESCAN_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The time for which a scan waits for the rescan that precedes it: 500 ms. The lookup of a rescan
 /// that takes longer continues during the scan.
-pub(super) const RESCAN_PATIENCE: Duration = Duration::from_millis(500);
+pub(in crate::client) const RESCAN_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The time limit of a lookup if `connectTimeoutMS` is 0: 30 seconds.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(30);
 
 /// The lookups of a client, and the random choice of hosts.
 #[derive(Debug)]
-pub(super) struct SeedList {
+pub(in crate::client) struct SeedList {
     /// The options of the connection string; `None` without `mongodb+srv`.
     options: Option<Box<ClientOptions>>,
     random: Random,
@@ -69,7 +69,7 @@ enum Lookup {
 
 /// The consequence of an answer.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(in crate::client) enum Found {
     /// The first lookup succeeded: the options of the resolved client, and warnings about its TXT
     /// record.
     Seeds(Box<ClientOptions>, Vec<Warning>),
@@ -83,7 +83,11 @@ pub(super) enum Found {
 }
 
 impl SeedList {
-    pub(super) fn new(options: &ClientOptions, random: Random, most_servers: usize) -> Self {
+    pub(in crate::client) fn new(
+        options: &ClientOptions,
+        random: Random,
+        most_servers: usize,
+    ) -> Self {
         let source = options.srv_host().map(|_| Box::new(options.clone()));
         let state = match source {
             None => State::Fixed,
@@ -103,12 +107,12 @@ impl SeedList {
     }
 
     /// Replaces the source of random choices, in a forked child process.
-    pub(super) fn reseed(&mut self, random: Random) {
+    pub(in crate::client) fn reseed(&mut self, random: Random) {
         self.random = random;
     }
 
     /// Begins the time until the first rescan of a client whose seeds are known already.
-    pub(super) fn open(&mut self, now: Instant) {
+    pub(in crate::client) fn open(&mut self, now: Instant) {
         let ttl = self.options.as_ref().and_then(|known| known.srv_ttl());
         if let State::Polling { due, .. } = &mut self.state {
             *due = now + rescan_interval(ttl);
@@ -117,30 +121,30 @@ impl SeedList {
 
     /// True while no server is known.
     #[inline]
-    pub(super) fn is_unresolved(&self) -> bool {
+    pub(in crate::client) fn is_unresolved(&self) -> bool {
         matches!(self.state, State::Unresolved | State::Resolving { .. })
     }
 
     /// True if a first lookup can begin.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(in crate::client) fn is_idle(&self) -> bool {
         matches!(self.state, State::Unresolved)
     }
 
     /// Returns the host of the connection string; an empty text without `mongodb+srv`.
-    pub(super) fn host(&self) -> &str {
+    pub(in crate::client) fn host(&self) -> &str {
         let options = self.options.as_ref();
         options.and_then(|known| known.srv_host()).unwrap_or("")
     }
 
     /// Returns the time limit of a lookup: `connectTimeoutMS`.
-    pub(super) fn limit(&self) -> Duration {
+    pub(in crate::client) fn limit(&self) -> Duration {
         let options = self.options.as_ref();
         let limit = options.and_then(|known| known.connect_timeout());
         limit.unwrap_or(LOOKUP_LIMIT)
     }
 
     /// Returns the queries for the SRV and the TXT records (DNS-15, DNS-26).
-    pub(super) fn queries(&self) -> (DnsQuery, DnsQuery) {
+    pub(in crate::client) fn queries(&self) -> (DnsQuery, DnsQuery) {
         let host = self.host();
         let options = self.options.as_ref();
         let service = options.map_or("", |known| known.srv_service_name());
@@ -151,7 +155,7 @@ impl SeedList {
     }
 
     /// Notes the questions of the first lookup.
-    pub(super) fn asked(&mut self, srv: QuestionId, txt: QuestionId) {
+    pub(in crate::client) fn asked(&mut self, srv: QuestionId, txt: QuestionId) {
         self.state = State::Resolving {
             srv: Lookup::Asked(srv),
             txt: Lookup::Asked(txt),
@@ -160,7 +164,7 @@ impl SeedList {
 
     /// Returns the time at which the next rescan is due; `None` if a rescan is under way, or if
     /// there are no rescans.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(in crate::client) fn due(&self) -> Option<Instant> {
         match self.state {
             State::Polling { due, asked: None } => Some(due),
             _ => None,
@@ -168,7 +172,7 @@ impl SeedList {
     }
 
     /// Returns the time until which a scan waits for the rescan that is under way.
-    pub(super) fn scan_waits_until(&self) -> Option<Instant> {
+    pub(in crate::client) fn scan_waits_until(&self) -> Option<Instant> {
         match self.state {
             State::Polling { asked, .. } => asked.map(|(_, until)| until),
             _ => None,
@@ -177,7 +181,7 @@ impl SeedList {
 
     /// Makes a scan wait for the rescan under way no longer than until this time. Returns true if
     /// it would have waited longer.
-    pub(super) fn shorten_scan_wait(&mut self, end: Instant) -> bool {
+    pub(in crate::client) fn shorten_scan_wait(&mut self, end: Instant) -> bool {
         match &mut self.state {
             State::Polling {
                 asked: Some((_, until)),
@@ -191,21 +195,21 @@ impl SeedList {
     }
 
     /// Notes the question of a rescan, and the time until which a scan waits for its answer.
-    pub(super) fn rescans(&mut self, question: QuestionId, scan_waits_until: Instant) {
+    pub(in crate::client) fn rescans(&mut self, question: QuestionId, scan_waits_until: Instant) {
         if let State::Polling { asked, .. } = &mut self.state {
             *asked = Some((question, scan_waits_until));
         }
     }
 
     /// Ends the rescans, because the topology has a type without rescans (SRV-4, SRV-5).
-    pub(super) fn end_rescans(&mut self) {
+    pub(in crate::client) fn end_rescans(&mut self) {
         if let State::Polling { .. } = self.state {
             self.state = State::Fixed;
         }
     }
 
     /// Forgets the questions that are under way, because their answers will not come.
-    pub(super) fn forget_questions(&mut self) {
+    pub(in crate::client) fn forget_questions(&mut self) {
         match &mut self.state {
             State::Resolving { .. } => self.state = State::Unresolved,
             State::Polling { asked, .. } => *asked = None,
@@ -215,7 +219,7 @@ impl SeedList {
 
     /// Handles the answer to a question. Returns `None` for a question of another part, and while
     /// the answer to the other question of the first lookup is missing.
-    pub(super) fn handle_answer(
+    pub(in crate::client) fn handle_answer(
         &mut self,
         now: Instant,
         id: QuestionId,
@@ -342,7 +346,7 @@ impl SeedList {
 
     /// Returns the hosts of the topology after a rescan: the hosts that the topology has already,
     /// and new ones, as far as `srvMaxHosts` permits (SRV-19, SRV-20).
-    pub(super) fn choose_hosts(
+    pub(in crate::client) fn choose_hosts(
         &mut self,
         hosts: Vec<Address>,
         current: &BTreeSet<Address>,

@@ -6,11 +6,9 @@
 //! connection, whether it can be retried or not (AUTH-37). An attempt of an operation does this
 //! once: the next error 391 is raised.
 
-use super::{
-    AfterExchange, Client, Progress, Timer, connections::Again, end::End, lease::AtEnd,
-    operations::Waiting,
-};
+use super::{end::End, lease::AtEnd, operations::Waiting};
 use crate::{
+    client::{AfterExchange, Client, Progress, Timer, connections::Again},
     connection::{Connection, Established, SocketId},
     error::{Error, ErrorKind},
     operation::{Exchange, Lease, OperationId},
@@ -19,12 +17,16 @@ use crate::{
 };
 
 /// The code of the error `ReauthenticationRequired`.
-pub(super) const REAUTHENTICATION_REQUIRED: i32 = 391;
+pub(in crate::client) const REAUTHENTICATION_REQUIRED: i32 = 391;
 
 impl Client {
     /// True if the connection of this exchange, which failed with `error`, has to authenticate
     /// again before the operation continues.
-    pub(super) fn must_authenticate_again(&self, exchange: &Exchange, error: &Error) -> bool {
+    pub(in crate::client) fn must_authenticate_again(
+        &self,
+        exchange: &Exchange,
+        error: &Error,
+    ) -> bool {
         error.code() == Some(REAUTHENTICATION_REQUIRED)
             && matches!(error.kind(), ErrorKind::Command(_))
             && !exchange.operation.exchange.is_under_way
@@ -39,7 +41,11 @@ impl Client {
 
     /// Begins to authenticate the connection of an exchange again. The operation of the exchange
     /// waits.
-    pub(super) fn authenticate_again(&mut self, now: Instant, exchange: Exchange) -> AfterExchange {
+    pub(in crate::client) fn authenticate_again(
+        &mut self,
+        now: Instant,
+        exchange: Exchange,
+    ) -> AfterExchange {
         let Exchange {
             mut lease,
             mut operation,
@@ -61,7 +67,12 @@ impl Client {
     }
 
     /// Grants a connection that has authenticated again to the operation that waits for it.
-    pub(super) fn on_authenticated_again(&mut self, now: Instant, id: SocketId, again: Again) {
+    pub(in crate::client) fn on_authenticated_again(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        again: Again,
+    ) {
         let operation = again.operation;
         let Some(lease) = self.end_authentication(now, id, again) else {
             return;
@@ -78,7 +89,7 @@ impl Client {
 
     /// Handles the failure of a connection that authenticates again. The connection is closed,
     /// because its state at the server is not known.
-    pub(super) fn on_not_authenticated_again(
+    pub(in crate::client) fn on_not_authenticated_again(
         &mut self,
         now: Instant,
         id: SocketId,
@@ -106,7 +117,7 @@ impl Client {
 
     /// Closes a connection that could not authenticate again, after the topology has cleared its
     /// pool if it has to, and raises the error in the operation that waits.
-    pub(super) fn end_not_authenticated(
+    pub(in crate::client) fn end_not_authenticated(
         &mut self,
         now: Instant,
         lease: Lease,
@@ -136,7 +147,7 @@ impl Client {
     }
 
     /// Closes a connection whose operation no longer waits for the end of its authentication.
-    pub(super) fn give_up_authentication(&mut self, now: Instant, id: SocketId) {
+    pub(in crate::client) fn give_up_authentication(&mut self, now: Instant, id: SocketId) {
         let Some(again) = self.connections.take_again(id) else {
             return;
         };
@@ -160,7 +171,7 @@ impl Client {
 
     /// Interrupts a connection that authenticates again. Connections that are being established for
     /// the first time are not checked out, so their pool does not interrupt them.
-    pub(super) fn interrupt_authentication(&mut self, id: SocketId, error: Error) {
+    pub(in crate::client) fn interrupt_authentication(&mut self, id: SocketId, error: Error) {
         if self.connections.is_again(id) {
             self.connections.handle_failed(id, error);
         }

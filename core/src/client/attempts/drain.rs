@@ -9,18 +9,22 @@ use std::sync::Arc;
 
 /// An established connection and the late reply that it waits for.
 #[derive(Debug)]
-pub(super) struct Drain {
-    pub(super) connection: Box<Established>,
+pub(in crate::client) struct Drain {
+    pub(in crate::client) connection: Box<Established>,
     reply: LateReply,
     /// The database of the command, if the command may have opened a cursor.
     database: Option<Arc<str>>,
     /// The command that closes the cursor that the reply has opened.
-    pub(super) end_of_cursor: Option<Command>,
+    pub(in crate::client) end_of_cursor: Option<Command>,
 }
 
 impl Drain {
     /// Returns the drain of the late reply to a command with this `requestID`.
-    pub(super) fn new(connection: Box<Established>, request_id: i32, request: &Request) -> Self {
+    pub(in crate::client) fn new(
+        connection: Box<Established>,
+        request_id: i32,
+        request: &Request,
+    ) -> Self {
         // The other commands of a cursor belong to its owner, who closes it. Behind a load
         // balancer, only the connection that opened a cursor reaches it, and that one is not
         // pinned.
@@ -36,7 +40,7 @@ impl Drain {
 
     /// Drops the bytes of the reply that have arrived. Returns true once the whole reply was
     /// dropped. Fails if other bytes have arrived, or if a layer has ended.
-    pub(super) fn advance(&mut self) -> Result<bool, Error> {
+    pub(in crate::client) fn advance(&mut self) -> Result<bool, Error> {
         let Self {
             connection,
             reply,

@@ -1,10 +1,10 @@
 //! Exchanges whose holder does not check them in after their deadline.
 
-use super::{
-    Action, Client, Timer,
-    connections::{Role, State},
-};
 use crate::{
+    client::{
+        Action, Client, Timer,
+        connections::{Role, State},
+    },
     connection::SocketId,
     error::{Error, Wait},
     time::{Instant, deadline_after_freeze},
@@ -21,7 +21,12 @@ pub const OVERDUE_LIMIT: Duration = Duration::from_secs(1);
 impl Client {
     /// Handles the expiry of [`Timer::Exchange`]: first at the deadline of the exchange, then at
     /// the end of [`OVERDUE_LIMIT`].
-    pub(super) fn on_exchange_deadline(&mut self, now: Instant, socket: SocketId, at: Instant) {
+    pub(in crate::client) fn on_exchange_deadline(
+        &mut self,
+        now: Instant,
+        socket: SocketId,
+        at: Instant,
+    ) {
         if !matches!(self.connections.state(socket), Some(State::Overdue)) {
             let error = exchange_timeout();
             self.out.act(Action::Interrupt { socket, error });

@@ -1,11 +1,16 @@
 //! Inputs about the sockets that the shell reads.
 
-use super::{Client, SocketUse, connections::State};
-use crate::{address::Address, connection::SocketId, error::Error, time::Instant};
+use crate::{
+    address::Address,
+    client::{Client, SocketUse, connections::State},
+    connection::SocketId,
+    error::Error,
+    time::Instant,
+};
 
 impl Client {
-    /// Handles the success of an [`Action::Dial`](super::Action::Dial). Returns how the shell
-    /// treats the socket from now on.
+    /// Handles the success of an [`Action::Dial`](crate::client::Action::Dial). Returns how the
+    /// shell treats the socket from now on.
     #[must_use = "the shell reads, parks or closes the socket accordingly"]
     pub fn handle_connected(&mut self, now: Instant, id: SocketId) -> SocketUse {
         self.connections.handle_connected(now, id);

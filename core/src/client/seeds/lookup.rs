@@ -1,11 +1,8 @@
 //! The lookup of a seed list before its client exists.
 
-use super::{
-    QuestionId,
-    config::refuse_what_is_missing,
-    seed_list::{Found, SeedList},
-};
+use super::{list::Found, list::SeedList};
 use crate::{
+    client::{QuestionId, config::refuse_what_is_missing},
     dns::{DnsAnswer, DnsQuery},
     error::Error,
     options::ClientOptions,

@@ -1,11 +1,9 @@
 //! The preliminary ping, which a client that scans sends on an idle connection before an operation
 //! uses the connection.
 
-use super::{
-    AfterExchange, Client, Outcome, authenticating::REAUTHENTICATION_REQUIRED, begin::Attempt,
-    end::End, lease::AtEnd,
-};
+use super::{authenticating::REAUTHENTICATION_REQUIRED, begin::Attempt, end::End, lease::AtEnd};
 use crate::{
+    client::{AfterExchange, Client, Outcome},
     connection::{ConnectionFacts, Established},
     error::{Error, ErrorKind, NetworkFault},
     operation::{Command, CommandKind, Exchange, Lease, Operation, Remains},
@@ -24,7 +22,7 @@ impl Client {
     /// True if the client scans and the connection was idle for [`SOCKET_CHECK_INTERVAL`]. Pinned
     /// connections are not pinged.
     #[inline]
-    pub(super) fn wants_ping(
+    pub(in crate::client) fn wants_ping(
         &self,
         now: Instant,
         operation: &Operation,
@@ -36,7 +34,7 @@ impl Client {
     }
 
     /// Makes the exchange of a preliminary ping. `operation` uses the connection after it.
-    pub(super) fn ping_first(
+    pub(in crate::client) fn ping_first(
         &mut self,
         now: Instant,
         operation: Box<Operation>,
@@ -59,7 +57,7 @@ impl Client {
     /// meanwhile, the operation uses the connection. If the ping failed and the caller has left or
     /// the time limit of the operation has passed, the operation ends. Otherwise the operation
     /// selects a server again (SEL-72).
-    pub(super) fn end_ping(
+    pub(in crate::client) fn end_ping(
         &mut self,
         now: Instant,
         mut exchange: Exchange,

@@ -1,10 +1,10 @@
 //! Inputs that give back what is held outside of the client: sessions and pins.
 
-use super::{
-    Client,
-    connections::{Role, State},
-};
 use crate::{
+    client::{
+        Client,
+        connections::{Role, State},
+    },
     operation::{Command, CommandKind, CursorResources, Pin, SessionUse},
     options::{ReadMode, ReadPreference},
     session::{END_SESSIONS_BATCH, SessionId},
@@ -43,7 +43,7 @@ impl Client {
         self.release_cursor(now, command.into_resources());
     }
 
-    pub(super) fn release_pin(&mut self, pin: Pin) {
+    pub(in crate::client) fn release_pin(&mut self, pin: Pin) {
         let Self {
             pins, connections, ..
         } = self;

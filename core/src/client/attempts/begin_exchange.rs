@@ -1,7 +1,8 @@
 //! The second step of an attempt: begins an exchange on the connection that was granted.
 
-use super::{Client, Timer, connections::State, lease::AtEnd};
+use super::lease::AtEnd;
 use crate::{
+    client::{Client, Timer, connections::State},
     connection::ConnectionFacts,
     description::ServerType,
     error::{Error, ErrorKind},
@@ -14,7 +15,7 @@ impl Client {
     /// Makes an exchange of this operation and this connection. The exchange is a preliminary ping
     /// if the connection has to be pinged first. If the operation cannot run on the connection,
     /// ends the lease, and fails.
-    pub(super) fn begin_exchange(
+    pub(in crate::client) fn begin_exchange(
         &mut self,
         now: Instant,
         mut operation: Box<Operation>,
@@ -40,7 +41,7 @@ impl Client {
         Ok(exchange)
     }
 
-    pub(super) fn new_exchange(
+    pub(in crate::client) fn new_exchange(
         &mut self,
         mut lease: Lease,
         operation: Box<Operation>,

@@ -2,9 +2,9 @@
 //! selector, or by the server to which the operation is bound. Emits the events of server selection
 //! (SEL-61).
 
-use super::{outbox::Outbox, pools::Pools};
 use crate::{
     address::Address,
+    client::{control::outbox::Outbox, pools::Pools},
     description::{ServerId, TopologyDescription, TopologyType},
     error::{Error, ErrorKind},
     event::{EventKind, SelectionEvent, SelectionFacts, Subscriptions},
@@ -18,7 +18,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 /// The result of a server selection.
-pub(super) enum Selected {
+pub(in crate::client) enum Selected {
     /// The selected server.
     Server(ServerId),
     /// No server suits now, so the operation waits.
@@ -35,14 +35,14 @@ impl From<Option<ServerId>> for Selected {
 
 /// The parts that server selection reads: the topology and the pools.
 #[derive(Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) topology: &'a Sdam,
-    pub(super) pools: &'a Pools,
+pub(in crate::client) struct View<'a> {
+    pub(in crate::client) topology: &'a Sdam,
+    pub(in crate::client) pools: &'a Pools,
 }
 
 /// Selects servers for the operations of a client, and counts the operations of each server.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub(in crate::client) struct Choice {
     selector: Selector,
     /// The read preference of operations that have none: `primary`.
     primary: Arc<ReadPreference>,
@@ -50,7 +50,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    pub(super) fn new(selector: Selector, subscriptions: Subscriptions) -> Self {
+    pub(in crate::client) fn new(selector: Selector, subscriptions: Subscriptions) -> Self {
         Self {
             selector,
             primary: Arc::default(),
@@ -58,12 +58,12 @@ impl Choice {
         }
     }
 
-    pub(super) fn reseed(&mut self, random: Random) {
+    pub(in crate::client) fn reseed(&mut self, random: Random) {
         self.selector.reseed(random);
     }
 
     /// Selects a server and counts the operation there.
-    pub(super) fn select(
+    pub(in crate::client) fn select(
         &mut self,
         view: View<'_>,
         operation: &mut Operation,
@@ -86,7 +86,7 @@ impl Choice {
     }
 
     /// True if [`select`](Self::select) would find no server for the operation and ask nothing.
-    pub(super) fn finds_none(&mut self, topology: &Sdam, operation: &Operation) -> bool {
+    pub(in crate::client) fn finds_none(&mut self, topology: &Sdam, operation: &Operation) -> bool {
         if operation.request.target.is_some() || self.has_server_selector() {
             return false;
         }
@@ -99,13 +99,13 @@ impl Choice {
     }
 
     /// True if the application narrows the suitable servers with a selector of its own.
-    pub(super) fn has_server_selector(&self) -> bool {
+    pub(in crate::client) fn has_server_selector(&self) -> bool {
         self.selector.has_server_selector()
     }
 
     /// Selects a server from `description` instead of the topology's own description. During a
     /// scan, the servers that were not checked yet are Unknown in `description`.
-    pub(super) fn select_by(
+    pub(in crate::client) fn select_by(
         &mut self,
         topology: &Sdam,
         operation: &mut Operation,
@@ -180,7 +180,7 @@ impl Choice {
     /// selected server (SEL-59). If it is an aggregation that writes: whether the selection used
     /// the read preference `primary` (SEL-34).
     #[inline]
-    pub(super) fn note_selected(
+    pub(in crate::client) fn note_selected(
         &self,
         topology: &Sdam,
         operation: &mut Operation,
@@ -200,29 +200,29 @@ impl Choice {
     }
 
     /// Counts an operation at a server without a selection, as for a pinned connection.
-    pub(super) fn started(&mut self, server: ServerId) {
+    pub(in crate::client) fn started(&mut self, server: ServerId) {
         self.selector.started(server);
     }
 
     /// No longer counts an operation at a server.
     #[inline]
-    pub(super) fn finished(&mut self, server: ServerId) {
+    pub(in crate::client) fn finished(&mut self, server: ServerId) {
         self.selector.finished(server);
     }
 
     #[cfg(test)]
-    pub(super) fn operation_count(&self, server: ServerId) -> u32 {
+    pub(in crate::client) fn operation_count(&self, server: ServerId) -> u32 {
         self.selector.operation_count(server)
     }
 
     /// Returns the criteria by which the operation selects a server.
-    pub(super) fn criteria(&self, operation: &Operation) -> Criteria {
+    pub(in crate::client) fn criteria(&self, operation: &Operation) -> Criteria {
         criteria(operation, &self.primary)
     }
 
     /// True if the topology is a replica set with a primary and only the primary can serve the
     /// operation.
-    pub(super) fn needs_primary(&self, topology: &Sdam, operation: &Operation) -> bool {
+    pub(in crate::client) fn needs_primary(&self, topology: &Sdam, operation: &Operation) -> bool {
         let description = topology.description();
         if description.topology_type != TopologyType::ReplicaSetWithPrimary {
             return false;
@@ -233,7 +233,11 @@ impl Choice {
     }
 
     /// Returns the error of an operation for which no server suits.
-    pub(super) fn no_suitable_server_error(&self, topology: &Sdam, operation: &Operation) -> Error {
+    pub(in crate::client) fn no_suitable_server_error(
+        &self,
+        topology: &Sdam,
+        operation: &Operation,
+    ) -> Error {
         if let Some(target) = &operation.request.target {
             return target_is_lost(topology, &target.address);
         }
@@ -243,7 +247,7 @@ impl Choice {
     /// Emits the event that a server selection started. Emits nothing if the operation selects
     /// again after a wait.
     #[inline]
-    pub(super) fn emit_started(
+    pub(in crate::client) fn emit_started(
         &self,
         now: Instant,
         topology: &Sdam,
@@ -263,7 +267,7 @@ impl Choice {
     }
 
     /// Emits the event that an operation waits for a server, until `limit` at the latest.
-    pub(super) fn emit_waits(
+    pub(in crate::client) fn emit_waits(
         &self,
         now: Instant,
         topology: &Sdam,
@@ -284,7 +288,7 @@ impl Choice {
 
     /// Emits the event that a server was selected, if the started event was emitted.
     #[inline]
-    pub(super) fn emit_succeeded(
+    pub(in crate::client) fn emit_succeeded(
         &self,
         now: Instant,
         topology: &Sdam,
@@ -304,7 +308,7 @@ impl Choice {
     }
 
     /// Emits the event that server selection failed, if the started event was emitted.
-    pub(super) fn emit_failed(
+    pub(in crate::client) fn emit_failed(
         &self,
         now: Instant,
         topology: &Sdam,

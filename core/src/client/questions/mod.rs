@@ -1,0 +1,5 @@
+//! The questions that the client asks its shell, and the answers.
+
+pub(super) mod answers;
+pub(super) mod fetches;
+pub(super) mod table;
