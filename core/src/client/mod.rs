@@ -74,26 +74,23 @@ use crate::{
     description::{TopologyDescription, TopologyId},
     error::Error,
     event::{Event, Subscriptions},
-    operation::{ClusterTimes, OperationId},
-    random::Random,
-    sdam::{self, Sdam, SdamOptions},
+    operation::ClusterTimes,
+    sdam::{self, Sdam},
     selection::Selector,
     session::Sessions,
-    time::{Instant, Timers, WallTime},
+    time::{Instant, WallTime},
     uri::Warning,
 };
-use attempts::choice::Choice;
-use attempts::operations::Operations;
+use attempts::{Attempts, choice::Choice, operations::Operations};
 use bson::oid::ObjectId;
 use config::Settings;
 use connections::Connections;
-use control::lifecycle::Life;
-use control::outbox::Outbox;
+use control::{lifecycle::Life, outbox::Outbox, timing::Clock};
 use pins::Pins;
 use pools::Pools;
 use questions::table::Questions;
-use seeds::list::SeedList;
-use std::{ops::RangeInclusive, sync::Arc};
+use seeds::{Seeds, list::SeedList};
+use std::sync::Arc;
 
 /// The state machine of one client: server selection, connection pools, monitoring and retries.
 ///
@@ -126,31 +123,11 @@ pub struct Client {
     pools: Pools,
     connections: Connections,
     pins: Pins,
-    operations: Operations,
-    sessions: Sessions,
+    attempts: Attempts,
     questions: Questions,
-    seed_list: SeedList,
-    /// The warnings about the TXT record that this client has looked up.
-    txt_warnings: Vec<Warning>,
-    /// The options of the topology while the seed list is not resolved; `None` otherwise.
-    unresolved: Option<Box<SdamOptions>>,
-    timers: Timers<Timer>,
-    choice: Choice,
-    /// The number of exchanges that are not checked in although their connections were taken back.
-    taken_back: usize,
-    /// The source of random numbers for the jitter of the pauses between attempts.
-    pauses: Random,
-    /// The cluster times in the replies to operations and preliminary pings.
-    cluster_times: ClusterTimes,
-    last_request: i32,
-    /// True if operations that wait for a server are to select again.
-    reselect: bool,
-    /// The operations that select again after a pause, if they still wait for a server.
-    reselecting: Option<RangeInclusive<OperationId>>,
+    seeds: Seeds,
+    clock: Clock,
     out: Outbox,
-    /// The time at which `handle_timeout` is to be called; `None` for never. May be earlier than
-    /// the earliest deadline of the parts, never later. Each `handle_timeout` sets the exact value.
-    armed: Option<Instant>,
 }
 
 impl Client {
@@ -182,26 +159,29 @@ impl Client {
         let random = seed.split("seed list").random();
         let seed_list = SeedList::new(&options, random, sdam::MAX_SERVERS);
         Self {
-            unresolved: seed_list.is_unresolved().then(|| Box::new(sdam.clone())),
+            seeds: Seeds {
+                unresolved: seed_list.is_unresolved().then(|| Box::new(sdam.clone())),
+                list: seed_list,
+                txt_warnings: Vec::new(),
+            },
             topology: Sdam::new(sdam),
-            seed_list,
-            txt_warnings: Vec::new(),
             pools: Pools::new(config::pool_options(&options), subscriptions.pool),
             connections: Connections::new(seed.split("nonces").random(), kerberos),
             pins: Pins::new(topology_id),
-            operations: Operations::new(settings.without_server),
-            sessions: Sessions::new(seed.split("sessions").random()),
+            attempts: Attempts {
+                operations: Operations::new(settings.without_server),
+                choice: Choice::new(selector, subscriptions),
+                sessions: Sessions::new(seed.split("sessions").random()),
+                pauses: seed.split("pauses").random(),
+                cluster_times: ClusterTimes::default(),
+                last_request: 0,
+                taken_back: 0,
+                reselect: false,
+                reselecting: None,
+            },
             questions: Questions::new(seed.split("credentials").random()),
-            timers: Timers::default(),
-            choice: Choice::new(selector, subscriptions),
-            taken_back: 0,
-            pauses: seed.split("pauses").random(),
-            cluster_times: ClusterTimes::default(),
-            last_request: 0,
-            reselect: false,
-            reselecting: None,
+            clock: Clock::default(),
             out: Outbox::default(),
-            armed: None,
             life: Life::default(),
             settings,
         }
@@ -248,7 +228,7 @@ impl Client {
     /// for never. The time may be earlier than needed, never later.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.armed
+        self.clock.armed
     }
 
     /// Returns the current topology description.
@@ -262,7 +242,7 @@ impl Client {
     /// [`ClientOptions::warnings`](crate::options::ClientOptions::warnings).
     #[must_use]
     pub fn txt_warnings(&self) -> &[Warning] {
-        &self.txt_warnings
+        &self.seeds.txt_warnings
     }
 
     /// True once the client is closed and has no connection left.
@@ -283,7 +263,7 @@ impl Client {
         Counts {
             sockets: self.connections.len(),
             in_use: self.pools.in_use(),
-            waiting: self.operations.len(),
+            waiting: self.attempts.operations.len(),
         }
     }
 }

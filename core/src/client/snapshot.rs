@@ -146,7 +146,7 @@ impl Client {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let connections = self.connections.iter();
-        let operations = self.operations.iter();
+        let operations = self.attempts.operations.iter();
         Snapshot {
             connections: connections
                 .map(|(socket, role, state)| {
@@ -172,7 +172,8 @@ impl Client {
                         id,
                         state: operation_state(waiting),
                         deadline: operation.and_then(|operation| operation.deadline),
-                        criteria: operation.map(|operation| self.choice.criteria(operation)),
+                        criteria: operation
+                            .map(|operation| self.attempts.choice.criteria(operation)),
                         pin: operation
                             .and_then(|operation| operation.request.pinned())
                             .map(|pin| pin.socket),
@@ -188,11 +189,11 @@ impl Client {
                     holders,
                 })
                 .collect(),
-            sessions_in_use: self.sessions.used(),
-            idle_sessions: self.sessions.idle(),
+            sessions_in_use: self.attempts.sessions.used(),
+            idle_sessions: self.attempts.sessions.idle(),
             questions: self.questions.asked().collect(),
             waiting_for_answers: self.questions.waiting(),
-            timers: self.timers.iter().collect(),
+            timers: self.clock.timers.iter().collect(),
         }
     }
 }

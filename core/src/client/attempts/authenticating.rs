@@ -56,7 +56,7 @@ impl Client {
         self.leave_session(now, &mut operation);
         self.disarm(&mut lease);
         self.arm(Timer::Wait(id), operation.deadline);
-        self.operations.wait(
+        self.attempts.operations.wait(
             id,
             Waiting::ForAuthentication(operation, lease.facts.socket),
         );
@@ -78,7 +78,7 @@ impl Client {
             return;
         };
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForAuthentication(..));
-        match self.operations.take_if(operation, waits) {
+        match self.attempts.operations.take_if(operation, waits) {
             Some(Waiting::ForAuthentication(operation, _)) => {
                 self.grant(now, operation, lease);
             }
@@ -128,10 +128,10 @@ impl Client {
         self.end_lease(now, lease, AtEnd::Broken(Some(error.clone())));
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForAuthentication(..));
         if let Some(Waiting::ForAuthentication(operation, _)) =
-            self.operations.take_if(operation, waits)
+            self.attempts.operations.take_if(operation, waits)
         {
             let id = operation.id;
-            self.timers.cancel(Timer::Wait(id));
+            self.clock.timers.cancel(Timer::Wait(id));
             let end = if error.is_pool_cleared() {
                 // The pool interrupted the connection. Nothing of the operation has taken effect,
                 // so it begins another attempt (CMAP-94).

@@ -60,7 +60,7 @@ impl Client {
         observed: bool,
     ) -> Progress {
         let timeout = self.settings.timeout;
-        let operation = self.operations.admit(now, span, command, timeout);
+        let operation = self.attempts.operations.admit(now, span, command, timeout);
         let id = operation.id;
         if observed && let Some(event) = span.observe(now, &operation) {
             self.out.emit(now, EventKind::Operation(event));
@@ -84,9 +84,9 @@ impl Client {
                 Waiting::Granted(..) | Waiting::Asking(_) | Waiting::Failed(_)
             )
         };
-        let attempt = match self.operations.take_if(id, may_go_on) {
+        let attempt = match self.attempts.operations.take_if(id, may_go_on) {
             Some(Waiting::Granted(operation, lease)) => {
-                self.timers.cancel(Timer::Wait(id));
+                self.clock.timers.cancel(Timer::Wait(id));
                 Attempt::Granted(operation, lease)
             }
             Some(Waiting::Asking(operation)) => self.attempt(now, operation),
@@ -106,7 +106,8 @@ impl Client {
         answer: SelectorAnswer,
     ) -> Progress {
         let is_asking = |waiting: &Waiting| matches!(waiting, Waiting::Asking(_));
-        let Some(Waiting::Asking(mut operation)) = self.operations.take_if(id, is_asking) else {
+        let Some(Waiting::Asking(mut operation)) = self.attempts.operations.take_if(id, is_asking)
+        else {
             return self.still_waiting(id);
         };
         operation.selection.answer = Some(answer);
@@ -117,7 +118,7 @@ impl Client {
     }
 
     fn still_waiting(&self, id: OperationId) -> Progress {
-        match self.operations.get(id) {
+        match self.attempts.operations.get(id) {
             Some(_) => Progress::Waiting(id),
             None => Progress::Failed(Error::argument("no operation with this id is waiting")),
         }
@@ -141,7 +142,9 @@ impl Client {
                 }
                 Attempt::Waiting => return Progress::Waiting(id),
                 Attempt::Asking(operation, question) => {
-                    self.operations.wait(id, Waiting::Asking(operation));
+                    self.attempts
+                        .operations
+                        .wait(id, Waiting::Asking(operation));
                     return Progress::Asking {
                         operation: id,
                         question,
@@ -167,7 +170,9 @@ impl Client {
             Attempt::Granted(operation, lease) => self.grant(now, operation, lease),
             Attempt::Waiting => {}
             Attempt::Asking(operation, _) => {
-                self.operations.wait(id, Waiting::Asking(operation));
+                self.attempts
+                    .operations
+                    .wait(id, Waiting::Asking(operation));
                 self.wake(id);
             }
             Attempt::Ended(operation, end) => {
@@ -185,7 +190,7 @@ impl Client {
         mut operation: Box<Operation>,
     ) -> Attempt {
         let selected = match self.path_of(now, &operation) {
-            None | Some(AttemptPath::Scan(_)) if self.seed_list.is_unresolved() => {
+            None | Some(AttemptPath::Scan(_)) if self.seeds.list.is_unresolved() => {
                 self.begin_selection(now, &mut operation);
                 Ok(Selected::NoServer)
             }
@@ -207,9 +212,12 @@ impl Client {
             Err(error) => return Attempt::Ended(operation, End::Stopped(error)),
         };
         let topology = &self.topology;
-        self.choice
+        self.attempts
+            .choice
             .emit_succeeded(now, topology, &mut operation, server, &mut self.out);
-        self.choice.note_selected(topology, &mut operation, server);
+        self.attempts
+            .choice
+            .note_selected(topology, &mut operation, server);
         operation.retry.attempts += 1;
         self.check_out(now, operation, server)
     }
@@ -234,7 +242,8 @@ impl Client {
         // An operation that selects again after a wait keeps the time at which the selection of
         // this attempt began.
         operation.selection.began.get_or_insert(now);
-        self.choice
+        self.attempts
+            .choice
             .emit_started(now, &self.topology, operation, &mut self.out);
     }
 
@@ -244,7 +253,7 @@ impl Client {
             topology: &self.topology,
             pools: &self.pools,
         };
-        self.choice.select(view, operation)
+        self.attempts.choice.select(view, operation)
     }
 
     fn select_by_scan(
@@ -260,7 +269,7 @@ impl Client {
         let mut parts = Parts {
             topology: &mut self.topology,
             pools: &self.pools,
-            choice: &mut self.choice,
+            choice: &mut self.attempts.choice,
             out: &mut self.out,
         };
         scanning.select(now, operation, &mut parts)
@@ -284,7 +293,8 @@ impl Client {
             Some(CheckOut::Waiting) => {
                 operation.retry.attempts_without_wait = 0;
                 let id = operation.id;
-                self.operations
+                self.attempts
+                    .operations
                     .wait(id, Waiting::ForConnection(operation, server));
                 return Attempt::Waiting;
             }
@@ -294,7 +304,7 @@ impl Client {
                 Error::new(ErrorKind::PoolCleared { message })
             }
         };
-        self.choice.finished(server);
+        self.attempts.choice.finished(server);
         Attempt::Ended(operation, End::Failed(error, None))
     }
 
@@ -318,7 +328,7 @@ impl Client {
     }
 
     fn wait_for_server(&mut self, now: Instant, mut operation: Box<Operation>) -> Attempt {
-        if let Err(error) = self.operations.check_room() {
+        if let Err(error) = self.attempts.operations.check_room() {
             return Attempt::Ended(operation, End::Stopped(error));
         }
         // The next selection asks the server selector again, because the servers can have changed
@@ -326,14 +336,19 @@ impl Client {
         operation.selection.answer = None;
         operation.retry.attempts_without_wait = 0;
         let limit = match self.settings.scanning {
-            Some(scanning) if !self.seed_list.is_unresolved() => {
+            Some(scanning) if !self.seeds.list.is_unresolved() => {
                 scanning.wait_limit(now, &operation)
             }
             _ => {
                 let limit = self.selection_limit(&operation);
                 let topology = &self.topology;
-                self.choice
-                    .emit_waits(now, topology, &mut operation, limit, &mut self.out);
+                self.attempts.choice.emit_waits(
+                    now,
+                    topology,
+                    &mut operation,
+                    limit,
+                    &mut self.out,
+                );
                 limit
             }
         };
@@ -343,13 +358,15 @@ impl Client {
     /// Lets an operation wait until its next attempt may begin. Servers are not checked for a
     /// pause.
     fn pause(&mut self, mut operation: Box<Operation>, until: Instant) -> Attempt {
-        if let Err(error) = self.operations.check_room() {
+        if let Err(error) = self.attempts.operations.check_room() {
             return Attempt::Ended(operation, End::Stopped(error));
         }
         operation.retry.attempts_without_wait = 0;
         let id = operation.id;
         self.arm(Timer::Wait(id), earliest(Some(until), operation.deadline));
-        self.operations.wait(id, Waiting::Paused(operation));
+        self.attempts
+            .operations
+            .wait(id, Waiting::Paused(operation));
         Attempt::Waiting
     }
 
@@ -361,7 +378,9 @@ impl Client {
     ) -> Attempt {
         let id = operation.id;
         self.arm(Timer::Wait(id), limit);
-        self.operations.wait(id, Waiting::ForServer(operation));
+        self.attempts
+            .operations
+            .wait(id, Waiting::ForServer(operation));
         self.want_servers(now);
         Attempt::Waiting
     }
@@ -373,13 +392,15 @@ impl Client {
         operation.retry.attempts += 1;
         match self.pins.check_out(pin, operation.id) {
             PinCheckOut::Connection(connection) => {
-                self.choice.started(connection.facts.server);
+                self.attempts.choice.started(connection.facts.server);
                 Attempt::Granted(operation, Lease::new(connection))
             }
             PinCheckOut::Waiting(socket) => {
                 let id = operation.id;
                 self.arm(Timer::Wait(id), operation.deadline);
-                self.operations.wait(id, Waiting::ForPin(operation, socket));
+                self.attempts
+                    .operations
+                    .wait(id, Waiting::ForPin(operation, socket));
                 Attempt::Waiting
             }
             PinCheckOut::Refused(error) => Attempt::Ended(operation, End::Stopped(error)),

@@ -53,15 +53,15 @@ impl Client {
         }
         let facts = &lease.facts;
         self.connections.set_state(facts.socket, State::InUse);
-        self.last_request = self.last_request.wrapping_add(1) & i32::MAX;
+        self.attempts.last_request = self.attempts.last_request.wrapping_add(1) & i32::MAX;
         let context = Context {
             cluster_time: match facts.server_type {
                 ServerType::Standalone => None,
                 _ if operation.retry.without_cluster_time => None,
-                _ => self.cluster_times.newest().cloned(),
+                _ => self.attempts.cluster_times.newest().cloned(),
             },
             topology_type: self.topology.description().topology_type,
-            request_id: self.last_request,
+            request_id: self.attempts.last_request,
             server_api: self.settings.handshake.server_api,
             observed: self.settings.subscriptions.command,
         };
@@ -128,7 +128,7 @@ impl Client {
     #[inline]
     fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
         if let Some(session) = operation.request.session
-            && !self.sessions.is_used(session)
+            && !self.attempts.sessions.is_used(session)
         {
             // The session is from before a fork, so the parent process still uses it.
             operation.request.session = None;
@@ -139,13 +139,13 @@ impl Client {
             && facts.has_sessions
         {
             let timeout = self.topology.description().logical_session_timeout_minutes;
-            operation.request.session = Some(self.sessions.begin(now, timeout));
+            operation.request.session = Some(self.attempts.sessions.begin(now, timeout));
         }
         operation.request.lsid = None;
         let Some(session) = operation.request.session else {
             return;
         };
-        operation.request.lsid = self.sessions.use_for_command(now, session);
+        operation.request.lsid = self.attempts.sessions.use_for_command(now, session);
         let kind = operation.request.kind;
         if operation.request.txn_number.is_none()
             && self
@@ -153,7 +153,7 @@ impl Client {
                 .retry
                 .wants_txn_number(kind, facts.server_type)
         {
-            operation.request.txn_number = self.sessions.next_txn_number(session);
+            operation.request.txn_number = self.attempts.sessions.next_txn_number(session);
         }
     }
 }

@@ -91,7 +91,7 @@ impl Client {
         {
             // The server may still be working on the request. A dirty session is not used again
             // once its holder has ended it.
-            self.sessions.mark_dirty(session);
+            self.attempts.sessions.mark_dirty(session);
         }
         let at_end = match remains {
             Remains::Nothing => AtEnd::Usable,
@@ -214,7 +214,13 @@ impl Client {
                     is_closed: self.life.is_closed(),
                 };
                 let policy = self.settings.retry;
-                match policy.after_failure(now, operation, error, attempt, &mut self.pauses) {
+                match policy.after_failure(
+                    now,
+                    operation,
+                    error,
+                    attempt,
+                    &mut self.attempts.pauses,
+                ) {
                     AfterFailure::RetryNow(operation) => return Next::Again(operation),
                     AfterFailure::RetryAt(mut operation, until) => {
                         operation.retry.paused_until = Some(until);
@@ -241,7 +247,7 @@ impl Client {
             && let Some(session) = operation.request.session
         {
             let timeout = self.topology.description().logical_session_timeout_minutes;
-            self.sessions.leave(now, timeout, session);
+            self.attempts.sessions.leave(now, timeout, session);
         }
     }
 
@@ -258,7 +264,8 @@ impl Client {
     }
 
     fn emit_selection_failed(&mut self, now: Instant, operation: &mut Operation, error: &Error) {
-        self.choice
+        self.attempts
+            .choice
             .emit_failed(now, &self.topology, operation, error, &mut self.out);
     }
 

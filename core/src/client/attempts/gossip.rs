@@ -18,7 +18,7 @@ impl Client {
         facts: &ConnectionFacts,
     ) {
         if let Some(time) = time {
-            self.cluster_times.note(now, time, facts);
+            self.attempts.cluster_times.note(now, time, facts);
         }
     }
 
@@ -36,7 +36,9 @@ impl Client {
         if !refuses_cluster_time(error) {
             return false;
         }
-        self.cluster_times.refuse(now, sent, &exchange.lease.facts);
+        self.attempts
+            .cluster_times
+            .refuse(now, sent, &exchange.lease.facts);
         exchange.operation.retry.without_cluster_time = true;
         true
     }

@@ -42,11 +42,11 @@ impl Client {
         at_end: AtEnd<'_>,
     ) {
         if self.was_taken_back(&lease) {
-            self.taken_back -= 1;
+            self.attempts.taken_back -= 1;
             return;
         }
         self.disarm(&mut lease);
-        self.choice.finished(lease.facts.server);
+        self.attempts.choice.finished(lease.facts.server);
         let connection = lease.into_connection();
         match at_end {
             AtEnd::Usable => self.return_connection(now, connection, Condition::Healthy(())),
@@ -68,8 +68,8 @@ impl Client {
         pooled: ConnectionId,
         error: Error,
     ) {
-        self.taken_back += 1;
-        self.choice.finished(server);
+        self.attempts.taken_back += 1;
+        self.attempts.choice.finished(server);
         self.pools
             .check_in(now, server, pooled, Condition::Broken(Some(error)));
     }
@@ -77,14 +77,16 @@ impl Client {
     /// True if the client has taken back the connection of this lease.
     #[inline]
     pub(in crate::client) fn was_taken_back(&self, lease: &Lease) -> bool {
-        self.taken_back > 0 && self.connections.state(lease.facts.socket).is_none()
+        self.attempts.taken_back > 0 && self.connections.state(lease.facts.socket).is_none()
     }
 
     /// Cancels the timer of the last exchange of a lease.
     #[inline]
     pub(in crate::client) fn disarm(&mut self, lease: &mut Lease) {
         if std::mem::take(&mut lease.is_timed) {
-            self.timers.cancel(Timer::Exchange(lease.facts.socket));
+            self.clock
+                .timers
+                .cancel(Timer::Exchange(lease.facts.socket));
         }
     }
 

@@ -17,7 +17,7 @@ impl Client {
     #[inline]
     pub fn return_session(&mut self, now: Instant, session: SessionId) {
         let timeout = self.topology.description().logical_session_timeout_minutes;
-        self.sessions.end(now, timeout, session);
+        self.attempts.sessions.end(now, timeout, session);
     }
 
     /// Releases the pin of a cursor or a transaction. The connection is checked in when its last
@@ -67,7 +67,7 @@ impl Client {
     /// Closing does not wait for a server, because servers end unused sessions by themselves.
     #[must_use]
     pub fn end_sessions(&mut self) -> Option<Command> {
-        let ids = self.sessions.drain(END_SESSIONS_BATCH);
+        let ids = self.attempts.sessions.drain(END_SESSIONS_BATCH);
         let mut servers = self.topology.description().servers.values();
         let is_closed = self.life.is_closed();
         if ids.is_empty() || is_closed || !servers.any(|s| s.server_type.is_available()) {

@@ -69,7 +69,9 @@ impl Client {
         self.arm(Timer::Wait(id), grant_limit(now, &operation));
         self.connections
             .set_state(lease.facts.socket, State::Granted(id));
-        self.operations.wait(id, Waiting::Granted(operation, lease));
+        self.attempts
+            .operations
+            .wait(id, Waiting::Granted(operation, lease));
         self.wake(id);
     }
 
@@ -83,11 +85,12 @@ impl Client {
         error: Error,
     ) {
         let is_granted = |waiting: &Waiting| matches!(waiting, Waiting::Granted(..));
-        let Some(Waiting::Granted(operation, lease)) = self.operations.take_if(id, is_granted)
+        let Some(Waiting::Granted(operation, lease)) =
+            self.attempts.operations.take_if(id, is_granted)
         else {
             return;
         };
-        self.timers.cancel(Timer::Wait(id));
+        self.clock.timers.cancel(Timer::Wait(id));
         self.end_lease(now, lease, AtEnd::Broken(Some(error)));
         let next = self.end_attempt(now, operation, End::NotBegun);
         self.store_progress(id, next);
@@ -97,18 +100,19 @@ impl Client {
     /// that waited does not count.
     pub(in crate::client) fn on_pin_free(&mut self, id: OperationId) {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForPin(..));
-        if let Some(Waiting::ForPin(mut operation, _)) = self.operations.take_if(id, waits) {
-            self.timers.cancel(Timer::Wait(id));
+        if let Some(Waiting::ForPin(mut operation, _)) = self.attempts.operations.take_if(id, waits)
+        {
+            self.clock.timers.cancel(Timer::Wait(id));
             operation.retry.attempts = operation.retry.attempts.saturating_sub(1);
-            self.operations.retry(operation);
+            self.attempts.operations.retry(operation);
         }
     }
 
     /// Selects again for the operations that wait for a server, oldest first. Called when the
     /// topology description was replaced, and when a scan or one of its checks has ended.
     pub(in crate::client) fn select_again(&mut self, now: Instant) {
-        if let Some(last) = self.operations.last_without_server() {
-            self.reselecting = Some(OperationId(0)..=last);
+        if let Some(last) = self.attempts.operations.last_without_server() {
+            self.attempts.reselecting = Some(OperationId(0)..=last);
             self.continue_reselection(now);
         }
     }
@@ -116,27 +120,27 @@ impl Client {
     /// Selects again for the next operations that wait for a server, as many as
     /// [`RESELECTION_WORK`] permits.
     pub(in crate::client) fn continue_reselection(&mut self, now: Instant) {
-        let Some(mut ids) = self.reselecting.take() else {
+        let Some(mut ids) = self.attempts.reselecting.take() else {
             return;
         };
         let mut work = 0;
-        while let Some(operation) = self.operations.first_without_server(ids.clone()) {
+        while let Some(operation) = self.attempts.operations.first_without_server(ids.clone()) {
             let id = operation.id;
             if work >= RESELECTION_WORK {
-                self.reselecting = Some(ids);
+                self.attempts.reselecting = Some(ids);
                 let next = now.checked_add(RESELECTION_PAUSE);
                 self.arm(Timer::Reselection, next);
                 break;
             }
             ids = OperationId(id.0 + 1)..=*ids.end();
             let is_monitored = self.settings.scanning.is_none();
-            if is_monitored && self.choice.finds_none(&self.topology, operation) {
+            if is_monitored && self.attempts.choice.finds_none(&self.topology, operation) {
                 work += 1;
                 continue;
             }
             work += ATTEMPT_WORK;
-            if let Some(Waiting::ForServer(operation)) = self.operations.take(id) {
-                self.timers.cancel(Timer::Wait(id));
+            if let Some(Waiting::ForServer(operation)) = self.attempts.operations.take(id) {
+                self.clock.timers.cancel(Timer::Wait(id));
                 self.begin_in_background(now, operation);
             }
         }
@@ -146,7 +150,7 @@ impl Client {
     /// Handles the end of an operation's wait or pause, or the limit of its grant
     /// ([`Timer::Wait`]).
     pub(in crate::client) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
-        let Some(waiting) = self.operations.get(id) else {
+        let Some(waiting) = self.attempts.operations.get(id) else {
             return;
         };
         match self.wait_over(now, waiting) {
@@ -157,7 +161,7 @@ impl Client {
                 self.arm(Timer::Wait(id), limit);
             }
             Some(WaitOver::GrantEnds) => self.end_waiting(now, id, End::NotBegun),
-            Some(WaitOver::NextAttempt) => match self.operations.take(id) {
+            Some(WaitOver::NextAttempt) => match self.attempts.operations.take(id) {
                 Some(Waiting::Paused(operation)) => self.begin_in_background(now, operation),
                 // `set_waiting` follows after the selection, so that the check under way is not
                 // cancelled if the operation waits again.
@@ -228,8 +232,8 @@ impl Client {
         now: Instant,
         id: OperationId,
     ) -> Option<Box<Operation>> {
-        let waiting = self.operations.take(id)?;
-        self.timers.cancel(Timer::Wait(id));
+        let waiting = self.attempts.operations.take(id)?;
+        self.clock.timers.cancel(Timer::Wait(id));
         match waiting {
             Waiting::Asking(operation) | Waiting::Paused(operation) => Some(operation),
             Waiting::ForServer(operation) => {
@@ -237,7 +241,7 @@ impl Client {
                 Some(operation)
             }
             Waiting::ForConnection(operation, server) => {
-                self.choice.finished(server);
+                self.attempts.choice.finished(server);
                 self.pools.cancel(now, server, CheckOutId(id.0));
                 Some(operation)
             }
@@ -265,9 +269,10 @@ impl Client {
         error: Error,
     ) {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
-        if let Some(Waiting::ForConnection(operation, server)) = self.operations.take_if(id, waits)
+        if let Some(Waiting::ForConnection(operation, server)) =
+            self.attempts.operations.take_if(id, waits)
         {
-            self.choice.finished(server);
+            self.attempts.choice.finished(server);
             let next = self.end_attempt(now, operation, End::Failed(error, None));
             self.store_progress(id, next);
         }
@@ -285,10 +290,10 @@ impl Client {
     /// has failed.
     pub(in crate::client) fn store_progress(&mut self, id: OperationId, next: Next) {
         match next {
-            Next::Again(operation) => self.operations.retry(operation),
+            Next::Again(operation) => self.attempts.operations.retry(operation),
             Next::Over(Ok(())) => {}
             Next::Over(Err(error)) => {
-                self.operations.wait(id, Waiting::Failed(error));
+                self.attempts.operations.wait(id, Waiting::Failed(error));
                 self.wake(id);
             }
         }
@@ -302,7 +307,7 @@ impl Client {
     pub(in crate::client) fn fail_all_waiting(&mut self, now: Instant) {
         // An operation that has failed already keeps its error.
         let is_alive = |waiting: &Waiting| !matches!(waiting, Waiting::Failed(_));
-        for id in self.operations.ids_where(is_alive) {
+        for id in self.attempts.operations.ids_where(is_alive) {
             let error = self.life.error();
             self.end_waiting(now, id, End::Final(error));
         }

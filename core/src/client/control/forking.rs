@@ -25,12 +25,17 @@ impl Client {
     /// as its parent.
     pub fn handle_forked(&mut self, now: Instant, seed: &Seed) {
         self.connections.reseed(seed.split("nonces").random());
-        self.pauses = seed.split("pauses").random();
-        self.choice.reseed(seed.split("selection").random());
-        self.sessions.handle_forked(seed.split("sessions").random());
+        self.attempts.pauses = seed.split("pauses").random();
+        self.attempts
+            .choice
+            .reseed(seed.split("selection").random());
+        self.attempts
+            .sessions
+            .handle_forked(seed.split("sessions").random());
         let random = seed.split("seed list").random();
-        self.seed_list.reseed(random);
+        self.seeds.list.reseed(random);
         if let Some(scanning) = self
+            .seeds
             .unresolved
             .as_mut()
             .and_then(|sdam| sdam.scanning.as_mut())
@@ -54,7 +59,7 @@ impl Client {
         // The thread that works on an answer may exist in the parent only.
         self.questions.reseed(seed.split("credentials").random());
         self.arm(Timer::Callback, None);
-        self.seed_list.forget_questions();
+        self.seeds.list.forget_questions();
         self.arm_rescan();
         self.take_grants_back(now);
         let message = cause.to_string();
@@ -72,7 +77,7 @@ impl Client {
             let operation = waiting.operation();
             operation.is_some_and(|known| known.request.kind == CommandKind::CursorFollowUp)
         };
-        for id in self.operations.ids_where(is_follow_up) {
+        for id in self.attempts.operations.ids_where(is_follow_up) {
             let message = "the cursor belongs to the parent process; open a new cursor in the \
                            child process";
             self.end_waiting(now, id, End::Final(Error::argument(message)));
@@ -86,7 +91,7 @@ impl Client {
             return;
         }
         let is_waiter = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
-        for id in self.operations.ids_where(is_waiter) {
+        for id in self.attempts.operations.ids_where(is_waiter) {
             self.end_waiting(now, id, End::NotBegun);
         }
     }
@@ -100,7 +105,7 @@ impl Client {
                 Waiting::Granted(..) | Waiting::ForAuthentication(..)
             )
         };
-        for id in self.operations.ids_where(has_connection) {
+        for id in self.attempts.operations.ids_where(has_connection) {
             self.end_waiting(now, id, End::NotBegun);
         }
     }

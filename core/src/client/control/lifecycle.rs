@@ -56,11 +56,11 @@ impl Client {
     /// Starts the client. Monitors begin to check the servers; a client that scans checks them when
     /// an operation needs a server.
     pub fn open(&mut self, now: Instant) {
-        if self.seed_list.is_unresolved() {
+        if self.seeds.list.is_unresolved() {
             self.open_unresolved(now);
         } else {
             self.topology.start(now);
-            self.seed_list.open(now);
+            self.seeds.list.open(now);
             self.arm_rescan();
         }
         self.settle(now);
@@ -125,9 +125,9 @@ impl Client {
         self.questions.withdraw_all();
         self.connections.forget_secrets();
         self.arm(Timer::Callback, None);
-        self.seed_list.forget_questions();
+        self.seeds.list.forget_questions();
         self.arm(Timer::Rescan, None);
-        self.reselecting = None;
+        self.attempts.reselecting = None;
         self.arm(Timer::Reselection, None);
     }
 

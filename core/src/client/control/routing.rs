@@ -28,9 +28,11 @@ impl Client {
     pub(in crate::client) fn settle(&mut self, now: Instant) {
         loop {
             self.carry(now);
-            if let Some(operation) = self.operations.next_ready() {
+            if let Some(operation) = self.attempts.operations.next_ready() {
                 self.begin_in_background(now, operation);
-            } else if self.reselecting.is_none() && std::mem::take(&mut self.reselect) {
+            } else if self.attempts.reselecting.is_none()
+                && std::mem::take(&mut self.attempts.reselect)
+            {
                 self.select_again(now);
             } else if !self.look_up_seeds_if_needed(now) && !self.end_if_unused(now) {
                 break;
@@ -42,7 +44,7 @@ impl Client {
         self.note_deadline(pools);
         if self.life.is_closed() {
             // The stored deadline may belong to a timer that ended with the client.
-            self.armed = self.exact_deadline();
+            self.clock.armed = self.exact_deadline();
         }
     }
 
@@ -105,7 +107,7 @@ impl Client {
             } => self.pools.clear(now, server, service, &cause, interrupt),
             sdam::Action::ClosePool { server } => self.pools.close(now, server),
             sdam::Action::Publish | sdam::Action::CheckEnded | sdam::Action::ScanEnded => {
-                self.reselect = true;
+                self.attempts.reselect = true;
             }
         }
     }
@@ -116,7 +118,9 @@ impl Client {
             pools::Order::Open(pooled) => self.dial_pooled(now, server, pooled),
             pools::Order::Close(pooled) => {
                 if let Some(socket) = self.connections.close(Role::Pooled(server, pooled)) {
-                    self.timers.cancel(crate::client::Timer::Drain(socket));
+                    self.clock
+                        .timers
+                        .cancel(crate::client::Timer::Drain(socket));
                 }
             }
             pools::Order::Grant {
@@ -126,7 +130,7 @@ impl Client {
             } => {
                 let id = OperationId(request.0);
                 let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForConnection(..));
-                match self.operations.take_if(id, waits) {
+                match self.attempts.operations.take_if(id, waits) {
                     Some(Waiting::ForConnection(operation, _)) => {
                         self.grant(now, operation, Lease::new(content));
                     }
@@ -184,7 +188,7 @@ impl Client {
             pins::Order::Resume(id) => self.on_pin_free(id),
             pins::Order::Fail(id) => {
                 // The operation may have ended since, for example because the client was closed.
-                if let Some(Waiting::ForPin(..)) = self.operations.get(id) {
+                if let Some(Waiting::ForPin(..)) = self.attempts.operations.get(id) {
                     let error = pins::released_pin_error();
                     self.end_waiting(now, id, End::Stopped(error));
                 }
@@ -250,7 +254,9 @@ impl Client {
     fn on_drain_over(&mut self, now: Instant, connection: Box<Established>, broken: Option<Error>) {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
-        self.timers.cancel(crate::client::Timer::Drain(socket));
+        self.clock
+            .timers
+            .cancel(crate::client::Timer::Drain(socket));
         if self.pins.keep_or_remove(socket) {
             self.connections.set_state(socket, State::Pinned);
             self.pins.take_back(connection, broken);

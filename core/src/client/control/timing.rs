@@ -5,7 +5,7 @@ use crate::{
     connection::SocketId,
     error::{Error, Wait},
     operation::OperationId,
-    time::{Instant, deadline_after_freeze, earliest},
+    time::{Instant, Timers, deadline_after_freeze, earliest},
 };
 
 /// The highest number of rounds in one call of `handle_timeout`. Work that is done in one round may
@@ -37,6 +37,15 @@ pub enum Timer {
     Reselection,
 }
 
+/// The timers of a client, and the time of its next input.
+#[derive(Debug, Default)]
+pub(in crate::client) struct Clock {
+    pub(in crate::client) timers: Timers<Timer>,
+    /// The time at which `handle_timeout` is to be called; `None` for never. May be earlier than
+    /// the earliest deadline of the parts, never later. Each `handle_timeout` sets the exact value.
+    pub(in crate::client) armed: Option<Instant>,
+}
+
 impl Client {
     /// Handles everything whose deadline has passed. Changes nothing before
     /// [`deadline`](Self::deadline).
@@ -50,13 +59,13 @@ impl Client {
             self.settle(now);
             self.pools.handle_timeout(now);
             self.carry(now);
-            while let Some((at, timer)) = self.timers.pop_expired(now) {
+            while let Some((at, timer)) = self.clock.timers.pop_expired(now) {
                 self.on_timer(now, timer, at);
                 self.carry(now);
             }
             self.settle(now);
-            self.armed = self.exact_deadline();
-            if self.armed.is_none_or(|at| at > now) {
+            self.clock.armed = self.exact_deadline();
+            if self.clock.armed.is_none_or(|at| at > now) {
                 break;
             }
         }
@@ -68,7 +77,7 @@ impl Client {
             Timer::Wait(operation) => self.on_wait_over(now, operation),
             Timer::Exchange(socket) => self.on_exchange_deadline(now, socket, at),
             Timer::Drain(socket) => match deadline_after_freeze(at, now) {
-                Some(later) => self.timers.set(timer, later),
+                Some(later) => self.clock.timers.set(timer, later),
                 None => {
                     let message = format!(
                         "the late reply to an operation that had ended did not arrive within {} s",
@@ -79,7 +88,7 @@ impl Client {
                 }
             },
             Timer::Question(question) => match deadline_after_freeze(at, now) {
-                Some(later) => self.timers.set(timer, later),
+                Some(later) => self.clock.timers.set(timer, later),
                 None => self.on_question_limit(now, question),
             },
             Timer::Rescan => self.on_rescan_timer(now),
@@ -90,20 +99,20 @@ impl Client {
 
     /// Arms or moves a timer. Without a deadline, disarms it.
     pub(in crate::client) fn arm(&mut self, timer: Timer, deadline: Option<Instant>) {
-        self.timers.renew(timer, deadline);
+        self.clock.timers.renew(timer, deadline);
         self.note_deadline(deadline);
     }
 
     /// Lowers the client's deadline to `at`, if `at` is earlier.
     #[inline]
     pub(in crate::client) fn note_deadline(&mut self, at: Option<Instant>) {
-        self.armed = earliest(self.armed, at.filter(|&at| at < Instant::MAX));
+        self.clock.armed = earliest(self.clock.armed, at.filter(|&at| at < Instant::MAX));
     }
 
     /// Returns the earliest deadline of all parts.
     pub(in crate::client) fn exact_deadline(&self) -> Option<Instant> {
         let parts = earliest(self.topology.deadline(), self.pools.deadline());
-        let timer = self.timers.next().map(|(at, _)| at);
+        let timer = self.clock.timers.next().map(|(at, _)| at);
         // `Instant::MAX` means that there is no deadline.
         earliest(parts, timer).filter(|&at| at < Instant::MAX)
     }

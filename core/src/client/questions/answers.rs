@@ -69,7 +69,7 @@ impl Client {
 
     fn no_records(&self, is_late: bool) -> Error {
         if is_late {
-            let host = self.seed_list.host();
+            let host = self.seeds.list.host();
             let message = format!("the DNS lookup for {host} was not answered in time");
             return Error::timeout(Wait::Selection, message);
         }

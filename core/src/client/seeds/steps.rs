@@ -34,7 +34,10 @@ impl Client {
     /// if a lookup begins.
     #[inline]
     pub(in crate::client) fn look_up_seeds_if_needed(&mut self, now: Instant) -> bool {
-        if !self.seed_list.is_idle() || self.life.is_closed() || !self.operations.want_servers() {
+        if !self.seeds.list.is_idle()
+            || self.life.is_closed()
+            || !self.attempts.operations.want_servers()
+        {
             return false;
         }
         self.look_up_seeds(now);
@@ -42,18 +45,18 @@ impl Client {
     }
 
     fn look_up_seeds(&mut self, now: Instant) {
-        let (srv, txt) = self.seed_list.queries();
-        let limit = self.seed_list.limit();
+        let (srv, txt) = self.seeds.list.queries();
+        let limit = self.seeds.list.limit();
         let srv = self.questions.look_up(now, srv, limit);
         let txt = self.questions.look_up(now, txt, limit);
-        self.seed_list.asked(srv, txt);
+        self.seeds.list.asked(srv, txt);
     }
 
     /// Tells the topology whether operations wait for a server. In a client that scans, a rescan
     /// that is due precedes the next scan (SRV-28). The scan waits for the rescan for
     /// [`RESCAN_PATIENCE`], so that name servers that do not answer do not delay operations longer.
     pub(in crate::client) fn want_servers(&mut self, now: Instant) {
-        let wanted = self.operations.want_servers();
+        let wanted = self.attempts.operations.want_servers();
         let waits_for_rescan = wanted && self.topology.scans() && self.rescan_before_scan(now);
         self.topology.set_waiting(now, wanted && !waits_for_rescan);
     }
@@ -63,14 +66,14 @@ impl Client {
         if self.topology.is_scanning() {
             return false;
         }
-        if self.seed_list.due().is_some_and(|due| due <= now) {
+        if self.seeds.list.due().is_some_and(|due| due <= now) {
             self.rescan(now);
         }
         // An operation that waits since the rescan began can have less time.
-        if self.seed_list.shorten_scan_wait(self.end_of_patience(now)) {
+        if self.seeds.list.shorten_scan_wait(self.end_of_patience(now)) {
             self.arm_rescan();
         }
-        let until = self.seed_list.scan_waits_until();
+        let until = self.seeds.list.scan_waits_until();
         until.is_some_and(|until| now < until)
     }
 
@@ -80,7 +83,7 @@ impl Client {
     fn end_of_patience(&self, now: Instant) -> Instant {
         let rules = self.settings.scanning.as_ref();
         let selection = rules.and_then(ScanRules::limit);
-        let own = self.operations.deadline_without_server();
+        let own = self.attempts.operations.deadline_without_server();
         let own = own.map(|deadline| deadline.saturating_since(now));
         let limits = [selection, own].into_iter().flatten();
         let patience = limits.fold(RESCAN_PATIENCE, |least, limit| least.min(limit / 2));
@@ -98,16 +101,16 @@ impl Client {
 
     /// Looks up the SRV records again, unless the topology has a type without rescans (SRV-4).
     fn rescan(&mut self, now: Instant) {
-        if self.life.is_closed() || self.seed_list.due().is_none() {
+        if self.life.is_closed() || self.seeds.list.due().is_none() {
             return;
         }
         if !self.may_rescan() {
-            self.seed_list.end_rescans();
+            self.seeds.list.end_rescans();
             return;
         }
-        let (srv, _) = self.seed_list.queries();
-        let question = self.questions.look_up(now, srv, self.seed_list.limit());
-        self.seed_list.rescans(question, self.end_of_patience(now));
+        let (srv, _) = self.seeds.list.queries();
+        let question = self.questions.look_up(now, srv, self.seeds.list.limit());
+        self.seeds.list.rescans(question, self.end_of_patience(now));
         self.arm_rescan();
     }
 
@@ -119,8 +122,8 @@ impl Client {
     /// timer ends the wait of the scan.
     pub(in crate::client) fn arm_rescan(&mut self) {
         let due = match self.settings.scanning {
-            Some(_) => self.seed_list.scan_waits_until(),
-            None => self.seed_list.due(),
+            Some(_) => self.seeds.list.scan_waits_until(),
+            None => self.seeds.list.due(),
         };
         self.arm(Timer::Rescan, due);
     }
@@ -132,7 +135,7 @@ impl Client {
         id: QuestionId,
         result: Result<DnsAnswer, Error>,
     ) {
-        match self.seed_list.handle_answer(now, id, result) {
+        match self.seeds.list.handle_answer(now, id, result) {
             None => return,
             Some(Found::Seeds(options, warnings)) => self.on_seeds(now, &options, warnings),
             Some(Found::NoSeeds(error)) => {
@@ -143,7 +146,7 @@ impl Client {
             }
             // The topology is closed, or its type no longer permits rescans (scenario 5).
             Some(Found::Hosts(..) | Found::NoHosts(_)) if !self.may_rescan() => {
-                self.seed_list.end_rescans();
+                self.seeds.list.end_rescans();
             }
             Some(Found::Hosts(hosts, ignored)) => self.on_hosts(now, hosts, ignored),
             Some(Found::NoHosts(error)) => {
@@ -158,7 +161,7 @@ impl Client {
     /// Starts the topology with the seeds that were looked up. The client has no connection and no
     /// pool before.
     fn on_seeds(&mut self, now: Instant, options: &ClientOptions, warnings: Vec<Warning>) {
-        let Some(mut sdam) = self.unresolved.take() else {
+        let Some(mut sdam) = self.seeds.unresolved.take() else {
             return;
         };
         let topology = self.topology().id;
@@ -166,7 +169,7 @@ impl Client {
             let warning = warning.to_string();
             self.notice(now, SdamEvent::TxtRecordIgnored { topology, warning });
         }
-        self.txt_warnings = warnings;
+        self.seeds.txt_warnings = warnings;
         set_seed_list(&mut sdam, options);
         self.topology = Sdam::new(*sdam);
         self.pools = Pools::new(
@@ -175,7 +178,7 @@ impl Client {
         );
         self.settings.set_seed_list(options);
         self.topology.start(now);
-        self.reselect = true;
+        self.attempts.reselect = true;
     }
 
     fn on_hosts(&mut self, now: Instant, hosts: Vec<Address>, ignored: Vec<Address>) {
@@ -184,36 +187,37 @@ impl Client {
             self.notice(now, SdamEvent::HostIgnored { topology, address });
         }
         let current: BTreeSet<Address> = self.topology().servers.keys().cloned().collect();
-        let hosts = self.seed_list.choose_hosts(hosts, &current);
+        let hosts = self.seeds.list.choose_hosts(hosts, &current);
         self.topology.handle_srv_hosts(now, &hosts);
     }
 
     /// Fails the operations that wait for a server, because the lookup of the seed list failed.
     fn fail_without_servers(&mut self, now: Instant, error: &Error) {
         let waits = |waiting: &Waiting| matches!(waiting, Waiting::ForServer(_));
-        for id in self.operations.ids_where(waits) {
+        for id in self.attempts.operations.ids_where(waits) {
             self.end_waiting(now, id, End::Stopped(error.clone()));
         }
     }
 
     /// True if operations without a server wait for a scan.
     pub(in crate::client) fn scans_for_operations(&self) -> bool {
-        self.settings.scanning.is_some() && !self.seed_list.is_unresolved()
+        self.settings.scanning.is_some() && !self.seeds.list.is_unresolved()
     }
 
     /// Returns the error of an operation for which no server was found in time.
     pub(in crate::client) fn no_server_error(&self, operation: &Operation) -> Error {
-        if self.seed_list.is_unresolved() {
+        if self.seeds.list.is_unresolved() {
             let message = format!(
                 "no server is known: the SRV and TXT records of {} were not found in time",
-                self.seed_list.host()
+                self.seeds.list.host()
             );
             return Error::new(ErrorKind::ServerSelection {
                 message,
                 cause: None,
             });
         }
-        self.choice
+        self.attempts
+            .choice
             .no_suitable_server_error(&self.topology, operation)
     }
 

@@ -109,7 +109,7 @@ fn assert_timers(client: &Client, snapshot: &Snapshot) {
             Timer::Question(question) => snapshot.questions.contains(question),
             // The tests with these invariants look up no seed list and call no callback.
             Timer::Rescan | Timer::Callback => false,
-            Timer::Reselection => client.reselecting.is_some(),
+            Timer::Reselection => client.attempts.reselecting.is_some(),
         };
         assert!(is_alive, "{timer:?}: {snapshot:?}");
     }
@@ -143,7 +143,7 @@ fn assert_operations(client: &Client, snapshot: &Snapshot) {
     }
     for server in 0..16 {
         let expected = expected.get(&ServerId(server)).copied().unwrap_or_default();
-        let counted = client.choice.operation_count(ServerId(server));
+        let counted = client.attempts.choice.operation_count(ServerId(server));
         assert_eq!(counted, expected, "{server}: {snapshot:?}");
     }
 }

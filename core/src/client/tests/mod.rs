@@ -133,7 +133,7 @@ pub(super) fn assert_empty(client: &Client) {
     );
     assert_eq!(snapshot.sessions_in_use, 0);
     for server in 0..8 {
-        assert_eq!(client.choice.operation_count(ServerId(server)), 0);
+        assert_eq!(client.attempts.choice.operation_count(ServerId(server)), 0);
     }
 }
 

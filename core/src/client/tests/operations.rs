@@ -242,7 +242,7 @@ fn a_started_command_emits_one_final_event_with_its_duration() {
 fn the_number_of_operations_that_wait_for_a_server_is_limited() {
     // The number of waiting operations is limited (SEL-37).
     let mut world = World::new("mongodb://a/?replicaSet=other", primary());
-    world.client.operations.set_room(2);
+    world.client.attempts.operations.set_room(2);
     let waits = |start: &Progress| matches!(start, Progress::Waiting(_));
     let (one, other) = (
         world.client.start(world.now, ping()),

@@ -75,7 +75,7 @@ fn an_exchange_whose_connection_was_taken_back_can_be_abandoned() {
     let after = world.check_in(exchange, Outcome::Abandoned);
     assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
     use_pool(&mut world);
-    assert_eq!(world.client.taken_back, 0);
+    assert_eq!(world.client.attempts.taken_back, 0);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn an_exchange_that_is_refused_after_its_connection_was_taken_back_ends() {
     };
     world.client.cancel(world.now, id);
     use_pool(&mut world);
-    assert_eq!(world.client.taken_back, 0);
+    assert_eq!(world.client.attempts.taken_back, 0);
 }
 
 #[test]

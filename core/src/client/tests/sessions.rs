@@ -75,7 +75,7 @@ fn the_session_of_a_cursor_is_returned_after_kill_cursors_or_a_failure() {
     world.client.release_cursor(world.now, resources);
     assert_eq!(world.client.snapshot().idle_sessions, 1);
 
-    let last_session = world.client.sessions.begin(world.now, Some(30));
+    let last_session = world.client.attempts.sessions.begin(world.now, Some(30));
     let mut kill = ping();
     kill.set_session(SessionUse::Last(last_session));
     world.perform(kill, &rawdoc! { "ok": 1 });

@@ -96,7 +96,7 @@ impl Peer for RandomHarness {
     }
 
     fn woken(&mut self, operation: OperationId) {
-        assert!(self.client.operations.get(operation).is_some());
+        assert!(self.client.attempts.operations.get(operation).is_some());
         self.woken.insert(operation);
     }
 }

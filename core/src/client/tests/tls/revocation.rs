@@ -215,7 +215,10 @@ fn the_first_conclusive_response_counts_and_the_others_are_withdrawn() {
     scene.respond(200, good);
     assert!(scene.is_connected());
     assert_eq!(scene.withdrawn, [third]);
-    assert_eq!(scene.client.timers.deadline(Timer::Question(third)), None);
+    assert_eq!(
+        scene.client.clock.timers.deadline(Timer::Question(third)),
+        None
+    );
     // A late answer changes nothing.
     let revoked = HttpResponse {
         status: 200,
