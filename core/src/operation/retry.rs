@@ -178,11 +178,11 @@ impl RetryPolicy {
     /// Adds the label `RetryableWriteError` where the driver must add it (RW-14, RW-16). `facts`
     /// are those of the connection; `None` if the attempt had none.
     fn label(self, operation: &Operation, error: Error, facts: Option<&ConnectionFacts>) -> Error {
-        let eligible = match facts {
-            Some(_) => operation.request.txn_number.is_some(),
-            None => operation.request.kind == CommandKind::RetryableWrite,
-        };
-        if !self.writes || !eligible {
+        // A transaction number alone means nothing: the commands of a transaction have one as well.
+        let request = &operation.request;
+        let is_retryable_write = request.kind == CommandKind::RetryableWrite
+            && (facts.is_none() || request.txn_number.is_some());
+        if !self.writes || !is_retryable_write {
             return error;
         }
         let is_retryable = match error.kind() {
@@ -299,7 +299,12 @@ fn is_retryable_overload(error: &Error) -> bool {
 /// (RW-4).
 fn reworded(operation: &Operation, error: Error) -> Error {
     let fault = match error.kind() {
-        ErrorKind::Command(fault) if operation.request.txn_number.is_some() => fault,
+        ErrorKind::Command(fault)
+            if operation.request.kind == CommandKind::RetryableWrite
+                && operation.request.txn_number.is_some() =>
+        {
+            fault
+        }
         _ => return error,
     };
     let is_engine = fault.message.starts_with("Transaction numbers");

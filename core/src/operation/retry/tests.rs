@@ -298,6 +298,22 @@ fn a_retried_write_reuses_its_transaction_number() {
 }
 
 #[test]
+fn a_transaction_number_alone_does_not_make_a_write_retryable() {
+    // The commands of a transaction have a transaction number and are not retryable.
+    let lost = || Error::network(NetworkFault::Reset, "reset");
+    for kind in [CommandKind::Write, CommandKind::Run] {
+        let mut write = operation(kind);
+        write.request.txn_number = Some(7);
+        match decide(POLICY, write, lost(), TopologyType::Sharded) {
+            AfterFailure::Over(_, error) => {
+                assert!(!error.has_label(&Label::RetryableWriteError), "{kind:?}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_write_without_txn_number_is_retried_only_after_overload() {
     // After an overload error every command is retried (BP-2), because the server did nothing.
     // After other errors, no write is retried without a transaction number (RW-3) or without an
