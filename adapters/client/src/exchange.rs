@@ -6,7 +6,6 @@ use onionskin_core::{
     client::{Outcome, Progress, closed_by_peer},
     error::Error,
     operation::Exchange,
-    time::Instant,
 };
 use std::{
     io,
@@ -25,8 +24,6 @@ const READS_PER_TURN: usize = 32;
 /// An exchange together with the stream of its connection.
 pub(crate) struct ActiveExchange<S> {
     pub(crate) exchange: Exchange,
-    /// The time of the input with which the core gave the exchange.
-    pub(crate) given: Instant,
     pub(crate) stream: S,
     pub(crate) signal: Arc<Signal>,
 }

@@ -11,6 +11,7 @@ use onionskin_core::{
     error::Error,
     event::{Event, EventKind},
     operation::{Abandoned, Exchange, OperationId, Program, Runner, Step},
+    time::Instant,
 };
 use std::{
     future::Future,
@@ -201,8 +202,12 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             return Ok(());
         };
         let workspace = Lent::to(&mut active.exchange);
-        // Nothing waits between the input of the core that gave the exchange and this call.
-        let result = self.runner.begin(active.given, &mut active.exchange);
+        // Listeners can have run since the core gave the exchange, so that time would be too early.
+        let now = match active.exchange.begin_uses_time() {
+            true => self.client.shared().now(),
+            false => Instant::ZERO,
+        };
+        let result = self.runner.begin(now, &mut active.exchange);
         workspace.take_back(&mut active.exchange);
         result?;
         publish_events(self.client.shared(), &mut active.exchange);

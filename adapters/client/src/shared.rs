@@ -263,7 +263,6 @@ impl<R: Runtime> Shared<R> {
             exchange,
             stream,
             signal,
-            ..
         } = active;
         self.with(|inner, now| {
             inner.take_back(stream, &signal, &exchange);
@@ -283,7 +282,6 @@ impl<R: Runtime> Shared<R> {
             exchange,
             stream,
             signal,
-            ..
         } = active;
         self.with(|inner, now| {
             inner.take_back(stream, &signal, &exchange);
@@ -357,7 +355,6 @@ impl<S> Inner<S> {
             {
                 return Progress::Exchange(ActiveExchange {
                     exchange,
-                    given: now,
                     stream,
                     signal,
                 });

@@ -199,6 +199,14 @@ impl Exchange {
         &self.lease.facts
     }
 
+    /// True if [`begin`](Self::begin) uses the time: for an operation with a time limit, and if
+    /// command events are published. Otherwise the shell need not read its clock for the call.
+    #[must_use]
+    pub fn begin_uses_time(&self) -> bool {
+        let is_limited = self.operation.deadline.is_some() && !self.is_preliminary();
+        is_limited || self.operation.exchange.context.observed
+    }
+
     /// Frames the request, and queues the started event if command events are published.
     ///
     /// With a deadline, the request carries `maxTimeMS`: the remaining time minus the minimum round

@@ -367,3 +367,21 @@ fn a_second_hello_reply_is_not_accepted_as_the_reply_to_a_command() {
         "{error}"
     );
 }
+
+#[test]
+fn a_shell_reads_its_clock_for_a_request_with_a_time_limit() {
+    let mut world = World::new("mongodb://a/", primary());
+    for limit in [None, Some(Duration::from_secs(1))] {
+        world.perform(ping(), &rawdoc! { "ok": 1 });
+        let mut command = ping();
+        command.set_timeout(limit);
+        let Progress::Exchange(mut exchange) = world.client.start(world.now, command) else {
+            panic!("a connection is idle");
+        };
+        assert_eq!(exchange.begin_uses_time(), limit.is_some());
+        // A listener ran for two seconds between the grant and the framing of the request.
+        let late = world.now + Duration::from_secs(2);
+        assert_eq!(exchange.begin(late).is_err(), limit.is_some());
+        world.check_in(exchange, Outcome::Abandoned);
+    }
+}
