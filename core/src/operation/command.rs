@@ -345,6 +345,12 @@ impl Command {
 }
 
 impl Request {
+    /// True for a retryable write with a transaction number. The number alone means nothing,
+    /// because the commands of a transaction have one as well.
+    pub(crate) fn is_numbered_write(&self) -> bool {
+        self.kind == CommandKind::RetryableWrite && self.txn_number.is_some()
+    }
+
     /// Returns the name of the command.
     pub(crate) fn name(&self) -> &str {
         match self.name {

@@ -178,11 +178,12 @@ impl RetryPolicy {
     /// Adds the label `RetryableWriteError` where the driver must add it (RW-14, RW-16). `facts`
     /// are those of the connection; `None` if the attempt had none.
     fn label(self, operation: &Operation, error: Error, facts: Option<&ConnectionFacts>) -> Error {
-        // A transaction number alone means nothing: the commands of a transaction have one as well.
         let request = &operation.request;
-        let is_retryable_write = request.kind == CommandKind::RetryableWrite
-            && (facts.is_none() || request.txn_number.is_some());
-        if !self.writes || !is_retryable_write {
+        let is_eligible = match facts {
+            Some(_) => request.is_numbered_write(),
+            None => request.kind == CommandKind::RetryableWrite,
+        };
+        if !self.writes || !is_eligible {
             return error;
         }
         let is_retryable = match error.kind() {
@@ -237,7 +238,7 @@ impl RetryPolicy {
                 operation.request.acknowledged
                     && self.writes
                     && error.has_label(&Label::RetryableWriteError)
-                    && (operation.request.txn_number.is_some() || !had_connection)
+                    && (operation.request.is_numbered_write() || !had_connection)
             }
             CommandKind::Write
             | CommandKind::WritingAggregate
@@ -299,12 +300,7 @@ fn is_retryable_overload(error: &Error) -> bool {
 /// (RW-4).
 fn reworded(operation: &Operation, error: Error) -> Error {
     let fault = match error.kind() {
-        ErrorKind::Command(fault)
-            if operation.request.kind == CommandKind::RetryableWrite
-                && operation.request.txn_number.is_some() =>
-        {
-            fault
-        }
+        ErrorKind::Command(fault) if operation.request.is_numbered_write() => fault,
         _ => return error,
     };
     let is_engine = fault.message.starts_with("Transaction numbers");
