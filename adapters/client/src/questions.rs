@@ -33,7 +33,29 @@ pub(crate) fn begin<R: Runtime>(
             let work = move || asked.answer(derive(derivation));
             shared.runtime.spawn_blocking(work);
         }
-        other => shared.spawn(answer(asked, other, signal)),
+        // A lookup delays nothing else (SRV-27).
+        Question::LookUp { query, limit } => shared.spawn(answer(
+            asked,
+            signal,
+            async move |services: &Services<'_, R>| {
+                Answer::Records(services.look_up(query, limit).await)
+            },
+        )),
+        Question::Inquire(inquiry) => shared.spawn(answer(
+            asked,
+            signal,
+            async move |services: &Services<'_, R>| {
+                Answer::Found(inquiry::answer(services, inquiry).await)
+            },
+        )),
+        Question::KerberosStep(step) => shared.spawn(answer(
+            asked,
+            signal,
+            async move |services: &Services<'_, R>| {
+                let result = run_kerberos_step(services.runtime, step).await;
+                result.map_or(Answer::None, Answer::KerberosStep)
+            },
+        )),
     }
 }
 
@@ -46,7 +68,8 @@ struct Asked<R: Runtime> {
 }
 
 impl<R: Runtime> Asked<R> {
-    /// Gives an answer to the core, unless the question was answered before.
+    /// Gives an answer to the core. Once the question was answered or withdrawn, gives only keys,
+    /// which later connections can use.
     fn answer(&self, answer: Answer) {
         self.shared.with(|inner, now| {
             let is_open = inner.asked.remove(&self.id).is_some();
@@ -65,10 +88,14 @@ impl<R: Runtime> Drop for Asked<R> {
 
 /// Answers a question, unless the core withdraws it. A thread that works on the answer then runs on
 /// by itself.
-async fn answer<R: Runtime>(asked: Asked<R>, question: Question, signal: Arc<Signal>) {
+async fn answer<R: Runtime>(
+    asked: Asked<R>,
+    signal: Arc<Signal>,
+    find: impl AsyncFnOnce(&Services<'_, R>) -> Answer,
+) {
     let answer = {
         let services = Services::of(&asked.shared);
-        let mut work = pin!(find_answer(&services, question));
+        let mut work = pin!(find(&services));
         poll_fn(|context| {
             signal.register(context.waker());
             if signal.take().is_some_and(|commands| commands.close) {
@@ -80,18 +107,6 @@ async fn answer<R: Runtime>(asked: Asked<R>, question: Question, signal: Arc<Sig
     };
     if let Some(answer) = answer {
         asked.answer(answer);
-    }
-}
-
-async fn find_answer<R: Runtime>(services: &Services<'_, R>, question: Question) -> Answer {
-    match question {
-        Question::DeriveKeys(derivation) => derive(derivation),
-        // A lookup delays nothing else (SRV-27).
-        Question::LookUp { query, limit } => Answer::Records(services.look_up(query, limit).await),
-        Question::Inquire(inquiry) => Answer::Found(inquiry::answer(services, inquiry).await),
-        Question::KerberosStep(step) => run_kerberos_step(services.runtime, step)
-            .await
-            .map_or(Answer::None, Answer::KerberosStep),
     }
 }
 
