@@ -20,8 +20,8 @@ use crate::{
 pub(in crate::client) const REAUTHENTICATION_REQUIRED: i32 = 391;
 
 impl Client {
-    /// True if the connection of this exchange, which failed with `error`, has to authenticate
-    /// again before the operation continues.
+    /// True if the exchange failed with `error` because its connection has to authenticate again,
+    /// and the operation can continue after that.
     pub(in crate::client) fn must_authenticate_again(
         &self,
         exchange: &Exchange,

@@ -2,8 +2,10 @@
 //! a pinned connection. `begin_exchange.rs` begins the exchange on that connection.
 
 use super::{
-    choice::Selected, choice::View, end::End, end::Next, operations::Waiting, scanning::Parts,
-    scanning::ScanRules,
+    choice::{Selected, View},
+    end::{End, Next},
+    operations::Waiting,
+    scanning::{Parts, ScanRules},
 };
 use crate::{
     client::{Client, Progress, Timer, pins::PinCheckOut},

@@ -49,10 +49,8 @@ impl Client {
         self.attempts.choice.finished(lease.facts.server);
         let connection = lease.into_connection();
         match at_end {
-            AtEnd::Usable => self.return_connection(now, connection, Condition::Healthy(())),
-            AtEnd::Broken(error) => {
-                self.return_connection(now, connection, Condition::Broken(error));
-            }
+            AtEnd::Usable => self.return_connection(now, connection, Ok(())),
+            AtEnd::Broken(error) => self.return_connection(now, connection, Err(error)),
             AtEnd::ReplyDue(request_id, request) => {
                 self.begin_drain(now, Drain::new(connection, request_id, request));
             }
@@ -90,12 +88,13 @@ impl Client {
         }
     }
 
-    /// Gives a connection to its next owner: to its pins if it has any, otherwise to its pool.
-    pub(in crate::client) fn return_connection(
+    /// Gives a connection to its next owner: to its pins if it has any, otherwise to its pool. An
+    /// `Err` says that the connection is broken, by this error if there is one.
+    fn return_connection(
         &mut self,
         now: Instant,
         connection: Box<Established>,
-        condition: Condition<()>,
+        condition: Result<(), Option<Error>>,
     ) {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
@@ -104,17 +103,16 @@ impl Client {
             // connection then fails.
             let broken = match (self.interruption(facts), condition) {
                 (Some(error), _) => Some(error),
-                (None, Condition::Broken(error)) => Some(pins::broken(error)),
-                (None, Condition::Healthy(()) | Condition::ReplyDue) => None,
+                (None, Err(error)) => Some(pins::broken(error)),
+                (None, Ok(())) => None,
             };
             self.connections.set_state(socket, State::Pinned);
             return self.pins.take_back(connection, broken);
         }
         self.connections.set_state(socket, State::Idle);
         let condition = match condition {
-            Condition::Healthy(()) => Condition::Healthy(connection),
-            Condition::ReplyDue => Condition::ReplyDue,
-            Condition::Broken(error) => Condition::Broken(error),
+            Ok(()) => Condition::Healthy(connection),
+            Err(error) => Condition::Broken(error),
         };
         self.pools.check_in(now, server, pooled, condition);
     }
@@ -130,8 +128,8 @@ impl Client {
         };
         // The reply, or a part of it, may be in the buffer already.
         let condition = match interruption.map_or_else(|| drain.advance(), Err) {
-            Ok(true) => Condition::Healthy(()),
-            Err(error) => Condition::Broken(Some(error)),
+            Ok(true) => Ok(()),
+            Err(error) => Err(Some(error)),
             Ok(false) => {
                 self.arm(Timer::Drain(socket), now.checked_add(DRAIN_LIMIT));
                 self.connections.begin_drain(Box::new(drain));

@@ -22,7 +22,7 @@
 //! All other operations wait for the whole scan. Otherwise all operations on a sharded cluster
 //! would go to the first mongos that replied (SEL-58).
 
-use super::{choice::Choice, choice::Selected, choice::View};
+use super::choice::{Choice, Selected, View};
 use crate::{
     client::{control::outbox::Outbox, pools::Pools},
     error::{Error, ErrorKind},

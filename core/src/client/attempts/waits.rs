@@ -1,6 +1,10 @@
 //! Operations that wait: grants, and the ends of waits and pauses.
 
-use super::{end::End, end::Next, lease::AtEnd, operations::Waiting};
+use super::{
+    end::{End, Next},
+    lease::AtEnd,
+    operations::Waiting,
+};
 use crate::{
     client::{Action, Client, Timer, connections::State},
     error::{Error, Wait},

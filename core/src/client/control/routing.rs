@@ -7,7 +7,7 @@
 
 use crate::{
     client::{
-        Action, Client,
+        Action, Client, Timer,
         attempts::{drain::Drain, end::End, operations::Waiting},
         connections::{self, Role, State},
         pins, pools,
@@ -63,7 +63,7 @@ impl Client {
                 match order {
                     table::Order::Act(action) => self.out.act(action),
                     table::Order::Limit(id, limit) => {
-                        self.arm(crate::client::Timer::Question(id), limit);
+                        self.arm(Timer::Question(id), limit);
                     }
                 }
             } else {
@@ -118,9 +118,7 @@ impl Client {
             pools::Order::Open(pooled) => self.dial_pooled(now, server, pooled),
             pools::Order::Close(pooled) => {
                 if let Some(socket) = self.connections.close(Role::Pooled(server, pooled)) {
-                    self.clock
-                        .timers
-                        .cancel(crate::client::Timer::Drain(socket));
+                    self.clock.timers.cancel(Timer::Drain(socket));
                 }
             }
             pools::Order::Grant {
@@ -232,7 +230,7 @@ impl Client {
                 self.on_drain_over(now, connection, Some(error));
             }
             connections::Order::Limit(socket, limit) => {
-                self.arm(crate::client::Timer::Step(socket), limit);
+                self.arm(Timer::Step(socket), limit);
             }
             connections::Order::NotDriven(socket) => {
                 self.questions.forget(socket);
@@ -254,9 +252,7 @@ impl Client {
     fn on_drain_over(&mut self, now: Instant, connection: Box<Established>, broken: Option<Error>) {
         let facts = &connection.facts;
         let (server, pooled, socket) = (facts.server, facts.pooled, facts.socket);
-        self.clock
-            .timers
-            .cancel(crate::client::Timer::Drain(socket));
+        self.clock.timers.cancel(Timer::Drain(socket));
         if self.pins.keep_or_remove(socket) {
             self.connections.set_state(socket, State::Pinned);
             self.pins.take_back(connection, broken);

@@ -37,7 +37,7 @@ pub enum Timer {
     Reselection,
 }
 
-/// The timers of a client, and the time of its next input.
+/// The timers of a client, and the time of the next call of [`Client::handle_timeout`].
 #[derive(Debug, Default)]
 pub(in crate::client) struct Clock {
     pub(in crate::client) timers: Timers<Timer>,

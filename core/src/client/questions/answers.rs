@@ -182,10 +182,11 @@ impl Client {
         let Some(ended) = self.questions.checks.handle_response(id, response) else {
             return;
         };
-        // The other responders need not answer.
+        // The status is known now, so the requests to the other responders are withdrawn.
         self.questions
             .withdraw(|asker| matches!(asker, Asker::Revocation(other) if other == id));
-        // Only the connection of a monitor gives responders little time. Others ask again.
+        // The connection of a monitor gives responders little time, so its check can end without a
+        // status. Other connections that wait for the same certificate then ask again.
         let connections = &self.connections;
         let asks_again = |&socket: &SocketId| {
             ended.again && !matches!(connections.role(socket), Some(Role::Monitor(_)))

@@ -1,6 +1,6 @@
 //! The lookup of a seed list before its client exists.
 
-use super::{list::Found, list::SeedList};
+use super::list::{Found, SeedList};
 use crate::{
     client::{QuestionId, config::refuse_what_is_missing},
     dns::{DnsAnswer, DnsQuery},

@@ -1,6 +1,6 @@
 //! The lookups of a `mongodb+srv` client: when they begin, and what their answers change.
 
-use super::{list::Found, list::RESCAN_PATIENCE};
+use super::list::{Found, RESCAN_PATIENCE};
 use crate::{
     address::Address,
     client::{
