@@ -10,6 +10,7 @@
 //! benchmarks, [`fuzzing`] the bodies of the fuzz targets, and [`requirements`] reads the rules of
 //! `docs/requirements`. [`compressors`] runs suites with compressed messages. [`matching`] compares
 //! values with those of official test files. [`handshake`] runs TLS handshakes in memory.
+//! [`fingerprint`] makes short values of states.
 
 #![forbid(unsafe_code)]
 
@@ -20,6 +21,8 @@ pub mod conformance;
 pub mod crud;
 
 pub mod documents;
+
+pub mod fingerprint;
 
 pub mod fuzzing;
 

@@ -23,9 +23,14 @@ pub(super) fn nearest(
     if text.len() > MAX_CHARS {
         return None;
     }
-    let distances = names.into_iter().map(|name| (distance(&text, name), name));
+    let most = text.len() / 3;
+    // A name that is much longer or shorter differs too much. A string can have many unknown
+    // options, so this is tested first.
+    let similar = |name: &&str| name.len().abs_diff(text.len()) <= most;
+    let names = names.into_iter().filter(similar);
+    let distances = names.map(|name| (distance(&text, name), name));
     let (distance, name) = distances.min_by_key(|(distance, _)| *distance)?;
-    (distance <= text.len() / 3).then_some(name)
+    (distance <= most).then_some(name)
 }
 
 /// Returns the number of characters that are to be added, removed, replaced or swapped with their

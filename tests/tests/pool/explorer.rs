@@ -10,11 +10,13 @@
 
 use crate::bench::{Bench, Found};
 use onionskin_core::pool::{PinnedFor, PoolOptions};
-use onionskin_tests::model::pool::{Input, Mistake};
+use onionskin_tests::{
+    fingerprint::Fingerprint,
+    model::pool::{Input, Mistake},
+};
 use std::{
-    collections::{BTreeSet, VecDeque, hash_map::DefaultHasher},
+    collections::{BTreeSet, VecDeque},
     fmt::Write,
-    hash::Hasher,
     time::{Duration, Instant},
 };
 
@@ -212,19 +214,10 @@ impl World {
         Ok(())
     }
 
-    fn key(&self) -> (u64, u64) {
-        struct Both(DefaultHasher, DefaultHasher);
-        impl Write for Both {
-            fn write_str(&mut self, text: &str) -> std::fmt::Result {
-                self.0.write(text.as_bytes());
-                self.1.write(text.as_bytes());
-                Ok(())
-            }
-        }
-        let mut both = Both(DefaultHasher::new(), DefaultHasher::new());
-        both.1.write_u8(1);
-        write!(both, "{self:?}").expect("it can be hashed");
-        (both.0.finish(), both.1.finish())
+    fn key(&self) -> u128 {
+        let mut fingerprint = Fingerprint::default();
+        write!(fingerprint, "{self:?}").expect("it can be hashed");
+        fingerprint.value()
     }
 }
 

@@ -10,16 +10,19 @@ use onionskin_core::{
     sdam::Phase,
 };
 use onionskin_simulations::strategies::{Cause, Failure, ReplicaSet, address};
-use onionskin_tests::model::{Config, Mistake};
+use onionskin_tests::{
+    fingerprint::Fingerprint,
+    model::{Config, Mistake},
+};
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Entry, hash_map::DefaultHasher},
-    hash::{Hash, Hasher},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    hash::Hash,
     time::Duration,
 };
 
-/// Two hashes of a client's state. The hashes do not depend on times, ids of connections and
-/// numbers of clears.
-pub(super) type Knowledge = (u64, u64);
+/// The fingerprint of a client's state. It does not depend on times, ids of connections and numbers
+/// of clears.
+pub(super) type Knowledge = u128;
 
 /// An input of a client about a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -287,16 +290,8 @@ fn farewell(bench: &Bench) -> Found {
 }
 
 fn knowledge(bench: &Bench) -> Knowledge {
-    let hash = |seed: u8| {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u8(seed);
-        hash_into(bench, &mut hasher);
-        hasher.finish()
-    };
-    (hash(0), hash(1))
-}
-
-fn hash_into(bench: &Bench, hasher: &mut DefaultHasher) {
+    let mut fingerprint = Fingerprint::default();
+    let hasher = &mut fingerprint;
     let description = bench.sdam.description();
     (description.topology_type as u8).hash(hasher);
     (description.max_election_id, description.max_set_version).hash(hasher);
@@ -312,4 +307,5 @@ fn hash_into(bench: &Bench, hasher: &mut DefaultHasher) {
         let pool = pool.map(|(_, state, _)| *state as u8);
         (address, kind as u8, version, pool, generation > 0).hash(hasher);
     }
+    fingerprint.value()
 }

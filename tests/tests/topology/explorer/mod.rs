@@ -21,11 +21,11 @@ mod client;
 mod world;
 
 use client::Clients;
-use onionskin_tests::model::Mistake;
+use onionskin_tests::{fingerprint::Fingerprint, model::Mistake};
 use std::{
-    collections::{BTreeSet, VecDeque, hash_map::DefaultHasher},
+    collections::{BTreeSet, VecDeque},
     env,
-    hash::{Hash, Hasher},
+    hash::Hash,
     time::Instant,
 };
 use world::{Move, World};
@@ -121,13 +121,10 @@ fn way(origins: &[(usize, Option<Move>, usize)], mut number: usize) -> Vec<Move>
     moves
 }
 
-fn key(world: &World) -> (u64, u64) {
-    let hash = |seed: u8| {
-        let mut hasher = DefaultHasher::new();
-        (seed, world).hash(&mut hasher);
-        hasher.finish()
-    };
-    (hash(0), hash(1))
+fn key(world: &World) -> u128 {
+    let mut fingerprint = Fingerprint::default();
+    world.hash(&mut fingerprint);
+    fingerprint.value()
 }
 
 /// Walks through all states and prints statistics. Asserts that machine and model agree, and that
