@@ -122,6 +122,8 @@ impl Shell {
         loop {
             progress = match progress {
                 Progress::Failed(error) => return Err(error),
+                // Only programs ask.
+                Progress::Answered(_) => return Err(closed_by_peer()),
                 Progress::Asking {
                     operation,
                     question,

@@ -17,7 +17,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 /// The future of a running operation.
@@ -25,6 +25,9 @@ use std::{
 /// The future keeps its client open. The future can be dropped at any time: the client then takes
 /// back the connection of the operation, or its place in the wait queue. So a connection cannot
 /// stay checked out by mistake ([CMAP-112]).
+///
+/// A program that takes input piece by piece is not awaited: see
+/// [`poll_program`](Self::poll_program).
 ///
 /// [CMAP-112]: onionskin_core::requirements::pool#CMAP-112
 #[must_use = "an operation does nothing unless it is awaited"]
@@ -40,6 +43,12 @@ enum State<R: Runtime> {
     Ready,
     Waiting(OperationId),
     Exchanging(ActiveExchange<R::Stream>),
+    /// The program has asked a question. If it asked while it read a reply, its exchange is kept.
+    Asking(OperationId, Option<Box<ActiveExchange<R::Stream>>>),
+    /// The program needs input of its holder.
+    Paused,
+    /// The next poll continues the program, which has got input.
+    Resumed,
     Over,
 }
 
@@ -102,6 +111,13 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         self.runner.handle_abandoned();
         match std::mem::replace(&mut self.state, State::Over) {
             State::Waiting(id) => self.client.shared().cancel(id),
+            State::Asking(id, held) => {
+                self.client.shared().cancel(id);
+                if let Some(active) = held {
+                    // The exchange has ended, so its connection can be used again.
+                    let _ = self.client.shared().check_in(*active, Outcome::Completed);
+                }
+            }
             State::Exchanging(mut active) => {
                 let outcome = Outcome::Abandoned;
                 active.exchange.end(&outcome);
@@ -109,9 +125,19 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                 // The operation is abandoned, so its error has no receiver.
                 let _ = self.client.shared().check_in(active, outcome);
             }
-            State::Ready | State::Over => {}
+            State::Ready | State::Paused | State::Resumed | State::Over => {}
         }
         self.publish_end();
+    }
+
+    /// Gives input to a program that waits for it: `give` calls a method of the program. Returns
+    /// `None`, and does not call `give`, if the program does not wait for input.
+    pub fn supply<T>(&mut self, give: impl FnOnce(&mut P) -> T) -> Option<T> {
+        if !matches!(self.state, State::Paused) {
+            return None;
+        }
+        self.state = State::Resumed;
+        Some(give(self.runner.program_mut()))
     }
 
     /// Delivers the event for the end of the operation, if there is one.
@@ -137,6 +163,56 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     let error = self.on_progress(progress)?;
                     step = self.runner.handle_error(error);
                 }
+                Step::Ask(ask) => {
+                    let progress = self.client.shared().ask(*ask, self.runner.span());
+                    step = self.on_asked(progress, None)?;
+                }
+                Step::Wait => {
+                    self.state = State::Paused;
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Continues a program that has asked until it takes another step, or has to be polled again
+    /// (`None`). The exchange is the one that it keeps meanwhile, if there is one.
+    fn on_asked(
+        &mut self,
+        mut progress: Started<R::Stream>,
+        mut held: Option<Box<ActiveExchange<R::Stream>>>,
+    ) -> Option<Step<P::Output>> {
+        loop {
+            if let Progress::Waiting(id) = progress {
+                self.state = State::Asking(id, held);
+                return None;
+            }
+            // The exchange is stored while code of the program runs, so that a panic does not lose
+            // it.
+            if let Some(active) = held.take() {
+                self.state = State::Exchanging(*active);
+            }
+            let exchange = match &mut self.state {
+                State::Exchanging(active) => Some(&mut active.exchange),
+                _ => None,
+            };
+            let step = match progress {
+                Progress::Answered(answer) => self.runner.handle_answer(answer, exchange),
+                Progress::Failed(error) => self.runner.handle_error(error),
+                // These belong to no question.
+                Progress::Waiting(_) | Progress::Exchange(_) | Progress::Asking { .. } => {
+                    self.runner.handle_error(abandoned_error())
+                }
+            };
+            let Some(active) = self.take_active() else {
+                return Some(step);
+            };
+            match step {
+                Step::Ask(ask) => {
+                    progress = self.client.shared().ask(*ask, self.runner.span());
+                    held = Some(Box::new(active));
+                }
+                step => return self.give_back(active, Outcome::Completed, Some(step)),
             }
         }
     }
@@ -163,6 +239,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     continue;
                 }
                 Progress::Failed(error) => return Some(error),
+                // No question was asked.
+                Progress::Answered(_) => return Some(abandoned_error()),
                 // The exchange is stored before its stream is used, so that a panic of the stream
                 // does not lose the exchange.
                 Progress::Exchange(active) => self.state = State::Exchanging(active),
@@ -192,7 +270,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
     fn take_active(&mut self) -> Option<ActiveExchange<R::Stream>> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Exchanging(active) => Some(active),
-            State::Ready | State::Waiting(_) | State::Over => None,
+            _ => None,
         }
     }
 
@@ -224,19 +302,33 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         };
         active.exchange.end(&outcome);
         publish_events(self.client.shared(), &mut active.exchange);
-        let answered = self.runner.handle_end(&mut active.exchange, &outcome);
+        let step = self.runner.handle_end(&mut active.exchange, &outcome);
         let active = self.take_active()?;
-        let error = match self.client.shared().check_in(active, outcome) {
-            Ok(None) => match answered {
-                Some(Step::Done(result)) => return Some(result),
-                Some(step) => return self.follow(step),
-                None => abandoned_error(),
-            },
-            Ok(Some(progress)) => self.on_progress(progress)?,
-            Err(error) => error,
+        let step = match step {
+            Some(Step::Ask(ask)) => {
+                let progress = self.client.shared().ask(*ask, self.runner.span());
+                self.on_asked(progress, Some(Box::new(active)))?
+            }
+            step => self.give_back(active, outcome, step)?,
         };
-        let step = self.runner.handle_error(error);
         self.follow(step)
+    }
+
+    /// Checks an exchange in. Returns the next step of the program: the given one if the exchange
+    /// was successful. `None` if the operation has to be polled again.
+    fn give_back(
+        &mut self,
+        active: ActiveExchange<R::Stream>,
+        outcome: Outcome,
+        step: Option<Step<P::Output>>,
+    ) -> Option<Step<P::Output>> {
+        let error = match (self.client.shared().check_in(active, outcome), step) {
+            (Ok(None), Some(step)) => return Some(step),
+            (Ok(None), None) => abandoned_error(),
+            (Ok(Some(progress)), _) => self.on_progress(progress)?,
+            (Err(error), _) => error,
+        };
+        Some(self.runner.handle_error(error))
     }
 }
 
@@ -256,11 +348,16 @@ fn publish_events<R: Runtime>(shared: &Arc<Shared<R>>, exchange: &mut Exchange) 
     }
 }
 
-impl<R: Runtime, P: Program> Future for Execution<R, P> {
-    type Output = Result<P::Output, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
+impl<R: Runtime, P: Program> Execution<R, P> {
+    /// Runs the program until it is over or needs input ([`Step::Wait`]). Returns its result, or
+    /// `None` if it needs input: then call [`supply`](Self::supply) and poll again. While this
+    /// returns `Poll::Pending`, the program takes no input, so its holder can make its own source
+    /// wait.
+    pub fn poll_program(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<P::Output, Error>>> {
+        let this = self;
         loop {
             let result = match &mut this.state {
                 State::Ready => {
@@ -278,6 +375,23 @@ impl<R: Runtime, P: Program> Future for Execution<R, P> {
                         })
                     }
                 },
+                State::Asking(id, held) => {
+                    match this.client.shared().resume(*id, context.waker()) {
+                        Progress::Waiting(_) => return Poll::Pending,
+                        progress => {
+                            let held = held.take();
+                            this.state = State::Over;
+                            this.on_asked(progress, held)
+                                .and_then(|step| this.follow(step))
+                        }
+                    }
+                }
+                State::Resumed => {
+                    this.state = State::Over;
+                    let step = this.runner.handle_input();
+                    this.follow(step)
+                }
+                State::Paused => return Poll::Ready(None),
                 State::Exchanging(active) => {
                     let Poll::Ready(outcome) = active.poll_exchange(context) else {
                         return Poll::Pending;
@@ -286,12 +400,27 @@ impl<R: Runtime, P: Program> Future for Execution<R, P> {
                 }
                 State::Over => {
                     let message = "the future of the operation was polled after it had completed";
-                    return Poll::Ready(Err(Error::argument(message)));
+                    return Poll::Ready(Some(Err(Error::argument(message))));
                 }
             };
             if let Some(result) = result {
                 this.publish_end();
-                return Poll::Ready(result);
+                return Poll::Ready(Some(result));
+            }
+        }
+    }
+}
+
+impl<R: Runtime, P: Program> Future for Execution<R, P> {
+    type Output = Result<P::Output, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match ready!(self.poll_program(context)) {
+            Some(result) => Poll::Ready(result),
+            None => {
+                let message = "the operation waits for input: use `Execution::poll_program` and \
+                               `Execution::supply`";
+                Poll::Ready(Err(Error::argument(message)))
             }
         }
     }

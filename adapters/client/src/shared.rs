@@ -21,7 +21,7 @@ use onionskin_core::{
     },
     error::Error,
     event::Event,
-    operation::{Command, Exchange, OperationId, Span},
+    operation::{Ask, Command, Exchange, OperationId, Span},
     random::Seed,
     time::{Instant, WallTime},
 };
@@ -212,6 +212,15 @@ impl<R: Runtime> Shared<R> {
         })
     }
 
+    /// Asks the question of a program. `span` is the span of that program.
+    pub(crate) fn ask(self: &Arc<Self>, ask: Ask, span: &mut Span) -> Started<R::Stream> {
+        self.with(|inner, now| {
+            inner.notice_fork(self, now);
+            let progress = inner.core.ask_in(now, span, ask);
+            inner.take_socket(now, progress)
+        })
+    }
+
     /// Returns the progress of a waiting operation. `waker` is woken when the operation should be
     /// resumed.
     pub(crate) fn resume(self: &Arc<Self>, id: OperationId, waker: &Waker) -> Started<R::Stream> {
@@ -347,6 +356,7 @@ impl<S> Inner<S> {
                         question,
                     };
                 }
+                Progress::Answered(answer) => return Progress::Answered(answer),
                 Progress::Failed(error) => return Progress::Failed(error),
             };
             let socket = self.sockets.get_mut(&exchange.socket());

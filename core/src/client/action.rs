@@ -3,6 +3,7 @@
 use super::{Question, QuestionId};
 use crate::{
     address::Address,
+    auth::Finding,
     connection::SocketId,
     error::Error,
     operation::{Command, Exchange, OperationId},
@@ -99,6 +100,9 @@ pub enum Progress<E = Exchange> {
     /// The operation waits, for a server or a connection for example. Resume the operation when
     /// [`Action::Wake`] names this id, or cancel it.
     Waiting(OperationId),
+    /// The question of [`ask_in`](super::Client::ask_in) was answered, or there is no answer for
+    /// this reason.
+    Answered(Result<Finding, String>),
     /// The operation has failed.
     Failed(Error),
 }

@@ -58,7 +58,8 @@ pub use attempts::waits::GRANT_LIMIT;
 pub use config::{ClientConfig, Counts};
 pub use control::timing::Timer;
 pub use questions::table::{
-    Answer, MAX_DERIVATIONS, MAX_KERBEROS_STEPS, QUESTION_LIMIT, Question, QuestionId,
+    Answer, MAX_BLOCKING_INQUIRIES, MAX_DERIVATIONS, MAX_KERBEROS_STEPS, QUESTION_LIMIT, Question,
+    QuestionId,
 };
 pub use seeds::list::MIN_RESCAN_INTERVAL;
 pub use seeds::lookup::SeedLookup;

@@ -125,6 +125,10 @@ pub enum OperationState {
     ForAuthentication(SocketId),
     /// The operation was granted the connection of this socket; its task has to resume it.
     Granted(SocketId),
+    /// The program of the operation waits for the answer to this question.
+    ForAnswer(QuestionId),
+    /// The question of the program was answered; its task has to resume it.
+    Answered,
     /// The operation failed; its task has to resume it.
     Failed,
 }
@@ -171,7 +175,7 @@ impl Client {
                     WaitingOperation {
                         id,
                         state: operation_state(waiting),
-                        deadline: operation.and_then(|operation| operation.deadline),
+                        deadline: waiting.deadline(),
                         criteria: operation
                             .map(|operation| self.attempts.choice.criteria(operation)),
                         pin: operation
@@ -230,6 +234,8 @@ fn operation_state(waiting: &Waiting) -> OperationState {
         Waiting::ForPin(_, socket) => OperationState::ForPin(*socket),
         Waiting::ForAuthentication(_, socket) => OperationState::ForAuthentication(*socket),
         Waiting::Granted(_, lease) => OperationState::Granted(lease.facts.socket),
+        Waiting::ForAnswer(question, _) => OperationState::ForAnswer(*question),
+        Waiting::Answered(_) => OperationState::Answered,
         Waiting::Failed(_) => OperationState::Failed,
     }
 }

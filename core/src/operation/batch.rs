@@ -5,7 +5,7 @@ use crate::{
     bson::integer,
     error::{Error, MAX_FIELDS, pick},
 };
-use bson::{RawDocument, spec::ElementType};
+use bson::{RawDocument, RawDocumentBuf, Timestamp, spec::ElementType};
 use onionskin_bson::fields;
 use std::ops::Range;
 
@@ -135,7 +135,12 @@ fn elements<'a>(cursor: &'a RawDocument, key: &str) -> Result<&'a [u8], Error> {
 fn cursor(reply: &RawDocument) -> Result<&RawDocument, Error> {
     let [cursor] = pick(reply, ["cursor"]);
     let cursor = cursor.and_then(|cursor| cursor.as_document());
-    cursor.ok_or_else(|| Error::protocol("the reply has no cursor"))
+    cursor.ok_or_else(no_cursor)
+}
+
+#[cold]
+fn no_cursor() -> Error {
+    Error::protocol("the reply has no cursor")
 }
 
 /// Returns the first document of the first batch in a reply; `None` for an empty batch.
@@ -176,6 +181,9 @@ pub(super) const MAX_NAMESPACE_BYTES: usize = 1024;
 pub(super) struct Parsed {
     pub(super) id: i64,
     pub(super) namespace: Option<String>,
+    /// The token after which a change stream resumes if it has read this batch.
+    pub(super) resume_token: Option<RawDocumentBuf>,
+    pub(super) operation_time: Option<Timestamp>,
     /// The range of the batch's array elements in the buffer of the reply.
     pub(super) rest: Range<usize>,
 }
@@ -183,8 +191,10 @@ pub(super) struct Parsed {
 /// Reads the cursor of a reply. `batch` is the key of the array of documents.
 pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
     let document = reply.document();
-    let cursor = cursor(document)?;
-    let [id, namespace] = pick(cursor, ["id", "ns"]);
+    let [cursor, operation_time] = pick(document, ["cursor", "operationTime"]);
+    let cursor = cursor.and_then(|cursor| cursor.as_document());
+    let cursor = cursor.ok_or_else(no_cursor)?;
+    let [id, namespace, token] = pick(cursor, ["id", "ns", "postBatchResumeToken"]);
     let id = id.and_then(integer);
     let id = id.ok_or_else(|| Error::protocol("the cursor has no id"))?;
     let elements = elements(cursor, batch)?;
@@ -197,6 +207,10 @@ pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
     Ok(Parsed {
         id,
         namespace: namespace.map(str::to_owned),
+        resume_token: token
+            .and_then(|token| token.as_document())
+            .map(ToOwned::to_owned),
+        operation_time: operation_time.and_then(|time| time.as_timestamp()),
         rest: start..start + elements.len(),
     })
 }

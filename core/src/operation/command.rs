@@ -119,6 +119,8 @@ pub(crate) struct Request {
     pub(crate) portion: Option<Portion>,
     /// The `maxTimeMS` of the current attempt, in milliseconds; `None` if the attempt sends none.
     pub(crate) max_time_ms: Option<i32>,
+    /// The session and the pin to give back before the command begins.
+    pub(crate) released: Option<Box<CursorResources>>,
 }
 
 /// The only server that may run a command.
@@ -197,6 +199,7 @@ impl Command {
                 txn_number: None,
                 portion: None,
                 max_time_ms: None,
+                released: None,
             },
             retry: RetryState::default(),
             selection: SelectionState::default(),
@@ -291,6 +294,19 @@ impl Command {
     /// [LB-35]: crate::requirements::load_balancers#LB-35
     pub fn set_last_use(&mut self, pin: Pin) {
         self.0.request.pin = Some(PinUse::Last(pin));
+    }
+
+    /// Gives these back before the command begins: what a cursor held that the program replaces by
+    /// the one that this command opens. So the command can use the connection of the old cursor.
+    /// The program must return the command at once.
+    pub fn set_released(&mut self, resources: CursorResources) {
+        self.0.request.released = (!resources.is_empty()).then(|| Box::new(resources));
+    }
+
+    /// Takes what is to be given back before the command begins.
+    #[inline]
+    pub(crate) fn take_released(&mut self) -> Option<Box<CursorResources>> {
+        self.0.request.released.take()
     }
 
     /// Returns the session and the pin that this command, which is not run, would have released.

@@ -13,7 +13,7 @@ use crate::{
     session::SessionId,
     time::Instant,
 };
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf, Timestamp};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{sync::Arc, time::Duration};
 
@@ -50,6 +50,10 @@ pub struct Cursor {
     /// True after an error of a `getMore`: no further batch is fetched.
     is_failed: bool,
     batch: Batch,
+    /// The `postBatchResumeToken` of the last batch that had one.
+    resume_token: Option<RawDocumentBuf>,
+    /// The `operationTime` of the last reply that had one.
+    operation_time: Option<Timestamp>,
     batch_size: Option<i32>,
     max_await_time: Option<Duration>,
     /// The time limit of the command that opened the cursor; zero or `None` means no limit.
@@ -76,6 +80,8 @@ impl Cursor {
             Ok(Parsed {
                 id,
                 namespace,
+                resume_token,
+                operation_time,
                 rest,
             }) => {
                 let collection = match &namespace {
@@ -91,6 +97,8 @@ impl Cursor {
                     pin: None,
                     is_failed: false,
                     batch: Batch::new(reply, rest),
+                    resume_token,
+                    operation_time,
                     batch_size: None,
                     max_await_time: None,
                     timeout: None,
@@ -145,6 +153,8 @@ impl Cursor {
             pin: None,
             is_failed: false,
             batch: Batch::EMPTY,
+            resume_token: None,
+            operation_time: None,
             batch_size: None,
             max_await_time: None,
             timeout: None,
@@ -222,6 +232,21 @@ impl Cursor {
         self.batch.is_empty()
     }
 
+    /// Returns the `postBatchResumeToken` of the last batch that had one, as the batches of change
+    /// streams do: after that batch was read, a stream resumes after this token. It stays when the
+    /// cursor fails or ends.
+    #[must_use]
+    pub fn post_batch_resume_token(&self) -> Option<&RawDocument> {
+        self.resume_token.as_deref()
+    }
+
+    /// Returns the `operationTime` of the last batch whose reply had one. It stays when the cursor
+    /// fails or ends.
+    #[must_use]
+    pub fn operation_time(&self) -> Option<Timestamp> {
+        self.operation_time
+    }
+
     /// Returns the address of the server that has the cursor.
     #[must_use]
     pub fn server(&self) -> &Address {
@@ -266,9 +291,12 @@ impl Cursor {
     fn take_batch(&mut self, exchange: &mut Exchange) -> Result<(), Error> {
         let reply = exchange.take_reply();
         let reply = reply.ok_or_else(|| Error::protocol("getMore has no reply"))?;
-        let Parsed { id, rest, .. } = parse(&reply, "nextBatch")?;
+        let parsed = parse(&reply, "nextBatch")?;
+        let id = parsed.id;
         self.id = id;
-        self.batch = Batch::new(reply, rest);
+        self.batch = Batch::new(reply, parsed.rest);
+        self.resume_token = parsed.resume_token.or(self.resume_token.take());
+        self.operation_time = parsed.operation_time.or(self.operation_time);
         if id == 0 {
             exchange.end_session(self.session.take());
             if let Some(pin) = self.pin.take() {

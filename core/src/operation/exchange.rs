@@ -17,7 +17,7 @@ use crate::{
     time::Instant,
     wire::{Flags, MessageWriter},
 };
-use bson::RawDocument;
+use bson::{RawDocument, RawDocumentBuf};
 use std::{ops::Range, sync::Arc};
 
 /// The state of the client that an attempt uses, as of the creation of its exchange.
@@ -109,9 +109,26 @@ pub(crate) struct ExchangeState {
     /// The command events of the attempt; `None` before the request is framed, and if no command
     /// events are published.
     pub(super) observation: Option<Box<Observation>>,
-    /// The position of the reply in the connection's buffer; `None` before the reply is complete
-    /// and after it was taken.
-    reply: Option<Place>,
+    /// The reply; `None` before it is complete and after it was taken.
+    reply: Option<Received>,
+}
+
+/// A reply that was received.
+#[derive(Debug)]
+enum Received {
+    /// The reply lies here in the connection's buffer.
+    InPlace(Place),
+    /// The program has put this document in place of the reply.
+    Replaced(Vec<u8>),
+}
+
+impl Received {
+    /// Removes a reply that nobody reads any more from the connection's buffer.
+    fn drop_from(self, lease: &mut Lease) {
+        if let Self::InPlace(place) = self {
+            lease.transport.consume(place.length);
+        }
+    }
 }
 
 /// A reply, together with the buffer in which it arrived.
@@ -319,7 +336,7 @@ impl Exchange {
             request.kind,
             self.operation.exchange.context.cluster_time.as_deref(),
         ));
-        self.operation.exchange.reply = Some(reply.place);
+        self.operation.exchange.reply = Some(Received::InPlace(reply.place));
         self.operation.exchange.is_under_way = false;
         Ok(true)
     }
@@ -327,17 +344,41 @@ impl Exchange {
     /// Returns the reply; `None` before the reply is complete and after it was taken.
     #[must_use]
     pub fn reply(&self) -> Option<&RawDocument> {
-        let place = self.operation.exchange.reply.as_ref()?;
-        self.lease.transport.body(place)
+        match self.operation.exchange.reply.as_ref()? {
+            Received::InPlace(place) => self.lease.transport.body(place),
+            Received::Replaced(bytes) => RawDocument::from_bytes(bytes).ok(),
+        }
+    }
+
+    /// Puts a document in place of the reply, for example the decrypted reply. What was judged from
+    /// the reply stays: its error, labels and cluster time. Does nothing before the reply is
+    /// complete and after it was taken.
+    pub fn replace_reply(&mut self, document: RawDocumentBuf) {
+        let state = &mut self.operation.exchange;
+        if let Some(old) = state
+            .reply
+            .replace(Received::Replaced(document.into_bytes()))
+        {
+            old.drop_from(&mut self.lease);
+        } else {
+            state.reply = None;
+        }
     }
 
     /// Moves the reply out of the exchange with its buffer; `None` before the reply is complete and
     /// after it was taken. The reply is copied only if more bytes follow it.
     pub fn take_reply(&mut self) -> Option<Reply> {
-        let place = self.operation.exchange.reply.take()?;
-        let (bytes, frame) = self.lease.transport.take_frame(place.length);
-        let body = frame.start + place.body.start..frame.start + place.body.end;
-        Some(Reply { bytes, body })
+        match self.operation.exchange.reply.take()? {
+            Received::InPlace(place) => {
+                let (bytes, frame) = self.lease.transport.take_frame(place.length);
+                let body = frame.start + place.body.start..frame.start + place.body.end;
+                Some(Reply { bytes, body })
+            }
+            Received::Replaced(bytes) => {
+                let body = 0..bytes.len();
+                Some(Reply { bytes, body })
+            }
+        }
     }
 
     /// True if the reply is not an error, or is not complete yet.
@@ -390,12 +431,12 @@ impl Exchange {
                 deadline.is_some_and(|limit| limit <= now) && is_exchange_timeout(error)
             }
         };
+        if let Some(reply) = self.operation.exchange.reply.take() {
+            reply.drop_from(&mut self.lease);
+        }
         let transport = &mut self.lease.transport;
         if is_left && self.operation.exchange.is_under_way && transport.retract_request() {
             self.operation.exchange.is_under_way = false;
-        }
-        if let Some(place) = self.operation.exchange.reply.take() {
-            transport.consume(place.length);
         }
         transport.free_idle_buffers();
         let is_written = transport.output().is_empty();

@@ -38,7 +38,7 @@ pub use exchange::{Exchange, Outcome, Reply};
 pub(crate) use kill_cursors::kill_unowned;
 pub(crate) use lease::Lease;
 pub use pin::{Pin, TransactionPin, TransactionStep};
-pub use program::{Abandoned, Decode, Prepared, Program, Runner, Single, Span, Step};
+pub use program::{Abandoned, Ask, Decode, Prepared, Program, Runner, Single, Span, Step};
 
 pub(crate) use assess::Assessment;
 pub(crate) use command::Request;
@@ -76,12 +76,15 @@ impl Operation {
         // `timeoutMS=0` sets no deadline. `request.timeout` stays `Some`, which disables older time
         // limits such as `socketTimeoutMS`.
         let timeout = operation.request.timeout;
-        let timeout = timeout.filter(|timeout| !timeout.is_zero());
-        operation.deadline = operation
-            .deadline
-            .or_else(|| timeout.map(|timeout| now + timeout));
+        operation.deadline = operation.deadline.or_else(|| deadline(now, timeout));
         operation
     }
+}
+
+/// Returns the deadline of an operation that begins now. A timeout of zero means no deadline.
+pub(crate) fn deadline(now: Instant, timeout: Option<Duration>) -> Option<Instant> {
+    let timeout = timeout.filter(|timeout| !timeout.is_zero());
+    timeout.map(|timeout| now + timeout)
 }
 
 /// The state of the server selection of an operation.

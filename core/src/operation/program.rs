@@ -2,6 +2,7 @@
 
 use super::{Command, CursorResources, Exchange, Operation, OperationId, Outcome};
 use crate::{
+    auth::{Finding, Inquiry},
     error::{Error, ErrorKind},
     event::{OperationEvent, OperationFacts},
     time::Instant,
@@ -69,6 +70,25 @@ pub trait Program {
         Step::Done(Err(error))
     }
 
+    /// Reads the answer to the inquiry of [`Step::Ask`], or the reason why there is none. The
+    /// reason contains no secrets. The exchange is the one whose reply the program was reading when
+    /// it asked ([`handle_reply`](Self::handle_reply)); `None` if it asked at another time. By default the answer fails the operation, because a program that
+    /// asks nothing gets no answer.
+    fn handle_answer(
+        &mut self,
+        answer: Result<Finding, String>,
+        exchange: Option<&mut Exchange>,
+    ) -> Step<Self::Output> {
+        let _ = (answer, exchange);
+        Step::Done(Err(Error::argument("the program has asked nothing")))
+    }
+
+    /// Continues after [`Step::Wait`]: the holder of the program has given it input, by a method of
+    /// the program. By default the operation fails.
+    fn handle_input(&mut self) -> Step<Self::Output> {
+        Step::Done(Err(Error::argument("the program waits for no input")))
+    }
+
     /// Gives the program up. Call this before dropping a program, whether or not it has ended.
     /// Returns the work that remains to be done in the background. By default no work remains.
     fn abandon(&mut self) -> Abandoned {
@@ -82,8 +102,26 @@ pub trait Program {
 pub enum Step<T> {
     /// A command to run next. The program gets its reply or its error.
     Run(Command),
+    /// Something to ask the outside world. The program gets the answer, or the reason why there is
+    /// none ([`Program::handle_answer`]). If it asks while it reads a reply, the connection stays
+    /// checked out until it goes on, so that it can [replace the
+    /// reply](Exchange::replace_reply) before it is decoded.
+    Ask(Box<Ask>),
+    /// Nothing to do before the holder of the program has given it input
+    /// ([`Program::handle_input`]). The program holds no connection meanwhile.
+    Wait,
     /// The operation is over, with this result.
     Done(Result<T, Error>),
+}
+
+/// A question of a program.
+#[derive(Debug)]
+pub struct Ask {
+    /// The question.
+    pub inquiry: Inquiry,
+    /// The time limit of the operation if this is its first step; `None` for `timeoutMS` of the
+    /// client, zero for no limit. Ignored in later steps.
+    pub timeout: Option<Duration>,
 }
 
 /// The work that remains after a program was given up.
@@ -129,13 +167,28 @@ impl Span {
     /// Keeps the id and the time limit of the first command. Does nothing for a later command.
     pub(crate) fn note(&mut self, operation: &Operation) {
         if self.0.is_none() {
-            self.0 = Some(Bounds {
-                id: operation.id,
-                timeout: operation.request.timeout,
-                deadline: operation.deadline,
-                observed: None,
-            });
+            self.open(operation.id, operation.request.timeout, operation.deadline);
         }
+    }
+
+    /// Sets the id and the time limit of the operation.
+    pub(crate) fn open(
+        &mut self,
+        id: OperationId,
+        timeout: Option<Duration>,
+        deadline: Option<Instant>,
+    ) {
+        self.0 = Some(Bounds {
+            id,
+            timeout,
+            deadline,
+            observed: None,
+        });
+    }
+
+    /// Returns the id and the deadline of the operation; `None` before its first step.
+    pub(crate) fn bounds(&self) -> Option<(OperationId, Option<Instant>)> {
+        self.0.as_ref().map(|bounds| (bounds.id, bounds.deadline))
     }
 
     /// Returns the started event of the operation, for the first command; `None` for later
@@ -232,6 +285,22 @@ impl<P: Program> Runner<P> {
         }
         let step = self.program.handle_reply(exchange);
         Some(self.note_end(step))
+    }
+
+    /// Passes an answer to the program, with the exchange during which it asked.
+    pub fn handle_answer(
+        &mut self,
+        answer: Result<Finding, String>,
+        exchange: Option<&mut Exchange>,
+    ) -> Step<P::Output> {
+        let step = self.program.handle_answer(answer, exchange);
+        self.note_end(step)
+    }
+
+    /// Continues a program that has got input.
+    pub fn handle_input(&mut self) -> Step<P::Output> {
+        let step = self.program.handle_input();
+        self.note_end(step)
     }
 
     /// Passes the error of a command to the program.
@@ -390,6 +459,24 @@ impl<P: Program> Program for Prepared<P> {
         match &mut self.0 {
             Ok(program) => program.handle_error(error),
             Err(_) => Step::Done(Err(error)),
+        }
+    }
+
+    fn handle_answer(
+        &mut self,
+        answer: Result<Finding, String>,
+        exchange: Option<&mut Exchange>,
+    ) -> Step<P::Output> {
+        match &mut self.0 {
+            Ok(program) => program.handle_answer(answer, exchange),
+            Err(error) => Step::Done(Err(error.clone())),
+        }
+    }
+
+    fn handle_input(&mut self) -> Step<P::Output> {
+        match &mut self.0 {
+            Ok(program) => program.handle_input(),
+            Err(error) => Step::Done(Err(error.clone())),
         }
     }
 

@@ -135,7 +135,7 @@ impl Idle {
             .str("text", &self.text);
         command.set_session(SessionUse::None);
         match self.client.start(self.now, command) {
-            Progress::Asking { .. } => panic!("the application has no say here"),
+            Progress::Asking { .. } | Progress::Answered(_) => panic!("nothing is asked here"),
             Progress::Exchange(exchange) => exchange,
             Progress::Waiting(_) => {
                 self.settle();

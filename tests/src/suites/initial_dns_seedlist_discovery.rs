@@ -208,6 +208,7 @@ fn resolve(
             panic!("an operation waits for the seeds: {waiting:?}");
         };
         return match client.resume(Instant::ZERO, id) {
+            Progress::Answered(_) => unreachable!("no program asks here"),
             Progress::Failed(error) => Err(error),
             other => panic!("a client without seeds fails its operations: {other:?}"),
         };

@@ -40,5 +40,6 @@ mod scene;
 mod selection;
 mod spans;
 mod storm;
+mod streams;
 mod turns;
 mod waiting;

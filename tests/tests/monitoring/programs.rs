@@ -31,13 +31,13 @@ fn sent(events: &EventLog, names: &[&str]) -> Vec<(u64, Document)> {
 }
 
 /// Returns a command whose name is the first key of its body.
-fn command(name: &'static str, kind: CommandKind, body: &Document) -> Command {
+pub(crate) fn command(name: &'static str, kind: CommandKind, body: &Document) -> Command {
     let mut command = Command::new(name, "app", kind);
     command.body().tree(body).expect("BSON");
     command
 }
 
-fn insert(collection: &str, document: &RawDocumentBuf) -> Command {
+pub(crate) fn insert(collection: &str, document: &RawDocumentBuf) -> Command {
     let body = doc! { "insert": collection };
     let mut insert = command("insert", CommandKind::RetryableWrite, &body);
     insert.set_sequence("documents", document.as_bytes().to_vec());
@@ -291,7 +291,7 @@ impl Program for Upload {
     }
 }
 
-async fn count(watched: &Watched, collection: &str) -> u64 {
+pub(crate) async fn count(watched: &Watched, collection: &str) -> u64 {
     let database = watched.client.database("app");
     let collection = database.collection::<Document>(collection);
     collection.count_documents(doc! {}).await.expect("a reply")

@@ -58,9 +58,12 @@ impl Client {
         &mut self,
         now: Instant,
         span: &mut Span,
-        command: Command,
+        mut command: Command,
         observed: bool,
     ) -> Progress {
+        if let Some(released) = command.take_released() {
+            self.release_held(now, *released);
+        }
         let timeout = self.settings.timeout;
         let operation = self.attempts.operations.admit(now, span, command, timeout);
         let id = operation.id;
@@ -83,7 +86,10 @@ impl Client {
         let may_go_on = |waiting: &Waiting| {
             matches!(
                 waiting,
-                Waiting::Granted(..) | Waiting::Asking(_) | Waiting::Failed(_)
+                Waiting::Granted(..)
+                    | Waiting::Asking(_)
+                    | Waiting::Answered(_)
+                    | Waiting::Failed(_)
             )
         };
         let attempt = match self.attempts.operations.take_if(id, may_go_on) {
@@ -92,6 +98,7 @@ impl Client {
                 Attempt::Granted(operation, lease)
             }
             Some(Waiting::Asking(operation)) => self.attempt(now, operation),
+            Some(Waiting::Answered(answer)) => return Progress::Answered(answer),
             Some(Waiting::Failed(error)) => return Progress::Failed(error),
             _ => return self.still_waiting(id),
         };

@@ -1,6 +1,7 @@
 //! The attempts of operations: each selects a server, gets a connection, moves a request and its
 //! reply, and ends.
 
+pub(super) mod asking;
 pub(super) mod authenticating;
 pub(super) mod begin;
 pub(super) mod begin_exchange;

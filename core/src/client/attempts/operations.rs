@@ -2,10 +2,12 @@
 //! since they were granted a connection or failed.
 
 use crate::{
+    auth::Finding,
+    client::QuestionId,
     connection::SocketId,
     description::ServerId,
     error::{Error, ErrorKind},
-    operation::{Command, Lease, Operation, OperationId, Span},
+    operation::{Command, Lease, Operation, OperationId, Span, deadline},
     time::Instant,
 };
 use std::{
@@ -33,6 +35,10 @@ pub(in crate::client) enum Waiting {
     ForAuthentication(Box<Operation>, SocketId),
     /// The operation was granted this connection; its task has to resume it.
     Granted(Box<Operation>, Lease),
+    /// The operation waits for the answer to this question of its program, until this deadline.
+    ForAnswer(QuestionId, Option<Instant>),
+    /// The question of the program was answered; the task of the operation has to take the answer.
+    Answered(Result<Finding, String>),
     /// The operation failed; its task has to take this error.
     Failed(Error),
 }
@@ -47,7 +53,15 @@ impl Waiting {
             | Self::ForPin(operation, _)
             | Self::ForAuthentication(operation, _)
             | Self::Granted(operation, _) => Some(operation),
-            Self::Failed(_) => None,
+            Self::ForAnswer(..) | Self::Answered(_) | Self::Failed(_) => None,
+        }
+    }
+
+    #[cfg(any(test, feature = "unstable-machines"))]
+    pub(in crate::client) fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::ForAnswer(_, deadline) => *deadline,
+            _ => self.operation()?.deadline,
         }
     }
 }
@@ -94,13 +108,31 @@ impl Operations {
         timeout: Option<Duration>,
     ) -> Box<Operation> {
         command.0.request.timeout = command.0.request.timeout.or(timeout);
-        let id = span.apply(&mut command).unwrap_or_else(|| {
-            self.last += 1;
-            OperationId(self.last - 1)
-        });
+        let id = span.apply(&mut command).unwrap_or_else(|| self.next_id());
         let operation = Operation::new(id, command, now);
         span.note(&operation);
         operation
+    }
+
+    /// Returns the id and the deadline of an operation. If it begins now, it gets both.
+    pub(in crate::client) fn open(
+        &mut self,
+        now: Instant,
+        span: &mut Span,
+        timeout: Option<Duration>,
+    ) -> (OperationId, Option<Instant>) {
+        if let Some(bounds) = span.bounds() {
+            return bounds;
+        }
+        let (id, deadline) = (self.next_id(), deadline(now, timeout));
+        span.open(id, timeout, deadline);
+        (id, deadline)
+    }
+
+    #[inline]
+    const fn next_id(&mut self) -> OperationId {
+        self.last += 1;
+        OperationId(self.last - 1)
     }
 
     /// Adds an operation that waits.

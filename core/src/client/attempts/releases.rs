@@ -29,17 +29,26 @@ impl Client {
 
     /// Gives back the session of a cursor and releases its pin.
     pub fn release_cursor(&mut self, now: Instant, resources: CursorResources) {
+        self.release_held(now, resources);
+        self.settle(now);
+    }
+
+    pub(in crate::client) fn release_held(&mut self, now: Instant, resources: CursorResources) {
         if let Some(session) = resources.session {
             self.return_session(now, session);
         }
         if let Some(pin) = resources.pin {
-            self.release(now, pin);
+            self.release_pin(pin);
         }
     }
 
     /// Discards a command that will not run. If the command was the last use of a session or a pin,
-    /// the session is given back and the pin released.
-    pub fn discard(&mut self, now: Instant, command: Command) {
+    /// the session is given back and the pin released. What the command was to give back before it
+    /// began is given back as well.
+    pub fn discard(&mut self, now: Instant, mut command: Command) {
+        if let Some(released) = command.take_released() {
+            self.release_held(now, *released);
+        }
         self.release_cursor(now, command.into_resources());
     }
 

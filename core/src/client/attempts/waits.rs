@@ -216,7 +216,11 @@ impl Client {
             Waiting::Paused(_) => WaitOver::NextAttempt,
             Waiting::ForServer(_) if self.scans_for_operations() => WaitOver::NextAttempt,
             Waiting::ForServer(_) => WaitOver::NoServer,
-            Waiting::Asking(_) | Waiting::ForConnection(..) | Waiting::Failed(_) => return None,
+            Waiting::Asking(_)
+            | Waiting::ForConnection(..)
+            | Waiting::ForAnswer(..)
+            | Waiting::Answered(_)
+            | Waiting::Failed(_) => return None,
         })
     }
 
@@ -261,7 +265,11 @@ impl Client {
                 self.give_up_authentication(now, socket);
                 Some(operation)
             }
-            Waiting::Failed(_) => None,
+            Waiting::ForAnswer(question, _) => {
+                self.questions.end(now, question, false);
+                None
+            }
+            Waiting::Answered(_) | Waiting::Failed(_) => None,
         }
     }
 
@@ -309,8 +317,9 @@ impl Client {
 
     /// Fails all operations that wait, because the client is closed.
     pub(in crate::client) fn fail_all_waiting(&mut self, now: Instant) {
+        self.fail_askers(now, &self.life.error());
         // An operation that has failed already keeps its error.
-        let is_alive = |waiting: &Waiting| !matches!(waiting, Waiting::Failed(_));
+        let is_alive = |waiting: &Waiting| waiting.operation().is_some();
         for id in self.attempts.operations.ids_where(is_alive) {
             let error = self.life.error();
             self.end_waiting(now, id, End::Final(error));

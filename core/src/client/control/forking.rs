@@ -57,6 +57,13 @@ impl Client {
         self.topology.handle_forked(now, &cause);
         self.carry(now);
         // The thread that works on an answer may exist in the parent only.
+        self.fail_askers(
+            now,
+            &ErrorKind::Interrupted {
+                message: "the process has forked".to_owned(),
+            }
+            .into(),
+        );
         self.questions.reseed(seed.split("credentials").random());
         self.arm(Timer::Callback, None);
         self.seeds.list.forget_questions();

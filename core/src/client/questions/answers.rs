@@ -56,6 +56,13 @@ impl Client {
                 let error = self.no_records(is_late);
                 self.on_records(now, id, Err(error));
             }
+            (Asker::Operation(id), Some(Answer::Found(finding))) => {
+                self.on_answered(now, id, Some(finding));
+            }
+            (Asker::Operation(id), None) => self.on_answered(now, id, None),
+            (Asker::Operation(id), Some(_)) => {
+                self.on_answered(now, id, Some(Err(nothing_found(false))));
+            }
             (Asker::Fetch, Some(Answer::Found(finding))) => self.on_fetched(now, finding),
             (Asker::Fetch, _) => self.on_fetched(now, Err(nothing_found(is_late))),
             (Asker::Revocation(certificate), Some(Answer::Found(finding))) => {

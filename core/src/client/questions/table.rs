@@ -14,7 +14,8 @@
 //! in the queue, the shortest and the oldest begin by turns. A step of Kerberos may block until the
 //! key distribution center answers, so at most [`MAX_KERBEROS_STEPS`] steps run at once. Lookups of
 //! DNS records are for the seed list. Inquiries, for example to an endpoint that has AWS
-//! credentials, are for the fetches of credentials and the checks of certificates.
+//! credentials, are for the fetches of credentials, the checks of certificates and the programs of
+//! operations.
 
 use super::fetches::Fetches;
 use crate::{
@@ -26,6 +27,7 @@ use crate::{
     description::ServerId,
     dns::{DnsAnswer, DnsQuery},
     error::Error,
+    operation::OperationId,
     options::ProviderCall,
     random::Random,
     revocation::StatusChecks,
@@ -51,6 +53,10 @@ pub const MAX_DERIVATIONS: usize = 2;
 /// The highest number of steps of Kerberos of one client that run at once: 4. Each occupies a
 /// thread until the Kerberos library returns, even if the connection has failed meanwhile.
 pub const MAX_KERBEROS_STEPS: usize = 4;
+
+/// The highest number of inquiries of programs that occupy threads at once: 4. Others fail at once.
+/// A thread stays occupied until its work returns, also if the operation has ended meanwhile.
+pub const MAX_BLOCKING_INQUIRIES: usize = 4;
 
 /// The core's id of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,6 +130,8 @@ pub(in crate::client) enum Asker {
     Fetch,
     /// The check of this certificate.
     Revocation(CertId),
+    /// The program of this operation.
+    Operation(OperationId),
 }
 
 /// The work of the shell for a question.
@@ -143,6 +151,14 @@ enum Work {
 impl Work {
     const fn is_stoppable(self) -> bool {
         matches!(self, Self::Derivation | Self::Other)
+    }
+}
+
+/// Returns the work of the shell for an inquiry.
+fn work_for(inquiry: &Inquiry) -> Work {
+    match inquiry {
+        Inquiry::File(_) | Inquiry::Call(ProviderCall::Blocking(_)) => Work::Blocking,
+        _ => Work::Other,
     }
 }
 
@@ -256,12 +272,27 @@ impl Questions {
         asker: Asker,
         inquiry: Inquiry,
         limit: Duration,
-    ) {
-        let work = match &inquiry {
-            Inquiry::File(_) | Inquiry::Call(ProviderCall::Blocking(_)) => Work::Blocking,
-            _ => Work::Other,
-        };
-        self.ask(now, work, asker, Question::Inquire(inquiry), limit);
+    ) -> QuestionId {
+        let work = work_for(&inquiry);
+        self.ask(now, work, asker, Question::Inquire(inquiry), limit)
+    }
+
+    /// Makes an inquiry for a program. Fails with the reason if it would occupy a thread and
+    /// [`MAX_BLOCKING_INQUIRIES`] threads are occupied.
+    pub(in crate::client) fn ask_for_program(
+        &mut self,
+        now: Instant,
+        asker: Asker,
+        inquiry: Inquiry,
+        limit: Duration,
+    ) -> Result<QuestionId, String> {
+        let is_blocking = work_for(&inquiry) == Work::Blocking;
+        if is_blocking && self.running(Work::Blocking) >= MAX_BLOCKING_INQUIRIES {
+            return Err(format!(
+                "{MAX_BLOCKING_INQUIRIES} earlier calls or readings of files have not ended"
+            ));
+        }
+        Ok(self.inquire(now, asker, inquiry, limit))
     }
 
     fn ask(

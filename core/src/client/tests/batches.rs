@@ -219,7 +219,7 @@ fn a_batch_with_the_label_retryable_write_error_ends_an_unordered_insert() {
                 let partial = error.partial_insert().expect("an insert_many");
                 assert!(partial.inserted_ids.keys().eq(&[0, 2]));
             }
-            Step::Done(Ok(_)) => panic!("a document failed"),
+            step => panic!("a document failed: {step:?}"),
         }
     }
 }

@@ -43,7 +43,7 @@ fn fetch(world: &mut World, cursor: &mut Cursor, next: Command) -> (Option<Insta
 fn first(cursor: &mut Cursor) -> Command {
     match cursor.start() {
         Step::Run(command) => command,
-        Step::Done(_) => panic!("it is open"),
+        _ => panic!("it is open"),
     }
 }
 

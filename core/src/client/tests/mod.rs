@@ -32,6 +32,7 @@ mod operations;
 mod overdue;
 mod overload;
 mod partial_scans;
+mod program_questions;
 mod proxy;
 mod random_inputs;
 mod replies;
@@ -171,6 +172,10 @@ pub(super) struct World {
     pub(super) hellos: BTreeMap<Address, RawDocumentBuf>,
     /// The DNS queries that the client asked and the test has not answered.
     pub(super) lookups: Vec<(QuestionId, DnsQuery)>,
+    /// The inquiries of the client, in order.
+    pub(super) inquiries: Vec<QuestionId>,
+    /// The questions that the client withdrew, in order.
+    pub(super) withdrawn: Vec<QuestionId>,
     /// Operations that were woken, in order.
     pub(super) woken: Vec<OperationId>,
     /// The commands that the client ordered to run in the background.
@@ -246,6 +251,8 @@ impl World {
             silent: BTreeSet::new(),
             hellos: BTreeMap::new(),
             lookups: Vec::new(),
+            inquiries: Vec::new(),
+            withdrawn: Vec::new(),
             woken: Vec::new(),
         };
         world.client.open(world.now);
@@ -310,6 +317,7 @@ impl World {
         let mut exchange = match start {
             Progress::Exchange(exchange) => exchange,
             Progress::Failed(error) => panic!("it failed: {error}"),
+            Progress::Answered(answer) => panic!("no program asks here: {answer:?}"),
             Progress::Asking {
                 operation,
                 question,
@@ -433,13 +441,14 @@ impl Peer for World {
                 self.client.handle_answer(self.now, id, answer);
             }
             Question::LookUp { query, .. } => self.lookups.push((id, query)),
-            Question::Inquire(_) => panic!("no client of these tests has a provider"),
+            Question::Inquire(_) => self.inquiries.push(id),
             Question::KerberosStep(_) => panic!("no client of these tests has a Kerberos library"),
         }
     }
 
     fn withdrawn(&mut self, question: QuestionId) {
         self.lookups.retain(|(id, _)| *id != question);
+        self.withdrawn.push(question);
     }
 
     fn woken(&mut self, operation: OperationId) {

@@ -201,6 +201,7 @@ impl CoreWorld {
                 self.drain(client);
                 self.on_start(client, task, next);
             }
+            Progress::Answered(_) => unreachable!("no program asks here"),
             Progress::Failed(error) => self.end(client, task, Ending::Failed(error)),
         }
     }

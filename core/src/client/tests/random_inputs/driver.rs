@@ -3,7 +3,7 @@
 use super::{server::Servers, *};
 use crate::{
     auth::KeyDerivation,
-    operation::OperationId,
+    operation::{Ask, OperationId, Span},
     sdam::MIN_HEARTBEAT_FREQUENCY,
     selection::{SelectorQuestion, suitable},
 };
@@ -31,8 +31,8 @@ pub(super) struct RandomHarness {
     parent_sockets: BTreeSet<SocketId>,
     interrupted: BTreeSet<SocketId>,
     pub(super) servers: Servers,
-    /// Questions of the client that are not answered.
-    pub(super) questions: BTreeMap<QuestionId, KeyDerivation>,
+    /// Questions of the client that are not answered. Those of programs have no derivation.
+    pub(super) questions: BTreeMap<QuestionId, Option<KeyDerivation>>,
     /// The part of `questions` that the client has withdrawn.
     withdrawn: BTreeSet<QuestionId>,
     /// Server selector questions that are not answered.
@@ -84,8 +84,10 @@ impl Peer for RandomHarness {
     }
 
     fn asked(&mut self, id: QuestionId, question: Question) {
-        let Question::DeriveKeys(derivation) = question else {
-            panic!("no seed list is looked up");
+        let derivation = match question {
+            Question::DeriveKeys(derivation) => Some(derivation),
+            Question::Inquire(_) => None,
+            _ => panic!("no seed list is looked up"),
         };
         assert!(self.questions.insert(id, derivation).is_none());
     }
@@ -153,7 +155,9 @@ impl RandomHarness {
         let snapshot = self.client.snapshot();
         for waiting in &snapshot.operations {
             let is_reported = match waiting.state {
-                OperationState::Granted(_) | OperationState::Failed => false,
+                OperationState::Granted(_) | OperationState::Answered | OperationState::Failed => {
+                    false
+                }
                 OperationState::Asking => self.asking.contains_key(&waiting.id),
                 _ => continue,
             };
@@ -257,7 +261,7 @@ impl RandomHarness {
                 }
             }
             Progress::Waiting(id) => self.waiting.push(id),
-            Progress::Failed(_) => {}
+            Progress::Answered(_) | Progress::Failed(_) => {}
         }
     }
 
@@ -316,7 +320,8 @@ impl RandomHarness {
         }
         while let Some(id) = self.waiting.pop() {
             let start = self.client.resume(self.now, id);
-            assert!(matches!(start, Progress::Failed(_)), "{start:?}");
+            let is_over = matches!(start, Progress::Failed(_) | Progress::Answered(_));
+            assert!(is_over, "{start:?}");
         }
         self.drain();
         assert!(self.client.is_terminated() && self.open.is_empty());
@@ -337,15 +342,28 @@ impl RandomHarness {
         }
     }
 
+    /// Asks a question for a program, which can occupy a thread.
+    pub(super) fn ask(&mut self, is_blocking: bool, timeout: Option<u16>) {
+        let inquiry = match is_blocking {
+            true => Inquiry::File("a".to_owned()),
+            false => Inquiry::Environment(&["A"]),
+        };
+        let timeout = timeout.map(|ms| Duration::from_millis(ms.into()));
+        let ask = Ask { inquiry, timeout };
+        let start = self.client.ask_in(self.now, &mut Span::default(), ask);
+        self.started(start);
+    }
+
     /// Answers a question, possibly twice or after the client has withdrawn it.
     pub(super) fn answer(&mut self, which: usize, what: u8) {
         let place = which % self.questions.len();
         let id = *self.questions.keys().nth(place).expect("it is one of them");
         let derivation = self.questions.remove(&id).expect("it was asked");
         self.withdrawn.remove(&id);
-        let answer = match what {
-            0 => Answer::None,
-            _ => Answer::Keys(derivation.derive()),
+        let answer = match (what, derivation) {
+            (0, _) => Answer::None,
+            (_, Some(derivation)) => Answer::Keys(derivation.derive()),
+            (_, None) => Answer::Found(Err("nothing was found".to_owned())),
         };
         self.client.handle_answer(self.now, id, answer);
         if what == 1 {

@@ -14,15 +14,34 @@ use std::time::Duration;
 /// socket.
 #[derive(Clone, Debug)]
 enum Input {
-    Start { kind: u8, timeout: Option<u16> },
+    Start {
+        kind: u8,
+        timeout: Option<u16>,
+    },
     Resume(usize),
     Cancel(usize),
-    CheckIn { which: usize, outcome: u8 },
+    CheckIn {
+        which: usize,
+        outcome: u8,
+    },
     Connect(usize),
-    Answer { which: usize, hello: u8 },
+    Answer {
+        which: usize,
+        hello: u8,
+    },
     Break(usize),
-    Late { which: usize, what: u8 },
-    Keys { which: usize, what: u8 },
+    Late {
+        which: usize,
+        what: u8,
+    },
+    Keys {
+        which: usize,
+        what: u8,
+    },
+    Ask {
+        is_blocking: bool,
+        timeout: Option<u16>,
+    },
     Narrow(usize),
     Probe(u8),
     Wait(u16),
@@ -45,6 +64,8 @@ fn input() -> impl Strategy<Value = Input> {
         10 => (which, 0..40_u8).prop_map(|(which, hello)| Input::Answer { which, hello }),
         1 => which.prop_map(Input::Break),
         3 => (which, 0..12_u8).prop_map(|(which, what)| Input::Keys { which, what }),
+        2 => (any::<bool>(), prop::option::of(0..5000_u16))
+            .prop_map(|(is_blocking, timeout)| Input::Ask { is_blocking, timeout }),
         4 => which.prop_map(Input::Narrow),
         1 => (0..4_u8).prop_map(Input::Probe),
         3 => prop_oneof![4 => 0..500_u16, 1 => 0..12_000_u16].prop_map(Input::Wait),
@@ -68,6 +89,10 @@ impl RandomHarness {
                 self.started(start);
             }
             Input::Keys { which, what } if !self.questions.is_empty() => self.answer(which, what),
+            Input::Ask {
+                is_blocking,
+                timeout,
+            } => self.ask(is_blocking, timeout),
             Input::Narrow(which) if !self.asking.is_empty() => self.narrow(which),
             Input::Probe(what) => self.probe = what,
             Input::Resume(which) if !self.waiting.is_empty() => {

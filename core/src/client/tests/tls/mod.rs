@@ -175,7 +175,7 @@ impl Scene {
         match start {
             Progress::Exchange(exchange) => exchange,
             Progress::Failed(error) => panic!("it failed: {error}"),
-            Progress::Asking { .. } => panic!("the application has no say here"),
+            Progress::Asking { .. } | Progress::Answered(_) => panic!("nothing is asked here"),
             Progress::Waiting(id) => match self.client.resume(self.now, id) {
                 Progress::Exchange(exchange) => exchange,
                 other => panic!("no connection came: {other:?}"),

@@ -273,7 +273,9 @@ impl RandomHarness {
 
     pub(super) fn started(&mut self, start: Progress, purpose: Purpose) {
         match start {
-            Progress::Asking { .. } => panic!("the application has no say here"),
+            Progress::Asking { .. } | Progress::Answered(_) => {
+                panic!("neither a selector nor a program asks here")
+            }
             Progress::Exchange(exchange) => self.exchange_of(exchange, purpose),
             Progress::Waiting(id) => {
                 self.waiting.insert(id, purpose);
@@ -436,6 +438,7 @@ impl RandomHarness {
                 self.cursors.remove(&key);
             }
             Step::Done(_) => {}
+            Step::Ask(_) | Step::Wait => panic!("a cursor asks nothing"),
         }
     }
 }

@@ -1,0 +1,86 @@
+//! The questions of programs: what an operation asks the outside world between two commands, or
+//! while it reads a reply.
+
+use super::operations::Waiting;
+use crate::{
+    auth::Finding,
+    client::{Client, Progress, QUESTION_LIMIT, questions::table::Asker},
+    error::{Error, Wait},
+    operation::{Ask, OperationId, Span},
+    time::Instant,
+};
+
+impl Client {
+    /// Asks the question of a program. `span` is the span of the program, which gets its operation
+    /// id and its time limit if this is its first step.
+    ///
+    /// The operation then waits: [`resume`](Self::resume) returns [`Progress::Answered`] once there
+    /// is an answer. A question has the time limit of its operation, but at most
+    /// [`QUESTION_LIMIT`]. Fails if the time limit of the operation passes, or if the client is
+    /// closed.
+    pub fn ask_in(&mut self, now: Instant, span: &mut Span, ask: Ask) -> Progress {
+        let timeout = ask.timeout.or(self.settings.timeout);
+        let (id, deadline) = self.attempts.operations.open(now, span, timeout);
+        let progress = if self.life.is_closed() {
+            Progress::Failed(self.life.error())
+        } else if deadline.is_some_and(|deadline| deadline <= now) {
+            Progress::Failed(too_late())
+        } else {
+            let limit = deadline.map_or(QUESTION_LIMIT, |deadline| deadline.saturating_since(now));
+            let (asker, limit) = (Asker::Operation(id), limit.min(QUESTION_LIMIT));
+            match self
+                .questions
+                .ask_for_program(now, asker, ask.inquiry, limit)
+            {
+                Ok(question) => {
+                    let waiting = Waiting::ForAnswer(question, deadline);
+                    self.attempts.operations.wait(id, waiting);
+                    Progress::Waiting(id)
+                }
+                Err(reason) => Progress::Answered(Err(reason)),
+            }
+        };
+        self.settle(now);
+        progress
+    }
+
+    /// Keeps the answer to the question of an operation, and wakes its task. `None` if the limit of
+    /// the question has passed.
+    pub(in crate::client) fn on_answered(
+        &mut self,
+        now: Instant,
+        id: OperationId,
+        answer: Option<Result<Finding, String>>,
+    ) {
+        let is_asking = |waiting: &Waiting| matches!(waiting, Waiting::ForAnswer(..));
+        let Some(Waiting::ForAnswer(_, deadline)) = self.attempts.operations.take_if(id, is_asking)
+        else {
+            return;
+        };
+        let waiting = match answer {
+            Some(answer) => Waiting::Answered(answer),
+            None if deadline.is_some_and(|deadline| deadline <= now) => Waiting::Failed(too_late()),
+            None => Waiting::Answered(Err("no answer came within the time limit".to_owned())),
+        };
+        self.attempts.operations.wait(id, waiting);
+        self.wake(id);
+    }
+
+    /// Fails the operations that wait for answers.
+    pub(in crate::client) fn fail_askers(&mut self, now: Instant, error: &Error) {
+        let is_asking = |waiting: &Waiting| matches!(waiting, Waiting::ForAnswer(..));
+        for id in self.attempts.operations.ids_where(is_asking) {
+            self.withdraw(now, id);
+            self.attempts
+                .operations
+                .wait(id, Waiting::Failed(error.clone()));
+            self.wake(id);
+        }
+    }
+}
+
+fn too_late() -> Error {
+    let message = "the time limit of the operation passed before it got an answer to a question; \
+                   choose a longer one";
+    Error::timeout(Wait::Exchange, message)
+}

@@ -1,0 +1,251 @@
+//! Questions of programs: their answers, their limits, and their ends without an answer.
+
+use super::*;
+use crate::{
+    client::{Finding, Inquiry, MAX_BLOCKING_INQUIRIES, QUESTION_LIMIT},
+    operation::{Ask, Program, Runner, Span, Step},
+};
+use std::time::Duration;
+
+const URI: &str = "mongodb://a/?directConnection=true";
+
+fn ask(timeout: Option<Duration>) -> Ask {
+    Ask {
+        inquiry: Inquiry::Environment(&["A"]),
+        timeout,
+    }
+}
+
+fn found() -> Answer {
+    Answer::Found(Ok(Finding::Environment(Vec::new())))
+}
+
+/// Asks a question, and returns the ids of the operation and of the question.
+fn asked(world: &mut World, ask: Ask) -> (OperationId, QuestionId) {
+    let start = world.client.ask_in(world.now, &mut Span::default(), ask);
+    world.run();
+    let Progress::Waiting(id) = start else {
+        panic!("it is not asked: {start:?}");
+    };
+    (id, *world.inquiries.last().expect("a question"))
+}
+
+#[test]
+fn an_answer_goes_to_the_operation_that_asked() {
+    let mut world = World::new(URI, primary());
+    let (first, first_question) = asked(&mut world, ask(None));
+    let (second, second_question) = asked(&mut world, ask(None));
+    assert!(first != second && first_question != second_question);
+    world
+        .client
+        .handle_answer(world.now, second_question, found());
+    world.run();
+    assert_eq!(world.woken, [second]);
+    let progress = world.client.resume(world.now, first);
+    assert!(matches!(progress, Progress::Waiting(_)), "{progress:?}");
+    let progress = world.client.resume(world.now, second);
+    assert!(
+        matches!(progress, Progress::Answered(Ok(_))),
+        "{progress:?}"
+    );
+    // An answer of the wrong type is no answer.
+    world
+        .client
+        .handle_answer(world.now, first_question, Answer::None);
+    world.run();
+    let progress = world.client.resume(world.now, first);
+    assert!(
+        matches!(progress, Progress::Answered(Err(_))),
+        "{progress:?}"
+    );
+}
+
+#[test]
+fn a_question_ends_at_the_time_limit_of_its_operation() {
+    let mut world = World::new(URI, primary());
+    let limit = Duration::from_secs(2);
+    let (id, question) = asked(&mut world, ask(Some(limit)));
+    world.wait(limit - Duration::from_millis(1));
+    assert_eq!(world.woken, []);
+    world.wait(Duration::from_millis(1));
+    assert_eq!(
+        (&world.woken[..], &world.withdrawn[..]),
+        (&[id][..], &[question][..])
+    );
+    let progress = world.client.resume(world.now, id);
+    let Progress::Failed(error) = progress else {
+        panic!("it goes on: {progress:?}");
+    };
+    assert!(error.is_timeout(), "{error}");
+}
+
+#[test]
+fn a_question_without_a_time_limit_ends_at_the_limit_of_questions() {
+    let mut world = World::new(URI, primary());
+    let (id, question) = asked(&mut world, ask(Some(Duration::ZERO)));
+    world.wait(QUESTION_LIMIT);
+    assert_eq!(world.withdrawn, [question]);
+    let progress = world.client.resume(world.now, id);
+    assert!(
+        matches!(progress, Progress::Answered(Err(_))),
+        "{progress:?}"
+    );
+}
+
+#[test]
+fn a_cancelled_operation_withdraws_its_question() {
+    let mut world = World::new(URI, primary());
+    let (id, question) = asked(&mut world, ask(None));
+    world.client.cancel(world.now, id);
+    world.run();
+    assert_eq!(world.withdrawn, [question]);
+    let progress = world.client.resume(world.now, id);
+    assert!(matches!(progress, Progress::Failed(_)), "{progress:?}");
+    assert_eq!(world.client.counts().waiting, 0);
+}
+
+#[test]
+fn the_end_of_the_client_fails_the_operations_that_ask() {
+    let mut world = World::new(URI, primary());
+    let (id, question) = asked(&mut world, ask(None));
+    let (answered, other) = asked(&mut world, ask(None));
+    world.client.handle_answer(world.now, other, found());
+    world.client.close(world.now);
+    world.run();
+    assert_eq!(world.withdrawn, [question]);
+    let progress = world.client.resume(world.now, id);
+    assert!(matches!(progress, Progress::Failed(_)), "{progress:?}");
+    let progress = world.client.resume(world.now, answered);
+    assert!(
+        matches!(progress, Progress::Answered(Ok(_))),
+        "{progress:?}"
+    );
+    let start = world
+        .client
+        .ask_in(world.now, &mut Span::default(), ask(None));
+    assert!(matches!(start, Progress::Failed(_)), "{start:?}");
+    world.run();
+    assert_empty(&world.client);
+}
+
+/// A thread stays occupied after its operation has left.
+#[test]
+fn programs_occupy_a_bounded_number_of_threads() {
+    let mut world = World::new(URI, primary());
+    let blocking = || Ask {
+        inquiry: Inquiry::File("a".to_owned()),
+        timeout: None,
+    };
+    for _ in 0..MAX_BLOCKING_INQUIRIES {
+        let (id, _) = asked(&mut world, blocking());
+        world.client.cancel(world.now, id);
+    }
+    world.run();
+    assert_eq!(world.withdrawn, []);
+    let refused = world
+        .client
+        .ask_in(world.now, &mut Span::default(), blocking());
+    assert!(matches!(refused, Progress::Answered(Err(_))), "{refused:?}");
+    let first = world.inquiries[0];
+    world.client.handle_answer(world.now, first, Answer::None);
+    asked(&mut world, blocking());
+}
+
+/// The question is the first step, so it begins the time limit of the operation.
+#[test]
+fn a_command_after_a_question_has_the_time_that_is_left() {
+    let mut world = World::new(URI, primary());
+    let mut span = Span::default();
+    let limit = Some(Duration::from_secs(10));
+    let start = world.client.ask_in(world.now, &mut span, ask(limit));
+    world.run();
+    let Progress::Waiting(asking) = start else {
+        panic!("it is not asked: {start:?}");
+    };
+    world.wait(Duration::from_secs(4));
+    let question = world.inquiries[0];
+    world.client.handle_answer(world.now, question, found());
+    let progress = world.client.resume(world.now, asking);
+    assert!(
+        matches!(progress, Progress::Answered(Ok(_))),
+        "{progress:?}"
+    );
+    let mut ping = Command::new("ping", "admin", CommandKind::Run);
+    ping.body().i32("ping", 1);
+    let start = world.client.start_in(world.now, &mut span, ping);
+    let exchange = world.exchange_of(start);
+    assert_eq!(exchange.operation(), asking);
+    let millis = World::request(&exchange).get_i32("maxTimeMS");
+    assert_eq!(millis.ok(), Some(6_000));
+}
+
+/// A program that asks while it reads a reply, and then reads the document that it has put in its
+/// place.
+struct Rewritten;
+
+impl Program for Rewritten {
+    type Output = i32;
+
+    fn start(&mut self) -> Step<i32> {
+        let mut command = Command::new("x", "app", CommandKind::Run);
+        command.body().i32("x", 1);
+        Step::Run(command)
+    }
+
+    fn handle_reply(&mut self, _: &mut Exchange) -> Step<i32> {
+        Step::Ask(Box::new(ask(None)))
+    }
+
+    fn handle_answer(
+        &mut self,
+        _: Result<Finding, String>,
+        exchange: Option<&mut Exchange>,
+    ) -> Step<i32> {
+        let exchange = exchange.expect("it asked while it read a reply");
+        exchange.replace_reply(rawdoc! { "plain": 7 });
+        let plain = exchange.reply().expect("a reply").get_i32("plain").ok();
+        let taken = exchange.take_reply().expect("a reply");
+        assert_eq!(taken.document().get_i32("plain").ok(), plain);
+        // Nothing can be replaced once the reply was taken.
+        exchange.replace_reply(rawdoc! { "plain": 8 });
+        assert!(exchange.reply().is_none());
+        Step::Done(plain.ok_or_else(|| Error::argument("it is a number")))
+    }
+}
+
+#[test]
+fn a_program_replaces_a_reply_after_an_answer() {
+    let mut world = World::new(URI, primary());
+    let mut runner = Runner::new(Rewritten);
+    let Step::Run(command) = runner.start() else {
+        panic!("it begins with a command");
+    };
+    let start = world.client.start_in(world.now, runner.span(), command);
+    let mut exchange = world.exchange_of(start);
+    let socket = exchange.socket();
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "secret": [1, 2, 3] });
+    exchange.end(&Outcome::Completed);
+    let step = runner.handle_end(&mut exchange, &Outcome::Completed);
+    let Some(Step::Ask(ask)) = step else {
+        panic!("it does not ask: {step:?}");
+    };
+    let start = world.client.ask_in(world.now, runner.span(), *ask);
+    world.run();
+    let Progress::Waiting(id) = start else {
+        panic!("it is not asked: {start:?}");
+    };
+    let question = world.inquiries[0];
+    world.client.handle_answer(world.now, question, found());
+    world.run();
+    let Progress::Answered(answer) = world.client.resume(world.now, id) else {
+        panic!("there is no answer");
+    };
+    let step = runner.handle_answer(answer, Some(&mut exchange));
+    assert!(matches!(step, Step::Done(Ok(7))), "{step:?}");
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+    // The reply was removed from the buffer, so the connection is used again.
+    let again = world.begin_exchange(Command::new("x", "app", CommandKind::Run));
+    assert_eq!(again.socket(), socket);
+    world.check_in(again, Outcome::Abandoned);
+}
