@@ -94,15 +94,10 @@ impl Cursor {
                     collection,
                     server,
                     session,
-                    pin: None,
-                    is_failed: false,
                     batch: Batch::new(reply, rest),
                     resume_token,
                     operation_time,
-                    batch_size: None,
-                    max_await_time: None,
-                    timeout: None,
-                    deadline: None,
+                    ..Self::exhausted()
                 })
             }
         }
@@ -295,7 +290,9 @@ impl Cursor {
         let id = parsed.id;
         self.id = id;
         self.batch = Batch::new(reply, parsed.rest);
-        self.resume_token = parsed.resume_token.or(self.resume_token.take());
+        if parsed.resume_token.is_some() {
+            self.resume_token = parsed.resume_token;
+        }
         self.operation_time = parsed.operation_time.or(self.operation_time);
         if id == 0 {
             exchange.end_session(self.session.take());

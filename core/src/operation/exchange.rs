@@ -2,14 +2,16 @@
 //! from the socket, and recognizes the reply.
 
 use super::{
-    Assessment, ClusterTime, Command, Lease, Operation, OperationId, PinHolder, Portion, Request,
+    Assessment, ClusterTime, Command, Lease, Operation, OperationId, PinHolder, Portion, Reply,
+    Request,
     command_events::Observation,
     documents::{COMMAND_OVERHEAD_BYTES, limit_exceeded},
+    reply::Received,
     request::write_body,
 };
 use crate::{
     compression::{Workspace, is_compressible},
-    connection::{Arrival, Awaited, ConnectionFacts, Established, Place, SocketId},
+    connection::{Arrival, Awaited, ConnectionFacts, Established, SocketId},
     description::TopologyType,
     error::{Error, ErrorKind, Wait},
     options::ServerApi,
@@ -18,7 +20,7 @@ use crate::{
     wire::{Flags, MessageWriter},
 };
 use bson::{RawDocument, RawDocumentBuf};
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 /// The state of the client that an attempt uses, as of the creation of its exchange.
 #[derive(Debug, Default)]
@@ -111,59 +113,6 @@ pub(crate) struct ExchangeState {
     pub(super) observation: Option<Box<Observation>>,
     /// The reply; `None` before it is complete and after it was taken.
     reply: Option<Received>,
-}
-
-/// A reply that was received.
-#[derive(Debug)]
-enum Received {
-    /// The reply lies here in the connection's buffer.
-    InPlace(Place),
-    /// The program has put this document in place of the reply.
-    Replaced(Vec<u8>),
-}
-
-impl Received {
-    /// Removes a reply that nobody reads any more from the connection's buffer.
-    fn drop_from(self, lease: &mut Lease) {
-        if let Self::InPlace(place) = self {
-            lease.transport.consume(place.length);
-        }
-    }
-}
-
-/// A reply, together with the buffer in which it arrived.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    bytes: Vec<u8>,
-    body: Range<usize>,
-}
-
-impl Reply {
-    /// Returns the reply document.
-    #[must_use]
-    pub fn document(&self) -> &RawDocument {
-        RawDocument::from_bytes(&self.bytes[self.body.clone()])
-            .expect("the frame was decoded when it arrived")
-    }
-
-    /// Returns the offset of the document in the buffer.
-    pub(crate) fn body_start(&self) -> usize {
-        self.body.start
-    }
-
-    #[cfg(test)]
-    pub(crate) fn for_test(document: &[u8]) -> Self {
-        Self {
-            bytes: document.to_vec(),
-            body: 0..document.len(),
-        }
-    }
-
-    /// Returns the buffer, and the range of the document in the buffer.
-    #[must_use]
-    pub fn into_parts(self) -> (Vec<u8>, Range<usize>) {
-        (self.bytes, self.body)
-    }
 }
 
 impl Exchange {
@@ -344,10 +293,7 @@ impl Exchange {
     /// Returns the reply; `None` before the reply is complete and after it was taken.
     #[must_use]
     pub fn reply(&self) -> Option<&RawDocument> {
-        match self.operation.exchange.reply.as_ref()? {
-            Received::InPlace(place) => self.lease.transport.body(place),
-            Received::Replaced(bytes) => RawDocument::from_bytes(bytes).ok(),
-        }
+        self.operation.exchange.reply.as_ref()?.read(&self.lease)
     }
 
     /// Puts a document in place of the reply, for example the decrypted reply. What was judged from
@@ -368,17 +314,8 @@ impl Exchange {
     /// Moves the reply out of the exchange with its buffer; `None` before the reply is complete and
     /// after it was taken. The reply is copied only if more bytes follow it.
     pub fn take_reply(&mut self) -> Option<Reply> {
-        match self.operation.exchange.reply.take()? {
-            Received::InPlace(place) => {
-                let (bytes, frame) = self.lease.transport.take_frame(place.length);
-                let body = frame.start + place.body.start..frame.start + place.body.end;
-                Some(Reply { bytes, body })
-            }
-            Received::Replaced(bytes) => {
-                let body = 0..bytes.len();
-                Some(Reply { bytes, body })
-            }
-        }
+        let reply = self.operation.exchange.reply.take()?;
+        Some(reply.take_from(&mut self.lease))
     }
 
     /// True if the reply is not an error, or is not complete yet.

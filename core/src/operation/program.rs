@@ -72,8 +72,8 @@ pub trait Program {
 
     /// Reads the answer to the inquiry of [`Step::Ask`], or the reason why there is none. The
     /// reason contains no secrets. The exchange is the one whose reply the program was reading when
-    /// it asked ([`handle_reply`](Self::handle_reply)); `None` if it asked at another time. By default the answer fails the operation, because a program that
-    /// asks nothing gets no answer.
+    /// it asked ([`handle_reply`](Self::handle_reply)); `None` if it asked at another time.
+    /// By default the answer fails the operation, because a program that asks nothing gets none.
     fn handle_answer(
         &mut self,
         answer: Result<Finding, String>,

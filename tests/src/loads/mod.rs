@@ -1,4 +1,4 @@
-//! The workloads that the programs in `benches/` and `examples/` measure.
+//! The workloads that the programs in `benches/` and `examples/` and some tests measure.
 
 pub mod client;
 pub mod connection_string;
@@ -7,6 +7,7 @@ mod harness;
 pub mod hostile;
 pub mod pool;
 pub mod topology;
+pub mod upload;
 
 use bson::RawDocument;
 use onionskin_core::{

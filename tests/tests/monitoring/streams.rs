@@ -3,10 +3,10 @@
 //! abilities.
 
 use crate::{
-    programs::{command, count, insert},
+    programs::{command, count},
     scene::{Watched, balanced_alone, play, replica_set, standalone},
 };
-use bson::{Binary, Document, RawDocument, RawDocumentBuf, doc, rawdoc, spec::BinarySubtype};
+use bson::{Document, RawDocument, RawDocumentBuf, doc};
 use onionskin::{Error, error::ErrorKind};
 use onionskin_core::{
     client::{Finding, Inquiry},
@@ -16,6 +16,7 @@ use onionskin_core::{
     },
     options::ProviderCall,
 };
+use onionskin_tests::loads::upload::Upload;
 use std::{
     future::{pending, poll_fn},
     time::Duration,
@@ -115,8 +116,8 @@ async fn kill_cursors(watched: &Watched, other: &Watched) -> usize {
 fn a_program_resumes_behind_the_last_document_when_its_cursor_is_killed() {
     let topologies = [standalone(), replica_set(), balanced_alone()];
     play(topologies, |scene| async move {
-        // Behind a load balancer, the old cursor must give its connection back before the new one is
-        // opened, because the pool has no other one.
+        // Behind a load balancer, the old cursor must give its connection back before the new one
+        // is opened, because the pool has no other one.
         let watched = scene.client("maxPoolSize=1&timeoutMS=10000");
         let other = scene.client("");
         let log = other.client.database("app").collection::<Document>("log");
@@ -151,49 +152,6 @@ fn a_program_resumes_behind_the_last_document_when_its_cursor_is_killed() {
     });
 }
 
-/// The bytes of one chunk.
-const CHUNK: usize = 255 * 1024;
-
-/// A program that stores the pieces that it gets in documents of [`CHUNK`] bytes.
-#[derive(Default)]
-struct Upload {
-    /// The bytes that were not sent.
-    buffer: Vec<u8>,
-    chunks: i32,
-    is_closed: bool,
-}
-
-impl Upload {
-    fn push(&mut self, piece: &[u8]) {
-        self.buffer.extend_from_slice(piece);
-    }
-}
-
-impl Program for Upload {
-    type Output = i32;
-
-    fn start(&mut self) -> Step<i32> {
-        self.handle_input()
-    }
-
-    fn handle_input(&mut self) -> Step<i32> {
-        let size = match self.buffer.len() {
-            0 if self.is_closed => return Step::Done(Ok(self.chunks)),
-            size if size < CHUNK && !self.is_closed => return Step::Wait,
-            size => size.min(CHUNK),
-        };
-        let bytes = self.buffer.drain(..size).collect();
-        let subtype = BinarySubtype::Generic;
-        let chunk = rawdoc! { "n": self.chunks, "data": Binary { subtype, bytes } };
-        self.chunks += 1;
-        Step::Run(insert("chunks", &chunk))
-    }
-
-    fn handle_reply(&mut self, _: &mut Exchange) -> Step<i32> {
-        self.handle_input()
-    }
-}
-
 /// An upload holds one connection only while it sends a chunk, and takes no input meanwhile.
 #[test]
 fn a_program_takes_input_piece_by_piece() {
@@ -221,7 +179,7 @@ fn a_program_takes_input_piece_by_piece() {
                 .await
                 .is_none()
         );
-        upload.supply(|upload| upload.is_closed = true);
+        upload.supply(Upload::close).expect("it waits");
         let chunks = upload.await.expect("it was written");
         assert_eq!(chunks, 8);
         assert_eq!(count(&other, "chunks").await, 8);
