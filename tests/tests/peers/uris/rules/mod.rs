@@ -140,7 +140,7 @@ impl Parts {
     }
 
     /// True if a value of `tls` or `ssl` is no boolean. Only this driver refuses it, because it
-    /// could have been meant as true (`docs/architecture.md`).
+    /// could have been meant as true (`docs/deviations.md`).
     fn has_unreadable_tls(&self) -> bool {
         self.values("tls")
             .chain(self.values("ssl"))
