@@ -39,5 +39,7 @@ pub use server_selector::ServerSelector;
 pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
 #[cfg(feature = "tls")]
 pub use tls::TlsConfig;
-pub use tls::{MAX_CERTIFICATE_FILE_BYTES, MAX_CRL_FILE_BYTES, SystemRoots, TlsOptions};
+pub use tls::{
+    Cryptography, MAX_CERTIFICATE_FILE_BYTES, MAX_CRL_FILE_BYTES, SystemRoots, TlsOptions,
+};
 pub use warning::Warning;

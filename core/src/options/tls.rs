@@ -79,6 +79,9 @@ pub struct TlsOptions {
     /// True if revocation must not be checked (`tlsDisableCertificateRevocationCheck`). Default:
     /// false.
     pub disable_certificate_revocation_check: bool,
+    /// The library that does the cryptography. Connection strings have no such option. Default:
+    /// [`Cryptography::Any`].
+    pub cryptography: Cryptography,
     /// A configuration of `rustls` that replaces all of these options except
     /// [`enabled`](Self::enabled). A client with another option beside it is refused. Default:
     /// none.
@@ -104,6 +107,28 @@ impl TlsOptions {
         let is_set = false;
         is_set
     }
+}
+
+/// The library that does the cryptography of TLS. A client whose library is not enabled as a Cargo
+/// feature is refused.
+///
+/// ```
+/// use onionskin_core::options::{Cryptography, TlsOptions};
+///
+/// let mut tls = TlsOptions::default();
+/// tls.cryptography = Cryptography::AwsLcRs;
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cryptography {
+    /// `ring` if it is enabled, otherwise `aws-lc-rs`. So a library that another part of a program
+    /// enables does not replace the one that was used before.
+    #[default]
+    Any,
+    /// `ring`, the Cargo feature `ring`.
+    Ring,
+    /// `aws-lc-rs`, the Cargo feature `aws-lc-rs`.
+    AwsLcRs,
 }
 
 /// A configuration of the library `rustls`, for needs that no option covers: a certificate verifier

@@ -92,7 +92,7 @@ impl TlsContext {
                 asks_responders: false,
             });
         }
-        let provider = Arc::new(provider()?);
+        let provider = Arc::new(provider(options.cryptography)?);
         let algorithms = provider.signature_verification_algorithms;
         let verifier = Arc::new(Verifier::new(roots(options)?, algorithms, options)?);
         let builder = ClientConfig::builder_with_details(provider.clone(), clock.clone())

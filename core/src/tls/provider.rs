@@ -1,27 +1,67 @@
-//! The cryptography provider of a build.
+//! The cryptography provider of a client.
 
-#[cfg(not(any(feature = "aws-lc-rs", feature = "ring")))]
 use super::configuration;
-use crate::error::Result;
+use crate::{error::Result, options::Cryptography};
 use rustls::crypto::CryptoProvider;
 
-/// Returns the provider of the Cargo features: `aws-lc-rs` if it is enabled, or else `ring`.
-#[cfg(feature = "aws-lc-rs")]
-pub(super) fn provider() -> Result<CryptoProvider> {
-    Ok(rustls::crypto::aws_lc_rs::default_provider())
+/// True in tests of a build with the feature `aws-lc-rs`, so that all tests of TLS run with it. In
+/// tests, `ring` is always enabled.
+const TESTS_PREFER_AWS_LC_RS: bool = cfg!(all(test, feature = "aws-lc-rs"));
+
+/// Returns the provider that the options choose.
+pub(super) fn provider(choice: Cryptography) -> Result<CryptoProvider> {
+    let (found, feature) = match choice {
+        Cryptography::Any => {
+            let found = match TESTS_PREFER_AWS_LC_RS {
+                true => aws_lc_rs(),
+                false => ring().or_else(aws_lc_rs),
+            };
+            return found.ok_or_else(|| {
+                configuration(
+                    "no cryptography provider is enabled; enable the Cargo feature ring or \
+                     aws-lc-rs, or set TlsOptions::config",
+                )
+            });
+        }
+        Cryptography::Ring => (ring(), "ring"),
+        Cryptography::AwsLcRs => (aws_lc_rs(), "aws-lc-rs"),
+    };
+    found.ok_or_else(|| {
+        configuration(format!(
+            "TlsOptions::cryptography needs the Cargo feature {feature}"
+        ))
+    })
 }
 
-/// Returns the provider of the Cargo features: `aws-lc-rs` if it is enabled, or else `ring`.
-#[cfg(all(feature = "ring", not(feature = "aws-lc-rs")))]
-pub(super) fn provider() -> Result<CryptoProvider> {
-    Ok(rustls::crypto::ring::default_provider())
+fn ring() -> Option<CryptoProvider> {
+    #[cfg(feature = "ring")]
+    let provider = Some(rustls::crypto::ring::default_provider());
+    #[cfg(not(feature = "ring"))]
+    let provider = None;
+    provider
 }
 
-/// Returns an error, because no provider is enabled.
-#[cfg(not(any(feature = "aws-lc-rs", feature = "ring")))]
-pub(super) fn provider() -> Result<CryptoProvider> {
-    Err(configuration(
-        "no cryptography provider is enabled; enable the Cargo feature ring or aws-lc-rs, or set \
-         TlsOptions::config",
-    ))
+fn aws_lc_rs() -> Option<CryptoProvider> {
+    #[cfg(feature = "aws-lc-rs")]
+    let provider = Some(rustls::crypto::aws_lc_rs::default_provider());
+    #[cfg(not(feature = "aws-lc-rs"))]
+    let provider = None;
+    provider
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_is_not_enabled_is_refused_by_name() {
+        assert!(provider(Cryptography::Any).is_ok());
+        assert!(provider(Cryptography::Ring).is_ok());
+        let other = provider(Cryptography::AwsLcRs);
+        if cfg!(feature = "aws-lc-rs") {
+            return assert!(other.is_ok());
+        }
+        let error = other.expect_err("it is not enabled").to_string();
+        assert!(error.contains("Cargo feature aws-lc-rs"), "{error}");
+    }
 }

@@ -1,7 +1,8 @@
 //! Warnings about options that have no effect or are unsafe.
 
 use crate::options::{
-    ClientOptions, Compressor, Mechanism, Monitoring, MonitoringMode, TlsOptions, Warning,
+    ClientOptions, Compressor, Cryptography, Mechanism, Monitoring, MonitoringMode, TlsOptions,
+    Warning,
 };
 
 /// Returns warnings about options that were set, in a connection string or in code, and have no
@@ -122,7 +123,7 @@ fn disables_revocation(tls: &TlsOptions) -> bool {
 }
 
 /// Returns the TLS options that need `tls=true`, each with whether it is set.
-fn chosen_tls(tls: &TlsOptions) -> [(&'static str, bool); 9] {
+fn chosen_tls(tls: &TlsOptions) -> [(&'static str, bool); 10] {
     let has_key = tls.certificate_key_file.is_some() || tls.certificate_key_pem.is_some();
     [
         ("tlsCAFile", tls.ca_file.is_some() || tls.ca_pem.is_some()),
@@ -141,6 +142,10 @@ fn chosen_tls(tls: &TlsOptions) -> [(&'static str, bool); 9] {
         (
             "tlsDisableCertificateRevocationCheck",
             tls.disable_certificate_revocation_check,
+        ),
+        (
+            "TlsOptions::cryptography",
+            tls.cryptography != Cryptography::default(),
         ),
         ("TlsOptions::config", tls.has_config()),
     ]

@@ -3,7 +3,7 @@
 use super::{ClientOptions, Error};
 use crate::{
     error::{ErrorKind, UriPart},
-    options::{Credential, OidcFlow, SystemRoots, TLS_CONFLICTS},
+    options::{Credential, Cryptography, OidcFlow, SystemRoots, TLS_CONFLICTS},
 };
 
 impl ClientOptions {
@@ -204,6 +204,7 @@ impl ClientOptions {
                 tls.crl_file.is_some() || tls.crl_pem.is_some(),
             ),
             ("tlsCertificateKeyFile", has_certificate),
+            ("cryptography", tls.cryptography != Cryptography::default()),
             (
                 "tlsCertificateKeyFilePassword",
                 tls.certificate_key_password.is_some(),

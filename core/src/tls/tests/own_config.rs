@@ -1,7 +1,7 @@
 //! Tests with a `rustls` configuration of the application.
 
 use super::*;
-use crate::options::{ClientOptions, TlsConfig};
+use crate::options::{ClientOptions, Cryptography, TlsConfig};
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
     client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -102,6 +102,7 @@ fn options_that_a_configuration_of_the_application_replaces_are_refused() {
         ("private_key_file", |o| {
             o.private_key_file = Some("a.pem".to_owned());
         }),
+        ("cryptography", |o| o.cryptography = Cryptography::Ring),
         ("tlsAllowInvalidCertificates", |o| {
             o.allow_invalid_certificates = true;
         }),
