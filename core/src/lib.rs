@@ -16,10 +16,9 @@
 //!
 //! A shell needs [`client`], which is the composition of all machines, and modules whose types it
 //! uses, for example [`options`], [`operation`], [`event`], [`error`] and [`time`]. The modules
-//! that are public without a feature are the stable surface. The modules `wire`, `hello`,
-//! `compression`, `tls`, `socks5`, `auth`, `connection`, `sdam`, `pool`, `selection` and `session`
-//! are public only with the feature `unstable-machines`, for tests and simulations. They may change
-//! in any release.
+//! that are public without a feature are the stable surface. With the feature `unstable-machines`
+//! the module `unstable` has the machines as well, for tests and simulations. It may change in any
+//! release.
 //!
 //! `docs/core.md` explains how to write a shell, and `core/examples/shell.rs` is a small one.
 //!
@@ -31,6 +30,14 @@
     allow(
         unnameable_types,
         reason = "snapshots are there for tests and unstable-machines"
+    )
+)]
+#![cfg_attr(
+    not(feature = "unstable-machines"),
+    allow(
+        unreachable_pub,
+        unused_imports,
+        reason = "the module `unstable` shows the machines"
     )
 )]
 
@@ -52,15 +59,6 @@ pub mod event;
 
 pub mod bson;
 
-#[cfg(feature = "unstable-machines")]
-pub mod wire;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod wire;
 
 pub mod options;
@@ -73,118 +71,28 @@ pub mod dial;
 
 pub mod log;
 
-#[cfg(feature = "unstable-machines")]
-pub mod hello;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod hello;
 
-#[cfg(feature = "unstable-machines")]
-pub mod compression;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod compression;
 
-#[cfg(feature = "unstable-machines")]
-pub mod tls;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod tls;
 
-#[cfg(feature = "unstable-machines")]
-pub mod socks5;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod socks5;
 
 pub mod http;
 
 mod revocation;
 
-#[cfg(feature = "unstable-machines")]
-pub mod auth;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod auth;
 
-#[cfg(feature = "unstable-machines")]
-pub mod connection;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod connection;
 
-#[cfg(feature = "unstable-machines")]
-pub mod sdam;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod sdam;
 
-#[cfg(feature = "unstable-machines")]
-pub mod pool;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod pool;
 
-#[cfg(feature = "unstable-machines")]
-pub mod selection;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod selection;
 
-#[cfg(feature = "unstable-machines")]
-pub mod session;
-#[cfg(not(feature = "unstable-machines"))]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    unused_imports,
-    reason = "for unstable-machines"
-)]
 mod session;
 
 pub mod operation;
@@ -194,6 +102,66 @@ pub mod client;
 pub mod probe;
 
 pub mod requirements;
+
+/// The machines that the client is composed of, for tests and simulations. Everything here may
+/// change in any release.
+#[cfg(feature = "unstable-machines")]
+pub mod unstable {
+    /// See `core/src/wire`.
+    pub mod wire {
+        pub use crate::wire::*;
+    }
+
+    /// See `core/src/hello`.
+    pub mod hello {
+        pub use crate::hello::*;
+    }
+
+    /// See `core/src/compression`.
+    pub mod compression {
+        pub use crate::compression::*;
+    }
+
+    /// See `core/src/tls`.
+    pub mod tls {
+        pub use crate::tls::*;
+    }
+
+    /// See `core/src/socks5`.
+    pub mod socks5 {
+        pub use crate::socks5::*;
+    }
+
+    /// See `core/src/auth`.
+    pub mod auth {
+        pub use crate::auth::*;
+    }
+
+    /// See `core/src/connection`.
+    pub mod connection {
+        pub use crate::connection::*;
+    }
+
+    /// See `core/src/sdam`.
+    pub mod sdam {
+        pub use crate::sdam::*;
+    }
+
+    /// See `core/src/pool`.
+    pub mod pool {
+        pub use crate::pool::*;
+    }
+
+    /// See `core/src/selection`.
+    pub mod selection {
+        pub use crate::selection::*;
+    }
+
+    /// See `core/src/session`.
+    pub mod session {
+        pub use crate::session::*;
+    }
+}
 
 /// The TLS library, for [`TlsConfig`](options::TlsConfig).
 #[cfg(feature = "tls")]

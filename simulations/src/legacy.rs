@@ -4,7 +4,7 @@
 //! other drivers.
 
 use bson::RawDocument;
-use onionskin_core::wire::{HEADER_BYTES, Header, OpCode, WireError};
+use onionskin_core::unstable::wire::{HEADER_BYTES, Header, OpCode, WireError};
 
 /// The flag of OP_QUERY that permits a secondary to answer.
 const SECONDARY_OK: i32 = 1 << 2;

@@ -1,7 +1,7 @@
 //! Benchmarks of the topology and of server selection, in replica sets of 3, 50 and 256 members.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use onionskin_core::selection::Criteria;
+use onionskin_core::unstable::selection::Criteria;
 use onionskin_tests::loads::topology::{SIZES, Set, nearest, selector};
 use std::hint::black_box;
 

@@ -7,10 +7,10 @@
 
 use bson::{Binary, RawDocument, RawDocumentBuf, rawdoc, spec::BinarySubtype};
 use onionskin_core::{
-    auth::{Caches, Conversation, Step},
     options::{Credential, Mechanism},
     random::{Random, Seed},
     time::Instant,
+    unstable::auth::{Caches, Conversation, Step},
 };
 use std::{hint::black_box, sync::Arc, time};
 

@@ -8,7 +8,7 @@
 //! The hostile RSA keys (`Fake`) are made-up numbers without a private key. Signatures with such
 //! a key are wrong, and the client finds that out only at the end of the whole computation.
 
-use onionskin_core::{options::TlsOptions, time::WallTime, tls::TlsContext};
+use onionskin_core::{options::TlsOptions, time::WallTime, unstable::tls::TlsContext};
 use onionskin_tests::{
     handshake::{Always, Handshake, authority_params as ca, server_params as params},
     peers::rsa_key,

@@ -10,7 +10,7 @@
 //!
 //! `docs/performance.md` has the figures.
 
-use onionskin_core::{options::TlsOptions, time::WallTime, tls::TlsContext};
+use onionskin_core::{options::TlsOptions, time::WallTime, unstable::tls::TlsContext};
 use onionskin_tests::{
     handshake::{Handshake, authority_params as ca, server_params as params},
     peers::rsa_key,

@@ -6,7 +6,7 @@
 //!
 //! `docs/performance.md` has the figures.
 
-use onionskin_core::{options::TlsOptions, time::WallTime, tls::TlsContext};
+use onionskin_core::{options::TlsOptions, time::WallTime, unstable::tls::TlsContext};
 use onionskin_tests::{
     handshake::Handshake,
     peers::pki::{Keys, Kind, Pki},

@@ -1,6 +1,6 @@
 //! TLS handshakes in memory between a client's session and a server, with the cost of the client.
 
-use onionskin_core::tls::{TlsContext, TlsSession};
+use onionskin_core::unstable::tls::{TlsContext, TlsSession};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, date_time_ymd};
 use rustls::{
     HandshakeKind, ServerConfig, ServerConnection,

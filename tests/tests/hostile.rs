@@ -3,7 +3,7 @@
 //! message decoder.
 
 use bson::rawdoc;
-use onionskin_core::wire::{FrameDecoder, Message};
+use onionskin_core::unstable::wire::{FrameDecoder, Message};
 use onionskin_tests::loads::hostile::{ATTACKS, Attack, Target, message};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;

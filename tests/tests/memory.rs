@@ -2,7 +2,7 @@
 //! for too long are closed.
 
 use bson::{RawDocument, oid::ObjectId, rawdoc};
-use onionskin_core::wire::{FrameDecoder, Message, MessageWriter};
+use onionskin_core::unstable::wire::{FrameDecoder, Message, MessageWriter};
 use onionskin_tests::loads::{
     client::Idle,
     upload::{CHUNK, Upload},

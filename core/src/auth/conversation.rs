@@ -74,6 +74,7 @@ pub struct Authenticated {
 
 impl Authenticated {
     /// Returns the mechanism.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub const fn mechanism(&self) -> Mechanism {
         self.mechanism

@@ -158,12 +158,6 @@ pub struct KeyCache {
 }
 
 impl KeyCache {
-    /// Returns an empty cache.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Returns the number of cached keys of servers that proved that they know the password.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -171,12 +165,14 @@ impl KeyCache {
     }
 
     /// True if [`len`](Self::len) is zero.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Removes all keys and wipes them from memory.
+    #[cfg(any(test, feature = "unstable-machines"))]
     pub fn clear(&mut self) {
         self.entries.clear();
         self.unproven.clear();
@@ -244,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_full_key_cache_evicts_the_least_recently_used_key() {
-        let mut cache = KeyCache::new();
+        let mut cache = KeyCache::default();
         for n in 0..MAX_CACHED_KEYS {
             cache.insert(name(n), keys(n));
         }

@@ -367,12 +367,6 @@ impl Connection {
         Some((compressor, plain, compressed))
     }
 
-    /// Returns the purpose of the connection.
-    #[must_use]
-    pub fn purpose(&self) -> ConnectionPurpose {
-        self.purpose
-    }
-
     /// Splits an established connection into its transport and the hello reply; `None` for a
     /// connection without a hello reply.
     #[must_use]

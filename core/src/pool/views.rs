@@ -15,6 +15,7 @@ impl<C> Pool<C> {
     }
 
     /// Returns the generation of the pool: the number of its clears, without clears of one service.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.generation
@@ -23,6 +24,7 @@ impl<C> Pool<C> {
     /// Returns the generation of a connection, or `None` if the connection was closed. Behind a
     /// load balancer, this is the generation that its service had at the hello reply, once this
     /// reply has arrived.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn generation_of(&self, connection: ConnectionId) -> Option<u64> {
         let slot = self.find(connection)?;
@@ -48,6 +50,7 @@ impl<C> Pool<C> {
 
     /// Returns the id of the connection with this number; `None` if there is none. Searches all
     /// connections, so this is meant for tests.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn connection(&self, number: u64) -> Option<ConnectionId> {
         let mut all = self.connections.iter();

@@ -80,6 +80,7 @@ pub struct SdamOptions {
 
 impl SdamOptions {
     /// Returns the default options with these seeds.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn new(topology_id: TopologyId, seeds: Vec<Address>) -> Self {
         Self {
@@ -137,10 +138,18 @@ pub enum Action {
         /// The id of the new connection.
         connection: MonitorConnectionId,
         /// The server of the connection.
+        #[cfg_attr(
+            not(any(test, feature = "unstable-machines")),
+            allow(dead_code, reason = "for the module `unstable`")
+        )]
         server: ServerId,
         /// The address to connect to.
         address: Address,
         /// The purpose of the connection: checks, or measurements of the round trip time.
+        #[cfg_attr(
+            not(any(test, feature = "unstable-machines")),
+            allow(dead_code, reason = "for the module `unstable`")
+        )]
         task: MonitorTask,
     },
     /// Send `hello` on an open connection. Report each reply with `handle_reply`, and an error with

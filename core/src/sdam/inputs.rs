@@ -20,6 +20,7 @@ use std::time::Duration;
 
 impl Sdam {
     /// Handles all timers that are due at `now`. A call before the deadline changes nothing.
+    #[cfg(any(test, feature = "unstable-machines"))]
     pub fn handle_timeout(&mut self, now: Instant) {
         self.handle_timeout_of(now, &|_| None);
     }

@@ -196,6 +196,7 @@ impl Sdam {
 
     /// Returns the timer that expires first, at the [`deadline`](Self::deadline); `None` while no
     /// timer is armed.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn deadline_reason(&self) -> Option<Timer> {
         self.out.timers.next().map(|(_, timer)| timer)
@@ -228,6 +229,7 @@ impl Sdam {
     }
 
     /// True once [`close`](Self::close) was called.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.phase == Life::Closed

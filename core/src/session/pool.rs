@@ -179,12 +179,14 @@ impl SessionPool {
     }
 
     /// Returns the number of sessions in the pool.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
     /// True if the pool has no sessions.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()

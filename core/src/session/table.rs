@@ -180,6 +180,7 @@ impl Sessions {
     }
 
     /// Returns the id of the session on the wire; `None` if the session is not in use.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn lsid(&self, id: SessionId) -> Option<[u8; 16]> {
         let slot = self.used.find(id.number, Slot(id.slot))?;
@@ -187,12 +188,14 @@ impl Sessions {
     }
 
     /// Returns the number of sessions in use.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub const fn used(&self) -> usize {
         self.used.len() as usize
     }
 
     /// Returns the number of sessions in the pool.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn idle(&self) -> usize {
         self.pool.len()

@@ -121,6 +121,7 @@ impl Socks5Conversation {
     }
 
     /// Returns the address of the proxy.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn proxy(&self) -> &Address {
         self.context.proxy()

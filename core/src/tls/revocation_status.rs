@@ -40,6 +40,10 @@ pub struct CertId {
 
 /// The statement of an OCSP response about a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "tls"),
+    allow(dead_code, reason = "without TLS nothing judges a response")
+)]
 pub(crate) enum Verdict {
     Good,
     Revoked,
@@ -57,6 +61,7 @@ pub struct OcspStatement {
 
 impl OcspStatement {
     /// True if the response states that the certificate was not revoked.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.verdict == Verdict::Good

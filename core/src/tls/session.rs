@@ -175,6 +175,7 @@ impl TlsSession {
 
     /// Queues `close_notify`, after the plaintext that was written before. Plaintext that waits for
     /// the end of the handshake is dropped.
+    #[cfg(any(test, feature = "unstable-machines"))]
     pub fn close(&mut self) {
         while self.seal() {}
         self.connection.send_close_notify();

@@ -79,25 +79,6 @@ impl FrameDecoder {
         self.max_bytes
     }
 
-    /// Gives the decoder a buffer to reuse. The decoder must be empty.
-    pub fn set_buffer(&mut self, buffer: Vec<u8>) {
-        debug_assert!(self.is_empty(), "received bytes would be lost");
-        self.buffer = buffer;
-        self.start = 0;
-        self.end = 0;
-    }
-
-    /// Takes the buffer, so that an idle connection has none. Returns `None` if the buffer contains
-    /// bytes that were not consumed.
-    pub fn take_buffer(&mut self) -> Option<Vec<u8>> {
-        if !self.is_empty() {
-            return None;
-        }
-        self.start = 0;
-        self.end = 0;
-        Some(std::mem::take(&mut self.buffer))
-    }
-
     /// True if the decoder has no bytes that were not consumed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -158,6 +139,7 @@ impl FrameDecoder {
 
     /// Returns the next message with its header and all its bytes, or `None` until it has arrived
     /// completely. The same message is returned until it is [consumed](Self::consume).
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[inline]
     pub fn frame(&self) -> Result<Option<(Header, &[u8])>, WireError> {
         let Some(header) = self.header()? else {
@@ -209,6 +191,7 @@ impl FrameDecoder {
 
     /// Returns the number of bytes that were moved within the decoder, or cleared to make room,
     /// since its creation. The number shows how much work the decoder does.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub const fn moved(&self) -> u64 {
         self.moved

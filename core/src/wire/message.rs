@@ -33,6 +33,7 @@ impl Flags {
     pub const EXHAUST_ALLOWED: Self = Self(1 << 16);
 
     /// Creates flags from the bits of a message, without a check.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -53,6 +54,7 @@ impl Flags {
     }
 
     /// Returns the union of both sets of flags.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -92,7 +94,15 @@ pub struct Message<'a> {
     pub flags: Flags,
     /// The command or the reply: the section of kind 0.
     pub body: &'a RawDocument,
+    #[cfg_attr(
+        not(any(test, feature = "unstable-machines")),
+        allow(dead_code, reason = "for the module `unstable`")
+    )]
     sections: &'a [u8],
+    #[cfg_attr(
+        not(any(test, feature = "unstable-machines")),
+        allow(dead_code, reason = "for the module `unstable`")
+    )]
     steps: usize,
 }
 
@@ -165,12 +175,14 @@ impl<'a> Message<'a> {
 
     /// Returns the number of steps that [`decode`](Self::decode) made: visited sections, visited
     /// documents and compared identifiers. The number shows how much work decoding takes.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub const fn steps(&self) -> usize {
         self.steps
     }
 
     /// Returns the sections in the order in which they were sent.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub const fn sections(&self) -> Sections<'a> {
         Sections {

@@ -51,7 +51,7 @@ use std::{
 /// let mut deployment = Deployment::new(options, &Seed::new([1; 32]))?;
 /// deployment.handle_connected(Instant::ZERO, ConnId(1), 0);
 /// # let mut request = Vec::new();
-/// # onionskin_core::wire::MessageWriter::begin(&mut request, 1, 0)
+/// # onionskin_core::unstable::wire::MessageWriter::begin(&mut request, 1, 0)
 /// #     .body(&bson::rawdoc! { "ping": 1, "$db": "admin" }).end();
 /// deployment.handle_received(Instant::ZERO, ConnId(1), &request);
 /// assert!(deployment.poll_transmit().is_some());

@@ -135,7 +135,7 @@ impl DeploymentOptions {
         if crate::identity::region(&self.auth.sts_host).is_none() {
             return fail("sts_host is empty, longer than 255 bytes or has an empty label");
         }
-        if self.limits.max_message_bytes > onionskin_core::wire::MAX_MESSAGE_BYTES {
+        if self.limits.max_message_bytes > onionskin_core::unstable::wire::MAX_MESSAGE_BYTES {
             return fail("max_message_bytes must not exceed 48000000");
         }
         Ok(())
@@ -327,7 +327,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_message_bytes: onionskin_core::wire::MAX_MESSAGE_BYTES,
+            max_message_bytes: onionskin_core::unstable::wire::MAX_MESSAGE_BYTES,
             max_document_bytes: 16 * 1024 * 1024,
             max_write_batch: 100_000,
             max_connections: 10_000,

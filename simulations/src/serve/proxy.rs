@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_stream_that_begins_like_a_message_has_no_proxy_header() {
         let mut message = Vec::new();
-        onionskin_core::wire::MessageWriter::begin(&mut message, 1, 0)
+        onionskin_core::unstable::wire::MessageWriter::begin(&mut message, 1, 0)
             .body(&bson::rawdoc! { "ping": 1 })
             .end();
         let handshake = [0x16, 3, 1, 0, 200].as_slice();

@@ -5,7 +5,7 @@ use crate::deployment::{CompressedReplies, CompressionCounts, ConnId};
 use bson::{Bson, Document};
 use onionskin_core::{
     options::Compressor,
-    wire::{HEADER_BYTES, Header, OpCode},
+    unstable::wire::{HEADER_BYTES, Header, OpCode},
 };
 use std::{io::Read, sync::Arc};
 

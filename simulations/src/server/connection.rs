@@ -7,7 +7,7 @@ use super::{
 };
 use crate::deployment::{AuthFault, AuthMechanism};
 use bson::{Document, Timestamp};
-use onionskin_core::{options::Compressor, time::Instant, wire::FrameDecoder};
+use onionskin_core::{options::Compressor, time::Instant, unstable::wire::FrameDecoder};
 
 /// A decoded request of a client.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use crate::legacy::LegacyReply;
 use bson::{Document, RawDocument, Timestamp, oid::ObjectId, spec::BinarySubtype};
 use onionskin_core::{
     bson::DocumentWriter,
-    wire::{Flags, MessageWriter},
+    unstable::wire::{Flags, MessageWriter},
 };
 
 /// The element `ok: 1.0`.

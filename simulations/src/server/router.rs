@@ -11,7 +11,7 @@ use super::{
 };
 use crate::deployment::{ConnId, Shape};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
-use onionskin_core::wire::{Flags, Header, Message, MessageWriter};
+use onionskin_core::unstable::wire::{Flags, Header, Message, MessageWriter};
 use std::collections::BTreeMap;
 
 /// The state of a router.

@@ -13,7 +13,7 @@ use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
     options::Compressor,
     time::Instant,
-    wire::{Flags, FrameDecoder, Header, Message, OpCode, Section},
+    unstable::wire::{Flags, FrameDecoder, Header, Message, OpCode, Section},
 };
 
 /// The number of bytes that a client may send while its request waits, beyond one message of the
@@ -37,7 +37,7 @@ impl Member {
         while let Some(connection) = self.connections.get(&conn)
             && !connection.is_busy()
             && connection.decoder.is_empty()
-            && bytes.len() >= onionskin_core::wire::HEADER_BYTES
+            && bytes.len() >= onionskin_core::unstable::wire::HEADER_BYTES
         {
             let Ok(header) = Header::decode(bytes, limit) else {
                 return self.close(conn);

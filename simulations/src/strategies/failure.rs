@@ -8,7 +8,7 @@ use onionskin_core::{
         CommandError, Error, ErrorKind, Label, Labels, NetworkFault, TlsFault, TopologyVersion,
         Wait, WriteFailure,
     },
-    sdam::Phase,
+    unstable::sdam::Phase,
 };
 use proptest::prelude::*;
 

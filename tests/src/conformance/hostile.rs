@@ -10,7 +10,7 @@ use super::{
 use bson::{Document, doc, rawdoc};
 use onionskin_core::{
     error::{Error, ErrorKind, NetworkFault},
-    wire::{Flags, HEADER_BYTES, MessageWriter},
+    unstable::wire::{Flags, HEADER_BYTES, MessageWriter},
 };
 use std::{
     io::{Read, Write},

@@ -3,9 +3,11 @@
 use onionskin_core::{
     http::{HttpExchange, HttpRequest, MAX_BODY_BYTES, Method},
     options::{ProxyOptions, TlsOptions},
-    socks5::{Socks5Context, Socks5Conversation},
     time::WallTime,
-    tls::{StatusQuery, TlsContext},
+    unstable::{
+        socks5::{Socks5Context, Socks5Conversation},
+        tls::{StatusQuery, TlsContext},
+    },
 };
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 

@@ -11,7 +11,6 @@ use crate::loads::hostile::{Victim, standalone};
 use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
     address::Address,
-    compression::{Compression, CompressionPlan},
     description::{ServerType, TopologyId, TopologyType},
     dns::{
         DnsData, DnsQuery, HostsFile, Lookup, LookupAction, MAX_ALIASES, MAX_NAME_SERVERS,
@@ -21,14 +20,17 @@ use onionskin_core::{
         CommandError, Error, ErrorKind, Labels, MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES,
         MAX_WRITE_ERRORS, WriteFailure,
     },
-    hello::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE},
     options::{ClientOptions, Compressor},
     random::Seed,
-    sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
     text::is_unprintable,
     time::Instant,
+    unstable::{
+        compression::{Compression, CompressionPlan},
+        hello::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE},
+        sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
+        wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
+    },
     uri::{self, ConnectionString},
-    wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
 };
 use std::{sync::Arc, time::Duration};
 

@@ -4,13 +4,15 @@ use super::harness::{self, Parts, Peer};
 use bson::{Bson, RawDocumentBuf, doc, rawdoc};
 use onionskin_core::{
     client::{AfterExchange, Client, ClientConfig, Outcome, Progress},
-    compression::{Compression, CompressionPlan},
-    connection::SocketId,
     operation::{Command, CommandKind, Exchange, OperationId, SessionUse},
     random::Seed,
     time::Instant,
+    unstable::{
+        compression::{Compression, CompressionPlan},
+        connection::SocketId,
+        wire::{Header, MAX_MESSAGE_BYTES, MessageWriter, OpCode},
+    },
     uri,
-    wire::{Header, MAX_MESSAGE_BYTES, MessageWriter, OpCode},
 };
 use onionskin_simulations::legacy::LegacyReply;
 use std::time::Duration;

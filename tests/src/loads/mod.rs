@@ -13,11 +13,13 @@ use bson::RawDocument;
 use onionskin_core::{
     address::Address,
     client::{Action, Client, ConnectionState, Question, QuestionId, SocketUse},
-    connection::SocketId,
     error::Error,
     operation::{Command, OperationId},
     time::Instant,
-    wire::{Header, MessageWriter},
+    unstable::{
+        connection::SocketId,
+        wire::{Header, MessageWriter},
+    },
 };
 use std::collections::BTreeSet;
 

@@ -2,8 +2,8 @@
 
 use onionskin_core::{
     address::Address,
-    pool::{Action, CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
     time::Instant,
+    unstable::pool::{Action, CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
 };
 use std::time::Duration;
 

@@ -5,12 +5,14 @@ use onionskin_core::{
     description::{ServerId, TopologyId},
     options::{ReadMode, ReadPreference},
     random::Seed,
-    sdam::{
-        Action, MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam,
-        SdamOptions,
-    },
-    selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector},
     time::Instant,
+    unstable::{
+        sdam::{
+            Action, MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam,
+            SdamOptions,
+        },
+        selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector},
+    },
 };
 use std::{sync::Arc, time::Duration};
 

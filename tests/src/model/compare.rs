@@ -4,7 +4,7 @@ use super::{ExpectedError, Facts, Mistake, Model, Server};
 use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
-    sdam::{MAX_WIRE_VERSION, MIN_WIRE_VERSION},
+    unstable::sdam::{MAX_WIRE_VERSION, MIN_WIRE_VERSION},
 };
 use std::{collections::BTreeMap, time::Duration};
 

@@ -10,7 +10,7 @@ use bson::{Document, doc};
 use onionskin::{Client, Collection, Runtime};
 use onionskin_core::{
     error::{Error, ErrorKind},
-    hello::Environment,
+    unstable::hello::Environment,
 };
 use onionskin_simulations::world::{
     SimRuntime,

@@ -5,7 +5,7 @@ use bson::doc;
 use onionskin::{Client, Runtime};
 use onionskin_core::{
     dial::{MAX_ATTEMPTS, TurnLimits},
-    hello::Environment,
+    unstable::hello::Environment,
 };
 use onionskin_simulations::world::{
     SimRuntime,

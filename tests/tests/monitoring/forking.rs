@@ -15,8 +15,8 @@ use onionskin_core::{
     client::Counts,
     error::ErrorKind,
     event::{CommandEvent, EventKind},
-    hello::Environment,
     random::Seed,
+    unstable::hello::Environment,
 };
 use onionskin_simulations::{deployment::Deployment, world::SimRuntime};
 use std::{

@@ -15,8 +15,8 @@ use onionskin_core::{
         self, LoadBalanced, ReplicaSetNoPrimary, ReplicaSetWithPrimary, Sharded, Single, Unknown,
     },
     event::{Event, EventKind, SdamEvent},
-    sdam::{Action, Sdam, SdamOptions},
     time::Instant,
+    unstable::sdam::{Action, Sdam, SdamOptions},
 };
 use std::{
     future::{Future, IntoFuture, poll_fn},

@@ -10,9 +10,9 @@ use onionskin::{Client, options::ClientOptions};
 use onionskin_core::{
     address::Address,
     event::{CheckOutFailure, CloseReason, EventKind, PoolEvent, ReportedPoolOptions},
-    hello::Environment,
     random::Seed,
     time::Instant,
+    unstable::hello::Environment,
     uri,
 };
 use std::{

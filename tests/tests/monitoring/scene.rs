@@ -5,8 +5,8 @@ use crate::event_log::EventLog;
 use bson::{Document, doc};
 use onionskin::{Client, Collection, Error, Runtime};
 use onionskin_core::{
-    client::Counts, event::Event, hello::Environment, options::ClientOptions, random::Seed,
-    time::Instant, uri,
+    client::Counts, event::Event, options::ClientOptions, random::Seed, time::Instant,
+    unstable::hello::Environment, uri,
 };
 use onionskin_simulations::{
     deployment::{DeploymentOptions, Shape, User},

@@ -3,7 +3,7 @@
 use crate::scene::{play, standalone};
 use bson::{Document, doc};
 use onionskin::{Client, Runtime};
-use onionskin_core::hello::Environment;
+use onionskin_core::unstable::hello::Environment;
 use onionskin_simulations::world::{
     SimRuntime,
     runtime::{SimSleep, SimStream},

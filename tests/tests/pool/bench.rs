@@ -5,8 +5,8 @@ use crate::watch::Watcher;
 use onionskin_core::{
     address::Address,
     error::{Error, NetworkFault},
-    pool::{CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
     time::Instant,
+    unstable::pool::{CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
 };
 use onionskin_tests::model::pool::{
     Answer, CAUSE, FailureReason, Input, Mistake, Model, Output, SERVER, service,

@@ -9,7 +9,7 @@
 //! equal.
 
 use crate::bench::{Bench, Found};
-use onionskin_core::pool::{PinnedFor, PoolOptions};
+use onionskin_core::unstable::pool::{PinnedFor, PoolOptions};
 use onionskin_tests::{
     fingerprint::Fingerprint,
     model::pool::{Input, Mistake},

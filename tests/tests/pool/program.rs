@@ -2,7 +2,7 @@
 //! operations.
 
 use crate::bench::{Bench, Found};
-use onionskin_core::pool::{PinnedFor, PoolOptions};
+use onionskin_core::unstable::pool::{PinnedFor, PoolOptions};
 use onionskin_tests::model::pool::Input;
 use proptest::{prelude::*, sample::Index};
 use std::time::Duration;

@@ -5,7 +5,7 @@ use crate::{
     bench::{Found, id_of},
     watch::want,
 };
-use onionskin_core::pool::{Pool, PoolState};
+use onionskin_core::unstable::pool::{Pool, PoolState};
 use onionskin_tests::model::pool::{Answer, Input};
 use std::collections::BTreeMap;
 

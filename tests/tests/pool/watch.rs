@@ -7,8 +7,8 @@ use crate::{
 };
 use onionskin_core::{
     event::{CheckOutFailure, CloseReason},
-    pool::{Counts, Pool, PoolOptions, PoolState},
     time::Instant,
+    unstable::pool::{Counts, Pool, PoolOptions, PoolState},
 };
 use onionskin_tests::model::pool::{Answer, Input, Output};
 use std::{collections::BTreeMap, time::Duration};

@@ -6,8 +6,8 @@ use onionskin_core::{
     address::Address,
     error::{Error, ErrorKind, NetworkFault},
     event::{CheckOutFailure, CloseReason, PoolEvent, ReportedPoolOptions},
-    pool::{Action, CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
     time::{Instant, earliest},
+    unstable::pool::{Action, CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
 };
 use onionskin_tests::{
     report::Suite,

@@ -8,8 +8,8 @@ use onionskin_core::{
     },
     options::{ReadMode, ReadPreference},
     random::Seed,
-    selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector, in_window, suitable},
     time::{Instant, WallTime},
+    unstable::selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector, in_window, suitable},
 };
 use onionskin_tests::{
     report::Suite,

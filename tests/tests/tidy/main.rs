@@ -1,7 +1,6 @@
 //! The rules about the repository, one test for each. Most rules have another test, which shows
 //! that the rule finds violations. `cargo tidy` runs them.
 
-mod calls;
 mod constants;
 mod fences;
 mod lengths;
@@ -33,11 +32,6 @@ const BLOCKING: &str = "blocking";
 
 /// The list of crates that the core may depend on, each with a reason.
 const CORE_DEPENDENCIES: &str = "tests/tests/tidy/core-dependencies.txt";
-
-/// The permitted groups of functions of the client that call each other, directly or not. Each
-/// group is sorted. The test also fails for a group of this list that has become smaller or
-/// disappeared.
-const CYCLES: [&[&str]; 0] = [];
 
 /// The names of the client, of its parts, and of types and modules that belong to them.
 const NAMES: [&str; 19] = [
@@ -211,16 +205,6 @@ fn core_modules_use_only_modules_that_are_declared_above_them() {
             .flat_map(|module| order::looks_down(&order, module))
             .collect(),
     );
-}
-
-/// Prints figures about the size of the client if the tests run with `--nocapture`.
-#[test]
-fn the_core_client_has_no_recursive_functions() {
-    let mut modules = core_modules();
-    modules.retain(|module| module.name.first().is_some_and(|name| name == "client"));
-    let graph = calls::Graph::of(&modules);
-    println!("core/src/client: {}", graph.figures().join("; "));
-    report(calls::unlisted(&graph, &CYCLES));
 }
 
 #[test]
@@ -441,32 +425,43 @@ fn every_seed_file_of_property_tests_has_a_test_module() {
     report(modules::orphaned_seeds(&paths));
 }
 
+/// Returns the modules of the core that are public, and those of its module `unstable`.
+fn public_modules() -> [BTreeSet<String>; 2] {
+    let text = read("core/src/lib.rs");
+    let names = |indent: &str, end: &str| {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(indent));
+        let names = lines.filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(end));
+        names.map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let found = [names("", ";"), names("    ", " {")];
+    assert!(found.iter().all(|names| names.len() > 10), "{found:?}");
+    found
+}
+
 #[test]
 fn core_examples_use_only_the_stable_api() {
-    let closed: Vec<String> = read("core/src/lib.rs")
-        .split("#[cfg(feature = \"unstable-machines\")]")
-        .skip(1)
-        .filter_map(|rest| {
-            Some(
-                rest.trim()
-                    .strip_prefix("pub mod ")?
-                    .split(';')
-                    .next()?
-                    .to_owned(),
-            )
-        })
-        .collect();
-    assert!(closed.len() >= 9, "{closed:?}");
     check(rust_under("core/examples/"), |path, text| {
-        let is_used = |module: &&String| {
-            let paths = [
-                format!("onionskin_core::{module}::"),
-                format!("    {module}::"),
-            ];
-            paths.iter().any(|used| text.contains(used.as_str()))
-        };
-        let used = closed.iter().filter(is_used);
-        used.map(|module| format!("{path}: `{module}` needs unstable-machines"))
-            .collect()
+        let is_used = text.contains("onionskin_core::unstable") || text.contains("    unstable::");
+        let found = is_used.then(|| format!("{path}: the module `unstable` is used"));
+        found.into_iter().collect()
     });
+}
+
+#[test]
+fn the_document_about_the_architecture_lists_the_public_modules() {
+    let text = read("docs/architecture.md");
+    let section = text.split("## Public surface of the core").nth(1);
+    let section = section.expect("a section").split("\n## ").next();
+    let mut lists = section
+        .expect("a section")
+        .split("modules are always public:");
+    let rest = lists.nth(1).expect("a list");
+    let (first, rest) = rest.split_once('.').expect("a sentence");
+    let second = rest.split("these machines:").nth(1).expect("a list");
+    let second = second.split('.').next().expect("a sentence");
+    let named = [first, second].map(|list| {
+        let names = list.split('`').skip(1).step_by(2);
+        names.map(str::to_owned).collect::<BTreeSet<_>>()
+    });
+    assert_eq!(named, public_modules());
 }

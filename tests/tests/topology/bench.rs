@@ -7,9 +7,11 @@ use onionskin_core::{
     address::Address,
     description::{ServerId, TopologyId},
     error::{Error, NetworkFault, Wait},
-    hello::HelloReply,
-    sdam::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Sdam, SdamOptions},
     time::Instant,
+    unstable::{
+        hello::HelloReply,
+        sdam::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Sdam, SdamOptions},
+    },
 };
 use onionskin_simulations::strategies::Failure;
 use onionskin_tests::model::{Config, Machine, Mistake, Model};

@@ -9,8 +9,8 @@ use bson::{RawDocument, RawDocumentBuf, oid::ObjectId};
 use onionskin_core::{
     address::Address,
     description::{ServerType, TopologyDescription, TopologyType},
-    sdam::{Action, MAX_SERVERS, Sdam},
     time::Instant,
+    unstable::sdam::{Action, MAX_SERVERS, Sdam},
 };
 use onionskin_simulations::strategies::{
     ReplicaSet, Role, Step, address, replica_set_histories, replica_set_steps,

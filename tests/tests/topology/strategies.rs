@@ -6,7 +6,7 @@ use bson::{RawDocument, oid::ObjectId};
 use onionskin_core::{
     address::Address,
     description::{ServerType, TopologyType},
-    sdam::Phase,
+    unstable::sdam::Phase,
 };
 use onionskin_simulations::strategies::{
     Cause, History, failures, incident_histories, lying_histories, replica_set_histories,

@@ -5,11 +5,11 @@ use onionskin_core::{
     address::Address,
     description::{ServerDescription, ServerId, ServerType, TopologyDescription},
     event::SdamEvent,
-    sdam::{
+    time::Instant,
+    unstable::sdam::{
         Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, PRIMARY_REFUSED_NOTICE,
         Sdam,
     },
-    time::Instant,
 };
 use onionskin_tests::model::{Clear, PoolView};
 use std::{collections::BTreeMap, sync::Arc};

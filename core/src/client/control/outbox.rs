@@ -12,6 +12,9 @@ use std::collections::VecDeque;
 pub(in crate::client) struct Outbox {
     pub(in crate::client) actions: VecDeque<Action>,
     pub(in crate::client) events: VecDeque<Event>,
+    /// True while orders are carried, to find functions that carry orders within an order.
+    #[cfg(debug_assertions)]
+    pub(in crate::client) is_carrying: bool,
 }
 
 impl Outbox {

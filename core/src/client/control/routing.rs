@@ -1,9 +1,9 @@
 //! The loop that carries orders from part to part.
 //!
 //! An order becomes, for example, an input of another part, an action for the shell, or an event.
-//! No function here calls itself, not even indirectly: if an order leads to another order, that one
-//! is left in the queue of its part. Orders of pools come first, then those of pins, of the
-//! topology, of connections and of questions.
+//! No order is carried within another one, which builds with debug assertions check: if an order
+//! leads to another order, that one is left in the queue of its part. Orders of pools come first,
+//! then those of pins, of the topology, of connections and of questions.
 
 use crate::{
     client::{
@@ -50,6 +50,11 @@ impl Client {
 
     /// Carries out the orders of all parts until there are none.
     pub(in crate::client) fn carry(&mut self, now: Instant) {
+        #[cfg(debug_assertions)]
+        assert!(
+            !std::mem::replace(&mut self.out.is_carrying, true),
+            "an order is carried within another one"
+        );
         loop {
             if let Some((server, order)) = self.pools.poll_order() {
                 self.on_pool_order(now, server, order);
@@ -69,6 +74,10 @@ impl Client {
             } else {
                 break;
             }
+        }
+        #[cfg(debug_assertions)]
+        {
+            self.out.is_carrying = false;
         }
     }
 

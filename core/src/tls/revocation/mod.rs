@@ -49,6 +49,7 @@ pub struct StatusQuery {
 impl StatusQuery {
     /// Returns the query about a certificate that this issuer has signed, both in DER form. The
     /// chain is not checked. `None` if one of them cannot be read.
+    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn about(context: &TlsContext, certificate: &[u8], issuer: &[u8]) -> Option<Self> {
         let [certificate, issuer] = [certificate, issuer].map(CertificateDer::from);

@@ -82,7 +82,7 @@ type Choose = fn(&mut TlsOptions);
 
 #[test]
 fn options_that_a_configuration_of_the_application_replaces_are_refused() {
-    let choices: [(&str, Choose); 14] = [
+    let choices: [(&str, Choose); 15] = [
         ("tlsCAFile", |o| o.ca_file = Some("a.pem".to_owned())),
         ("tlsCAFile", |o| o.ca_pem = Some(Vec::new())),
         ("tlsCRLFile", |o| o.crl_file = Some("a.pem".to_owned())),

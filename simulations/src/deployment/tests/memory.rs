@@ -3,7 +3,7 @@
 use super::world::{World, set_of};
 use crate::deployment::{Action, ConnId, DeploymentOptions, MemberEvent};
 use bson::{Document, RawDocumentBuf, doc};
-use onionskin_core::{address::Address, wire::MessageWriter};
+use onionskin_core::{address::Address, unstable::wire::MessageWriter};
 use std::time::Duration;
 
 /// The limit of the oplog's size in these tests, in bytes.

@@ -9,7 +9,7 @@ use bson::{Document, doc, rawdoc};
 use onionskin_core::{
     address::Address,
     random::Seed,
-    wire::{Flags, MessageWriter},
+    unstable::wire::{Flags, MessageWriter},
 };
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use onionskin_core::{
     address::Address,
     random::Seed,
     time::Instant,
-    wire::{FrameDecoder, Message, MessageWriter},
+    unstable::wire::{FrameDecoder, Message, MessageWriter},
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -98,7 +98,7 @@ impl World {
         let message = Message::decode(frame).expect("a valid message");
         let more = message
             .flags
-            .contains(onionskin_core::wire::Flags::MORE_TO_COME);
+            .contains(onionskin_core::unstable::wire::Flags::MORE_TO_COME);
         let document = Document::try_from(message.body).expect("valid BSON");
         let reply = (header.response_to, more, document);
         decoder.consume(header.length);

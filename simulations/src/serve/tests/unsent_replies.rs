@@ -3,7 +3,7 @@
 use super::{addresses, connect, send_command};
 use crate::serve::{Embedded, ServeOptions};
 use bson::rawdoc;
-use onionskin_core::wire::{FrameDecoder, MessageWriter};
+use onionskin_core::unstable::wire::{FrameDecoder, MessageWriter};
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,

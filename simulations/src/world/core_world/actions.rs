@@ -9,10 +9,10 @@ use crate::world::{
 use onionskin_core::{
     address::Address,
     client::{Action, Answer, Finding, Inquiry, Question, SocketUse},
-    connection::{SocketId, closed_by_peer},
     error::{Error, NetworkFault},
     event::Event,
     options::ProviderCall,
+    unstable::connection::{SocketId, closed_by_peer},
 };
 use std::{
     collections::VecDeque,

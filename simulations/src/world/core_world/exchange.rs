@@ -9,10 +9,10 @@ use crate::world::{
 };
 use onionskin_core::{
     client::{AfterExchange, Outcome},
-    connection::closed_by_peer,
     error::Error,
     event::{Event, EventKind},
     operation::{Exchange, crud::first_document},
+    unstable::connection::closed_by_peer,
 };
 use std::{collections::VecDeque, time::Duration};
 

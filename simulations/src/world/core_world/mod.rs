@@ -19,11 +19,11 @@ use super::{
 };
 use onionskin_core::{
     client::{Action, Answer, Client, ClientConfig, Counts, QuestionId},
-    connection::SocketId,
     error::Error,
     event::Subscriptions,
     random::Random,
     time::{Instant, earliest},
+    unstable::connection::SocketId,
 };
 use std::{
     collections::{BTreeMap, VecDeque},

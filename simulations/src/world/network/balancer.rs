@@ -49,7 +49,7 @@ mod tests {
     use bson::{oid::ObjectId, rawdoc};
     use onionskin_core::{
         address::Address,
-        wire::{FrameDecoder, MessageWriter},
+        unstable::wire::{FrameDecoder, MessageWriter},
     };
 
     struct BalancedNetwork {
@@ -109,7 +109,8 @@ mod tests {
                 decoder.extend(&bytes);
             }
             let (_, frame) = decoder.frame().expect("a frame").expect("a whole one");
-            let message = onionskin_core::wire::Message::decode(frame).expect("a message");
+            let message =
+                onionskin_core::unstable::wire::Message::decode(frame).expect("a message");
             (link, message.body.get_object_id("serviceId").ok())
         }
     }

@@ -16,7 +16,7 @@ use crate::world::{
 use bson::{Document, doc};
 use onionskin::{Client, Collection, Runtime, options::WriteConcern};
 use onionskin_core::{
-    client::Counts, error::ErrorKind, hello::Environment, random::Seed, time::Instant,
+    client::Counts, error::ErrorKind, random::Seed, time::Instant, unstable::hello::Environment,
 };
 use std::{
     future::{Future, IntoFuture, poll_fn},

@@ -4,7 +4,7 @@ use super::{
     Responder, Step, TlsMessage,
     script::{INVALID_RECORD, without_tls},
 };
-use onionskin_core::wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES};
+use onionskin_core::unstable::wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::{
     io::{self, Read, Write},

@@ -2,7 +2,7 @@
 
 use super::{Request, Script, Step, state::Seen, state::State};
 use bson::Document;
-use onionskin_core::wire::{Header, Message, OpCode, Section, WireError};
+use onionskin_core::unstable::wire::{Header, Message, OpCode, Section, WireError};
 use onionskin_simulations::legacy::LegacyQuery;
 use std::{fmt, net::SocketAddr, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Requests to a scripted server, and the steps with which it answers.
 
 use bson::{Bson, Document, doc};
-use onionskin_core::wire::{MessageWriter, OpCode};
+use onionskin_core::unstable::wire::{MessageWriter, OpCode};
 use onionskin_simulations::legacy::LegacyReply;
 use std::{
     io,

@@ -1,7 +1,7 @@
 //! One connection of a scripted server without its socket: takes bytes and gives steps.
 
 use super::{Responder, Step};
-use onionskin_core::wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError};
+use onionskin_core::unstable::wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, WireError};
 
 /// Assembles messages from bytes and has the responder answer them.
 #[derive(Debug)]

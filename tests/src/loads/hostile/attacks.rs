@@ -5,7 +5,7 @@ use super::{Attack, Target, blocks};
 use bson::{RawArrayBuf, RawDocument, oid::ObjectId};
 use onionskin_core::{
     bson::DocumentWriter,
-    wire::{Flags, MessageWriter},
+    unstable::wire::{Flags, MessageWriter},
 };
 
 /// The adapters read up to 4 KiB at once while a connection is not ready.

@@ -1,9 +1,11 @@
 //! Compressed messages whose blocks cost much for their bytes. Their content is no message.
 
 use onionskin_core::{
-    compression::{Compression, CompressionPlan},
     options::{ClientOptions, Compressor},
-    wire::{COMPRESSED_START, CompressedHead, HEADER_BYTES, Header, OpCode},
+    unstable::{
+        compression::{Compression, CompressionPlan},
+        wire::{COMPRESSED_START, CompressedHead, HEADER_BYTES, Header, OpCode},
+    },
 };
 
 /// The size in bytes of the content that the client requires for each block on average.

@@ -11,15 +11,17 @@ use bson::{RawArrayBuf, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::{
     address::Address,
     client::{Client, ClientConfig, Outcome, Progress, SocketUse},
-    connection::SocketId,
     error::Error,
     event::Subscriptions,
     operation::{Command, CommandKind, Cursor, Exchange, OperationId},
     random::Seed,
-    sdam::MAX_SERVERS,
     time::Instant,
+    unstable::{
+        connection::SocketId,
+        sdam::MAX_SERVERS,
+        wire::{Header, MAX_MESSAGE_BYTES, MessageWriter},
+    },
     uri,
-    wire::{Header, MAX_MESSAGE_BYTES, MessageWriter},
 };
 use std::{collections::BTreeMap, hint::black_box, time::Duration};
 

@@ -3,8 +3,8 @@
 use super::{Connection, ConnectionState, FailureReason, Mistake, Model, Output, SERVER, Waiter};
 use onionskin_core::{
     event::{CheckOutFailure, CloseReason},
-    pool::{POPULATION_PAUSE, PoolState},
     time::Instant,
+    unstable::pool::{POPULATION_PAUSE, PoolState},
 };
 
 impl Model {

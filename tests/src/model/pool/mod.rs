@@ -27,8 +27,8 @@ pub use services::service;
 
 use onionskin_core::{
     event::CloseReason,
-    pool::{Counts, PinnedFor, PoolOptions, PoolState},
     time::Instant,
+    unstable::pool::{Counts, PinnedFor, PoolOptions, PoolState},
 };
 use services::Service;
 use std::{collections::BTreeMap, time::Duration};

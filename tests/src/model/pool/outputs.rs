@@ -6,7 +6,7 @@ use onionskin_core::{
     address::Address,
     error::{Error, ErrorKind},
     event::{CheckOutFailure, CloseReason, PoolEvent},
-    pool::Action,
+    unstable::pool::Action,
 };
 use std::time::Duration;
 

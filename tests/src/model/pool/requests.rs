@@ -5,8 +5,8 @@ use super::{
 };
 use onionskin_core::{
     event::{CheckOutFailure, CloseReason},
-    pool::PoolState,
     time::Instant,
+    unstable::pool::PoolState,
 };
 use std::time::Duration;
 

@@ -4,8 +4,8 @@ use super::{ConnectionState, Mistake, Model, Output, Waiter};
 use bson::oid::ObjectId;
 use onionskin_core::{
     event::CloseReason,
-    pool::{PinnedFor, PoolState},
     time::Instant,
+    unstable::pool::{PinnedFor, PoolState},
 };
 
 /// The entry of a service in the pool (CMAP-99).

@@ -7,7 +7,7 @@ use super::{
 use onionskin_core::{
     address::Address,
     error::{CommandError, Error, ErrorKind, Label, NetworkFault, Wait, WriteFailure},
-    sdam::{ApplicationError, Phase},
+    unstable::sdam::{ApplicationError, Phase},
 };
 use serde_json::{Map, Value};
 

@@ -7,8 +7,10 @@ use onionskin_core::{
     description::{ServerId, TopologyId},
     error::{Error, NetworkFault},
     event::SdamEvent,
-    sdam::{Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam, SdamOptions},
     time::Instant,
+    unstable::sdam::{
+        Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam, SdamOptions,
+    },
     uri,
 };
 use serde_json::Value;

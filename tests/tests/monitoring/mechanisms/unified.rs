@@ -7,7 +7,7 @@ use onionskin::Client;
 use onionskin_core::{
     error::Error,
     event::{CommandEvent, CommandFacts, Event, EventKind},
-    hello::Environment,
+    unstable::hello::Environment,
 };
 use onionskin_simulations::{deployment::ServerVersion, world::SimRuntime};
 use onionskin_tests::matching::{match_root, match_value};

@@ -7,7 +7,7 @@ use bson::{RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};
 use onionskin_core::{
     description::{ServerId, ServerType},
     error::NetworkFault,
-    sdam::Phase,
+    unstable::sdam::Phase,
 };
 use onionskin_simulations::strategies::{Cause, Failure, ReplicaSet, address};
 use onionskin_tests::{
