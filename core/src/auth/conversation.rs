@@ -90,7 +90,7 @@ impl Authenticated {
 /// [`handle_kerberos_step`](Self::handle_kerberos_step).
 ///
 /// ```
-/// use onionskin_core::auth::{Caches, Conversation, Step};
+/// use onionskin_core::unstable::auth::{Caches, Conversation, Step};
 /// use onionskin_core::{options::Credential, random::Seed, time::Instant};
 /// use std::sync::Arc;
 ///

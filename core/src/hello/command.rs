@@ -56,7 +56,7 @@ impl ServerApiFields<'_> {
 /// `server_api` have an effect, and `load_balanced` only excludes the legacy name.
 ///
 /// ```
-/// use onionskin_core::{bson::DocumentWriter, hello::HelloCommand};
+/// use onionskin_core::{bson::DocumentWriter, unstable::hello::HelloCommand};
 ///
 /// let mut bytes = Vec::new();
 /// let mut document = DocumentWriter::begin(&mut bytes);

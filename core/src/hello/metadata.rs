@@ -94,7 +94,7 @@ impl DriverInfo {
 /// values from which it is built.
 ///
 /// ```
-/// use onionskin_core::hello::{ClientMetadata, Environment};
+/// use onionskin_core::unstable::hello::{ClientMetadata, Environment};
 ///
 /// let metadata = ClientMetadata::new(Some("shop"), &Environment::default(), &[])?;
 /// let driver = metadata.document().get_document("driver")?;

@@ -54,7 +54,7 @@ const DEFAULT_WRITE_BATCH_SIZE: usize = 100_000;
 ///
 /// ```
 /// use bson::rawdoc;
-/// use onionskin_core::{description::ServerType, hello::HelloReply};
+/// use onionskin_core::{description::ServerType, unstable::hello::HelloReply};
 ///
 /// let reply = HelloReply::parse(&rawdoc! {
 ///     "ok": 1, "isWritablePrimary": true, "setName": "rs", "hosts": ["A:1", "b:1"],

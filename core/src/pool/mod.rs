@@ -52,7 +52,7 @@ pub const MAX_WAITERS: u32 = 1 << 20;
 ///
 /// ```
 /// use onionskin_core::{address::Address, time::Instant};
-/// use onionskin_core::pool::{Action, CheckOut, Condition, Pool, PoolOptions, CheckOutId};
+/// use onionskin_core::unstable::pool::{Action, CheckOut, CheckOutId, Condition, Pool, PoolOptions};
 ///
 /// let now = Instant::ZERO;
 /// let mut pool: Pool<&str> = Pool::new(Address::tcp("db", 27017), PoolOptions::default(), false);
@@ -65,7 +65,7 @@ pub const MAX_WAITERS: u32 = 1 << 20;
 /// pool.check_in(now, connection, Condition::Healthy("a socket"))?;
 /// let granted = pool.check_out(now, CheckOutId(2), None);
 /// assert_eq!(granted, CheckOut::Granted(connection, "a socket"));
-/// # Ok::<(), onionskin_core::pool::NotCheckedOut>(())
+/// # Ok::<(), onionskin_core::unstable::pool::NotCheckedOut>(())
 /// ```
 ///
 /// [CMAP-35]: crate::requirements::pool#CMAP-35

@@ -70,7 +70,7 @@ use topology::Topology;
 /// ```
 /// use onionskin_core::{
 ///     description::{ServerType, TopologyId},
-///     sdam::{Action, Sdam, SdamOptions},
+///     unstable::sdam::{Action, Sdam, SdamOptions},
 ///     time::Instant,
 /// };
 /// use std::time::Duration;

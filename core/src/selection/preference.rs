@@ -40,7 +40,7 @@ pub fn read_preference_to_send(
 /// ```
 /// use onionskin_core::bson::DocumentWriter;
 /// use onionskin_core::options::{ReadMode, ReadPreference};
-/// use onionskin_core::selection::write_read_preference;
+/// use onionskin_core::unstable::selection::write_read_preference;
 ///
 /// let mut buffer = Vec::new();
 /// let mut command = DocumentWriter::begin(&mut buffer);

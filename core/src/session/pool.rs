@@ -88,7 +88,7 @@ impl ServerSession {
 /// that surplus sessions reach their timeout.
 ///
 /// ```
-/// use onionskin_core::{random::Seed, session::SessionPool, time::Instant};
+/// use onionskin_core::{random::Seed, unstable::session::SessionPool, time::Instant};
 ///
 /// let mut random = Seed::new([1; 32]).split("sessions").random();
 /// let mut pool = SessionPool::new();

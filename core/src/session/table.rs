@@ -21,7 +21,7 @@ pub struct SessionId {
 /// not in use.
 ///
 /// ```
-/// use onionskin_core::{random::Seed, session::Sessions, time::Instant};
+/// use onionskin_core::{random::Seed, unstable::session::Sessions, time::Instant};
 ///
 /// let (now, timeout) = (Instant::ZERO, Some(30));
 /// let mut sessions = Sessions::new(Seed::new([1; 32]).split("sessions").random());

@@ -55,7 +55,8 @@ use std::{
 /// With [`TlsOptions::config`], all of this is left to the application's configuration.
 ///
 /// ```
-/// use onionskin_core::{options::TlsOptions, time::WallTime, tls::{TlsContext, TlsSession}};
+/// use onionskin_core::{options::TlsOptions, time::WallTime};
+/// use onionskin_core::unstable::tls::{TlsContext, TlsSession};
 ///
 /// let context = TlsContext::new(&TlsOptions::default())?;
 /// context.set_wall_time(WallTime::from_unix_millis(1_800_000_000_000));

@@ -22,7 +22,7 @@ const FIRST_ROOM_BYTES: usize = 1024 * 1024;
 /// [`frame`](Self::frame). The length of a message is checked before room for it is made.
 ///
 /// ```
-/// use onionskin_core::wire::{FrameDecoder, MessageWriter};
+/// use onionskin_core::unstable::wire::{FrameDecoder, MessageWriter};
 ///
 /// let mut bytes = Vec::new();
 /// MessageWriter::begin(&mut bytes, 7, 0).body(&bson::rawdoc! { "ping": 1 }).end();
@@ -33,7 +33,7 @@ const FIRST_ROOM_BYTES: usize = 1024 * 1024;
 ///     decoder.extend(&[*byte]);
 /// }
 /// assert_eq!(decoder.frame()?.map(|(header, _)| header.request_id), Some(7));
-/// # Ok::<(), onionskin_core::wire::WireError>(())
+/// # Ok::<(), onionskin_core::unstable::wire::WireError>(())
 /// ```
 #[derive(Debug)]
 pub struct FrameDecoder {
