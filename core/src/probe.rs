@@ -15,6 +15,7 @@ use crate::{
     connection::{Connection, ConnectionPurpose, HandshakeOptions, Output, Phase, closed_by_peer},
     description::{ServerDescription, ServerType, TopologyDescription},
     error::{Error, ErrorKind},
+    hello::HelloAnswer,
     options::{ClientOptions, Compressor, Mechanism, ReadPreference},
     random::{Random, Seed},
     selection::{Criteria, in_window, suitable},
@@ -391,11 +392,12 @@ impl Probe {
         let report = self.reports.pop_front();
         Some(match report.or_else(|| self.connection.poll_output())? {
             Output::HelloAnswered {
-                reply,
-                hello,
-                round_trip,
-                ..
+                answer, round_trip, ..
             } => {
+                let HelloAnswer {
+                    hello, document, ..
+                } = *answer;
+                let reply = Arc::unwrap_or_clone(document);
                 self.step = ProbeStep::Authentication;
                 let address = self.connection.address().clone();
                 let (now, least) = (self.now, Duration::ZERO);

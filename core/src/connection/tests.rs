@@ -116,16 +116,12 @@ fn a_hello_reply_is_reported_as_bson_and_with_its_parsed_fields() {
         .body(&reply)
         .end();
     connection.handle_received(now, &bytes, &mut auth);
-    let Some(Output::HelloAnswered {
-        reply: whole,
-        hello,
-        ..
-    }) = connection.poll_output()
-    else {
+    let Some(Output::HelloAnswered { answer, .. }) = connection.poll_output() else {
         panic!("the hello was answered");
     };
-    assert_eq!(whole, reply);
-    assert_eq!(*hello, HelloReply::parse(&reply));
+    assert_eq!(*answer.document, reply);
+    let hello = answer.hello;
+    assert_eq!(hello, HelloReply::parse(&reply));
     assert_eq!(hello.set_name.as_deref(), Some("rs"));
 }
 

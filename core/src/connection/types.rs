@@ -6,7 +6,7 @@ use crate::{
     auth::{KerberosStep, KeyDerivation, Need},
     compression::CompressionPlan,
     error::{Error, ErrorKind, NetworkFault},
-    hello::HelloReply,
+    hello::HelloAnswer,
     options::{Credential, ServerApi},
     tls::StatusQuery,
 };
@@ -86,10 +86,8 @@ pub enum Phase {
 pub enum Output {
     /// The hello of the handshake was answered with `ok: 1`.
     HelloAnswered {
-        /// The whole reply.
-        reply: RawDocumentBuf,
-        /// The fields of the reply that the driver uses.
-        hello: Box<HelloReply>,
+        /// The reply.
+        answer: Box<HelloAnswer>,
         /// The time from sending the hello to receiving its reply.
         round_trip: Duration,
         /// The service that answered, behind a load balancer; `None` otherwise.
@@ -112,8 +110,8 @@ pub enum Output {
     Established,
     /// A check was answered.
     Checked {
-        /// The whole reply.
-        reply: RawDocumentBuf,
+        /// The reply.
+        answer: Box<HelloAnswer>,
         /// The time from sending the check to receiving its reply. For later replies of a stream,
         /// the time since the previous reply.
         round_trip: Duration,

@@ -1,10 +1,12 @@
 //! The hello command, the client metadata that it carries, and the replies of servers.
 
+mod answer;
 mod command;
 mod environment;
 mod metadata;
 mod reply;
 
+pub use answer::HelloAnswer;
 pub use command::{HelloCommand, ServerApiFields};
 pub use environment::{Environment, OsFacts};
 pub use metadata::{ClientMetadata, DriverInfo, MAX_DRIVER_INFOS, MAX_METADATA_BYTES, SEPARATOR};

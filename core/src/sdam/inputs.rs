@@ -11,11 +11,10 @@ use super::{
 };
 use crate::{
     description::{ServerDescription, ServerId},
-    error::{CommandError, Error, ErrorKind, TopologyVersion, Wait},
-    hello::HelloReply,
+    error::{Error, ErrorKind, TopologyVersion, Wait},
+    hello::{HelloAnswer, HelloReply},
     time::{Instant, deadline_after_freeze},
 };
-use bson::RawDocument;
 use std::time::Duration;
 
 impl Sdam {
@@ -60,10 +59,10 @@ impl Sdam {
         &mut self,
         now: Instant,
         connection: MonitorConnectionId,
-        reply: &RawDocument,
+        answer: HelloAnswer,
         round_trip: Duration,
     ) {
-        self.on_answer(now, connection, reply, round_trip, (true, false));
+        self.on_answer(now, connection, answer, round_trip, (true, false));
         self.continue_scan(now);
     }
 
@@ -74,11 +73,11 @@ impl Sdam {
         &mut self,
         now: Instant,
         connection: MonitorConnectionId,
-        reply: &RawDocument,
+        answer: HelloAnswer,
         round_trip: Duration,
         more_to_come: bool,
     ) {
-        self.on_answer(now, connection, reply, round_trip, (false, more_to_come));
+        self.on_answer(now, connection, answer, round_trip, (false, more_to_come));
         self.continue_scan(now);
     }
 
@@ -222,14 +221,18 @@ impl Sdam {
         &mut self,
         now: Instant,
         connection: MonitorConnectionId,
-        reply: &RawDocument,
+        answer: HelloAnswer,
         round_trip: Duration,
         (connected, more_to_come): (bool, bool),
     ) {
         let Some((id, owns, _)) = self.find(connection) else {
             return;
         };
-        let hello = HelloReply::parse(reply);
+        let HelloAnswer {
+            hello,
+            fault,
+            document,
+        } = answer;
         if !owns {
             self.with_monitor(id, |monitor, out| {
                 monitor.on_rtt_reply(now, out, connection, &hello, round_trip);
@@ -242,9 +245,8 @@ impl Sdam {
         let Some(monitor) = server.monitor.as_mut().filter(|m| m.expects(connected)) else {
             return;
         };
-        if !hello.ok {
-            let fault = CommandError::from_reply(reply);
-            self.on_check_failed(now, id, &ErrorKind::Command(Box::new(fault)).into());
+        if let Some(fault) = fault {
+            self.on_check_failed(now, id, &ErrorKind::Command(fault).into());
             return;
         }
         if more_to_come && !monitor.is_streaming() {
@@ -255,7 +257,7 @@ impl Sdam {
             self.on_check_failed(now, id, &error);
             return;
         }
-        monitor.succeed(now, &mut self.out, &hello, reply, round_trip);
+        monitor.succeed(now, &mut self.out, &hello, document, round_trip);
         let version = hello.topology_version;
         let trips = monitor.round_trips();
         let address = server.address.clone();

@@ -70,8 +70,8 @@ use topology::Topology;
 /// ```
 /// use onionskin_core::{
 ///     description::{ServerType, TopologyId},
-///     unstable::sdam::{Action, Sdam, SdamOptions},
 ///     time::Instant,
+///     unstable::{hello::HelloAnswer, sdam::{Action, Sdam, SdamOptions}},
 /// };
 /// use std::time::Duration;
 ///
@@ -86,7 +86,8 @@ use topology::Topology;
 /// });
 /// let reply = bson::rawdoc! { "ok": 1, "helloOk": true, "maxWireVersion": 21 };
 /// let round_trip = Duration::from_millis(1);
-/// sdam.handle_connected(Instant::ZERO + round_trip, check.unwrap(), &reply, round_trip);
+/// let (now, answer) = (Instant::ZERO + round_trip, HelloAnswer::new(reply));
+/// sdam.handle_connected(now, check.unwrap(), answer, round_trip);
 ///
 /// let server = sdam.description().servers.values().next().unwrap();
 /// assert_eq!(server.server_type, ServerType::Standalone);

@@ -22,7 +22,7 @@ use crate::{
     hello::HelloReply,
     time::Instant,
 };
-use bson::RawDocument;
+use bson::RawDocumentBuf;
 use std::{sync::Arc, time::Duration};
 
 /// The state of a monitor (table E.4).
@@ -179,7 +179,7 @@ impl Monitor {
         now: Instant,
         out: &mut Outbox,
         hello: &HelloReply,
-        reply: &RawDocument,
+        reply: Arc<RawDocumentBuf>,
         round_trip: Duration,
     ) {
         let Some(running) = self.running() else {
@@ -207,7 +207,7 @@ impl Monitor {
             server_connection_id,
             awaited: running.awaited,
             duration,
-            reply: Arc::new(reply.to_owned()),
+            reply,
         });
     }
 

@@ -15,8 +15,8 @@
 //! ```
 //! use onionskin_core::{
 //!     description::{ServerType, TopologyId},
-//!     sdam::{Action, Sdam, SdamOptions},
 //!     time::Instant,
+//!     unstable::{hello::HelloAnswer, sdam::{Action, Sdam, SdamOptions}},
 //! };
 //! use onionskin_simulations::strategies::standalone_histories;
 //! use proptest::{prelude::*, test_runner::TestRunner};
@@ -37,7 +37,8 @@
 //!         });
 //!         now = now + Duration::from_secs(1);
 //!         if let (Some(check), Some(reply)) = (opened, &hello.reply) {
-//!             sdam.handle_connected(now, check, reply, Duration::from_millis(1));
+//!             let answer = HelloAnswer::new(reply.clone());
+//!             sdam.handle_connected(now, check, answer, Duration::from_millis(1));
 //!         }
 //!         let server = sdam.description().servers.values().next().unwrap();
 //!         prop_assert!(matches!(

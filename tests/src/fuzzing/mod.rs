@@ -26,6 +26,7 @@ use onionskin_core::{
     time::Instant,
     unstable::{
         compression::{Compression, CompressionPlan},
+        hello::HelloAnswer,
         hello::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE},
         sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
         wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
@@ -94,10 +95,21 @@ fn discover(reply: &RawDocumentBuf, change: impl FnOnce(&mut SdamOptions)) {
             }
         }
         for connection in opened {
-            sdam.handle_connected(now, connection, reply, ROUND_TRIP);
+            sdam.handle_connected(
+                now,
+                connection,
+                HelloAnswer::new(reply.to_owned()),
+                ROUND_TRIP,
+            );
         }
         for connection in asked {
-            sdam.handle_reply(now, connection, reply, ROUND_TRIP, round == 2);
+            sdam.handle_reply(
+                now,
+                connection,
+                HelloAnswer::new(reply.to_owned()),
+                ROUND_TRIP,
+                round == 2,
+            );
         }
         sdam.handle_timeout(now);
         let description = sdam.description();

@@ -7,6 +7,7 @@ use onionskin_core::{
     random::Seed,
     time::Instant,
     unstable::{
+        hello::HelloAnswer,
         sdam::{
             Action, MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam,
             SdamOptions,
@@ -88,8 +89,12 @@ impl Set {
             let leading = &self.primaries[n];
             let reply = if n == self.primary { leading } else { quiet };
             let trip = Duration::from_micros(500 + 7 * n as u64);
-            self.sdam
-                .handle_connected(self.now, connection, reply, trip);
+            self.sdam.handle_connected(
+                self.now,
+                connection,
+                HelloAnswer::new(reply.to_owned()),
+                trip,
+            );
         }
     }
 
@@ -98,8 +103,13 @@ impl Set {
         self.now = self.now + MIN_HEARTBEAT_FREQUENCY;
         let trip = Duration::from_micros(500);
         let version = self.sdam.version();
-        self.sdam
-            .handle_reply(self.now, self.checks[n], reply, trip, true);
+        self.sdam.handle_reply(
+            self.now,
+            self.checks[n],
+            HelloAnswer::new(reply.to_owned()),
+            trip,
+            true,
+        );
         assert!(self.sdam.version() > version, "the reply was not taken");
         self.settle();
     }

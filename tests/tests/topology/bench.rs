@@ -9,6 +9,7 @@ use onionskin_core::{
     error::{Error, NetworkFault, Wait},
     time::Instant,
     unstable::{
+        hello::HelloAnswer,
         hello::HelloReply,
         sdam::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Sdam, SdamOptions},
     },
@@ -246,9 +247,15 @@ impl Bench {
         self.watch.on_answered(check, more_to_come);
         self.feed(|sdam, now| {
             if open {
-                sdam.handle_reply(now, check, reply, round_trip, more_to_come);
+                sdam.handle_reply(
+                    now,
+                    check,
+                    HelloAnswer::new(reply.to_owned()),
+                    round_trip,
+                    more_to_come,
+                );
             } else {
-                sdam.handle_connected(now, check, reply, round_trip);
+                sdam.handle_connected(now, check, HelloAnswer::new(reply.to_owned()), round_trip);
             }
         })?;
         if let Some(model) = &mut self.model {
@@ -315,8 +322,18 @@ impl Bench {
             return Ok(());
         }
         let round_trip = Duration::from_millis(1);
-        self.feed_in_vain(|sdam, now| sdam.handle_connected(now, check, reply, round_trip))?;
-        self.feed_in_vain(|sdam, now| sdam.handle_reply(now, check, reply, round_trip, true))?;
+        self.feed_in_vain(|sdam, now| {
+            sdam.handle_connected(now, check, HelloAnswer::new(reply.to_owned()), round_trip)
+        })?;
+        self.feed_in_vain(|sdam, now| {
+            sdam.handle_reply(
+                now,
+                check,
+                HelloAnswer::new(reply.to_owned()),
+                round_trip,
+                true,
+            )
+        })?;
         self.feed_in_vain(|sdam, now| sdam.handle_failed(now, check, broken(false)))
     }
 
@@ -342,9 +359,20 @@ impl Bench {
                 let round_trip = Duration::from_millis(3);
                 self.feed(|sdam, now| {
                     if open {
-                        sdam.handle_reply(now, check, reply, round_trip, false);
+                        sdam.handle_reply(
+                            now,
+                            check,
+                            HelloAnswer::new(reply.to_owned()),
+                            round_trip,
+                            false,
+                        );
                     } else {
-                        sdam.handle_connected(now, check, reply, round_trip);
+                        sdam.handle_connected(
+                            now,
+                            check,
+                            HelloAnswer::new(reply.to_owned()),
+                            round_trip,
+                        );
                     }
                 })?;
             }

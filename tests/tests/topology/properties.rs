@@ -10,7 +10,10 @@ use onionskin_core::{
     address::Address,
     description::{ServerType, TopologyDescription, TopologyType},
     time::Instant,
-    unstable::sdam::{Action, MAX_SERVERS, Sdam},
+    unstable::{
+        hello::HelloAnswer,
+        sdam::{Action, MAX_SERVERS, Sdam},
+    },
 };
 use onionskin_simulations::strategies::{
     ReplicaSet, Role, Step, address, replica_set_histories, replica_set_steps,
@@ -262,8 +265,19 @@ fn actions_of(script: &Script, subscribed: bool) -> Vec<String> {
             Input::Ask(address, Some(reply), _, more) => {
                 let reply: &RawDocumentBuf = reply;
                 if let Some(check) = opened.get(address) {
-                    sdam.handle_connected(now, *check, reply, round_trip);
-                    sdam.handle_reply(now, *check, reply, round_trip, *more);
+                    sdam.handle_connected(
+                        now,
+                        *check,
+                        HelloAnswer::new(reply.to_owned()),
+                        round_trip,
+                    );
+                    sdam.handle_reply(
+                        now,
+                        *check,
+                        HelloAnswer::new(reply.to_owned()),
+                        round_trip,
+                        *more,
+                    );
                 }
             }
             Input::Request => sdam.request_check(now),

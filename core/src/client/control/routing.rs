@@ -298,29 +298,34 @@ impl Client {
             (
                 Role::Monitor(connection),
                 Output::HelloAnswered {
-                    reply, round_trip, ..
+                    answer, round_trip, ..
                 },
             ) => {
                 self.topology
-                    .handle_connected(now, connection, &reply, round_trip);
+                    .handle_connected(now, connection, *answer, round_trip);
             }
-            (Role::Pooled(server, pooled), Output::HelloAnswered { hello, service, .. }) => {
+            (
+                Role::Pooled(server, pooled),
+                Output::HelloAnswered {
+                    answer, service, ..
+                },
+            ) => {
                 if let Some(service) = service {
                     self.pools.handle_hello_answered(server, pooled, service);
                 }
                 self.topology
-                    .handle_application_handshake(now, server, *hello);
+                    .handle_application_handshake(now, server, answer.hello);
             }
             (
                 Role::Monitor(connection),
                 Output::Checked {
-                    reply,
+                    answer,
                     round_trip,
                     more_to_come,
                 },
             ) => {
                 self.topology
-                    .handle_reply(now, connection, &reply, round_trip, more_to_come);
+                    .handle_reply(now, connection, *answer, round_trip, more_to_come);
             }
             (_, Output::StatusNeeded(query)) => self.on_status_needed(now, id, &query),
             (Role::Pooled(server, _), Output::KeysNeeded(derivation)) => {

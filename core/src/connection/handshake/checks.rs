@@ -4,7 +4,7 @@ use super::{Connection, State};
 use crate::{
     connection::Output,
     error::TopologyVersion,
-    hello::{HelloCommand, ServerApiFields},
+    hello::{HelloAnswer, HelloCommand, ServerApiFields},
     time::Instant,
     wire::Flags,
 };
@@ -71,7 +71,7 @@ impl Connection {
             State::Idle
         });
         self.output.push_back(Output::Checked {
-            reply,
+            answer: Box::new(HelloAnswer::new(reply)),
             round_trip,
             more_to_come,
         });

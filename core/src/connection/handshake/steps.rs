@@ -7,7 +7,7 @@ use crate::{
     connection::{ConnectionPurpose, Output},
     description::ServerType,
     error::{CommandError, Error, ErrorKind, Labels, Wait},
-    hello::{HelloCommand, HelloReply, ServerApiFields},
+    hello::{HelloAnswer, HelloCommand, HelloReply, ServerApiFields},
     options::Login,
     time::Instant,
 };
@@ -100,14 +100,15 @@ impl Connection {
         round_trip: Duration,
         auth: &mut AuthState,
     ) {
-        let hello = HelloReply::parse(&reply);
-        if !hello.ok {
-            let mut fault = CommandError::from_reply(&reply);
+        let answer = HelloAnswer::new(reply);
+        let hello = &answer.hello;
+        if let Some(fault) = &answer.fault {
+            let mut fault = CommandError::clone(fault);
             // The hello can carry a token, in the first command of authentication.
             if let Some(conversation) = &self.conversation {
                 fault = conversation.without_secrets(fault);
             }
-            let labels = Labels::from_reply(&reply);
+            let labels = Labels::from_reply(&answer.document);
             let error = Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels);
             return self.fail(error);
         }
@@ -119,14 +120,15 @@ impl Connection {
         }
         // Each connection negotiates by its own handshake (COMP-22).
         self.transport.negotiate_compression(&hello.compression);
-        self.output.push_back(Output::HelloAnswered {
-            reply,
-            hello: Box::new(hello.clone()),
+        let service = hello.service_id.filter(|_| self.options.load_balanced);
+        let answered = |answer| Output::HelloAnswered {
+            answer: Box::new(answer),
             round_trip,
-            service: hello.service_id.filter(|_| self.options.load_balanced),
-        });
+            service,
+        };
         match self.purpose {
             ConnectionPurpose::Monitor => {
+                self.output.push_back(answered(answer));
                 self.deadline = None;
                 self.enter(State::Idle);
             }
@@ -134,8 +136,9 @@ impl Connection {
                 // The lower limit of the handshake applies until its end, because its messages
                 // are read under the client's lock. A monitor's connection keeps it.
                 self.max_bytes = hello.max_message_size_bytes;
-                let step = self.first_step(now, &hello, auth);
-                self.hello = Some(hello);
+                let step = self.first_step(now, hello, auth);
+                self.hello = Some(hello.clone());
+                self.output.push_back(answered(answer));
                 self.enter(State::Authenticating { rounds: 0 });
                 self.on_step(now, step, 0);
             }

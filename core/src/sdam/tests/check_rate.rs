@@ -4,6 +4,7 @@
 use super::{Bench, PING, reset, standalone, streamed, versioned};
 use crate::{
     description::ServerType,
+    hello::HelloAnswer,
     hello::MAX_MEMBERS,
     sdam::{Action, MAX_EARLY_REPLIES, MAX_SERVERS, MonitorConnectionId, MonitorTask, Timer},
 };
@@ -74,9 +75,12 @@ fn run_against_server(
         for (connection, open, checks) in std::mem::take(&mut due) {
             work.processed += u32::from(checks);
             if !open {
-                bench
-                    .sdam
-                    .handle_connected(bench.now, connection, &reply, PING);
+                bench.sdam.handle_connected(
+                    bench.now,
+                    connection,
+                    HelloAnswer::new(reply.to_owned()),
+                    PING,
+                );
                 continue;
             }
             let pushes = match server_behaviour {
@@ -110,9 +114,13 @@ fn answer(
     reply: &RawDocumentBuf,
     more_to_come: bool,
 ) {
-    bench
-        .sdam
-        .handle_reply(bench.now, connection, reply, PING, more_to_come);
+    bench.sdam.handle_reply(
+        bench.now,
+        connection,
+        HelloAnswer::new(reply.to_owned()),
+        PING,
+        more_to_come,
+    );
 }
 
 #[test]
@@ -340,9 +348,12 @@ fn members_removed_and_added_in_turn_are_checked_at_a_bounded_rate() {
                 "electionId": election(turn),
                 "hosts": [address.to_string(), format!("m{}:1", (number + 1) % 4)],
             };
-            bench
-                .sdam
-                .handle_connected(bench.now, connection, &reply, PING);
+            bench.sdam.handle_connected(
+                bench.now,
+                connection,
+                HelloAnswer::new(reply.to_owned()),
+                PING,
+            );
         }
         bench.pass(1);
     }

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     description::{ServerType, TopologyType},
     error::{CommandError, Error, ErrorKind},
+    hello::HelloAnswer,
     sdam::{ApplicationError, MonitorConnectionId},
 };
 use bson::{Document, RawDocumentBuf, doc, oid::ObjectId, rawdoc};
@@ -183,9 +184,12 @@ fn each_mongos_has_its_own_monitor_and_round_trip_time() {
     });
     for check in 1..=3 {
         let trip = Duration::from_millis(10 * check);
-        bench
-            .sdam
-            .handle_connected(bench.now, MonitorConnectionId(check), &mongos, trip);
+        bench.sdam.handle_connected(
+            bench.now,
+            MonitorConnectionId(check),
+            HelloAnswer::new(mongos.to_owned()),
+            trip,
+        );
     }
     assert_eq!(bench.topology_type(), TopologyType::Sharded);
     let state = |bench: &Bench, address| {
@@ -444,9 +448,12 @@ fn overload_labels_do_not_change_when_a_server_is_checked_next() {
     let mut bench = streamed();
     bench.connected(1, &super::versioned(1));
     bench.actions();
-    bench
-        .sdam
-        .handle_connected(bench.now, MonitorConnectionId(2), &standalone(), PING);
+    bench.sdam.handle_connected(
+        bench.now,
+        MonitorConnectionId(2),
+        HelloAnswer::new(standalone()),
+        PING,
+    );
     bench.pass(10_000);
     assert_eq!(bench.actions(), ["hello on 2"]);
     bench.reply(2, &refused, false);

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     description::{ServerType, TopologyType},
     error::{CommandError, Error, ErrorKind, TopologyVersion, WriteFailure},
+    hello::HelloAnswer,
     hello::HelloReply,
     sdam::ApplicationError,
 };
@@ -273,7 +274,7 @@ fn the_round_trip_average_restarts_after_a_server_was_unknown() {
     bench.sdam.handle_reply(
         bench.now,
         MonitorConnectionId(1),
-        &standalone(),
+        HelloAnswer::new(standalone()),
         slow,
         false,
     );

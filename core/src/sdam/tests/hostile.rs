@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     description::{ServerType, TopologyType},
+    hello::HelloAnswer,
     hello::{HelloReply, MAX_MEMBERS},
     sdam::{Action, MAX_SERVERS, Sdam, Timer},
     time::Instant,
@@ -118,15 +119,22 @@ fn of_1000_successive_primaries_only_the_newest_is_primary() {
         // others are replies to later checks.
         let connection = MonitorConnectionId(1 + u64::from(turn) % 50);
         if turn < 50 {
-            bench
-                .sdam
-                .handle_connected(bench.now, connection, &reply, super::PING);
+            bench.sdam.handle_connected(
+                bench.now,
+                connection,
+                HelloAnswer::new(reply.to_owned()),
+                super::PING,
+            );
         } else {
             bench.pass(500);
             bench.sdam.request_check(bench.now);
-            bench
-                .sdam
-                .handle_reply(bench.now, connection, &reply, super::PING, false);
+            bench.sdam.handle_reply(
+                bench.now,
+                connection,
+                HelloAnswer::new(reply.to_owned()),
+                super::PING,
+                false,
+            );
         }
         let servers = bench.sdam.description().servers.values();
         let primaries = servers.filter(|s| s.server_type == ServerType::RsPrimary);
@@ -178,15 +186,18 @@ fn extreme_round_trip_times_are_averaged_without_overflow() {
     let trips = [Duration::MAX, Duration::ZERO, Duration::MAX, Duration::MAX];
     for (n, trip) in trips.into_iter().enumerate() {
         if n == 0 {
-            bench
-                .sdam
-                .handle_connected(bench.now, MonitorConnectionId(1), &standalone(), trip);
+            bench.sdam.handle_connected(
+                bench.now,
+                MonitorConnectionId(1),
+                HelloAnswer::new(standalone()),
+                trip,
+            );
         } else {
             bench.pass(10_000);
             bench.sdam.handle_reply(
                 bench.now,
                 MonitorConnectionId(1),
-                &standalone(),
+                HelloAnswer::new(standalone()),
                 trip,
                 false,
             );
@@ -374,8 +385,8 @@ proptest! {
             let trip = Duration::from_nanos(trip);
             let now = bench.now;
             match kind {
-                0 => bench.sdam.handle_connected(now, connection, &reply, trip),
-                1 => bench.sdam.handle_reply(now, connection, &reply, trip, back == 0),
+                0 => bench.sdam.handle_connected(now, connection, HelloAnswer::new(reply.to_owned()), trip),
+                1 => bench.sdam.handle_reply(now, connection, HelloAnswer::new(reply.to_owned()), trip, back == 0),
                 2 => {
                     let servers = bench.sdam.description().servers.keys();
                     let id = servers.last().and_then(|a| bench.sdam.server_id(a));

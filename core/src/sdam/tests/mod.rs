@@ -21,6 +21,7 @@ use crate::{
     description::{ServerId, ServerType, TopologyId, TopologyType},
     error::{CommandError, Error, ErrorKind, Label, NetworkFault, Wait},
     event::SdamEvent,
+    hello::HelloAnswer,
     time::Instant,
 };
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
@@ -77,15 +78,19 @@ impl Bench {
     }
 
     pub(super) fn connected(&mut self, connection: u64, reply: &RawDocumentBuf) {
-        self.sdam
-            .handle_connected(self.now, MonitorConnectionId(connection), reply, PING);
+        self.sdam.handle_connected(
+            self.now,
+            MonitorConnectionId(connection),
+            HelloAnswer::new(reply.to_owned()),
+            PING,
+        );
     }
 
     pub(super) fn reply(&mut self, connection: u64, reply: &RawDocumentBuf, more_to_come: bool) {
         self.sdam.handle_reply(
             self.now,
             MonitorConnectionId(connection),
-            reply,
+            HelloAnswer::new(reply.to_owned()),
             PING,
             more_to_come,
         );

@@ -4,7 +4,7 @@ use super::{
     Bench, MonitorConnectionId, PING, command, options, polled, reset, standalone, streamed,
     versioned,
 };
-use crate::{description::ServerType, sdam::Timer};
+use crate::{description::ServerType, hello::HelloAnswer, sdam::Timer};
 use bson::rawdoc;
 use std::time::Duration;
 
@@ -99,9 +99,12 @@ fn round_trip_measurements_do_not_change_the_server_description() {
     bench.actions();
     let version = bench.sdam.version();
     let measured = Duration::from_millis(11);
-    bench
-        .sdam
-        .handle_connected(bench.now, MonitorConnectionId(2), &standalone(), measured);
+    bench.sdam.handle_connected(
+        bench.now,
+        MonitorConnectionId(2),
+        HelloAnswer::new(standalone()),
+        measured,
+    );
     assert_eq!(bench.sdam.version(), version);
     bench.pass(10_000);
     assert_eq!(bench.actions(), ["hello on 2"]);

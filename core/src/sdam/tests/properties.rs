@@ -8,6 +8,7 @@ use crate::{
     description::{ServerDescription, ServerId},
     error::Error,
     event::SdamEvent,
+    hello::HelloAnswer,
     hello::HelloReply,
     random::Seed,
     sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, MonitorTask, Sdam, SdamOptions},
@@ -192,12 +193,21 @@ impl SdamHarness {
                 self.sdam.handle_timeout(self.now);
             }
             Input::Connected(n, kind) => {
-                self.sdam
-                    .handle_connected(self.now, connection(n), &reply(*kind), round_trip);
+                self.sdam.handle_connected(
+                    self.now,
+                    connection(n),
+                    HelloAnswer::new(reply(*kind).to_owned()),
+                    round_trip,
+                );
             }
             Input::Reply(n, kind, more) => {
-                self.sdam
-                    .handle_reply(self.now, connection(n), &reply(*kind), round_trip, *more);
+                self.sdam.handle_reply(
+                    self.now,
+                    connection(n),
+                    HelloAnswer::new(reply(*kind).to_owned()),
+                    round_trip,
+                    *more,
+                );
             }
             Input::Failed(n, slow) => {
                 let error = if *slow { timeout() } else { reset() };

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::{
     description::{ServerDescription, ServerType, TopologyType},
+    hello::HelloAnswer,
     sdam::MonitorConnectionId,
     time::WallTime,
 };
@@ -48,9 +49,13 @@ fn a_failed_check_resets_the_round_trip_average_but_no_type_change_does() {
     let trip = |bench: &mut Bench, reply: &RawDocumentBuf, millis: u64| {
         bench.pass(10_000);
         let trip = Duration::from_millis(millis);
-        bench
-            .sdam
-            .handle_reply(bench.now, MonitorConnectionId(1), reply, trip, false);
+        bench.sdam.handle_reply(
+            bench.now,
+            MonitorConnectionId(1),
+            HelloAnswer::new(reply.to_owned()),
+            trip,
+            false,
+        );
         let server = server(bench, "a:1");
         (server.round_trip_time, server.min_round_trip_time)
     };
@@ -59,7 +64,7 @@ fn a_failed_check_resets_the_round_trip_average_but_no_type_change_does() {
     bench.sdam.handle_connected(
         bench.now,
         MonitorConnectionId(1),
-        &member(false, "b:1"),
+        HelloAnswer::new(member(false, "b:1").to_owned()),
         first,
     );
     assert_eq!(server(&bench, "a:1").round_trip_time, Some(first));
@@ -85,7 +90,7 @@ fn a_failed_check_resets_the_round_trip_average_but_no_type_change_does() {
     bench.sdam.handle_connected(
         bench.now,
         MonitorConnectionId(again),
-        &member(true, "a:1"),
+        HelloAnswer::new(member(true, "a:1").to_owned()),
         later,
     );
     assert_eq!(server(&bench, "a:1").round_trip_time, Some(later));
@@ -384,7 +389,7 @@ fn late_replies_of_a_removed_server_do_not_affect_one_added_again() {
     bench.sdam.handle_connected(
         bench.now,
         MonitorConnectionId(3),
-        &member(false, "a:1"),
+        HelloAnswer::new(member(false, "a:1").to_owned()),
         PING,
     );
     assert_eq!(bench.server_type("b:1"), ServerType::RsSecondary);

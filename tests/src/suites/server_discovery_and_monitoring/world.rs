@@ -8,8 +8,11 @@ use onionskin_core::{
     error::{Error, NetworkFault},
     event::SdamEvent,
     time::Instant,
-    unstable::sdam::{
-        Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam, SdamOptions,
+    unstable::{
+        hello::HelloAnswer,
+        sdam::{
+            Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam, SdamOptions,
+        },
     },
     uri,
 };
@@ -73,11 +76,20 @@ impl World {
             let error = Error::network(NetworkFault::Closed, "the connection was closed");
             self.sdam.handle_failed(now, check, error);
         } else if waits == Waits::Reply {
-            self.sdam
-                .handle_reply(now, check, &raw(&reply)?, ROUND_TRIP, false);
+            self.sdam.handle_reply(
+                now,
+                check,
+                HelloAnswer::new(raw(&reply)?.to_owned()),
+                ROUND_TRIP,
+                false,
+            );
         } else {
-            self.sdam
-                .handle_connected(now, check, &raw(&reply)?, ROUND_TRIP);
+            self.sdam.handle_connected(
+                now,
+                check,
+                HelloAnswer::new(raw(&reply)?.to_owned()),
+                ROUND_TRIP,
+            );
         }
         self.drain();
         Ok(())
