@@ -83,7 +83,7 @@ impl Shell {
                     // An error is ignored: the thread that reads the socket reports the failure.
                     let _ = self.sockets.get(&socket).map(|s| (&**s).write_all(&bytes));
                 }
-                Action::Drain { socket } => self.go_on(socket, SocketUse::Open),
+                Action::Read { socket } => self.go_on(socket, SocketUse::Open),
                 Action::Close { socket } | Action::Interrupt { socket, .. } => {
                     let socket = self.sockets.remove(&socket);
                     let _ = socket.map(|s| s.shutdown(Shutdown::Both));

@@ -106,7 +106,7 @@ impl<S> Inner<S> {
                         },
                     );
                 }
-                Action::Drain { socket: id } => {
+                Action::Read { socket: id } => {
                     if let Some(socket) = self.sockets.get_mut(&id)
                         && let Some(stream) = socket.stream.take()
                     {

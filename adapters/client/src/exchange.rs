@@ -14,9 +14,9 @@ use std::{
     task::{Context, Poll, Waker, ready},
 };
 
-/// The size in bytes of the buffer for a probe. On an idle connection a server sends no bytes,
-/// except for messages of TLS.
-const PROBE_BYTES: usize = 64;
+/// The size in bytes of the buffer for an idle check. On an idle connection a server sends no
+/// bytes, except for messages of TLS.
+const IDLE_CHECK_BYTES: usize = 64;
 
 /// The maximum number of reads in one poll, so that other tasks run and an interruption is noticed.
 const READS_PER_TURN: usize = 32;
@@ -32,20 +32,20 @@ pub(crate) struct ActiveExchange<S> {
 pub(crate) type Started<S> = Progress<ActiveExchange<S>>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
-    /// If the exchange wants a probe, checks without waiting whether its idle connection is still
-    /// open. Fails if the connection was closed.
-    pub(crate) fn probe(&mut self) -> Result<(), Error> {
+    /// If the exchange wants an idle check, finds out without waiting whether its idle connection is
+    /// still open. Fails if the connection was closed.
+    pub(crate) fn check_idle(&mut self) -> Result<(), Error> {
         let Self {
             exchange, stream, ..
         } = self;
-        while exchange.wants_probe() {
-            let mut buffer = [0; PROBE_BYTES];
-            // A probe does not wait, so it needs no waker.
+        while exchange.wants_idle_check() {
+            let mut buffer = [0; IDLE_CHECK_BYTES];
+            // An idle check does not wait, so it needs no waker.
             let mut context = Context::from_waker(Waker::noop());
             match Pin::new(&mut *stream).poll_read(&mut context, &mut buffer) {
-                Poll::Pending => exchange.handle_probe(None)?,
+                Poll::Pending => exchange.handle_idle_check(None)?,
                 Poll::Ready(Ok(count)) => {
-                    let found = exchange.handle_probe(Some(&buffer[..count]));
+                    let found = exchange.handle_idle_check(Some(&buffer[..count]));
                     found.inspect_err(|_| send_alert(exchange, stream, &mut context))?;
                 }
                 Poll::Ready(Err(error)) => return Err(socket_error(&error)),

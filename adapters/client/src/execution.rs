@@ -248,7 +248,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             let State::Exchanging(active) = &mut self.state else {
                 return None;
             };
-            let refused = match active.probe() {
+            let refused = match active.check_idle() {
                 Ok(()) => match self.frame() {
                     Ok(()) => return None,
                     Err(outcome) => Err(outcome),

@@ -29,7 +29,7 @@ pub enum Action {
     /// authenticates again. Report everything that the socket
     /// receives by [`handle_received`](super::Client::handle_received), until that returns another
     /// [`SocketUse`] than `Open`.
-    Drain {
+    Read {
         /// The socket to read from.
         socket: SocketId,
     },

@@ -22,7 +22,7 @@ const MAX_POPULATED_POOLS: usize = 50;
 type Content = Box<Established>;
 
 /// An order of one of the pools.
-pub(super) type Order = pool::Action<Content>;
+pub(super) type Order = pool::Order<Content>;
 
 /// The connection pools of a client.
 #[derive(Debug)]
@@ -290,7 +290,7 @@ impl Pools {
     ) -> Option<T> {
         let pool = self.pools.get_mut(&server)?;
         let result = input(pool);
-        while let Some(order) = pool.poll_action() {
+        while let Some(order) = pool.poll_order() {
             self.orders.push_back((server, order));
         }
         self.armed = earliest(self.armed, pool.deadline());

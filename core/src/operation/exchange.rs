@@ -67,8 +67,8 @@ pub(crate) enum Remains {
 /// ([`is_preliminary`](Self::is_preliminary)). An exchange holds the request, the reply and the
 /// connection.
 ///
-/// The holder of an exchange can first probe the connection ([`wants_probe`](Self::wants_probe)).
-/// Then the holder moves the bytes in these steps:
+/// The holder of an exchange can first find out whether its idle connection is still open
+/// ([`wants_idle_check`](Self::wants_idle_check)). Then the holder moves the bytes in these steps:
 ///
 /// 1. Call [`begin`](Self::begin).
 /// 2. Write [`output`](Self::output) to the socket and report the written bytes by
@@ -102,10 +102,10 @@ pub(crate) struct ExchangeState {
     /// True from [`Exchange::begin`] until the reply is complete, until a request without a reply
     /// is written, or until the request is retracted.
     pub(crate) is_under_way: bool,
-    /// True while the connection, which was idle for a time, has to be probed before its use.
-    pub(crate) needs_probe: bool,
-    /// The number of bytes that the probe has read so far.
-    pub(crate) probed_bytes: usize,
+    /// True while the connection, which was idle for a time, has to be checked before its use.
+    pub(crate) needs_idle_check: bool,
+    /// The number of bytes that the idle check has read so far.
+    pub(crate) idle_bytes: usize,
     /// The holders of the pins that this exchange made.
     pub(crate) pinned: Vec<PinHolder>,
     /// The command events of the attempt; `None` before the request is framed, and if no command

@@ -1,6 +1,6 @@
 //! Clear and close of a pool.
 
-use super::{Action, ConnectionId, ConnectionState, Pool, PoolState};
+use super::{ConnectionId, ConnectionState, Order, Pool, PoolState};
 use crate::{
     error::{Error, ErrorKind},
     event::{CheckOutFailure, CloseReason, PoolEvent},
@@ -115,16 +115,16 @@ impl<C> Pool<C> {
                 *interrupted = true;
             }
             let error = self.interrupted_error();
-            self.actions
-                .push_back(Action::Interrupt { connection, error });
+            self.orders
+                .push_back(Order::Interrupt { connection, error });
         }
     }
 
     /// Returns the error of a checked-out connection that a clear interrupted, `None` for other
     /// connections.
     ///
-    /// `Action::Interrupt` reports the interruption once, and the owner of the connection can miss
-    /// this action while an exchange ends. With this function, the owner finds out about the
+    /// `Order::Interrupt` reports the interruption once, and the owner of the connection can miss
+    /// this order while an exchange ends. With this function, the owner finds out about the
     /// interruption before the next use of the connection.
     #[must_use]
     pub fn interruption_of(&self, connection: ConnectionId) -> Option<Error> {

@@ -1,6 +1,6 @@
 //! Creation and establishment of connections.
 
-use super::{Action, CheckOutId, Connection, ConnectionId, ConnectionState, Pool};
+use super::{CheckOutId, Connection, ConnectionId, ConnectionState, Order, Pool};
 use crate::{
     arena::Slot,
     error::Error,
@@ -118,7 +118,7 @@ impl<C> Pool<C> {
             address,
             connection: number,
         });
-        self.actions.push_back(Action::Open(self.id(slot)));
+        self.orders.push_back(Order::Open(self.id(slot)));
         slot
     }
 

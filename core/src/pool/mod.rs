@@ -1,7 +1,7 @@
 //! The connection pool of one server. A pool limits the number of its connections, serves check
 //! outs in the order of their arrival, and closes stale, idle and broken connections.
 //!
-//! A pool performs no I/O: with `Action::Open` it asks its caller for a new connection, and the
+//! A pool performs no I/O: with `Order::Open` it asks its caller for a new connection, and the
 //! caller reports the result. Background work, such as keeping `minPoolSize`, needs no thread.
 //! `deadline()` returns the time at which work is due, and `handle_timeout` does the work.
 
@@ -18,7 +18,7 @@ mod waiters;
 
 pub use background::POPULATION_PAUSE;
 pub use types::{
-    Action, CheckOut, CheckOutId, Condition, ConnectionId, Counts, NotCheckedOut, PinnedFor,
+    CheckOut, CheckOutId, Condition, ConnectionId, Counts, NotCheckedOut, Order, PinnedFor,
     PoolOptions, PoolState,
 };
 
@@ -52,16 +52,16 @@ pub const MAX_WAITERS: u32 = 1 << 20;
 ///
 /// ```
 /// use onionskin_core::{address::Address, time::Instant};
-/// use onionskin_core::unstable::pool::{Action, CheckOut, CheckOutId, Condition, Pool, PoolOptions};
+/// use onionskin_core::unstable::pool::{Order, CheckOut, CheckOutId, Condition, Pool, PoolOptions};
 ///
 /// let now = Instant::ZERO;
 /// let mut pool: Pool<&str> = Pool::new(Address::tcp("db", 27017), PoolOptions::default(), false);
 /// pool.handle_ready(now);
 /// assert_eq!(pool.check_out(now, CheckOutId(1), None), CheckOut::Waiting);
-/// let Some(Action::Open(connection)) = pool.poll_action() else { unreachable!() };
+/// let Some(Order::Open(connection)) = pool.poll_order() else { unreachable!() };
 /// pool.handle_established(now, connection, "a socket");
-/// let grant = Action::Grant { request: CheckOutId(1), connection, content: "a socket" };
-/// assert_eq!(pool.poll_action(), Some(grant));
+/// let grant = Order::Grant { request: CheckOutId(1), connection, content: "a socket" };
+/// assert_eq!(pool.poll_order(), Some(grant));
 /// pool.check_in(now, connection, Condition::Healthy("a socket"))?;
 /// let granted = pool.check_out(now, CheckOutId(2), None);
 /// assert_eq!(granted, CheckOut::Granted(connection, "a socket"));
@@ -115,8 +115,8 @@ pub struct Pool<C> {
     /// The time before which no connection is created for `minPoolSize`. A failure sets this to the
     /// time of the failure plus [`POPULATION_PAUSE`].
     populate_from: Instant,
-    /// Actions that the caller has not polled yet.
-    actions: VecDeque<Action<C>>,
+    /// Orders that the caller has not polled yet.
+    orders: VecDeque<Order<C>>,
 }
 
 /// The record of one connection that is not closed (rules of connections: CMAP-17 to CMAP-24).
@@ -149,7 +149,7 @@ enum ConnectionState<C> {
     Draining,
     /// The connection is checked out.
     InUse {
-        /// True if a clear has already ordered `Action::Interrupt` for the connection.
+        /// True if a clear has already ordered `Order::Interrupt` for the connection.
         interrupted: bool,
         /// The use of the connection: by an operation, a cursor or a transaction.
         pinned_for: PinnedFor,
@@ -200,7 +200,7 @@ impl<C> Pool<C> {
             background: None,
             populating: None,
             populate_from: Instant::ZERO,
-            actions: VecDeque::new(),
+            orders: VecDeque::new(),
         };
         let options = pool.options.reported.clone();
         pool.emit(|address| PoolEvent::Created { address, options });
@@ -227,7 +227,7 @@ impl<C> Pool<C> {
     /// time that the request spends in the queue.
     ///
     /// Returns a usable connection if one is available and the queue is empty. If the request has
-    /// to wait, `Action::Grant` or `Action::Fail` follows, unless `cancel` is called first. The
+    /// to wait, `Order::Grant` or `Order::Fail` follows, unless `cancel` is called first. The
     /// check out fails at once if the pool is paused or closed, or if its queue has [`MAX_WAITERS`]
     /// requests. A second request with the id of a waiting one fails at once as well.
     pub fn check_out(
@@ -343,10 +343,10 @@ impl<C> Pool<C> {
         self.settle(now);
     }
 
-    /// Returns the next action. The caller carries out the actions in the order of the calls.
+    /// Returns the next order. The caller carries out the orders as they come.
     #[must_use]
-    pub fn poll_action(&mut self) -> Option<Action<C>> {
-        self.actions.pop_front()
+    pub fn poll_order(&mut self) -> Option<Order<C>> {
+        self.orders.pop_front()
     }
 
     /// Returns the time at which `handle_timeout` has work to do; `None` if no work is scheduled.
@@ -441,7 +441,7 @@ impl<C> Pool<C> {
             reason,
             error,
         });
-        self.actions.push_back(Action::Close(id));
+        self.orders.push_back(Order::Close(id));
         if let Some(service) = service {
             self.leave_service(service);
         }
@@ -488,7 +488,7 @@ impl<C> Pool<C> {
     fn emit(&mut self, event: impl FnOnce(Address) -> PoolEvent) {
         if self.subscribed {
             let event = event(self.address.clone());
-            self.actions.push_back(Action::Emit(event));
+            self.orders.push_back(Order::Emit(event));
         }
     }
 }

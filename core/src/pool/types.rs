@@ -76,10 +76,10 @@ pub enum CheckOut<C> {
     /// The connection with this id is checked out. The second field is the value that the pool
     /// stored for the connection.
     Granted(ConnectionId, C),
-    /// The request waits. `Action::Grant` or `Action::Fail` follows, unless the request is
+    /// The request waits. `Order::Grant` or `Order::Fail` follows, unless the request is
     /// cancelled.
     Waiting,
-    /// The check out failed. No action follows.
+    /// The check out failed. No order follows.
     Failed(Error),
 }
 
@@ -130,18 +130,18 @@ impl fmt::Display for NotCheckedOut {
 
 impl std::error::Error for NotCheckedOut {}
 
-/// An action that the caller of a pool carries out, in the order in which the pool gives the
-/// actions.
+/// An order that the caller of a pool carries out, in the order in which the pool gives the
+/// orders.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Action<C> {
+pub enum Order<C> {
     /// Give this event to the subscribers.
     Emit(PoolEvent),
     /// Establish this connection, and report the result with `handle_established` or
     /// `handle_establish_failed`.
     Open(ConnectionId),
     /// Tear this connection down, or abort its establishment. A connection whose establishment
-    /// failed gets this action as well.
+    /// failed gets this order as well.
     Close(ConnectionId),
     /// Give this connection to a waiting request.
     Grant {

@@ -1,6 +1,6 @@
 //! The wait queue: requests, their deadlines and their results.
 
-use super::{Action, CheckOutId, ConnectionId, ConnectionState, Pool, Request};
+use super::{CheckOutId, ConnectionId, ConnectionState, Order, Pool, Request};
 use crate::{
     arena::Slot,
     error::{Error, ErrorKind},
@@ -111,7 +111,7 @@ impl<C> Pool<C> {
         let waited = now.saturating_since(self.requests.get(slot).started);
         self.remove_request(slot);
         let connection = self.emit_checked_out(connection, waited);
-        self.actions.push_back(Action::Grant {
+        self.orders.push_back(Order::Grant {
             request,
             connection,
             content,
@@ -127,7 +127,7 @@ impl<C> Pool<C> {
         error: Error,
     ) {
         if self.finish_failed(now, request, reason, &error) {
-            self.actions.push_back(Action::Fail { request, error });
+            self.orders.push_back(Order::Fail { request, error });
         }
     }
 

@@ -1,7 +1,7 @@
 //! The consequences of application errors: of operations, and of a pool's connections that could
 //! not be made (table A.8). The label `SystemOverloadedError` distinguishes overload from failure.
 
-use super::{Phase, action::ApplicationError};
+use super::{Phase, order::ApplicationError};
 use crate::error::{CommandError, Error, ErrorKind, Label, NetworkFault, TopologyVersion};
 
 /// The state that a state change error reports for its server (SDAM-89 to SDAM-91).

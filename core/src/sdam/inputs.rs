@@ -3,8 +3,8 @@
 
 use super::{
     Life, MIN_HEARTBEAT_FREQUENCY, Sdam,
-    action::{ApplicationError, MonitorConnectionId},
     application::{self, MonitorOrder, judge},
+    order::{ApplicationError, MonitorConnectionId},
     step::PoolOrder,
     stored_error::without_reply,
     timers::Timer,
@@ -53,7 +53,7 @@ impl Sdam {
     }
 
     /// Handles the reply to the handshake of a connection that
-    /// [`Action::Open`](super::Action::Open) ordered. `round_trip` is the time from sending `hello`
+    /// [`Order::Open`](super::Order::Open) asked for. `round_trip` is the time from sending `hello`
     /// to its reply.
     pub fn handle_connected(
         &mut self,

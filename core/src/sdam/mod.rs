@@ -5,12 +5,12 @@
 //! server's pool. So the machine changes a server description and clears the server's pool in one
 //! step (SDAM-85).
 
-mod action;
 mod application;
+mod effects;
 mod forking;
 mod inputs;
 mod monitor;
-mod outbox;
+mod order;
 mod patience;
 mod rtt;
 mod rtt_monitor;
@@ -32,7 +32,7 @@ pub use crate::{
     connection::Phase,
     options::{DEFAULT_HEARTBEAT_FREQUENCY, MIN_HEARTBEAT_FREQUENCY},
 };
-pub use action::{Action, ApplicationError, MonitorConnectionId, MonitorTask, SdamOptions};
+pub use order::{ApplicationError, MonitorConnectionId, MonitorTask, Order, SdamOptions};
 pub use patience::STRANGER_TIME;
 pub use scan::COOLDOWN;
 pub use stale_primary::PRIMARY_REFUSED_NOTICE;
@@ -48,8 +48,8 @@ use crate::{
     random::Seed,
     time::Instant,
 };
+use effects::Effects;
 use monitor::Monitor;
-use outbox::Outbox;
 use scan::Scan;
 use stale_primary::Refusal;
 use std::{
@@ -61,7 +61,7 @@ use topology::Topology;
 
 /// A state machine that discovers the servers of a deployment and monitors them.
 ///
-/// After each input, carry out all actions that [`poll_action`](Self::poll_action) returns. Then
+/// After each input, carry out all orders that [`poll_order`](Self::poll_order) returns. Then
 /// wait for the next input or for the [`deadline`](Self::deadline). Inputs about connections that
 /// were closed, or about servers that were removed, change nothing.
 ///
@@ -71,7 +71,7 @@ use topology::Topology;
 /// use onionskin_core::{
 ///     description::{ServerType, TopologyId},
 ///     time::Instant,
-///     unstable::{hello::HelloAnswer, sdam::{Action, Sdam, SdamOptions}},
+///     unstable::{hello::HelloAnswer, sdam::{Order, Sdam, SdamOptions}},
 /// };
 /// use std::time::Duration;
 ///
@@ -80,8 +80,8 @@ use topology::Topology;
 /// let mut sdam = Sdam::new(SdamOptions::new(id, vec![seed]));
 /// sdam.start(Instant::ZERO);
 ///
-/// let check = std::iter::from_fn(|| sdam.poll_action()).find_map(|action| match action {
-///     Action::Open { connection, .. } => Some(connection),
+/// let check = std::iter::from_fn(|| sdam.poll_order()).find_map(|order| match order {
+///     Order::Open { connection, .. } => Some(connection),
 ///     _ => None,
 /// });
 /// let reply = bson::rawdoc! { "ok": 1, "helloOk": true, "maxWireVersion": 21 };
@@ -105,8 +105,8 @@ pub struct Sdam {
     /// Limits the immediate first checks of servers that replies name. A server that gets no token
     /// waits for its first check; see [`Monitor::start`].
     first_checks: TokenBucket,
-    /// The queue of actions and the timers.
-    out: Outbox,
+    /// The queue of orders and the timers.
+    out: Effects,
     /// The scans of a client that checks servers on demand; `None` with background monitoring and
     /// behind a load balancer.
     scan: Option<Scan>,
@@ -143,14 +143,14 @@ struct Server {
     address: Address,
     /// `None` behind a load balancer (SDAM-111), and until the monitor starts.
     monitor: Option<Monitor>,
-    pool: PoolState,
+    pool: KnownPool,
     /// Set while the server claims to be the primary and is refused as stale.
     refusal: Option<Refusal>,
 }
 
-/// The state of a server's pool once all queued actions are carried out.
+/// The state of a server's pool once all queued orders are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PoolState {
+enum KnownPool {
     /// No pool was created.
     Absent,
     /// The pool is paused, because it was cleared.
@@ -160,7 +160,7 @@ enum PoolState {
 }
 
 impl Sdam {
-    /// Returns a machine that has not started: it has no servers and gives no actions. Duplicate
+    /// Returns a machine that has not started: it has no servers and gives no orders. Duplicate
     /// seeds are removed.
     #[must_use]
     pub fn new(mut options: SdamOptions) -> Self {
@@ -171,7 +171,7 @@ impl Sdam {
             servers: BTreeMap::new(),
             ids: BTreeMap::new(),
             first_checks: TokenBucket::new(MAX_SERVERS as u32),
-            out: Outbox::new(&options),
+            out: Effects::new(&options),
             scan: scanning(&options).map(|seed| Scan::new(seed.random())),
             phase: Life::New,
             waiting: false,
@@ -181,11 +181,11 @@ impl Sdam {
         }
     }
 
-    /// Removes and returns the next action; `None` if there is none. The caller carries out the
-    /// actions in the order in which it gets them.
+    /// Removes and returns the next order; `None` if there is none. The caller carries out the
+    /// orders as they come, one after the other.
     #[must_use]
-    pub fn poll_action(&mut self) -> Option<Action> {
-        self.out.actions.pop_front()
+    pub fn poll_order(&mut self) -> Option<Order> {
+        self.out.orders.pop_front()
     }
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) has to be called; `None`

@@ -7,8 +7,8 @@
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
-    action::{MonitorConnectionId, MonitorTask},
-    outbox::Outbox,
+    effects::Effects,
+    order::{MonitorConnectionId, MonitorTask},
     rtt::RoundTrips,
     rtt_monitor::RttMonitor,
     timers::Timer,
@@ -74,7 +74,7 @@ pub(super) struct Monitor {
     connection: Option<MonitorConnectionId>,
     /// The `connectionId` that the server sent on this connection; `None` if it sent none yet.
     server_connection_id: Option<i64>,
-    /// True if the last reply on this connection had `helloOk: true`; see [`Outbox::send_hello`].
+    /// True if the last reply on this connection had `helloOk: true`; see [`Effects::send_hello`].
     hello_ok: bool,
     round_trips: RoundTrips,
     /// Measures the round trip time while this monitor streams; `None` otherwise.
@@ -97,7 +97,7 @@ impl Monitor {
     /// ms after `now` at the earliest.
     pub(super) fn start(
         now: Instant,
-        out: &mut Outbox,
+        out: &mut Effects,
         id: ServerId,
         address: Address,
         waits: bool,
@@ -127,7 +127,7 @@ impl Monitor {
     }
 
     /// Begins a check, unless one is running.
-    pub(super) fn on_due(&mut self, now: Instant, out: &mut Outbox) {
+    pub(super) fn on_due(&mut self, now: Instant, out: &mut Effects) {
         if matches!(self.state, State::Waiting { .. }) {
             self.check(now, out);
         }
@@ -137,7 +137,7 @@ impl Monitor {
     /// the last one at the earliest, and is not awaited. The request is ignored while a check is
     /// running, and in a client that checks servers on demand, where scans decide the order of
     /// checks.
-    pub(super) fn request(&mut self, now: Instant, out: &mut Outbox) {
+    pub(super) fn request(&mut self, now: Instant, out: &mut Effects) {
         let State::Waiting { ended } = self.state else {
             return;
         };
@@ -177,7 +177,7 @@ impl Monitor {
     pub(super) fn succeed(
         &mut self,
         now: Instant,
-        out: &mut Outbox,
+        out: &mut Effects,
         hello: &HelloReply,
         reply: Arc<RawDocumentBuf>,
         round_trip: Duration,
@@ -217,7 +217,7 @@ impl Monitor {
     pub(super) fn proceed(
         &mut self,
         now: Instant,
-        out: &mut Outbox,
+        out: &mut Effects,
         version: Option<TopologyVersion>,
         more_to_come: bool,
     ) {
@@ -255,7 +255,7 @@ impl Monitor {
     /// Closes the connection for checks, to end a stream with too many early replies. The server
     /// description stays, because the cause can be a pause of the client's process: the streamed
     /// replies of the whole pause then arrive at once. The next check opens a new connection.
-    fn give_up_stream(&mut self, out: &mut Outbox, connection: MonitorConnectionId) {
+    fn give_up_stream(&mut self, out: &mut Effects, connection: MonitorConnectionId) {
         out.close(connection);
         self.connection = None;
         self.server_connection_id = None;
@@ -264,7 +264,7 @@ impl Monitor {
 
     /// Ends the running check after an error. Closes the connections and resets the round trip
     /// times. After the new server description is applied, call [`Self::retry`] or [`Self::wait`].
-    pub(super) fn fail(&mut self, now: Instant, out: &mut Outbox, error: &Error) {
+    pub(super) fn fail(&mut self, now: Instant, out: &mut Effects, error: &Error) {
         self.end_with_failure(now, out, error);
         self.disconnect(out);
     }
@@ -291,7 +291,7 @@ impl Monitor {
     /// retry began less than 500 ms ago, the check begins 500 ms after that retry or, in a client
     /// that checks servers on demand, with the next scan. So a server that completes each handshake
     /// and breaks each later check is not checked in a tight loop.
-    pub(super) fn retry(&mut self, now: Instant, out: &mut Outbox) {
+    pub(super) fn retry(&mut self, now: Instant, out: &mut Effects) {
         if !matches!(self.state, State::Waiting { .. }) {
             return;
         }
@@ -308,7 +308,7 @@ impl Monitor {
 
     /// Schedules the next check `heartbeatFrequencyMS` after `now` (MON-16). Without background
     /// monitoring, the next scan takes the place of this wait (MON-29).
-    pub(super) fn wait(&mut self, now: Instant, out: &mut Outbox) {
+    pub(super) fn wait(&mut self, now: Instant, out: &mut Effects) {
         if matches!(self.state, State::Waiting { .. }) && !out.scanning {
             let due = now + out.heartbeat_frequency;
             out.timers.set(Timer::Heartbeat(self.id), due);
@@ -318,7 +318,7 @@ impl Monitor {
     /// Cancels a running check and closes the connections, for example after a network error of an
     /// operation (MON-59). If a check was running, [`Self::wait`] schedules the next one (MON-60).
     /// Otherwise the time of the next check stays.
-    pub(super) fn cancel(&mut self, now: Instant, out: &mut Outbox, cause: &Error) {
+    pub(super) fn cancel(&mut self, now: Instant, out: &mut Effects, cause: &Error) {
         let was_running = self.end_with_failure(now, out, cause);
         self.disconnect(out);
         if was_running {
@@ -328,7 +328,7 @@ impl Monitor {
 
     /// Stops the monitor: ends a running check, closes the connections and cancels the timers of
     /// the server (MON-57, MON-58).
-    pub(super) fn stop(mut self, now: Instant, out: &mut Outbox, cause: &Error) {
+    pub(super) fn stop(mut self, now: Instant, out: &mut Effects, cause: &Error) {
         self.end_with_failure(now, out, cause);
         self.disconnect(out);
         out.timers.cancel(Timer::Heartbeat(self.id));
@@ -336,7 +336,7 @@ impl Monitor {
     }
 
     /// Closes the connections, after the connection for checks broke between two checks.
-    pub(super) fn lose_idle_connection(&mut self, out: &mut Outbox) {
+    pub(super) fn lose_idle_connection(&mut self, out: &mut Effects) {
         if matches!(self.state, State::Waiting { .. }) {
             self.disconnect(out);
         }
@@ -371,7 +371,7 @@ impl Monitor {
     pub(super) fn on_rtt_reply(
         &mut self,
         now: Instant,
-        out: &mut Outbox,
+        out: &mut Effects,
         connection: MonitorConnectionId,
         hello: &HelloReply,
         round_trip: Duration,
@@ -387,21 +387,21 @@ impl Monitor {
     }
 
     /// Handles an error or a timeout of the connection that measures the round trip time.
-    pub(super) fn on_rtt_failed(&mut self, now: Instant, out: &mut Outbox) {
+    pub(super) fn on_rtt_failed(&mut self, now: Instant, out: &mut Effects) {
         if let Some(rtt_monitor) = &mut self.rtt_monitor {
             rtt_monitor.on_failed(now, out, self.id);
         }
     }
 
     /// Begins the next measurement of the round trip time.
-    pub(super) fn on_rtt_due(&mut self, now: Instant, out: &mut Outbox) {
+    pub(super) fn on_rtt_due(&mut self, now: Instant, out: &mut Effects) {
         if let Some(rtt_monitor) = &mut self.rtt_monitor {
             rtt_monitor.measure(now, out, self.id, &self.address);
         }
     }
 
     /// Begins a check on the open connection or a new one, if the server has a turn.
-    fn check(&mut self, now: Instant, out: &mut Outbox) {
+    fn check(&mut self, now: Instant, out: &mut Effects) {
         out.timers.cancel(Timer::Heartbeat(self.id));
         if !out.takes_turn(self.id) {
             return;
@@ -423,7 +423,7 @@ impl Monitor {
     }
 
     /// Enters the state of a running check, arms its limit, and emits its started event (EVT-18).
-    fn begin(&mut self, now: Instant, out: &mut Outbox, state: State) {
+    fn begin(&mut self, now: Instant, out: &mut Effects, state: State) {
         self.state = state;
         let awaited = self.is_streaming();
         if let Some(limit) = out.check_limit(awaited) {
@@ -442,7 +442,7 @@ impl Monitor {
 
     /// Ends a running check with a heartbeat failed event (EVT-5). Returns false if none was
     /// running.
-    fn end_with_failure(&mut self, now: Instant, out: &mut Outbox, failure: &Error) -> bool {
+    fn end_with_failure(&mut self, now: Instant, out: &mut Effects, failure: &Error) -> bool {
         let Some(running) = self.running() else {
             return false;
         };
@@ -465,7 +465,7 @@ impl Monitor {
 
     /// Closes both connections and forgets the values learned on them, round trip times included
     /// (MON-52, MON-62).
-    fn disconnect(&mut self, out: &mut Outbox) {
+    fn disconnect(&mut self, out: &mut Effects) {
         if let Some(connection) = self.connection.take() {
             out.close(connection);
         }
@@ -476,7 +476,7 @@ impl Monitor {
         self.round_trips.reset();
     }
 
-    fn stop_rtt_monitor(&mut self, out: &mut Outbox) {
+    fn stop_rtt_monitor(&mut self, out: &mut Effects) {
         if let Some(rtt_monitor) = self.rtt_monitor.take() {
             rtt_monitor.stop(out, self.id);
         }

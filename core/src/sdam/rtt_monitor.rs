@@ -2,8 +2,8 @@
 //! replies (MON-45).
 
 use super::{
-    action::{MonitorConnectionId, MonitorTask},
-    outbox::Outbox,
+    effects::Effects,
+    order::{MonitorConnectionId, MonitorTask},
     timers::Timer,
 };
 use crate::{address::Address, description::ServerId, hello::HelloReply, time::Instant};
@@ -17,13 +17,13 @@ pub(super) struct RttMonitor {
     connection: Option<MonitorConnectionId>,
     /// True while a measurement is running.
     busy: bool,
-    /// True if the last reply on this connection had `helloOk: true`; see [`Outbox::send_hello`].
+    /// True if the last reply on this connection had `helloOk: true`; see [`Effects::send_hello`].
     hello_ok: bool,
 }
 
 impl RttMonitor {
     /// Starts the measurements; the first one begins at once.
-    pub(super) fn start(now: Instant, out: &mut Outbox, id: ServerId, address: &Address) -> Self {
+    pub(super) fn start(now: Instant, out: &mut Effects, id: ServerId, address: &Address) -> Self {
         let mut rtt_monitor = Self {
             connection: None,
             busy: false,
@@ -37,7 +37,7 @@ impl RttMonitor {
     pub(super) fn measure(
         &mut self,
         now: Instant,
-        out: &mut Outbox,
+        out: &mut Effects,
         id: ServerId,
         address: &Address,
     ) {
@@ -61,7 +61,7 @@ impl RttMonitor {
     pub(super) fn on_reply(
         &mut self,
         now: Instant,
-        out: &mut Outbox,
+        out: &mut Effects,
         id: ServerId,
         hello: &HelloReply,
     ) -> bool {
@@ -79,7 +79,7 @@ impl RttMonitor {
 
     /// Closes the connection after an error or a timeout. The next measurement opens a new one
     /// (MON-52).
-    pub(super) fn on_failed(&mut self, now: Instant, out: &mut Outbox, id: ServerId) {
+    pub(super) fn on_failed(&mut self, now: Instant, out: &mut Effects, id: ServerId) {
         if let Some(connection) = self.connection.take() {
             out.close(connection);
         }
@@ -89,7 +89,7 @@ impl RttMonitor {
     }
 
     /// Closes the connection and cancels the timers.
-    pub(super) fn stop(self, out: &mut Outbox, id: ServerId) {
+    pub(super) fn stop(self, out: &mut Effects, id: ServerId) {
         out.timers.cancel(Timer::RttLimit(id));
         out.timers.cancel(Timer::RttPace(id));
         if let Some(connection) = self.connection {
@@ -103,7 +103,7 @@ impl RttMonitor {
     }
 
     /// Ends the measurement. The next one begins after `heartbeatFrequencyMS` (MON-70).
-    fn rest(&mut self, now: Instant, out: &mut Outbox, id: ServerId) {
+    fn rest(&mut self, now: Instant, out: &mut Effects, id: ServerId) {
         self.busy = false;
         out.timers.cancel(Timer::RttLimit(id));
         out.timers

@@ -35,9 +35,7 @@
 //! * Operations wait only for a limited time for hosts that replies named and that never answered
 //!   (see `patience.rs`).
 
-use super::{
-    Life, MIN_HEARTBEAT_FREQUENCY, Sdam, action::Action, patience::Patience, timers::Timer,
-};
+use super::{Life, MIN_HEARTBEAT_FREQUENCY, Sdam, order::Order, patience::Patience, timers::Timer};
 use crate::{
     description::{ServerDescription, ServerId, ServerType, TopologyDescription},
     error::{Error, ErrorKind},
@@ -397,11 +395,11 @@ impl Sdam {
         scan.completed += 1;
         scan.ended = Some(now);
         scan.earliest = now + MIN_HEARTBEAT_FREQUENCY;
-        self.out.push(Action::ScanEnded);
+        self.out.push(Order::ScanEnded);
     }
 
     /// Continues the scan under way if its current check has ended. If no server is left to check,
-    /// the scan ends. Otherwise [`Action::CheckEnded`] lets waiting operations select again before
+    /// the scan ends. Otherwise [`Order::CheckEnded`] lets waiting operations select again before
     /// the next check.
     pub(super) fn continue_scan(&mut self, now: Instant) {
         let Some(running) = self.scan.as_mut().and_then(|scan| scan.running.as_mut()) else {
@@ -418,7 +416,7 @@ impl Sdam {
         if self.left_to_check().next().is_none() {
             self.take_turn(now);
         } else {
-            self.out.push(Action::CheckEnded);
+            self.out.push(Order::CheckEnded);
         }
     }
 

@@ -2,10 +2,10 @@
 //! description with its consequences for pools, events and monitors, and the close.
 
 use super::{
-    Life, PoolState, Sdam, Server,
-    action::Action,
+    KnownPool, Life, Sdam, Server,
+    effects::Effects,
     monitor::Monitor,
-    outbox::Outbox,
+    order::Order,
     transition::{Change, Update},
 };
 use crate::{
@@ -150,7 +150,7 @@ impl Sdam {
         self.check_invariants();
     }
 
-    /// Queues the action that clears a pool, if the server has one.
+    /// Queues the order that clears a pool, if the server has one.
     pub(super) fn clear_pool(
         &mut self,
         id: ServerId,
@@ -161,13 +161,13 @@ impl Sdam {
         let Some(server) = self.servers.get_mut(&id) else {
             return;
         };
-        if server.pool == PoolState::Absent {
+        if server.pool == KnownPool::Absent {
             return;
         }
         if !self.options.load_balanced {
-            server.pool = PoolState::Paused;
+            server.pool = KnownPool::Paused;
         }
-        self.out.push(Action::ClearPool {
+        self.out.push(Order::ClearPool {
             server: id,
             service,
             cause: cause.clone(),
@@ -179,7 +179,7 @@ impl Sdam {
     pub(super) fn with_monitor(
         &mut self,
         id: ServerId,
-        act: impl FnOnce(&mut Monitor, &mut Outbox),
+        act: impl FnOnce(&mut Monitor, &mut Effects),
     ) {
         if let Some(monitor) = self.servers.get_mut(&id).and_then(|s| s.monitor.as_mut()) {
             act(monitor, &mut self.out);
@@ -200,20 +200,20 @@ impl Sdam {
         }
     }
 
-    /// Queues the actions that create a pool, if there is none, and mark it as ready.
+    /// Queues the orders that create a pool, if there is none, and mark it as ready.
     fn ready_pool(&mut self, id: ServerId) {
         let Some(server) = self.servers.get_mut(&id) else {
             return;
         };
-        if server.pool == PoolState::Absent {
-            self.out.push(Action::CreatePool {
+        if server.pool == KnownPool::Absent {
+            self.out.push(Order::CreatePool {
                 server: id,
                 address: server.address.clone(),
             });
         }
-        if server.pool != PoolState::Ready {
-            server.pool = PoolState::Ready;
-            self.out.push(Action::ReadyPool { server: id });
+        if server.pool != KnownPool::Ready {
+            server.pool = KnownPool::Ready;
+            self.out.push(Order::ReadyPool { server: id });
         }
     }
 
@@ -228,7 +228,7 @@ impl Sdam {
         let server = Server {
             address,
             monitor: None,
-            pool: PoolState::Absent,
+            pool: KnownPool::Absent,
             refusal: None,
         };
         self.servers.insert(id, server);
@@ -271,7 +271,7 @@ impl Sdam {
     }
 
     pub(super) fn publish(&mut self) {
-        self.out.push(Action::Publish);
+        self.out.push(Order::Publish);
     }
 
     /// Returns the topology description for a later comparison. `None` without subscribers, because
@@ -345,7 +345,7 @@ impl Sdam {
         // A server that can be selected has a pool that is ready (E.6-3).
         debug_assert!(self.servers.values().all(|server| {
             let known = description.servers.get(&server.address);
-            server.pool == PoolState::Ready
+            server.pool == KnownPool::Ready
                 || known.is_some_and(|known| !known.server_type.is_data_bearing())
         }));
     }
@@ -353,12 +353,12 @@ impl Sdam {
 
 impl Server {
     /// Stops the monitor of the server and closes its pool.
-    pub(super) fn stop(self, now: Instant, out: &mut Outbox, id: ServerId, cause: &Error) {
+    pub(super) fn stop(self, now: Instant, out: &mut Effects, id: ServerId, cause: &Error) {
         if let Some(monitor) = self.monitor {
             monitor.stop(now, out, cause);
         }
-        if self.pool != PoolState::Absent {
-            out.push(Action::ClosePool { server: id });
+        if self.pool != KnownPool::Absent {
+            out.push(Order::ClosePool { server: id });
         }
     }
 }

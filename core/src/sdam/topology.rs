@@ -1,7 +1,7 @@
 //! The current topology description, and the values in it that depend on all servers.
 
 use super::{
-    action::SdamOptions,
+    order::SdamOptions,
     transition::{Rules, Update, apply},
 };
 use crate::{

@@ -5,7 +5,7 @@
 //! one time, and the other servers wait for their turn. Seeds, and servers that answered before,
 //! need no turn.
 
-use super::{Sdam, outbox::Outbox, timers::Timer};
+use super::{Sdam, effects::Effects, timers::Timer};
 use crate::{description::ServerId, time::Instant};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -80,7 +80,7 @@ impl Turns {
     }
 }
 
-impl Outbox {
+impl Effects {
     /// Takes a turn for a check of this server. If there is none, the check begins later. A client
     /// that checks servers on demand checks one after the other, so it needs no turns. Without
     /// `connectTimeoutMS`, a check could keep its turn for ever, so there are no turns either.

@@ -4,8 +4,8 @@ use super::{
     certificates::{identity, roots},
     configuration,
     provider::provider,
+    resumption::Sessions,
     revocation::Subject,
-    sessions::Sessions,
     verifier::Verifier,
 };
 use crate::{error::Result, options::TlsOptions, time::WallTime};

@@ -24,13 +24,13 @@ mod provider;
 #[cfg(feature = "tls")]
 mod records;
 #[cfg(feature = "tls")]
+mod resumption;
+#[cfg(feature = "tls")]
 mod revocation;
-mod revocation_status;
+#[cfg(feature = "tls")]
+mod revocation_check;
 #[cfg(feature = "tls")]
 mod session;
-#[cfg(feature = "tls")]
-mod sessions;
-#[cfg(feature = "tls")]
 mod status;
 #[cfg(feature = "tls")]
 mod verifier;
@@ -47,13 +47,13 @@ pub use limits::{
     MAX_CERTIFICATES, MAX_CHAIN_BYTES, MAX_OF_ONE_SUBJECT, MAX_SHARED_SUBJECTS, MAX_SIGNATURES,
 };
 #[cfg(feature = "tls")]
+pub use resumption::MAX_RESUMABLE_SERVERS;
+#[cfg(feature = "tls")]
 pub use revocation::StatusQuery;
-pub(crate) use revocation_status::Verdict;
-pub use revocation_status::{CertId, OcspStatement, RevocationStatus, StatusSource};
 #[cfg(feature = "tls")]
 pub use session::TlsSession;
-#[cfg(feature = "tls")]
-pub use sessions::MAX_RESUMABLE_SERVERS;
+pub(crate) use status::Verdict;
+pub use status::{CertId, OcspStatement, RevocationStatus, StatusSource};
 
 #[cfg(test)]
 pub(crate) mod tests;

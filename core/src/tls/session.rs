@@ -2,7 +2,8 @@
 
 use super::{
     CertId, RevocationStatus, StatusQuery, TlsContext, TlsFacts, broken, fault, from_library,
-    records::Records, sessions::take_tickets, status::StatusCheck, verifier::observe,
+    records::Records, resumption::take_tickets, revocation_check::RevocationCheck,
+    verifier::observe,
 };
 use crate::{
     address::without_zone,
@@ -56,7 +57,7 @@ pub(super) const MAX_HANDSHAKE_BYTES: usize = 256 * 1024;
 pub struct TlsSession {
     connection: ClientConnection,
     records: Records,
-    status: StatusCheck,
+    status: RevocationCheck,
     /// True if the peer has sent plaintext, and so has accepted the handshake.
     is_established: bool,
     /// The number of bytes received since the last plaintext, or since the start or end of the
@@ -97,7 +98,7 @@ impl TlsSession {
         Ok(Self {
             connection,
             records: Records::default(),
-            status: StatusCheck::new(context.clone(), name),
+            status: RevocationCheck::new(context.clone(), name),
             is_established: false,
             without_data: 0,
             tickets: 0,

@@ -1,190 +1,69 @@
-//! The check of revocation in one session.
+//! The status of a certificate: the results of its check, and the content of OCSP responses.
 
-use super::{
-    CertId, RevocationStatus, StatusQuery, StatusSource, TlsContext, Verdict, fault, from_library,
-    revoked, verifier::ChainFindings,
-};
-use crate::error::{Error, Result, TlsFault};
-use rustls::{ClientConnection, HandshakeKind, pki_types::ServerName};
-
-/// The check of revocation in one session, which ends after the handshake.
-pub(super) struct StatusCheck {
-    /// The context and the host of the session; `None` once the check is over.
-    origin: Option<Box<(TlsContext, ServerName<'static>)>>,
-    /// True if the session was resumed, so that it has no stapled response.
-    is_resumed: bool,
-    /// True if the session must not be used with an unknown status: it was resumed, and its
-    /// certificate requires a stapled response.
-    needs_status: bool,
-    step: Step,
+/// The result of the check whether a certificate was revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RevocationStatus {
+    /// Revocation was not checked, because the options of the client disable the check.
+    NotChecked,
+    /// No source knows the status. The connection is used anyway.
+    Unknown,
+    /// The certificate was not revoked, as this source states.
+    Good(StatusSource),
+    /// The certificate was revoked, as this source states. The connection is closed.
+    Revoked(StatusSource),
 }
 
-enum Step {
-    /// The handshake is not over. The verifier has found this so far.
-    Handshake(Option<ChainFindings>),
-    /// This query was not taken yet.
-    Query(StatusQuery),
-    /// The query about this certificate was taken, and has no answer yet.
-    Waiting(CertId),
-    Done(RevocationStatus),
+/// The source of a [`RevocationStatus`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StatusSource {
+    /// The OCSP response that the server sent in the handshake.
+    Staple,
+    /// A CRL of the user.
+    Crl,
+    /// An OCSP responder that the certificate names.
+    Responder,
+    /// An earlier OCSP response that is still valid.
+    Cache,
 }
 
-impl StatusCheck {
-    pub(super) fn new(context: TlsContext, host: ServerName<'static>) -> Self {
-        Self {
-            origin: Some(Box::new((context, host))),
-            is_resumed: false,
-            needs_status: false,
-            step: Step::Handshake(None),
-        }
-    }
-
-    /// Notes what the verifier has found out in the handshake.
-    pub(super) fn note(&mut self, found: Option<ChainFindings>) {
-        if let (Step::Handshake(known), Some(found)) = (&mut self.step, found) {
-            *known = Some(found);
-        }
-    }
-
-    /// Continues once the handshake is over. Fails if the certificate of a resumed session is no
-    /// longer accepted.
-    pub(super) fn advance(&mut self, connection: &ClientConnection) -> Result<()> {
-        let Step::Handshake(found) = &mut self.step else {
-            return Ok(());
-        };
-        if connection.is_handshaking() {
-            return Ok(());
-        }
-        let found = found.take();
-        let Some((context, host)) = self.origin.as_deref() else {
-            return Ok(());
-        };
-        let found = match connection.handshake_kind() {
-            Some(HandshakeKind::Resumed) => {
-                let chain = connection.peer_certificates().unwrap_or_default();
-                let subject = context.check_resumed(host, chain);
-                let subject = subject.map_err(|error| from_library(&error))?;
-                self.is_resumed = true;
-                self.needs_status = subject.as_ref().is_some_and(|subject| subject.must_staple);
-                subject.map(|subject| ChainFindings {
-                    subject,
-                    staple: None,
-                })
-            }
-            _ => {
-                if found
-                    .as_ref()
-                    .is_some_and(|found| found.subject.must_staple)
-                {
-                    context.refuse_resumption(host);
-                }
-                found
-            }
-        };
-        self.step = match found {
-            None => Step::Done(RevocationStatus::NotChecked),
-            Some(found) => after_handshake(context, found),
-        };
-        if let Step::Done(_) = self.step {
-            self.origin = None;
-        }
-        Ok(())
-    }
-
-    /// Handles the failure of the handshake. Returns an error if the server has stapled a response
-    /// that its certificate was revoked. Then there is a query, so that the response is cached.
-    pub(super) fn handle_failed(&mut self) -> Option<Error> {
-        let Step::Handshake(found) = &mut self.step else {
-            return None;
-        };
-        let (context, host) = self.origin.as_deref()?;
-        let is_revoked = |found: &mut ChainFindings| {
-            let staple = found.staple.as_ref();
-            staple.is_some_and(|staple| staple.verdict == Verdict::Revoked)
-        };
-        let found = found.take_if(is_revoked)?;
-        context.drop_sessions(host);
-        if context.has_queries()
-            && let Some(query) = query(context, found)
-        {
-            self.step = Step::Query(query);
-        }
-        let message = revoked(StatusSource::Staple);
-        Some(fault(TlsFault::Revoked, message))
-    }
-
-    /// Takes the query, if there is one that was not taken.
-    pub(super) fn take_query(&mut self) -> Option<StatusQuery> {
-        let Step::Query(query) = &self.step else {
-            return None;
-        };
-        let query = query.clone();
-        self.step = Step::Waiting(query.id().clone());
-        Some(query)
-    }
-
-    /// Ends the check, if it waits for the status of this certificate. Fails if the certificate was
-    /// revoked.
-    pub(super) fn handle_status(&mut self, id: &CertId, status: RevocationStatus) -> Result<()> {
-        if !matches!(&self.step, Step::Waiting(waiting) if waiting == id) {
-            return Ok(());
-        }
-        self.step = Step::Done(status);
-        let is_unknown = status == RevocationStatus::Unknown;
-        let is_revoked = matches!(status, RevocationStatus::Revoked(_));
-        if let Some((context, host)) = self.origin.take().as_deref()
-            && (is_revoked || is_unknown && self.is_resumed)
-        {
-            // In a full handshake, the server can staple a response.
-            context.drop_sessions(host);
-        }
-        match status {
-            RevocationStatus::Revoked(source) => Err(fault(TlsFault::Revoked, revoked(source))),
-            RevocationStatus::Unknown if self.needs_status => {
-                let message = "the certificate requires a stapled OCSP response, which a resumed \
-                               session does not have, and no other source knows its status";
-                Err(fault(TlsFault::Certificate, message))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns the status; `None` before it is known.
-    pub(super) const fn status(&self) -> Option<RevocationStatus> {
-        match self.step {
-            Step::Done(status) => Some(status),
-            _ => None,
-        }
-    }
+/// The name of a certificate in OCSP: its serial number, and SHA-1 hashes of the name and the key
+/// of its issuer (RFC 6960, section 4.1.1).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CertId {
+    pub(super) issuer_name: [u8; 20],
+    pub(super) issuer_key: [u8; 20],
+    /// The content of the DER form.
+    pub(super) serial: Vec<u8>,
 }
 
-/// Returns the step after a handshake in which the verifier has found this.
-fn after_handshake(context: &TlsContext, found: ChainFindings) -> Step {
-    let has_staple = found.staple.is_some();
-    let Some(query) = query(context, found) else {
-        return Step::Done(RevocationStatus::NotChecked);
-    };
-    if context.has_queries() {
-        return Step::Query(query);
-    }
-    Step::Done(match (query.is_covered, has_staple) {
-        (true, _) => RevocationStatus::Good(StatusSource::Crl),
-        (_, true) => RevocationStatus::Good(StatusSource::Staple),
-        _ => RevocationStatus::Unknown,
-    })
+/// The statement of an OCSP response about a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    not(feature = "tls"),
+    allow(dead_code, reason = "without TLS nothing judges a response")
+)]
+pub(crate) enum Verdict {
+    Good,
+    Revoked,
+    Unknown,
 }
 
-/// Returns the query about what the verifier has found; `None` if the application has a
-/// configuration of its own.
-fn query(context: &TlsContext, found: ChainFindings) -> Option<StatusQuery> {
-    let verifier = context.verifier()?;
-    let now = context.clock().unix_seconds().unwrap_or_default();
-    Some(StatusQuery {
-        is_covered: verifier.has_list_for(&found.subject, now),
-        subject: found.subject,
-        staple: found.staple,
-        asks_responders: context.asks_responders(),
-        algorithms: verifier.algorithms(),
-        clock: context.clock().clone(),
-    })
+/// A valid OCSP response about one certificate. Times are in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OcspStatement {
+    pub(crate) verdict: Verdict,
+    pub(crate) this_update: u64,
+    /// The time at which the response is no longer valid, if it states one.
+    pub(crate) next_update: Option<u64>,
+}
+
+impl OcspStatement {
+    /// True if the response states that the certificate was not revoked.
+    #[cfg(any(test, feature = "unstable-machines"))]
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.verdict == Verdict::Good
+    }
 }

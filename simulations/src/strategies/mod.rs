@@ -16,7 +16,7 @@
 //! use onionskin_core::{
 //!     description::{ServerType, TopologyId},
 //!     time::Instant,
-//!     unstable::{hello::HelloAnswer, sdam::{Action, Sdam, SdamOptions}},
+//!     unstable::{hello::HelloAnswer, sdam::{Order, Sdam, SdamOptions}},
 //! };
 //! use onionskin_simulations::strategies::standalone_histories;
 //! use proptest::{prelude::*, test_runner::TestRunner};
@@ -30,9 +30,9 @@
 //!     let mut now = Instant::ZERO;
 //!     sdam.start(now);
 //!     for hello in &history.hellos {
-//!         let actions = std::iter::from_fn(|| sdam.poll_action());
-//!         let opened = actions.fold(None, |last, action| match action {
-//!             Action::Open { connection, .. } => Some(connection),
+//!         let orders = std::iter::from_fn(|| sdam.poll_order());
+//!         let opened = orders.fold(None, |last, order| match order {
+//!             Order::Open { connection, .. } => Some(connection),
 //!             _ => last,
 //!         });
 //!         now = now + Duration::from_secs(1);

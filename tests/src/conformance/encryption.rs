@@ -135,7 +135,7 @@ pub async fn tls_key_updates_do_not_close_connections<H: Host>() {
     for n in 0..3 {
         find(&client, n).await.expect("a reply");
     }
-    super::pause::<H>(onionskin_core::client::PROBE_AFTER).await;
+    super::pause::<H>(onionskin_core::client::IDLE_CHECK_AFTER).await;
     find(&client, 3).await.expect("a reply");
     let finds = server.seen("find");
     assert!(
@@ -181,7 +181,7 @@ pub async fn an_invalid_record_on_an_idle_connection_causes_an_alert<H: Host>() 
     let client = client::<H>(&uri);
     ping(&client).await.expect("a reply");
     gate.open();
-    super::pause::<H>(onionskin_core::client::PROBE_AFTER).await;
+    super::pause::<H>(onionskin_core::client::IDLE_CHECK_AFTER).await;
     let next = ping(&client).await;
     // A single-threaded client does not probe idle connections, so its operation receives the wrong
     // record.

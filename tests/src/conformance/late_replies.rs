@@ -13,7 +13,7 @@ use crate::peers::Scratch;
 use bson::{Document, doc};
 use onionskin::{Client, Runtime};
 use onionskin_core::{
-    client::{DRAIN_LIMIT, PROBE_AFTER},
+    client::{DRAIN_LIMIT, IDLE_CHECK_AFTER},
     error::Error,
     event::{Event, EventKind, PoolEvent},
 };
@@ -257,7 +257,7 @@ async fn assert_idle_loss_is_harmless<H: Host>(
     let client = builder.build().expect("a client");
     find(&client, 1).await.expect("a reply");
     gate.open();
-    pause::<H>(PROBE_AFTER).await;
+    pause::<H>(IDLE_CHECK_AFTER).await;
     find(&client, 2)
         .await
         .unwrap_or_else(|error| panic!("{when}: {error}"));
@@ -267,13 +267,13 @@ async fn assert_idle_loss_is_harmless<H: Host>(
     end::<H>(client, &server).await;
 }
 
-/// A connection that was idle for `PROBE_AFTER` is used again if it still works.
+/// A connection that was idle for `IDLE_CHECK_AFTER` is used again if it still works.
 pub async fn an_idle_connection_is_reused<H: Host>() {
     let server = Server::plain::<H>();
     let client = client::<H>(&server.uri("maxPoolSize=1"));
     for n in 0..3 {
         find(&client, n).await.expect("a reply");
-        pause::<H>(PROBE_AFTER).await;
+        pause::<H>(IDLE_CHECK_AFTER).await;
     }
     assert_eq!(connections(&server).len(), 1);
     until::<H>("rest", || client.counts().in_use == 0).await;
@@ -288,7 +288,7 @@ pub async fn a_late_reply_over_tls_reaches_no_other_operation<H: Host>() {
     let options = format!("maxPoolSize=1&tls=true&tlsCAFile={}", ca.display());
     let client = client::<H>(&server.uri(&options));
     find(&client, 0).await.expect("a reply");
-    pause::<H>(PROBE_AFTER).await;
+    pause::<H>(IDLE_CHECK_AFTER).await;
     for n in 1..20 {
         let things = things(&client);
         let mut left = Stepper::new(things.find_one(doc! { "n": -n }));

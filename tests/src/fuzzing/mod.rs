@@ -28,7 +28,7 @@ use onionskin_core::{
         compression::{Compression, CompressionPlan},
         hello::HelloAnswer,
         hello::{HelloReply, MAX_MEMBERS, MAX_NAMES, MAX_WRITE_BATCH_SIZE},
-        sdam::{Action, MAX_SERVERS, MonitorConnectionId, Sdam, SdamOptions},
+        sdam::{MAX_SERVERS, MonitorConnectionId, Order, Sdam, SdamOptions},
         wire::{HEADER_BYTES, Header, MAX_MESSAGE_BYTES, MAX_SEQUENCES, Message, OpCode},
     },
     uri::{self, ConnectionString},
@@ -87,10 +87,10 @@ fn discover(reply: &RawDocumentBuf, change: impl FnOnce(&mut SdamOptions)) {
         let now = Instant::ZERO + Duration::from_secs(20 * round);
         let mut opened: Vec<MonitorConnectionId> = Vec::new();
         let mut asked: Vec<MonitorConnectionId> = Vec::new();
-        while let Some(action) = sdam.poll_action() {
-            match action {
-                Action::Open { connection, .. } => opened.push(connection),
-                Action::SendHello { connection, .. } => asked.push(connection),
+        while let Some(order) = sdam.poll_order() {
+            match order {
+                Order::Open { connection, .. } => opened.push(connection),
+                Order::SendHello { connection, .. } => asked.push(connection),
                 _ => {}
             }
         }

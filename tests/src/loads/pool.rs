@@ -3,7 +3,7 @@
 use onionskin_core::{
     address::Address,
     time::Instant,
-    unstable::pool::{Action, CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
+    unstable::pool::{CheckOut, CheckOutId, Condition, ConnectionId, Order, Pool, PoolOptions},
 };
 use std::time::Duration;
 
@@ -38,9 +38,9 @@ impl Warm {
             let answer = warm.ask(None);
             assert_eq!(answer, CheckOut::Waiting);
         }
-        let opened: Vec<ConnectionId> = std::iter::from_fn(|| warm.pool.poll_action())
-            .filter_map(|action| match action {
-                Action::Open(connection) => Some(connection),
+        let opened: Vec<ConnectionId> = std::iter::from_fn(|| warm.pool.poll_order())
+            .filter_map(|order| match order {
+                Order::Open(connection) => Some(connection),
                 _ => None,
             })
             .collect();
@@ -68,10 +68,10 @@ impl Warm {
         self.settle();
     }
 
-    /// Takes all actions and the next deadline, as an adapter does after each input.
+    /// Takes all orders and the next deadline, as an adapter does after each input.
     fn settle(&mut self) {
-        while let Some(action) = self.pool.poll_action() {
-            drop(action);
+        while let Some(order) = self.pool.poll_order() {
+            drop(order);
         }
         std::hint::black_box(self.pool.deadline());
     }
@@ -113,8 +113,8 @@ impl Warm {
                 .pool
                 .check_in(self.now, connection, Condition::Healthy(()));
             assert_eq!(returned, Ok(()));
-            while let Some(action) = self.pool.poll_action() {
-                if let Action::Grant { connection, .. } = action {
+            while let Some(order) = self.pool.poll_order() {
+                if let Order::Grant { connection, .. } = order {
                     used.push(connection);
                 }
             }

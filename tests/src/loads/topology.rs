@@ -9,7 +9,7 @@ use onionskin_core::{
     unstable::{
         hello::HelloAnswer,
         sdam::{
-            Action, MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam,
+            MAX_SERVERS, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Order, Sdam,
             SdamOptions,
         },
         selection::{Criteria, DEFAULT_LOCAL_THRESHOLD, Selector},
@@ -70,13 +70,13 @@ impl Set {
 
     /// Answers all connections that monitors open, until all members stream.
     fn connect(&mut self) {
-        while let Some(action) = self.sdam.poll_action() {
-            let Action::Open {
+        while let Some(order) = self.sdam.poll_order() {
+            let Order::Open {
                 connection,
                 address: place,
                 server,
                 task,
-            } = action
+            } = order
             else {
                 continue;
             };
@@ -115,8 +115,8 @@ impl Set {
     }
 
     fn settle(&mut self) {
-        while let Some(action) = self.sdam.poll_action() {
-            drop(action);
+        while let Some(order) = self.sdam.poll_order() {
+            drop(order);
         }
     }
 

@@ -16,7 +16,7 @@ use onionskin_core::{
     },
     event::{Event, EventKind, SdamEvent},
     time::Instant,
-    unstable::sdam::{Action, Sdam, SdamOptions},
+    unstable::sdam::{Order, Sdam, SdamOptions},
 };
 use std::{
     future::{Future, IntoFuture, poll_fn},
@@ -107,13 +107,13 @@ fn a_load_balancers_topology_is_unknown_before_it_is_closed() {
     let mut sdam = Sdam::new(options);
     let mut topology_events = Vec::new();
     let mut drain = |sdam: &mut Sdam| {
-        while let Some(action) = sdam.poll_action() {
-            match action {
-                Action::Emit(event) => {
+        while let Some(order) = sdam.poll_order() {
+            match order {
+                Order::Emit(event) => {
                     let event = Event::new(Instant::ZERO, EventKind::Sdam(event));
                     topology_events.extend(topology_event(&event));
                 }
-                Action::Open { .. } => panic!("nothing is monitored"),
+                Order::Open { .. } => panic!("nothing is monitored"),
                 _ => {}
             }
         }

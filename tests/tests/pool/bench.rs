@@ -1,4 +1,4 @@
-//! A harness for the connection pool, which feeds inputs and checks the actions. If there is a
+//! A harness for the connection pool, which feeds inputs and checks the orders. If there is a
 //! model, the harness compares the pool with it.
 
 use crate::watch::Watcher;
@@ -25,7 +25,7 @@ pub(crate) struct Bench {
     pub(crate) watch: Watcher,
     pub(crate) model: Option<Model>,
     pub(crate) now: Instant,
-    /// The actions and events so far, if a test wants them.
+    /// The orders and events so far, if a test wants them.
     pub(crate) log: Option<Vec<Output>>,
 }
 
@@ -67,8 +67,8 @@ impl Bench {
 
     fn drain(&mut self) -> Result<Vec<Output>, String> {
         let mut outputs = Vec::new();
-        while let Some(action) = self.pool.poll_action() {
-            outputs.push(Output::of(&action, self.pool.address())?);
+        while let Some(order) = self.pool.poll_order() {
+            outputs.push(Output::of(&order, self.pool.address())?);
         }
         if let Some(log) = &mut self.log {
             log.extend(outputs.iter().cloned());
@@ -76,7 +76,7 @@ impl Bench {
         Ok(outputs)
     }
 
-    /// Gives the pool one input, checks the actions and events that follow, and compares with the
+    /// Gives the pool one input, checks the orders and events that follow, and compares with the
     /// model.
     pub(crate) fn feed(&mut self, input: &Input) -> Found {
         self.feed_inner(input)
@@ -86,7 +86,7 @@ impl Bench {
     fn feed_inner(&mut self, input: &Input) -> Found {
         let answer = self.give(input)?;
         let outputs = self.drain()?;
-        if let Some(again) = self.pool.poll_action() {
+        if let Some(again) = self.pool.poll_order() {
             return Err(format!("asked twice, it gives {again:?}"));
         }
         self.watch.handle(input, &answer, &outputs, &self.pool)?;

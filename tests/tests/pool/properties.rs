@@ -1,4 +1,4 @@
-//! Properties of the connection pool for all inputs: it agrees with the model, and its actions and
+//! Properties of the connection pool for all inputs: it agrees with the model, and its orders and
 //! events are consistent.
 
 use crate::{

@@ -1,4 +1,4 @@
-//! Checks each action and event of a pool against the inputs, actions and events before it. The
+//! Checks each order and event of a pool against the inputs, orders and events before it. The
 //! counts that follow from them must be the pool's counts.
 
 use crate::{
@@ -13,7 +13,7 @@ use onionskin_core::{
 use onionskin_tests::model::pool::{Answer, Input, Output};
 use std::{collections::BTreeMap, time::Duration};
 
-/// The state of a connection, as it follows from actions and inputs.
+/// The state of a connection, as it follows from orders and inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
     /// The connection is being established, for the request with this number if there is one.
@@ -26,11 +26,11 @@ enum ConnectionState {
     Left,
     /// The connection is draining: its late reply is outstanding.
     Draining,
-    /// The closed event of the connection came, and the action to close it has to follow.
+    /// The closed event of the connection came, and the order to close it has to follow.
     Closing,
 }
 
-/// The state of a pool, as it follows from its inputs, actions and events.
+/// The state of a pool, as it follows from its inputs, orders and events.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     options: PoolOptions,
@@ -134,7 +134,7 @@ impl Watcher {
         self.queue.iter().copied().chain(bound).collect()
     }
 
-    /// Checks one input and all actions and events that followed it.
+    /// Checks one input and all orders and events that followed it.
     pub(crate) fn handle(
         &mut self,
         input: &Input,
@@ -411,7 +411,7 @@ impl Watcher {
             format!("{:?} got no answer", self.orphans)
         })?;
         want(self.failed.is_none() && self.granted.is_none(), || {
-            "an event came without its action".into()
+            "an event came without its order".into()
         })?;
         let size = |ids: Vec<u64>| u32::try_from(ids.len()).unwrap_or(u32::MAX);
         let replayed = Counts {

@@ -7,7 +7,7 @@ use onionskin_core::{
     error::{Error, ErrorKind, NetworkFault},
     event::{CheckOutFailure, CloseReason, PoolEvent, ReportedPoolOptions},
     time::{Instant, earliest},
-    unstable::pool::{Action, CheckOut, CheckOutId, Condition, ConnectionId, Pool, PoolOptions},
+    unstable::pool::{CheckOut, CheckOutId, Condition, ConnectionId, Order, Pool, PoolOptions},
 };
 use onionskin_tests::{
     report::Suite,
@@ -321,10 +321,10 @@ impl World {
     }
 
     fn drain(&mut self) {
-        while let Some(action) = self.pool.poll_action() {
-            match action {
-                Action::Emit(event) => self.events.push(render(&event)),
-                Action::Open(id) => {
+        while let Some(order) = self.pool.poll_order() {
+            match order {
+                Order::Emit(event) => self.events.push(render(&event)),
+                Order::Open(id) => {
                     let blocked = self.fail_point["blockTimeMS"].as_u64();
                     let blocked = blocked.filter(|_| self.failures_left > 0);
                     if blocked.is_some() {
@@ -333,10 +333,10 @@ impl World {
                     let pause = blocked.map_or(LATENCY, Duration::from_millis);
                     self.establishing.insert(id, self.now + pause);
                 }
-                Action::Close(id) => {
+                Order::Close(id) => {
                     self.establishing.remove(&id);
                 }
-                Action::Grant {
+                Order::Grant {
                     request,
                     connection,
                     ..
@@ -344,7 +344,7 @@ impl World {
                     let label = self.answered(request, None);
                     self.labels.extend(label.map(|label| (label, connection)));
                 }
-                Action::Fail { request, error } => {
+                Order::Fail { request, error } => {
                     self.answered(request, Some(error));
                 }
                 _ => {}

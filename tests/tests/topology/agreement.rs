@@ -8,7 +8,7 @@ use crate::{
 use proptest::{prelude::*, test_runner::TestCaseError};
 
 /// Plays the script on the machine and on the model. Fails if they differ, or if the watcher finds
-/// a wrong action.
+/// a wrong order.
 fn agrees(script: &Script) -> Result<(), TestCaseError> {
     let mut bench = Bench::paired(&script.config, None).map_err(TestCaseError::fail)?;
     script.play(&mut bench).map_err(TestCaseError::fail)

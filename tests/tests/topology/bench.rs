@@ -1,4 +1,4 @@
-//! A harness for the discovery machine, which feeds inputs and checks the actions. If there is a
+//! A harness for the discovery machine, which feeds inputs and checks the orders. If there is a
 //! model, the harness compares the machine with it.
 
 use crate::watch::Watcher;
@@ -11,7 +11,7 @@ use onionskin_core::{
     unstable::{
         hello::HelloAnswer,
         hello::HelloReply,
-        sdam::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Sdam, SdamOptions},
+        sdam::{ApplicationError, MonitorConnectionId, MonitorTask, Order, Sdam, SdamOptions},
     },
 };
 use onionskin_simulations::strategies::Failure;
@@ -55,7 +55,7 @@ pub(crate) struct Bench {
     pub(crate) lives: Vec<Known>,
     /// All monitor connections so far, with the addresses of their servers.
     pub(crate) checks: Vec<(MonitorConnectionId, Address)>,
-    /// The actions so far as text, if a test wants them.
+    /// The orders so far as text, if a test wants them.
     pub(crate) log: Option<Vec<String>>,
     config: Config,
 }
@@ -88,25 +88,25 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Gives the machine one input, and hands the resulting actions to the watcher. Returns the
-    /// number of actions.
+    /// Gives the machine one input, and hands the resulting orders to the watcher. Returns the
+    /// number of orders.
     fn feed(&mut self, input: impl FnOnce(&mut Sdam, Instant)) -> Result<usize, String> {
         input(&mut self.sdam, self.now);
         let mut count = 0;
-        while let Some(action) = self.sdam.poll_action() {
+        while let Some(order) = self.sdam.poll_order() {
             count += 1;
             if let Some(log) = &mut self.log {
-                log.push(format!("{action:?}"));
+                log.push(format!("{order:?}"));
             }
-            if let Action::Open {
+            if let Order::Open {
                 connection: check,
                 address,
                 ..
-            } = &action
+            } = &order
             {
                 self.checks.push((*check, address.clone()));
             }
-            self.watch.on_action(self.now, &action)?;
+            self.watch.on_order(self.now, &order)?;
         }
         self.watch.settle(&self.sdam)?;
         self.register_lives();
@@ -130,7 +130,7 @@ impl Bench {
     }
 
     /// Gives the machine a stale input, for example one about a server or connection that is gone.
-    /// Such an input must change nothing and cause no action (E.6-6).
+    /// Such an input must change nothing and cause no order (E.6-6).
     fn feed_in_vain(&mut self, input: impl FnOnce(&mut Sdam, Instant)) -> Found {
         let before = (self.sdam.version(), self.sdam.deadline());
         let ordered = self.feed(input)?;

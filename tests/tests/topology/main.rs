@@ -1,6 +1,6 @@
 //! Tests of the discovery machine of the core, `Sdam`.
 //!
-//! A bench feeds the machine with inputs, checks its actions, and compares it with a slow, plain
+//! A bench feeds the machine with inputs, checks its orders, and compares it with a slow, plain
 //! model. The tests cover the properties that no official test file checks (section E.6), except
 //! E.6-7, which is about SRV records.
 //!

@@ -12,7 +12,7 @@ use onionskin_core::{
     time::Instant,
     unstable::{
         hello::HelloAnswer,
-        sdam::{Action, MAX_SERVERS, Sdam},
+        sdam::{MAX_SERVERS, Order, Sdam},
     },
 };
 use onionskin_simulations::strategies::{
@@ -45,7 +45,7 @@ proptest! {
         prop_assert!(bench.sdam.description().servers.is_empty());
     }
 
-    // The same inputs give the same actions (E.6-10).
+    // The same inputs give the same orders (E.6-10).
     #[test]
     fn the_same_inputs_give_the_same_sdam_actions(script in scripts(Deployment::Lying)) {
         let run = || -> Result<_, TestCaseError> {
@@ -232,7 +232,7 @@ fn discover(
 }
 
 /// Lets 700 ms pass for each input of the script, and plays `Request`, `Waiting`, `Close` and each
-/// `Ask` with a reply. Returns the actions of the machine without its events.
+/// `Ask` with a reply. Returns the orders of the machine without its events.
 fn actions_of(script: &Script, subscribed: bool) -> Vec<String> {
     let mut options = options(&script.config);
     options.subscribed = subscribed;
@@ -242,17 +242,17 @@ fn actions_of(script: &Script, subscribed: bool) -> Vec<String> {
     let mut opened = BTreeMap::new();
     sdam.start(now);
     let mut drain = |sdam: &mut Sdam, opened: &mut BTreeMap<Address, _>| {
-        while let Some(action) = sdam.poll_action() {
-            if let Action::Open {
+        while let Some(order) = sdam.poll_order() {
+            if let Order::Open {
                 connection: check,
                 address,
                 ..
-            } = &action
+            } = &order
             {
                 opened.insert(address.clone(), *check);
             }
-            if !matches!(action, Action::Emit(_)) {
-                orders.push(format!("{action:?}"));
+            if !matches!(order, Order::Emit(_)) {
+                orders.push(format!("{order:?}"));
             }
         }
     };

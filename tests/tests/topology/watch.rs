@@ -1,4 +1,4 @@
-//! Checks each action and event of the discovery machine against the actions and events before it.
+//! Checks each order and event of the discovery machine against the orders and events before it.
 
 use bson::oid::ObjectId;
 use onionskin_core::{
@@ -7,14 +7,14 @@ use onionskin_core::{
     event::SdamEvent,
     time::Instant,
     unstable::sdam::{
-        Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, PRIMARY_REFUSED_NOTICE,
+        MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Order, PRIMARY_REFUSED_NOTICE,
         Sdam,
     },
 };
 use onionskin_tests::model::{Clear, PoolView};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// A monitor connection that the machine opened by an action.
+/// A monitor connection that the machine opened by an order.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     pub(crate) server: ServerId,
@@ -42,7 +42,7 @@ struct End {
     retry: bool,
 }
 
-/// The state of topology, pools and connections that follows from all actions so far.
+/// The state of topology, pools and connections that follows from all orders so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Watcher {
     opened: bool,
@@ -121,18 +121,18 @@ impl Watcher {
         }
     }
 
-    pub(crate) fn on_action(&mut self, now: Instant, action: &Action) -> Found {
-        // The topology closed event is the last one, and no action follows (E.6-5).
-        expect(!self.closed, || format!("after the end: {action:?}"))?;
-        match action {
-            Action::Emit(event) => self.on_event(now, event),
-            Action::Open {
+    pub(crate) fn on_order(&mut self, now: Instant, order: &Order) -> Found {
+        // The topology closed event is the last one, and no order follows (E.6-5).
+        expect(!self.closed, || format!("after the end: {order:?}"))?;
+        match order {
+            Order::Emit(event) => self.on_event(now, event),
+            Order::Open {
                 connection: check,
                 server,
                 address,
                 task,
             } => self.on_open(*check, *server, address, *task),
-            Action::SendHello {
+            Order::SendHello {
                 connection: check,
                 awaitable,
                 ..
@@ -144,11 +144,11 @@ impl Watcher {
                 connection.awaited = awaitable.is_some();
                 Ok(())
             }
-            Action::Close { connection: check } => {
+            Order::Close { connection: check } => {
                 let closed = self.connections.remove(check);
                 expect(closed.is_some(), || format!("{check:?} is closed twice"))
             }
-            Action::Publish => {
+            Order::Publish => {
                 self.unpublished = false;
                 Ok(())
             }
@@ -183,19 +183,19 @@ impl Watcher {
         Ok(())
     }
 
-    fn on_pool_order(&mut self, action: &Action) -> Found {
-        match action {
-            Action::CreatePool { server, address } => {
+    fn on_pool_order(&mut self, order: &Order) -> Found {
+        match order {
+            Order::CreatePool { server, address } => {
                 let pool = (address.clone(), PoolView::Paused, 0);
                 let double = self.pools.insert(*server, pool);
                 expect(double.is_none(), || format!("two pools of {address}"))
             }
-            Action::ReadyPool { server } => {
+            Order::ReadyPool { server } => {
                 self.unpublished = true;
                 self.pool(*server)?.1 = PoolView::Ready;
                 Ok(())
             }
-            Action::ClearPool {
+            Order::ClearPool {
                 server,
                 service,
                 interrupt,
@@ -221,7 +221,7 @@ impl Watcher {
                 self.clears.push(clear);
                 Ok(())
             }
-            Action::ClosePool { server } => {
+            Order::ClosePool { server } => {
                 let closed = self.pools.remove(server);
                 expect(closed.is_some(), || format!("no pool of {server} to close"))
             }

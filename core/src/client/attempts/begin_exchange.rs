@@ -35,9 +35,9 @@ impl Client {
             (None, limit) => limit.and_then(|limit| now.checked_add(limit)),
         };
         operation.retry.attempts_without_wait = 0;
-        let needs_probe = self.wants_probe(now, &operation, &lease);
+        let needs_idle_check = self.wants_idle_check(now, &operation, &lease);
         let mut exchange = self.new_exchange(lease, operation, deadline);
-        exchange.operation.exchange.needs_probe = needs_probe;
+        exchange.operation.exchange.needs_idle_check = needs_idle_check;
         Ok(exchange)
     }
 

@@ -9,7 +9,7 @@ pub(super) mod choice;
 pub(super) mod drain;
 pub(super) mod end;
 pub(super) mod gossip;
-pub(super) mod idle_probe;
+pub(super) mod idle_check;
 pub(super) mod lease;
 pub(super) mod operations;
 pub(super) mod overdue;

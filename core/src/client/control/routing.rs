@@ -60,7 +60,7 @@ impl Client {
                 self.on_pool_order(now, server, order);
             } else if let Some(order) = self.pins.poll_order() {
                 self.on_pin_order(now, order);
-            } else if let Some(order) = self.topology.poll_action() {
+            } else if let Some(order) = self.topology.poll_order() {
                 self.on_topology_order(now, order);
             } else if let Some(order) = self.connections.poll_order() {
                 self.on_connection_order(now, order);
@@ -81,10 +81,10 @@ impl Client {
         }
     }
 
-    fn on_topology_order(&mut self, now: Instant, order: sdam::Action) {
+    fn on_topology_order(&mut self, now: Instant, order: sdam::Order) {
         match order {
-            sdam::Action::Emit(event) => self.out.emit(now, EventKind::Sdam(event)),
-            sdam::Action::Open {
+            sdam::Order::Emit(event) => self.out.emit(now, EventKind::Sdam(event)),
+            sdam::Order::Open {
                 connection: id,
                 address,
                 ..
@@ -93,29 +93,29 @@ impl Client {
                 let connection = Connection::new(now, address, ConnectionPurpose::Monitor, options);
                 self.connections.dial(Role::Monitor(id), connection);
             }
-            sdam::Action::SendHello {
+            sdam::Order::SendHello {
                 connection,
                 legacy,
                 awaitable,
             } => self.connections.check(now, connection, legacy, awaitable),
-            sdam::Action::Close { connection } => {
+            sdam::Order::Close { connection } => {
                 self.connections.close(Role::Monitor(connection));
             }
-            sdam::Action::CreatePool { server, address } => {
+            sdam::Order::CreatePool { server, address } => {
                 if !self.life.is_closed() {
                     self.pools.create(server, address);
                 }
             }
-            sdam::Action::ReadyPool { server } => self.pools.ready(now, server),
-            sdam::Action::ClearPool {
+            sdam::Order::ReadyPool { server } => self.pools.ready(now, server),
+            sdam::Order::ClearPool {
                 server,
                 cause,
                 interrupt,
                 service,
                 ..
             } => self.pools.clear(now, server, service, &cause, interrupt),
-            sdam::Action::ClosePool { server } => self.pools.close(now, server),
-            sdam::Action::Publish | sdam::Action::CheckEnded | sdam::Action::ScanEnded => {
+            sdam::Order::ClosePool { server } => self.pools.close(now, server),
+            sdam::Order::Publish | sdam::Order::CheckEnded | sdam::Order::ScanEnded => {
                 self.attempts.reselect = true;
             }
         }
@@ -210,12 +210,12 @@ impl Client {
                 // The pool may have closed the connection since, for example because the pool was
                 // closed.
                 if let Some(State::Draining(_)) = self.connections.state(socket) {
-                    self.out.act(Action::Drain { socket });
+                    self.out.act(Action::Read { socket });
                 }
             }
             connections::Order::Read(socket) => {
                 if let Some(State::Driven(_)) = self.connections.state(socket) {
-                    self.out.act(Action::Drain { socket });
+                    self.out.act(Action::Read { socket });
                 }
             }
             connections::Order::Report(id, role, output) => self.on_report(now, id, role, output),

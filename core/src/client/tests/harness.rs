@@ -40,7 +40,7 @@ pub(super) trait Peer {
     /// Carries out [`Action::Interrupt`]; by default does nothing.
     fn interrupted(&mut self, _: SocketId, _: Error) {}
 
-    /// Carries out [`Action::Drain`]; by default no late reply arrives.
+    /// Carries out [`Action::Read`]; by default no late reply arrives.
     fn drained(&mut self, _: SocketId) {}
 
     /// Carries out [`Action::Ask`]; by default panics, because the test expects no question.
@@ -96,7 +96,7 @@ pub(super) fn drain(peer: &mut (impl Peer + ?Sized)) {
             Action::Transmit { socket, bytes } => peer.transmitted(socket, bytes),
             Action::Close { socket } => peer.closed(socket),
             Action::Interrupt { socket, error } => peer.interrupted(socket, error),
-            Action::Drain { socket } => peer.drained(socket),
+            Action::Read { socket } => peer.drained(socket),
             Action::Ask { id, question } => peer.asked(id, question),
             Action::Withdraw { question } => peer.withdrawn(question),
             Action::Run { command } => peer.ran(*command),
@@ -194,7 +194,7 @@ impl Contract {
                 self.known(*socket)?;
                 keeps(self.open.remove(socket), "a socket is closed twice")
             }
-            Action::Drain { socket } => {
+            Action::Read { socket } => {
                 self.known(*socket)?;
                 keeps(self.open.contains(socket), "a closed socket is drained")
             }

@@ -23,7 +23,7 @@ mod faults;
 mod first_messages;
 mod forking;
 mod harness;
-mod idle_probe;
+mod idle_check;
 mod invariants;
 mod kerberos;
 mod messages;
@@ -154,7 +154,7 @@ pub(super) struct World {
     pub(super) closed: BTreeSet<SocketId>,
     /// Sockets whose exchange the client interrupted.
     pub(super) interrupted: Vec<(SocketId, Error)>,
-    /// Sockets for which the client gave `Action::Drain`.
+    /// Sockets for which the client gave `Action::Read`.
     pub(super) draining: Vec<SocketId>,
     /// The hello reply of all servers that are not in `hellos`.
     hello: RawDocumentBuf,

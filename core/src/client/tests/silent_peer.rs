@@ -69,7 +69,7 @@ fn the_contract_of_the_harness_reports_each_breach() {
         bytes: vec![1],
     };
     let close = || Action::Close { socket };
-    let drain = || Action::Drain { socket };
+    let drain = || Action::Read { socket };
     let interrupt = || Action::Interrupt {
         socket,
         error: Error::network(NetworkFault::Reset, "reset"),

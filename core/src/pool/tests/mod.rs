@@ -1,4 +1,4 @@
-//! Tests of the pool. Most tests write its actions and events as short texts and compare them with
+//! Tests of the pool. Most tests write its orders and events as short texts and compare them with
 //! the expected ones.
 
 mod draining;
@@ -40,24 +40,24 @@ fn ready_pool(options: PoolOptions) -> Pool<()> {
     pool
 }
 
-/// Polls all actions of the pool and returns them as short texts.
+/// Polls all orders of the pool and returns them as short texts.
 fn drain(pool: &mut Pool<()>) -> Vec<String> {
-    std::iter::from_fn(|| pool.poll_action())
+    std::iter::from_fn(|| pool.poll_order())
         .map(short)
         .collect()
 }
 
-fn short(action: Action<()>) -> String {
-    match action {
-        Action::Emit(event) => short_event(&event),
-        Action::Open(id) => format!("open {}", id.number()),
-        Action::Close(id) => format!("close {}", id.number()),
-        Action::Grant {
+fn short(order: Order<()>) -> String {
+    match order {
+        Order::Emit(event) => short_event(&event),
+        Order::Open(id) => format!("open {}", id.number()),
+        Order::Close(id) => format!("close {}", id.number()),
+        Order::Grant {
             request,
             connection,
             ..
         } => format!("grant {} to {}", connection.number(), request.0),
-        Action::Fail { request, error } => {
+        Order::Fail { request, error } => {
             let kind = match error.kind() {
                 ErrorKind::PoolCleared { .. } => "cleared",
                 ErrorKind::PoolClosed { .. } => "closed",
@@ -66,7 +66,7 @@ fn short(action: Action<()>) -> String {
             };
             format!("fail {}: {kind}", request.0)
         }
-        Action::Interrupt { connection, .. } => format!("interrupt {}", connection.number()),
+        Order::Interrupt { connection, .. } => format!("interrupt {}", connection.number()),
     }
 }
 
@@ -117,9 +117,9 @@ fn fresh(pool: &mut Pool<()>, now: Instant, request: u64) -> ConnectionId {
         pool.check_out(now, CheckOutId(request), None),
         CheckOut::Waiting
     );
-    let opened = std::iter::from_fn(|| pool.poll_action())
-        .find_map(|action| match action {
-            Action::Open(connection) => Some(connection),
+    let opened = std::iter::from_fn(|| pool.poll_order())
+        .find_map(|order| match order {
+            Order::Open(connection) => Some(connection),
             _ => None,
         })
         .expect("there was room");

@@ -9,20 +9,20 @@ fn check_out_waiting(pool: &mut Pool<()>, now: Instant, request: u64) {
 }
 
 /// Runs background work while it is due, and establishes each new connection at once. Returns the
-/// actions without `open` and `Ready`.
+/// orders without `open` and `Ready`.
 fn populate(pool: &mut Pool<()>, now: Instant) -> Vec<String> {
-    let mut actions = drain(pool);
+    let mut orders = drain(pool);
     while pool.deadline().is_some_and(|due| due <= now) {
         pool.handle_timeout(now);
-        while let Some(action) = pool.poll_action() {
-            if let Action::Open(connection) = action {
+        while let Some(order) = pool.poll_order() {
+            if let Order::Open(connection) = order {
                 pool.handle_established(now, connection, ());
             }
-            actions.push(short(action));
+            orders.push(short(order));
         }
     }
-    actions.retain(|word| !word.starts_with("open") && !word.starts_with("Ready"));
-    actions
+    orders.retain(|word| !word.starts_with("open") && !word.starts_with("Ready"));
+    orders
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn a_checked_in_connection_serves_a_waiting_check_out_before_new_ones() {
     assert_eq!(drain(&mut pool), expected);
     pool.handle_established(at(750), id(&pool, 2), ());
     pool.handle_established(at(750), id(&pool, 3), ());
-    let actions = drain(&mut pool);
-    assert!(actions.contains(&"grant 2 to 2".to_owned()), "{actions:?}");
-    assert!(actions.contains(&"grant 3 to 3".to_owned()), "{actions:?}");
+    let orders = drain(&mut pool);
+    assert!(orders.contains(&"grant 2 to 2".to_owned()), "{orders:?}");
+    assert!(orders.contains(&"grant 3 to 3".to_owned()), "{orders:?}");
     assert_eq!(pool.counts().total, 3);
 }

@@ -1,4 +1,4 @@
-//! Random inputs to the pool. A simple model follows the actions and events of the pool, and is
+//! Random inputs to the pool. A simple model follows the orders and events of the pool, and is
 //! compared with the pool after each input.
 
 use super::{id as connection_id, *};
@@ -58,12 +58,12 @@ struct Model {
     available: BTreeSet<u64>,
     used: BTreeSet<u64>,
     draining: BTreeSet<u64>,
-    /// Connections with a closed event whose `Close` action has not come yet.
+    /// Connections with a closed event whose `Close` order has not come yet.
     closing: BTreeSet<u64>,
     /// The wait queue, the oldest request first. A request leaves the queue when a connection is
     /// opened for it.
     queue: Vec<u64>,
-    /// Requests whose pending connection was closed and whose `Fail` action has not come yet.
+    /// Requests whose pending connection was closed and whose `Fail` order has not come yet.
     orphans: BTreeSet<u64>,
     started: u64,
     ended: u64,
@@ -95,21 +95,21 @@ impl Model {
     }
 
     fn drain(&mut self, pool: &mut Pool<u64>) {
-        while let Some(action) = pool.poll_action() {
-            match action {
-                Action::Emit(event) => self.observe_event(event),
-                Action::Open(opened) => {
+        while let Some(order) = pool.poll_order() {
+            match order {
+                Order::Emit(event) => self.observe_event(event),
+                Order::Open(opened) => {
                     let id = opened.number();
                     // The connection is for the head of the queue. If the queue is empty, it is for
                     // `minPoolSize`.
                     let owner = (!self.queue.is_empty()).then(|| self.queue.remove(0));
                     self.pending.insert(id, owner);
                 }
-                Action::Close(closed) => {
+                Order::Close(closed) => {
                     let id = closed.number();
                     assert!(self.closing.remove(&id), "closed once, after its event");
                 }
-                Action::Grant {
+                Order::Grant {
                     request,
                     connection,
                     content,
@@ -128,7 +128,7 @@ impl Model {
                     self.remove_request(request.0);
                     self.mark_in_use(pool, id);
                 }
-                Action::Fail { request, .. } => {
+                Order::Fail { request, .. } => {
                     let orphan = self.orphans.remove(&request.0);
                     assert!(
                         orphan || self.unfinished_requests().contains(&request.0),
@@ -136,7 +136,7 @@ impl Model {
                     );
                     self.remove_request(request.0);
                 }
-                Action::Interrupt { connection, .. } => {
+                Order::Interrupt { connection, .. } => {
                     assert!(self.used.contains(&connection.number()));
                 }
             }

@@ -63,10 +63,10 @@ fn check_outs_are_served_in_the_order_of_their_arrival() {
             pool.check_out(at(1), CheckOutId(10 + request), None),
             CheckOut::Waiting
         );
-        let actions = drain(&mut pool);
+        let orders = drain(&mut pool);
         assert!(
-            actions.contains(&format!("grant 1 to {request}")),
-            "{actions:?}"
+            orders.contains(&format!("grant 1 to {request}")),
+            "{orders:?}"
         );
     }
 }
@@ -188,8 +188,8 @@ fn a_failed_establishment_lets_the_next_request_open_a_connection() {
     let _ = pool.check_out(at(0), CheckOutId(2), None);
     drain(&mut pool);
     pool.handle_establish_failed(at(3), id(&pool, 1), &reset());
-    let actions = drain(&mut pool);
-    assert_eq!(actions[actions.len() - 2..], ["Created 2", "open 2"]);
+    let orders = drain(&mut pool);
+    assert_eq!(orders[orders.len() - 2..], ["Created 2", "open 2"]);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn the_pool_created_event_contains_the_non_default_options() {
         address: Address::tcp("db", 27017),
         options: reported,
     };
-    assert_eq!(pool.poll_action(), Some(Action::Emit(expected)));
+    assert_eq!(pool.poll_order(), Some(Order::Emit(expected)));
 }
 
 #[test]
@@ -254,12 +254,12 @@ fn pool_errors_have_the_texts_of_the_specification() {
     pool.handle_clear(at(2), &reset(), true);
     let _ = pool.check_out(at(2), CheckOutId(3), None);
     let mut texts = Vec::new();
-    while let Some(action) = pool.poll_action() {
-        match action {
-            Action::Fail { error, .. } | Action::Interrupt { error, .. } => {
+    while let Some(order) = pool.poll_order() {
+        match order {
+            Order::Fail { error, .. } | Order::Interrupt { error, .. } => {
                 texts.push(error.kind().to_string());
             }
-            Action::Emit(PoolEvent::CheckOutFailed { error, .. }) => {
+            Order::Emit(PoolEvent::CheckOutFailed { error, .. }) => {
                 texts.extend(error.map(|e| e.kind().to_string()));
             }
             _ => {}

@@ -30,9 +30,9 @@ fn check_out_new_to_service(pool: &mut Pool<()>, request: u64, to: u8) -> Connec
 
 /// Returns the error text of the next request that fails.
 fn first_failure(pool: &mut Pool<()>) -> String {
-    std::iter::from_fn(|| pool.poll_action())
-        .find_map(|action| match action {
-            Action::Fail { error, .. } => Some(error.to_string()),
+    std::iter::from_fn(|| pool.poll_order())
+        .find_map(|order| match order {
+            Order::Fail { error, .. } => Some(error.to_string()),
             _ => None,
         })
         .expect("its time was over")
@@ -40,9 +40,9 @@ fn first_failure(pool: &mut Pool<()>) -> String {
 
 /// Returns the next connection that the pool opens.
 fn opened(pool: &mut Pool<()>) -> ConnectionId {
-    std::iter::from_fn(|| pool.poll_action())
-        .find_map(|action| match action {
-            Action::Open(connection) => Some(connection),
+    std::iter::from_fn(|| pool.poll_order())
+        .find_map(|order| match order {
+            Order::Open(connection) => Some(connection),
             _ => None,
         })
         .expect("there was room")

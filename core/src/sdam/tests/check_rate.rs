@@ -6,7 +6,7 @@ use crate::{
     description::ServerType,
     hello::HelloAnswer,
     hello::MAX_MEMBERS,
-    sdam::{Action, MAX_EARLY_REPLIES, MAX_SERVERS, MonitorConnectionId, MonitorTask, Timer},
+    sdam::{MAX_EARLY_REPLIES, MAX_SERVERS, MonitorConnectionId, MonitorTask, Order, Timer},
 };
 use bson::RawDocumentBuf;
 
@@ -50,15 +50,15 @@ fn run_against_server(
     let mut work = Work::default();
     let mut due: Vec<(MonitorConnectionId, bool, bool)> = Vec::new();
     for turn in 0..millis {
-        while let Some(action) = bench.sdam.poll_action() {
-            match action {
-                Action::Open {
+        while let Some(order) = bench.sdam.poll_order() {
+            match order {
+                Order::Open {
                     connection, task, ..
                 } => {
                     work.opened += 1;
                     due.push((connection, false, task == MonitorTask::Check));
                 }
-                Action::SendHello {
+                Order::SendHello {
                     connection,
                     awaitable,
                     ..
@@ -67,7 +67,7 @@ fn run_against_server(
                     due.retain(|(other, ..)| *other != connection);
                     due.push((connection, true, awaitable.is_some()));
                 }
-                Action::Close { connection } => due.retain(|(other, ..)| *other != connection),
+                Order::Close { connection } => due.retain(|(other, ..)| *other != connection),
                 _ => {}
             }
         }
@@ -165,31 +165,31 @@ fn early_replies_start_the_next_check_at_once_while_there_are_tokens() {
     // bucket is empty.
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
-    bench.actions();
+    bench.orders();
     for n in 1..=10 {
         bench.pass(1);
         bench.reply(1, &versioned(n), false);
         let expected = format!("hello on 1 after {n} within 10000");
-        assert_eq!(bench.actions(), ["publish", &expected]);
+        assert_eq!(bench.orders(), ["publish", &expected]);
     }
     bench.pass(1);
     bench.reply(1, &versioned(11), false);
     // The reply is handled at once; only the next check waits.
-    assert_eq!(bench.actions(), ["publish"]);
+    assert_eq!(bench.orders(), ["publish"]);
     assert_eq!(bench.sleeps(), Some(500));
     assert_eq!(
         bench.sdam.deadline_reason(),
         Some(Timer::Heartbeat(bench.id("a:1")))
     );
     bench.pass(500);
-    assert_eq!(bench.actions(), ["hello on 1 after 11 within 10000"]);
+    assert_eq!(bench.orders(), ["hello on 1 after 11 within 10000"]);
     // After 6 s without early replies, the token bucket is full again.
     bench.pass(6_000);
     bench.reply(1, &versioned(12), false);
-    bench.actions();
+    bench.orders();
     for n in 13..=22 {
         bench.reply(1, &versioned(n), false);
-        assert_eq!(bench.actions().len(), 2, "{n}");
+        assert_eq!(bench.orders().len(), 2, "{n}");
     }
 }
 
@@ -205,12 +205,12 @@ fn replies_at_the_heartbeat_frequency_do_not_use_up_the_tokens() {
         bench.connected(1, &versioned(1));
         for _ in 0..100 {
             bench.pass(500);
-            bench.actions();
+            bench.orders();
             bench.reply(1, &versioned(1), more_to_come);
-            let actions = bench.actions();
-            assert!(!actions.contains(&"close 1".to_owned()), "{actions:?}");
-            let asks = actions.iter().any(|order| order.starts_with("hello on 1"));
-            assert_eq!(asks, !more_to_come, "{actions:?}");
+            let orders = bench.orders();
+            assert!(!orders.contains(&"close 1".to_owned()), "{orders:?}");
+            let asks = orders.iter().any(|order| order.starts_with("hello on 1"));
+            assert_eq!(asks, !more_to_come, "{orders:?}");
         }
     }
 }
@@ -222,29 +222,29 @@ fn a_stream_of_too_many_early_replies_is_closed_and_the_server_stays_known() {
     let mut bench = streamed();
     bench.connected(1, &versioned(0));
     bench.connected(2, &standalone());
-    bench.actions();
+    bench.orders();
     for n in 1..=10 {
         bench.reply(1, &versioned(n), true);
-        assert_eq!(bench.actions(), ["publish"]);
+        assert_eq!(bench.orders(), ["publish"]);
     }
     bench.reply(1, &versioned(11), true);
-    assert_eq!(bench.actions(), ["publish", "close 1"]);
+    assert_eq!(bench.orders(), ["publish", "close 1"]);
     // Replies that were still in the socket of the closed connection change nothing.
     let version = bench.sdam.version();
     for n in 12..10_000 {
         bench.reply(1, &versioned(n), true);
     }
     assert_eq!(bench.sdam.version(), version);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     // The connection that measures the round trip time stays open, so the next check opens only its
     // own.
     assert_eq!(bench.sleeps(), Some(500));
     bench.pass(500);
-    assert_eq!(bench.actions(), ["open 3 to a:1"]);
+    assert_eq!(bench.orders(), ["open 3 to a:1"]);
     bench.connected(3, &versioned(9_999));
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["publish", "hello on 3 after 9999 within 10000"]
     );
 }
@@ -256,16 +256,16 @@ fn replies_streamed_during_a_freeze_close_only_one_connection() {
     bench.connected(2, &standalone());
     bench.pass(3_600_000);
     bench.reply(2, &standalone(), false);
-    bench.actions();
+    bench.orders();
     // The socket contains one streamed reply for each 10 s of the pause.
     for _ in 0..360 {
         bench.reply(1, &versioned(0), true);
     }
-    let actions = bench.actions();
-    let closed = actions.iter().filter(|order| *order == "close 1");
-    assert_eq!(closed.count(), 1, "{actions:?}");
-    let cleared = actions.iter().any(|order| order.starts_with("clear"));
-    assert!(!cleared, "{actions:?}");
+    let orders = bench.orders();
+    let closed = orders.iter().filter(|order| *order == "close 1");
+    assert_eq!(closed.count(), 1, "{orders:?}");
+    let cleared = orders.iter().any(|order| order.starts_with("clear"));
+    assert!(!cleared, "{orders:?}");
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
 }
 
@@ -278,15 +278,15 @@ fn a_check_requested_without_tokens_is_not_awaited() {
     for _ in 0..11 {
         bench.reply(1, &versioned(1), false);
     }
-    bench.actions();
+    bench.orders();
     bench.pass(100);
     bench.sdam.request_check(bench.now);
     assert_eq!(bench.sleeps(), Some(400));
     bench.pass(400);
-    assert_eq!(bench.actions(), ["hello on 1"]);
+    assert_eq!(bench.orders(), ["hello on 1"]);
     bench.reply(1, &versioned(1), false);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["publish", "hello on 1 after 1 within 10000"]
     );
 }
@@ -300,16 +300,16 @@ fn a_network_error_without_tokens_closes_the_connection() {
     for _ in 0..11 {
         bench.reply(1, &versioned(1), false);
     }
-    bench.actions();
+    bench.orders();
     bench.pass(100);
     bench.application_error("a:1", super::Phase::Operation, reset());
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["clear pool", "publish", "close 1", "close 2"]
     );
     assert_eq!(bench.sleeps(), Some(400));
     bench.pass(400);
-    assert_eq!(bench.actions(), ["open 3 to a:1"]);
+    assert_eq!(bench.orders(), ["open 3 to a:1"]);
 }
 
 /// Each of four addresses replies that it is a newer primary, and that the next address is the only
@@ -325,9 +325,9 @@ fn members_removed_and_added_in_turn_are_checked_at_a_bounded_rate() {
     let mut opened = 0;
     let mut due = Vec::new();
     for turn in 0..20_000_u32 {
-        while let Some(action) = bench.sdam.poll_action() {
-            match action {
-                Action::Open {
+        while let Some(order) = bench.sdam.poll_order() {
+            match order {
+                Order::Open {
                     connection,
                     address,
                     ..
@@ -335,7 +335,7 @@ fn members_removed_and_added_in_turn_are_checked_at_a_bounded_rate() {
                     opened += 1;
                     due.push((connection, address));
                 }
-                Action::Close { connection } => due.retain(|(other, _)| *other != connection),
+                Order::Close { connection } => due.retain(|(other, _)| *other != connection),
                 _ => {}
             }
         }
@@ -372,13 +372,13 @@ fn members_that_change_with_each_reply_are_dialled_at_a_bounded_rate() {
     let mut last = 1;
     let mut open = false;
     for turn in 0..20_000_u32 {
-        while let Some(action) = bench.sdam.poll_action() {
-            if let Action::Open {
+        while let Some(order) = bench.sdam.poll_order() {
+            if let Order::Open {
                 connection,
                 address,
                 task,
                 ..
-            } = action
+            } = order
             {
                 dialled += 1;
                 if address.host() == "a" && task == MonitorTask::Check {
@@ -429,12 +429,12 @@ fn a_new_server_without_a_token_is_checked_after_500_ms_if_an_operation_waits() 
     // Each check of a new server fails, so that the next server has its turn.
     let dials = |bench: &mut Bench| {
         let mut count = 0;
-        while let Some(action) = bench.poll() {
-            if let Action::Open {
+        while let Some(order) = bench.poll() {
+            if let Order::Open {
                 connection,
                 task: MonitorTask::Check,
                 ..
-            } = action
+            } = order
             {
                 count += 1;
                 bench.sdam.handle_failed(bench.now, connection, reset());
@@ -444,7 +444,7 @@ fn a_new_server_without_a_token_is_checked_after_500_ms_if_an_operation_waits() 
         count
     };
     let mut first = 0;
-    bench.actions();
+    bench.orders();
     bench.connected(1, &reply(0));
     for turn in 1..8 {
         first += dials(&mut bench);

@@ -33,20 +33,20 @@ fn polled_set(seeds: &[&str]) -> Bench {
 }
 
 /// Returns the connection that was last opened to `address` for checks; `None` if none was.
-fn opened(actions: &[String], address: &str) -> Option<u64> {
+fn opened(orders: &[String], address: &str) -> Option<u64> {
     let ends = format!(" to {address}");
-    let action = actions.iter().rev().find(|action| action.ends_with(&ends));
-    action?
+    let order = orders.iter().rev().find(|order| order.ends_with(&ends));
+    order?
         .strip_prefix("open ")?
         .strip_suffix(&ends)?
         .parse()
         .ok()
 }
 
-/// Returns the number of actions that open a connection for checks or send a `hello`.
-fn checks_begun(actions: &[String]) -> usize {
-    let is_check = |action: &&String| action.starts_with("hello on") || action.starts_with("open ");
-    actions.iter().filter(is_check).count()
+/// Returns the number of orders that open a connection for checks or send a `hello`.
+fn checks_begun(orders: &[String]) -> usize {
+    let is_check = |order: &&String| order.starts_with("hello on") || order.starts_with("open ");
+    orders.iter().filter(is_check).count()
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn one_seed_of_any_member_type_discovers_all_members() {
         (doc! {}, TopologyType::ReplicaSetNoPrimary),
     ] {
         let mut bench = polled_set(&["a:1"]);
-        bench.actions();
+        bench.orders();
         bench.connected(1, &reply(state.clone()));
         assert_eq!(bench.topology_type(), expected, "{state}");
         assert_eq!(addresses(&bench), ["a:1", "b:1", "p:1", "x:1"], "{state}");
-        let actions = bench.actions();
+        let orders = bench.orders();
         for address in ["b:1", "p:1", "x:1"] {
             assert!(
-                opened(&actions, address).is_some(),
-                "{address} of {actions:?}"
+                opened(&orders, address).is_some(),
+                "{address} of {orders:?}"
             );
         }
     }
@@ -94,11 +94,11 @@ fn arbiters_hidden_members_and_ghosts_are_checked_like_other_servers() {
         let mut bench = polled_set(&["a:1"]);
         bench.connected(1, &reply(state));
         assert_eq!(bench.server_type("a:1"), expected);
-        bench.actions();
+        bench.orders();
         for _ in 0..3 {
             bench.pass(10_000);
-            let actions = bench.actions();
-            assert!(actions.contains(&"hello on 1".to_owned()), "{actions:?}");
+            let orders = bench.orders();
+            assert!(orders.contains(&"hello on 1".to_owned()), "{orders:?}");
             bench.reply(1, &reply(doc! { "arbiterOnly": true }), false);
         }
     }
@@ -106,9 +106,9 @@ fn arbiters_hidden_members_and_ghosts_are_checked_like_other_servers() {
     let mut bench = polled_set(&["a:1"]);
     bench.connected(1, &ghost);
     assert_eq!(bench.server_type("a:1"), ServerType::RsGhost);
-    bench.actions();
+    bench.orders();
     bench.pass(10_000);
-    assert_eq!(bench.actions(), ["hello on 1"]);
+    assert_eq!(bench.orders(), ["hello on 1"]);
 }
 
 #[test]
@@ -116,12 +116,12 @@ fn a_hidden_seed_is_removed_once_the_primary_has_replied() {
     // A hidden member is a source of hosts, and leaves the topology once the primary has answered
     // (SDAM-44).
     let mut bench = polled_set(&["h:1"]);
-    bench.actions();
+    bench.orders();
     bench.connected(1, &reply(doc! { "hidden": true }));
     assert_eq!(bench.server_type("h:1"), ServerType::RsOther);
     assert_eq!(addresses(&bench), ["a:1", "b:1", "h:1", "p:1", "x:1"]);
-    let actions = bench.actions();
-    let check = opened(&actions, "a:1").expect("it is checked");
+    let orders = bench.orders();
+    let check = opened(&orders, "a:1").expect("it is checked");
     bench.connected(check, &reply(doc! { "isWritablePrimary": true }));
     assert_eq!(addresses(&bench), ["a:1", "b:1", "p:1", "x:1"]);
 }
@@ -132,26 +132,26 @@ fn monitoring_continues_while_members_fail_or_are_replaced() {
     let mut bench = polled_set(&["a:1", "b:1"]);
     bench.connected(1, &member(true, "a:1"));
     bench.connected(2, &member(false, "a:1"));
-    bench.actions();
+    bench.orders();
     // A member that is down is checked again and again.
     bench.pass(10_000);
     bench.failed(2);
-    let mut actions = bench.actions();
+    let mut orders = bench.orders();
     for _ in 0..5 {
-        let check = opened(&actions, "b:1").expect("b is tried again");
+        let check = opened(&orders, "b:1").expect("b is tried again");
         bench.failed(check);
         bench.reply(1, &member(true, "a:1"), false);
-        bench.actions();
+        bench.orders();
         bench.pass(10_000);
-        actions = bench.actions();
-        assert!(actions.contains(&"hello on 1".to_owned()), "{actions:?}");
+        orders = bench.orders();
+        assert!(orders.contains(&"hello on 1".to_owned()), "{orders:?}");
     }
     // A first reconfiguration adds two members. A second one leaves only the primary and a new
     // member, which is then checked.
     let mut reconfigured = reply(doc! { "isWritablePrimary": true });
     bench.reply(1, &reconfigured, false);
     assert_eq!(addresses(&bench), ["a:1", "b:1", "p:1", "x:1"]);
-    bench.actions();
+    bench.orders();
     reconfigured = rawdoc! {
         "ok": 1, "helloOk": true, "maxWireVersion": 21, "setName": "rs",
         "isWritablePrimary": true, "hosts": ["a:1", "c:1"],
@@ -159,19 +159,19 @@ fn monitoring_continues_while_members_fail_or_are_replaced() {
     bench.pass(10_000);
     bench.reply(1, &reconfigured, false);
     assert_eq!(addresses(&bench), ["a:1", "c:1"]);
-    let actions = bench.actions();
-    let check = opened(&actions, "c:1").expect("c is checked");
+    let orders = bench.orders();
+    let check = opened(&orders, "c:1").expect("c is checked");
     bench.connected(check, &member(false, "a:1"));
     assert_eq!(bench.server_type("c:1"), ServerType::RsSecondary);
     // After the loss of the primary, both members are still checked.
     bench.pass(10_000);
     bench.failed(1);
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
-    let check = opened(&bench.actions(), "a:1").expect("a is tried again");
+    let check = opened(&bench.orders(), "a:1").expect("a is tried again");
     bench.failed(check);
-    bench.actions();
+    bench.orders();
     bench.pass(10_000);
-    assert_eq!(checks_begun(&bench.actions()), 2);
+    assert_eq!(checks_begun(&bench.orders()), 2);
 }
 
 #[test]
@@ -202,14 +202,14 @@ fn each_mongos_has_its_own_monitor_and_round_trip_time() {
     let expected = [10, 20, 30].map(|trip| (ServerType::Mongos, Some(trip)));
     assert_eq!(states, expected);
     bench.pass(10_000);
-    bench.actions();
+    bench.orders();
     bench.failed(2);
     let states = addresses.map(|address| state(&bench, address));
     assert_eq!(
         states,
         [expected[0], (ServerType::Unknown, None), expected[2]]
     );
-    assert!(opened(&bench.actions(), "b:1").is_some());
+    assert!(opened(&bench.orders(), "b:1").is_some());
 }
 
 #[test]
@@ -322,14 +322,12 @@ fn of_all_state_change_errors_only_shutdown_errors_clear_the_pool() {
         ] {
             let mut bench = polled();
             bench.connected(1, &rawdoc! { "ok": 1, "maxWireVersion": wire_version });
-            bench.actions();
+            bench.orders();
             bench.application_error("a:1", Phase::Operation, command(code));
             assert_eq!(bench.server_type("a:1"), ServerType::Unknown, "{code}");
-            let actions = bench.actions();
-            let cleared = actions
-                .iter()
-                .any(|action| action.starts_with("clear pool"));
-            assert_eq!(cleared, is_cleared, "{code} of {wire_version}: {actions:?}");
+            let orders = bench.orders();
+            let cleared = orders.iter().any(|order| order.starts_with("clear pool"));
+            assert_eq!(cleared, is_cleared, "{code} of {wire_version}: {orders:?}");
         }
     }
 }
@@ -342,7 +340,7 @@ fn a_network_error_in_authentication_makes_the_server_unknown() {
     for error in [reset(), timeout()] {
         let mut bench = polled();
         bench.connected(1, &standalone());
-        bench.actions();
+        bench.orders();
         bench.application_error("a:1", Phase::Hello, labelled(error.clone()));
         assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
         bench.application_error("a:1", Phase::Authentication, error.clone());
@@ -392,13 +390,13 @@ fn the_order_of_an_error_replys_fields_does_not_matter() {
             let fault = CommandError::from_reply(&reply);
             let mut bench = polled();
             bench.connected(1, &super::versioned(3));
-            bench.actions();
+            bench.orders();
             let error = Error::new(ErrorKind::Command(Box::new(fault.clone())));
             bench.application_error("a:1", Phase::Operation, error);
-            let actions = bench.actions();
+            let orders = bench.orders();
             assert!(
-                actions.contains(&"clear pool".to_owned()),
-                "{reply:?}: {actions:?}"
+                orders.contains(&"clear pool".to_owned()),
+                "{reply:?}: {orders:?}"
             );
             let CommandError {
                 code,
@@ -420,21 +418,21 @@ fn a_monitor_polls_a_server_that_does_not_support_streaming() {
     // polls (MON-2).
     let mut bench = streamed();
     bench.connected(1, &standalone());
-    let actions = bench.actions();
+    let orders = bench.orders();
     assert!(
-        !actions
+        !orders
             .iter()
             .any(|o| o.contains("after") || o.contains("measure")),
-        "{actions:?}"
+        "{orders:?}"
     );
     bench.pass(10_000);
-    assert_eq!(bench.actions(), ["hello on 1"]);
+    assert_eq!(bench.orders(), ["hello on 1"]);
     // After a reply with `topologyVersion`, the next check is awaited.
     bench.reply(1, &super::versioned(1), false);
-    let actions = bench.actions();
+    let orders = bench.orders();
     assert!(
-        actions.contains(&"hello on 1 after 1 within 10000".to_owned()),
-        "{actions:?}"
+        orders.contains(&"hello on 1 after 1 within 10000".to_owned()),
+        "{orders:?}"
     );
 }
 
@@ -447,7 +445,7 @@ fn overload_labels_do_not_change_when_a_server_is_checked_next() {
     };
     let mut bench = streamed();
     bench.connected(1, &super::versioned(1));
-    bench.actions();
+    bench.orders();
     bench.sdam.handle_connected(
         bench.now,
         MonitorConnectionId(2),
@@ -455,46 +453,46 @@ fn overload_labels_do_not_change_when_a_server_is_checked_next() {
         PING,
     );
     bench.pass(10_000);
-    assert_eq!(bench.actions(), ["hello on 2"]);
+    assert_eq!(bench.orders(), ["hello on 2"]);
     bench.reply(2, &refused, false);
-    let actions = bench.actions();
-    assert_eq!(checks_begun(&actions), 0, "{actions:?}");
+    let orders = bench.orders();
+    assert_eq!(checks_begun(&orders), 0, "{orders:?}");
     bench.reply(1, &refused, false);
-    let actions = bench.actions();
-    assert_eq!(checks_begun(&actions), 0, "{actions:?}");
+    let orders = bench.orders();
+    assert_eq!(checks_begun(&orders), 0, "{orders:?}");
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.pass(9_999);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     bench.pass(1);
-    assert_eq!(checks_begun(&bench.actions()), 1);
+    assert_eq!(checks_begun(&bench.orders()), 1);
 }
 
 #[test]
 fn a_failed_check_and_its_retry_each_emit_heartbeat_failed() {
     // The failed event contains the error, and the retry has its own pair of events (EVT-7).
-    use crate::{event::SdamEvent, sdam::Action};
+    use crate::{event::SdamEvent, sdam::Order};
     let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
     bench.connected(1, &standalone());
     bench.pass(10_000);
-    bench.actions();
+    bench.orders();
     bench.failed(1);
-    let mut actions = Vec::new();
-    while let Some(action) = bench.sdam.poll_action() {
-        if let Action::Emit(SdamEvent::HeartbeatFailed { failure, .. }) = &action {
+    let mut orders = Vec::new();
+    while let Some(order) = bench.sdam.poll_order() {
+        if let Order::Emit(SdamEvent::HeartbeatFailed { failure, .. }) = &order {
             assert_eq!(failure.kind(), reset().kind());
         }
-        actions.push(super::describe(&action));
+        orders.push(super::describe(&order));
     }
-    let heartbeats: Vec<_> = actions
+    let heartbeats: Vec<_> = orders
         .iter()
-        .filter(|action| action.starts_with("failed") || action.starts_with("started"))
+        .filter(|order| order.starts_with("failed") || order.starts_with("started"))
         .collect();
-    assert_eq!(heartbeats, ["failed 1", "started 2 (None)"], "{actions:?}");
+    assert_eq!(heartbeats, ["failed 1", "started 2 (None)"], "{orders:?}");
     let server = bench.sdam.server(bench.id("a:1")).expect("it is there");
     let kept = server.error.as_ref().map(Error::kind);
     assert_eq!(kept, Some(reset().kind()), "the error goes further");
     // The retry fails as well, with its own failed event.
     bench.failed(2);
-    let ends = bench.actions();
+    let ends = bench.orders();
     assert!(ends.contains(&"failed 2".to_owned()), "{ends:?}");
 }

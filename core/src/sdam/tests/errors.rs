@@ -20,10 +20,10 @@ fn a_network_error_cancels_the_check_and_requests_none() {
     // none is requested (SDAM-108).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
-    bench.actions();
+    bench.orders();
     bench.application_error("a:1", Phase::Operation, reset());
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["clear pool", "publish", "close 1", "close 2"]
     );
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
@@ -31,17 +31,17 @@ fn a_network_error_cancels_the_check_and_requests_none() {
     // A late reply on the closed connection changes nothing.
     bench.reply(1, &versioned(2), true);
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
 }
 
 #[test]
 fn a_network_error_between_checks_closes_the_monitors_connection() {
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.actions();
+    bench.orders();
     bench.pass(4_000);
     bench.application_error("a:1", Phase::Operation, reset());
-    assert_eq!(bench.actions(), ["clear pool", "publish", "close 1"]);
+    assert_eq!(bench.orders(), ["clear pool", "publish", "close 1"]);
     assert_eq!(bench.sleeps(), Some(6_000));
 }
 
@@ -51,14 +51,14 @@ fn a_state_change_error_requests_a_check_and_cancels_none() {
     // shutdown code clears the pool (CMAP-149).
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.actions();
+    bench.orders();
     bench.pass(1_000);
     bench.application_error("a:1", Phase::Operation, command(10107));
-    assert_eq!(bench.actions(), ["publish", "hello on 1"]);
+    assert_eq!(bench.orders(), ["publish", "hello on 1"]);
     bench.application_error("a:1", Phase::Operation, command(91));
-    assert_eq!(bench.actions(), ["clear pool", "publish"]);
+    assert_eq!(bench.orders(), ["clear pool", "publish"]);
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.actions(), ["ready pool of server#1", "publish"]);
+    assert_eq!(bench.orders(), ["ready pool of server#1", "publish"]);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn timeouts_and_overload_errors_have_no_consequences() {
     // with the label `SystemOverloadedError` (SDAM-104) or another transient error code (SDAM-110).
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.actions();
+    bench.orders();
     for (phase, error) in [
         (Phase::Operation, timeout()),
         (Phase::Hello, labelled(reset())),
@@ -75,7 +75,7 @@ fn timeouts_and_overload_errors_have_no_consequences() {
         (Phase::Operation, command(6)),
     ] {
         bench.application_error("a:1", phase, error);
-        assert_eq!(bench.actions(), [""; 0], "{phase:?}");
+        assert_eq!(bench.orders(), [""; 0], "{phase:?}");
     }
 }
 
@@ -86,7 +86,7 @@ fn errors_of_older_generations_are_ignored_and_others_clear_the_pool() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     let server = bench.id("a:1");
-    bench.actions();
+    bench.orders();
     for (is_stale, cleared) in [(true, false), (false, true), (true, false), (false, true)] {
         let error = ApplicationError {
             error: reset(),
@@ -97,11 +97,11 @@ fn errors_of_older_generations_are_ignored_and_others_clear_the_pool() {
         bench
             .sdam
             .handle_application_error(bench.now, server, &error);
-        let actions = bench.actions();
+        let orders = bench.orders();
         assert_eq!(
-            actions.contains(&"clear pool".to_owned()),
+            orders.contains(&"clear pool".to_owned()),
             cleared,
-            "{actions:?}"
+            "{orders:?}"
         );
     }
 }
@@ -181,7 +181,7 @@ fn the_hello_of_a_pool_connection_updates_only_a_known_server() {
     // Unknown one.
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
-    bench.actions();
+    bench.orders();
     let (a, b) = (bench.id("a:1"), bench.id("b:1"));
     bench
         .sdam
@@ -201,7 +201,7 @@ fn an_error_behind_a_load_balancer_clears_only_its_own_service() {
     // Behind a load balancer, an error clears only the connections of its service, and the server
     // never becomes Unknown (SDAM-111 to SDAM-114).
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
-    bench.actions();
+    bench.orders();
     let server = bench.id("a:1");
     let service = ObjectId::from_bytes([3; 12]);
     let mut error = ApplicationError {
@@ -213,7 +213,7 @@ fn an_error_behind_a_load_balancer_clears_only_its_own_service() {
     bench
         .sdam
         .handle_application_error(bench.now, server, &error);
-    assert_eq!(bench.actions(), ["clear service"]);
+    assert_eq!(bench.orders(), ["clear service"]);
     assert_eq!(bench.server_type("a:1"), ServerType::LoadBalancer);
     // An error of an older generation of the service is ignored, and so is an error in `hello`.
     error.is_stale = true;
@@ -225,7 +225,7 @@ fn an_error_behind_a_load_balancer_clears_only_its_own_service() {
     bench
         .sdam
         .handle_application_error(bench.now, server, &error);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     assert_eq!(bench.sdam.deadline(), None);
 }
 
@@ -248,14 +248,14 @@ fn inputs_for_a_removed_server_do_not_affect_one_added_again() {
         .handle_application_handshake(bench.now, a, HelloReply::parse(&member(true, "a:1")));
     assert_eq!(addresses(&bench), ["a:1", "b:1"]);
     assert_ne!(bench.id("b:1"), b);
-    bench.actions();
+    bench.orders();
     let version = bench.sdam.version();
     bench.connected(2, &member(false, "a:1"));
     bench
         .sdam
         .handle_application_handshake(bench.now, b, HelloReply::parse(&member(false, "a:1")));
     assert_eq!(bench.sdam.server(b).map(|s| s.server_type), None);
-    assert_eq!((bench.actions(), bench.sdam.version()), (vec![], version));
+    assert_eq!((bench.orders(), bench.sdam.version()), (vec![], version));
 }
 
 #[test]
@@ -311,15 +311,15 @@ fn a_max_time_ms_expired_reply_to_a_check_interrupts_no_connection() {
         let mut bench = polled();
         bench.connected(1, &standalone());
         bench.pass(10_000);
-        bench.actions();
+        bench.orders();
         if late {
             let check = MonitorConnectionId(1);
             bench.sdam.handle_failed(bench.now, check, timeout());
         } else {
             bench.reply(1, &rawdoc! { "ok": 0, "code": 50, "errmsg": "late" }, false);
         }
-        let actions = bench.actions();
-        let clears: Vec<_> = actions.iter().filter(|o| o.starts_with("clear")).collect();
+        let orders = bench.orders();
+        let clears: Vec<_> = orders.iter().filter(|o| o.starts_with("clear")).collect();
         assert_eq!(clears, [expected]);
     }
 }

@@ -1,6 +1,6 @@
 //! The events of discovery and their order (SDAM Logging and Monitoring).
 
-use super::{Action, Bench, PING, Phase, member, options, reset, standalone, versioned};
+use super::{Bench, Order, PING, Phase, member, options, reset, standalone, versioned};
 use crate::event::SdamEvent;
 use bson::rawdoc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ fn the_start_of_monitoring_emits_its_events_in_order() {
     // before the connection opens (B.5, trap 6).
     let mut bench = Bench::new(options(&["b:1", "a:1", "b:1"]));
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "publish",
             "topology opens",
@@ -33,12 +33,12 @@ fn a_check_updates_pools_then_emits_events_then_starts_checks() {
     // (table E.5). The pool is ready before the description is published (MON-61). The succeeded
     // event has the server's connection id (B.5, trap 7).
     let mut bench = Bench::new(options(&["a:1", "c:1"]));
-    bench.actions();
+    bench.orders();
     let mut reply = member(true, "a:1");
     reply.append(bson::cstr!("connectionId"), 7);
     bench.connected(1, &reply);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "succeeded 1 (Some(7))",
             "create pool of a:1",
@@ -63,10 +63,10 @@ fn an_old_primary_emits_a_change_event_and_is_checked_at_once() {
     let mut bench = Bench::new(options(&["a:1", "b:1"]));
     bench.connected(1, &member(true, "a:1"));
     bench.pass(600);
-    bench.actions();
+    bench.orders();
     bench.connected(2, &member(true, "b:1"));
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "succeeded 2 (None)",
             "create pool of b:1",
@@ -87,10 +87,10 @@ fn each_streamed_reply_emits_its_own_heartbeat_events() {
     // true (EVT-23).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
-    bench.actions();
+    bench.orders();
     bench.reply(1, &versioned(2), true);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "succeeded 1 (None), awaited",
             "publish",
@@ -109,27 +109,27 @@ fn an_equal_server_description_emits_no_change_event() {
     bench.connected(1, &standalone());
     for time in [1, 2] {
         bench.pass(10_000);
-        bench.actions();
+        bench.orders();
         let (version, mut reply) = (bench.sdam.version(), standalone());
         reply.append(bson::cstr!("localTime"), time);
         bench.reply(1, &reply, false);
-        assert_eq!(bench.actions(), ["succeeded 1 (Some(7))", "publish"]);
+        assert_eq!(bench.orders(), ["succeeded 1 (Some(7))", "publish"]);
         assert!(bench.sdam.version() > version);
     }
     // Two checks that fail with the same error give one server description changed event, even if
     // their replies differ in other fields (B.5, trap 4).
     bench.pass(10_000);
-    bench.actions();
+    bench.orders();
     bench.reply(1, &rawdoc! { "ok": 0, "code": 1, "time": 1 }, false);
     bench.pass(10_000);
     assert!(
         bench
-            .actions()
+            .orders()
             .contains(&"a:1 Standalone to Unknown".to_owned())
     );
     bench.connected(2, &rawdoc! { "ok": 0, "code": 1, "time": 2 });
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["failed 2", "close 2", "clear pool", "publish"]
     );
 }
@@ -140,14 +140,14 @@ fn cancelled_checks_and_checks_at_the_close_emit_heartbeat_failed() {
     // the close (B.5, trap 5). The close has the order of EVT-39.
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
-    bench.actions();
+    bench.orders();
     bench.application_error("a:1", Phase::Operation, reset());
-    assert!(bench.actions().contains(&"failed 1, awaited".to_owned()));
+    assert!(bench.orders().contains(&"failed 1, awaited".to_owned()));
     bench.pass(10_000);
-    bench.actions();
+    bench.orders();
     bench.sdam.close(bench.now);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "failed 3",
             "close 3",
@@ -161,7 +161,7 @@ fn cancelled_checks_and_checks_at_the_close_emit_heartbeat_failed() {
     bench.sdam.close(bench.now);
     bench.sdam.start(bench.now);
     bench.sdam.set_waiting(bench.now, true);
-    assert_eq!((bench.actions(), bench.sdam.deadline()), (vec![], None));
+    assert_eq!((bench.orders(), bench.sdam.deadline()), (vec![], None));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_load_balanced_topology_emits_exactly_the_specified_events() {
     // A load balanced client emits exactly these events (EVT-36, SDAM-64, SDAM-115).
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "publish",
             "topology opens",
@@ -184,7 +184,7 @@ fn a_load_balanced_topology_emits_exactly_the_specified_events() {
     );
     bench.sdam.close(bench.now);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "close pool of server#1",
             "publish",
@@ -201,7 +201,7 @@ fn a_topology_without_servers_emits_a_warning() {
     // (SDAM-65).
     let mut bench = Bench::new(options(&[]));
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "publish",
             "topology opens",
@@ -212,10 +212,10 @@ fn a_topology_without_servers_emits_a_warning() {
     let mut bench = Bench::seeds(&["a:1"], |options| {
         options.replica_set = Some("rs".to_owned());
     });
-    bench.actions();
+    bench.orders();
     bench.connected(1, &standalone());
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "succeeded 1 (Some(7))",
             "close 1",
@@ -231,9 +231,9 @@ fn a_topology_without_servers_emits_a_warning() {
     bench.sdam.close(bench.now);
     assert!(
         !bench
-            .actions()
+            .orders()
             .iter()
-            .any(|action| action.contains("no servers"))
+            .any(|order| order.contains("no servers"))
     );
 }
 
@@ -242,10 +242,10 @@ fn at_the_close_running_checks_end_before_the_servers_are_closed() {
     // At the close, each running check ends with an event (EVT-5). Then the servers are closed
     // (EVT-16), the topology description changes, and the topology is closed (EVT-39).
     let mut bench = Bench::new(options(&["b:1", "a:1"]));
-    bench.actions();
+    bench.orders();
     bench.sdam.close(bench.now);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "failed 1",
             "close 1",
@@ -265,28 +265,28 @@ fn the_server_connection_id_is_reported_from_the_first_reply_on() {
     // The server's connection id is known from the first reply on (B.5, trap 7), and `awaited`
     // belongs to the command that was sent (B.5, trap 8).
     let mut bench = Bench::new(options(&["a:1"]));
-    assert!(bench.actions().contains(&"started 1 (None)".to_owned()));
+    assert!(bench.orders().contains(&"started 1 (None)".to_owned()));
     let mut first = versioned(1);
     first.append(bson::cstr!("connectionId"), 7);
     bench.connected(1, &first);
-    let actions = bench.actions();
-    assert!(actions.contains(&"succeeded 1 (Some(7))".to_owned()));
-    assert!(actions.contains(&"started 1 (Some(7)), awaited".to_owned()));
+    let orders = bench.orders();
+    assert!(orders.contains(&"succeeded 1 (Some(7))".to_owned()));
+    assert!(orders.contains(&"started 1 (Some(7)), awaited".to_owned()));
     // A reply without `connectionId` does not remove the known one.
     bench.reply(1, &versioned(2), true);
-    let actions = bench.actions();
-    assert!(actions.contains(&"succeeded 1 (Some(7)), awaited".to_owned()));
+    let orders = bench.orders();
+    assert!(orders.contains(&"succeeded 1 (Some(7)), awaited".to_owned()));
     // The failed event belongs to the awaited read. The next check opens a new connection, so it is
     // not awaited.
     bench.failed(1);
-    let actions = bench.actions();
+    let orders = bench.orders();
     assert!(
-        actions.contains(&"failed 1, awaited".to_owned()),
-        "{actions:?}"
+        orders.contains(&"failed 1, awaited".to_owned()),
+        "{orders:?}"
     );
     assert!(
-        actions.contains(&"started 3 (None)".to_owned()),
-        "{actions:?}"
+        orders.contains(&"started 3 (None)".to_owned()),
+        "{orders:?}"
     );
 }
 
@@ -295,15 +295,15 @@ fn round_trip_measurements_emit_no_events() {
     // Measurements of the round trip time emit no events (EVT-40, MON-54; B.5, trap 9).
     let mut bench = Bench::new(options(&["a:1"]));
     bench.connected(1, &versioned(1));
-    assert!(bench.actions().contains(&"measure 2 to a:1".to_owned()));
+    assert!(bench.orders().contains(&"measure 2 to a:1".to_owned()));
     bench.connected(2, &versioned(1));
     bench.pass(10_000);
     bench.reply(2, &versioned(1), false);
     bench.failed(2);
-    let actions = bench.actions();
-    let is_reported = |action: &String| !["hello on 2", "close 2"].contains(&action.as_str());
-    assert!(actions.contains(&"hello on 2".to_owned()), "{actions:?}");
-    assert!(!actions.iter().any(is_reported), "{actions:?}");
+    let orders = bench.orders();
+    let is_reported = |order: &String| !["hello on 2", "close 2"].contains(&order.as_str());
+    assert!(orders.contains(&"hello on 2".to_owned()), "{orders:?}");
+    assert!(!orders.iter().any(is_reported), "{orders:?}");
 }
 
 #[test]
@@ -317,9 +317,9 @@ fn a_heartbeats_duration_is_the_round_trip_unless_awaited() {
     bench.reply(1, &versioned(2), true);
     bench.now = bench.now + Duration::from_millis(70);
     bench.failed(1);
-    let durations: Vec<_> = std::iter::from_fn(|| bench.sdam.poll_action())
-        .filter_map(|action| match action {
-            Action::Emit(
+    let durations: Vec<_> = std::iter::from_fn(|| bench.sdam.poll_order())
+        .filter_map(|order| match order {
+            Order::Emit(
                 SdamEvent::HeartbeatSucceeded { duration, .. }
                 | SdamEvent::HeartbeatFailed { duration, .. },
             ) => Some(duration.as_millis()),

@@ -8,7 +8,7 @@ fn a_forked_child_closes_its_connections_and_checks_at_once() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10);
-    bench.actions();
+    bench.orders();
     bench.sdam.handle_forked(bench.now, &reset());
     let expected = [
         "close 1",
@@ -16,42 +16,40 @@ fn a_forked_child_closes_its_connections_and_checks_at_once() {
         "publish",
         "open 2 to a:1",
     ];
-    assert_eq!(bench.actions(), expected);
+    assert_eq!(bench.orders(), expected);
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
     bench.connected(2, &standalone());
-    assert_eq!(bench.actions(), ["ready pool of server#1", "publish"]);
+    assert_eq!(bench.orders(), ["ready pool of server#1", "publish"]);
 }
 
 #[test]
 fn a_forked_child_closes_the_streaming_and_the_measuring_connection() {
     let mut bench = super::streamed();
     bench.connected(1, &versioned(1));
-    bench.actions();
+    bench.orders();
     bench.sdam.handle_forked(bench.now, &reset());
-    let actions = bench.actions();
+    let orders = bench.orders();
     assert!(
-        actions[..2]
-            .iter()
-            .all(|action| action.starts_with("close ")),
-        "{actions:?}"
+        orders[..2].iter().all(|order| order.starts_with("close ")),
+        "{orders:?}"
     );
-    assert_eq!(actions.last().map(String::as_str), Some("open 3 to a:1"));
+    assert_eq!(orders.last().map(String::as_str), Some("open 3 to a:1"));
 }
 
 #[test]
 fn a_forked_child_recreates_the_pool_of_a_load_balancer() {
     let mut bench = Bench::seeds(&["a:1"], |options| options.load_balanced = true);
     let before = bench.id("a:1");
-    bench.actions();
+    bench.orders();
     bench.sdam.handle_forked(bench.now, &reset());
-    let actions: Vec<String> = bench.actions();
+    let orders: Vec<String> = bench.orders();
     let expected = [
         "close pool of server#1",
         "create pool of a:1",
         "ready pool of server#2",
         "publish",
     ];
-    assert_eq!(actions, expected);
+    assert_eq!(orders, expected);
     assert_ne!(bench.id("a:1"), before);
     assert_eq!(bench.server_type("a:1"), ServerType::LoadBalancer);
 }
@@ -60,10 +58,10 @@ fn a_forked_child_recreates_the_pool_of_a_load_balancer() {
 fn a_fork_before_the_start_or_after_the_close_has_no_effect() {
     let mut sdam = crate::sdam::Sdam::new(options(&["a:1"]));
     sdam.handle_forked(crate::time::Instant::ZERO, &reset());
-    assert!(sdam.poll_action().is_none());
+    assert!(sdam.poll_order().is_none());
     let mut bench = polled();
     bench.sdam.close(bench.now);
-    bench.actions();
+    bench.orders();
     bench.sdam.handle_forked(bench.now, &reset());
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
 }

@@ -8,7 +8,7 @@ use crate::{
     description::{ServerType, TopologyType},
     hello::HelloAnswer,
     hello::{HelloReply, MAX_MEMBERS},
-    sdam::{Action, MAX_SERVERS, Sdam, Timer},
+    sdam::{MAX_SERVERS, Order, Sdam, Timer},
     time::Instant,
 };
 use bson::{Bson, DateTime, RawArrayBuf, RawDocumentBuf, oid::ObjectId, rawdoc};
@@ -32,9 +32,9 @@ fn names(all: &[&str]) -> Vec<String> {
 
 /// Returns the last connection that was opened to the server at `address`.
 fn check_of(sdam: &mut Sdam, address: &str) -> Option<u64> {
-    let actions = std::iter::from_fn(|| sdam.poll_action());
-    let opened = actions.filter_map(|action| match action {
-        Action::Open {
+    let orders = std::iter::from_fn(|| sdam.poll_order());
+    let opened = orders.filter_map(|order| match order {
+        Order::Open {
             connection,
             address: at,
             ..
@@ -90,10 +90,10 @@ fn a_primary_missing_from_its_own_host_list_is_removed() {
     bench.connected(1, &reply);
     assert_eq!(addresses(&bench), ["b:1", "c:1"]);
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
-    let actions = bench.actions();
+    let orders = bench.orders();
     assert!(
-        actions.iter().all(|action| !action.contains("pool")),
-        "{actions:?}"
+        orders.iter().all(|order| !order.contains("pool")),
+        "{orders:?}"
     );
 }
 
@@ -141,7 +141,7 @@ fn of_1000_successive_primaries_only_the_newest_is_primary() {
         assert_eq!(primaries.count(), 1, "{turn}");
         let now_primary = bench.sdam.server(server).expect("it is there").server_type;
         assert_eq!(now_primary, ServerType::RsPrimary, "{turn}");
-        bench.actions();
+        bench.orders();
     }
 }
 
@@ -220,12 +220,12 @@ fn a_stopped_clock_causes_no_repeated_checks() {
         bench.application_error("a:1", Phase::Operation, command(91));
         bench.sdam.request_check(bench.now);
     }
-    let actions = bench.actions();
-    let opened = actions.iter().filter(|action| action.starts_with("open"));
+    let orders = bench.orders();
+    let opened = orders.iter().filter(|order| order.starts_with("open"));
     assert_eq!(
         opened.count(),
         2,
-        "the first check and one retry: {actions:?}"
+        "the first check and one retry: {orders:?}"
     );
 }
 
@@ -376,8 +376,8 @@ proptest! {
         let mut bench = Bench::new(options);
         let mut last = 0;
         for (reply, back, kind, trip) in script {
-            while let Some(action) = bench.sdam.poll_action() {
-                if let Action::Open { connection, .. } = action {
+            while let Some(order) = bench.sdam.poll_order() {
+                if let Order::Open { connection, .. } = order {
                     last = connection.0;
                 }
             }
@@ -385,8 +385,14 @@ proptest! {
             let trip = Duration::from_nanos(trip);
             let now = bench.now;
             match kind {
-                0 => bench.sdam.handle_connected(now, connection, HelloAnswer::new(reply.to_owned()), trip),
-                1 => bench.sdam.handle_reply(now, connection, HelloAnswer::new(reply.to_owned()), trip, back == 0),
+                0 => {
+                    let answer = HelloAnswer::new(reply.to_owned());
+                    bench.sdam.handle_connected(now, connection, answer, trip);
+                }
+                1 => {
+                    let answer = HelloAnswer::new(reply.to_owned());
+                    bench.sdam.handle_reply(now, connection, answer, trip, back == 0);
+                }
                 2 => {
                     let servers = bench.sdam.description().servers.keys();
                     let id = servers.last().and_then(|a| bench.sdam.server_id(a));

@@ -1,4 +1,4 @@
-//! Tests of the whole discovery machine: scripts of inputs, and the actions that the machine gives.
+//! Tests of the whole discovery machine: scripts of inputs, and the orders that the machine gives.
 
 mod check_rate;
 mod discovery;
@@ -15,7 +15,7 @@ mod scan_order;
 mod topology;
 mod turns;
 
-use super::{Action, ApplicationError, MonitorConnectionId, MonitorTask, Phase, Sdam, SdamOptions};
+use super::{ApplicationError, MonitorConnectionId, MonitorTask, Order, Phase, Sdam, SdamOptions};
 use crate::{
     address::Address,
     description::{ServerId, ServerType, TopologyId, TopologyType},
@@ -29,7 +29,7 @@ use std::time::Duration;
 
 pub(super) const PING: Duration = Duration::from_millis(1);
 
-/// A machine with its time, whose actions are shown as short texts.
+/// A machine with its time, whose orders are shown as short texts.
 pub(super) struct Bench {
     pub(super) sdam: Sdam,
     pub(super) now: Instant,
@@ -51,21 +51,21 @@ impl Bench {
         Self::new(options)
     }
 
-    /// Returns the texts of all actions since the last call.
-    pub(super) fn actions(&mut self) -> Vec<String> {
-        let mut actions = Vec::new();
-        while let Some(action) = self.poll() {
-            actions.push(describe(&action));
+    /// Returns the texts of all orders since the last call.
+    pub(super) fn orders(&mut self) -> Vec<String> {
+        let mut orders = Vec::new();
+        while let Some(order) = self.poll() {
+            orders.push(describe(&order));
         }
-        actions
+        orders
     }
 
-    /// Returns the next action other than `CheckEnded`. After `CheckEnded`, calls `set_waiting`
+    /// Returns the next order other than `CheckEnded`. After `CheckEnded`, calls `set_waiting`
     /// with the same value as before, so that a scan for which operations wait continues.
-    pub(super) fn poll(&mut self) -> Option<Action> {
-        let action = self.sdam.poll_action()?;
-        if !matches!(action, Action::CheckEnded) {
-            return Some(action);
+    pub(super) fn poll(&mut self) -> Option<Order> {
+        let order = self.sdam.poll_order()?;
+        if !matches!(order, Order::CheckEnded) {
+            return Some(order);
         }
         let waiting = self.sdam.waiting;
         self.sdam.set_waiting(self.now, waiting);
@@ -200,10 +200,10 @@ pub(super) fn labelled(error: Error) -> Error {
     error.with_label(Label::SystemOverloadedError)
 }
 
-fn describe(action: &Action) -> String {
-    match action {
-        Action::Emit(event) => describe_event(event),
-        Action::Open {
+fn describe(order: &Order) -> String {
+    match order {
+        Order::Emit(event) => describe_event(event),
+        Order::Open {
             connection,
             address,
             task,
@@ -212,7 +212,7 @@ fn describe(action: &Action) -> String {
             MonitorTask::Check => format!("open {} to {address}", connection.0),
             MonitorTask::Rtt => format!("measure {} to {address}", connection.0),
         },
-        Action::SendHello {
+        Order::SendHello {
             connection,
             legacy,
             awaitable,
@@ -226,20 +226,20 @@ fn describe(action: &Action) -> String {
                 None => format!("{name} on {}", connection.0),
             }
         }
-        Action::Close { connection } => format!("close {}", connection.0),
-        Action::CreatePool { address, .. } => format!("create pool of {address}"),
-        Action::ReadyPool { server } => format!("ready pool of {server}"),
-        Action::ClearPool {
+        Order::Close { connection } => format!("close {}", connection.0),
+        Order::CreatePool { address, .. } => format!("create pool of {address}"),
+        Order::ReadyPool { server } => format!("ready pool of {server}"),
+        Order::ClearPool {
             interrupt, service, ..
         } => {
             let what = service.map_or("pool", |_| "service");
             let how = if *interrupt { ", interrupting" } else { "" };
             format!("clear {what}{how}")
         }
-        Action::ClosePool { server } => format!("close pool of {server}"),
-        Action::CheckEnded => "check ended".to_owned(),
-        Action::ScanEnded => "scan ended".to_owned(),
-        Action::Publish => "publish".to_owned(),
+        Order::ClosePool { server } => format!("close pool of {server}"),
+        Order::CheckEnded => "check ended".to_owned(),
+        Order::ScanEnded => "scan ended".to_owned(),
+        Order::Publish => "publish".to_owned(),
     }
 }
 

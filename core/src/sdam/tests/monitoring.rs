@@ -13,21 +13,21 @@ fn a_polled_check_begins_heartbeat_frequency_after_the_last_one() {
     // The handshake is the first check (MON-19). Each later check begins `heartbeatFrequencyMS`
     // after the end of the one before (MON-16, MON-55).
     let mut bench = polled();
-    assert_eq!(bench.actions(), ["publish", "open 1 to a:1"]);
+    assert_eq!(bench.orders(), ["publish", "open 1 to a:1"]);
     bench.pass(3);
     bench.connected(1, &standalone());
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["create pool of a:1", "ready pool of server#1", "publish"]
     );
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.pass(9_999);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     bench.pass(1);
-    assert_eq!(bench.actions(), ["hello on 1"]);
+    assert_eq!(bench.orders(), ["hello on 1"]);
     bench.pass(2);
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.actions(), ["publish"]);
+    assert_eq!(bench.orders(), ["publish"]);
     assert_eq!(bench.sleeps(), Some(10_000));
 }
 
@@ -46,9 +46,9 @@ fn checks_use_legacy_hello_until_the_server_reports_hello_ok() {
             options.legacy_hello = !declared;
         });
         bench.connected(1, &rawdoc! { "ok": 1, "helloOk": hello_ok });
-        bench.actions();
+        bench.orders();
         bench.pass(10_000);
-        assert_eq!(bench.actions(), [expected]);
+        assert_eq!(bench.orders(), [expected]);
     }
 }
 
@@ -59,7 +59,7 @@ fn a_topology_version_starts_streaming_and_round_trip_measurements() {
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "publish",
             "open 1 to a:1",
@@ -73,16 +73,16 @@ fn a_topology_version_starts_streaming_and_round_trip_measurements() {
     // Streamed replies need no request (MON-39); after the last one the monitor sends a new
     // awaitable `hello` (MON-40).
     bench.reply(1, &versioned(2), true);
-    assert_eq!(bench.actions(), ["publish"]);
+    assert_eq!(bench.orders(), ["publish"]);
     bench.reply(1, &versioned(3), false);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["publish", "hello on 1 after 3 within 10000"]
     );
     // After a reply without `topologyVersion` the monitor polls, and the connection that measures
     // is closed (MON-42).
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.actions(), ["publish", "close 2"]);
+    assert_eq!(bench.orders(), ["publish", "close 2"]);
     assert_eq!(
         bench.sdam.deadline_reason(),
         Some(Timer::Heartbeat(bench.id("a:1")))
@@ -96,7 +96,7 @@ fn round_trip_measurements_do_not_change_the_server_description() {
     // (MON-50). Streamed replies are no samples (MON-47, SEL-56).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
-    bench.actions();
+    bench.orders();
     let version = bench.sdam.version();
     let measured = Duration::from_millis(11);
     bench.sdam.handle_connected(
@@ -107,9 +107,9 @@ fn round_trip_measurements_do_not_change_the_server_description() {
     );
     assert_eq!(bench.sdam.version(), version);
     bench.pass(10_000);
-    assert_eq!(bench.actions(), ["hello on 2"]);
+    assert_eq!(bench.orders(), ["hello on 2"]);
     bench.failed(2);
-    assert_eq!(bench.actions(), ["close 2"]);
+    assert_eq!(bench.orders(), ["close 2"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     // The duration of the awaited reply does not count. The average comes from the samples of 1 ms
     // and 11 ms.
@@ -121,12 +121,12 @@ fn round_trip_measurements_do_not_change_the_server_description() {
         .expect("it is there");
     assert_eq!(server.round_trip_time, Some(Duration::from_millis(3)));
     assert_eq!(server.min_round_trip_time, PING);
-    bench.actions();
+    bench.orders();
     bench.pass(10_000);
-    assert_eq!(bench.actions(), ["measure 3 to a:1"]);
+    assert_eq!(bench.orders(), ["measure 3 to a:1"]);
     // A measurement that exceeds its limit closes its connection (timer T-5).
     bench.pass(10_000);
-    assert!(bench.actions().contains(&"close 3".to_owned()));
+    assert!(bench.orders().contains(&"close 3".to_owned()));
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn the_limit_of_an_awaited_check_includes_heartbeat_frequency() {
         assert_eq!(bench.sleeps(), handshake);
         bench.connected(1, &versioned(1));
         bench.connected(2, &standalone());
-        bench.actions();
+        bench.orders();
         // The next measurement is due before the time limit of the awaited reply ends.
         assert_eq!(bench.sleeps(), Some(10_000));
         if let Some(awaited) = awaited {
@@ -163,15 +163,15 @@ fn a_known_server_is_rechecked_once_after_a_network_error() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10_000);
-    bench.actions();
+    bench.orders();
     bench.failed(1);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["close 1", "clear pool", "publish", "open 2 to a:1"]
     );
     assert_eq!(bench.server_type("a:1"), ServerType::Unknown);
     bench.failed(2);
-    assert_eq!(bench.actions(), ["close 2", "clear pool", "publish"]);
+    assert_eq!(bench.orders(), ["close 2", "clear pool", "publish"]);
     assert_eq!(bench.sleeps(), Some(10_000));
 }
 
@@ -181,10 +181,10 @@ fn a_check_timeout_interrupts_connections_in_use() {
     let mut bench = polled();
     bench.connected(1, &standalone());
     bench.pass(10_000);
-    bench.actions();
+    bench.orders();
     bench.pass(10_000);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "close 1",
             "clear pool, interrupting",
@@ -200,10 +200,10 @@ fn a_check_with_an_error_reply_is_not_retried_at_once() {
     // trap 3).
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
-    bench.actions();
+    bench.orders();
     bench.reply(1, &rawdoc! { "ok": 0, "code": 1, "errmsg": "no" }, false);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["close 1", "close 2", "clear pool", "publish"]
     );
     assert_eq!(bench.sleeps(), Some(10_000));
@@ -226,21 +226,21 @@ fn a_requested_check_begins_at_least_500_ms_after_the_last_check() {
     for (waited, expected) in [(0, 500), (100, 400), (499, 1)] {
         let mut bench = polled();
         bench.connected(1, &standalone());
-        bench.actions();
+        bench.orders();
         bench.pass(waited);
         bench.sdam.request_check(bench.now);
         bench.sdam.request_check(bench.now);
-        assert_eq!(bench.actions(), [""; 0]);
+        assert_eq!(bench.orders(), [""; 0]);
         assert_eq!(bench.sleeps(), Some(expected));
         bench.pass(expected);
-        assert_eq!(bench.actions(), ["hello on 1"]);
+        assert_eq!(bench.orders(), ["hello on 1"]);
     }
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.actions();
+    bench.orders();
     bench.pass(500);
     bench.sdam.request_check(bench.now);
-    assert_eq!(bench.actions(), ["hello on 1"]);
+    assert_eq!(bench.orders(), ["hello on 1"]);
 }
 
 #[test]
@@ -258,14 +258,14 @@ fn while_operations_wait_a_server_is_checked_every_500_ms() {
     // E.6-8).
     let mut bench = polled();
     bench.failed(1);
-    bench.actions();
+    bench.orders();
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.sdam.set_waiting(bench.now, true);
     let mut checks = 0;
     for _ in 0..10 {
         bench.pass(500);
-        for action in bench.actions() {
-            if let Some(rest) = action.strip_prefix("open ") {
+        for order in bench.orders() {
+            if let Some(rest) = order.strip_prefix("open ") {
                 checks += 1;
                 let number = rest.split(' ').next().and_then(|n| n.parse().ok());
                 bench.failed(number.expect("a number"));
@@ -275,7 +275,7 @@ fn while_operations_wait_a_server_is_checked_every_500_ms() {
     assert_eq!(checks, 10);
     bench.sdam.set_waiting(bench.now, false);
     bench.pass(500);
-    bench.actions();
+    bench.orders();
     assert_eq!(
         bench.sdam.deadline_reason(),
         Some(Timer::Heartbeat(bench.id("a:1")))
@@ -286,29 +286,29 @@ fn while_operations_wait_a_server_is_checked_every_500_ms() {
 fn a_broken_idle_monitor_connection_does_not_make_its_server_unknown() {
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.actions();
+    bench.orders();
     bench
         .sdam
         .handle_failed(bench.now, MonitorConnectionId(1), reset());
-    assert_eq!(bench.actions(), ["close 1"]);
+    assert_eq!(bench.orders(), ["close 1"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     bench.pass(10_000);
-    assert_eq!(bench.actions(), ["open 2 to a:1"]);
+    assert_eq!(bench.orders(), ["open 2 to a:1"]);
 }
 
 #[test]
 fn unexpected_monitor_replies_are_ignored_or_close_the_connection() {
     let mut bench = polled();
     bench.connected(1, &standalone());
-    bench.actions();
+    bench.orders();
     // A reply between two checks changes nothing.
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     // A reply with `moreToCome` to a plain `hello` is an error.
     bench.pass(10_000);
     bench.reply(1, &standalone(), true);
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         ["hello on 1", "close 1", "clear pool", "publish"]
     );
 }
@@ -325,8 +325,8 @@ fn a_server_that_breaks_each_check_is_checked_at_a_bounded_rate() {
         bench.connected(last, &versioned(1));
         bench.failed(last);
         bench.pass(10);
-        for action in bench.actions() {
-            if let Some(rest) = action.strip_prefix("open ") {
+        for order in bench.orders() {
+            if let Some(rest) = order.strip_prefix("open ") {
                 opened += 1;
                 last = rest
                     .split(' ')
@@ -349,13 +349,13 @@ fn after_a_freeze_received_replies_are_handled_before_timeouts() {
     let mut bench = streamed();
     bench.connected(1, &versioned(1));
     bench.connected(2, &standalone());
-    bench.actions();
+    bench.orders();
     bench.pass(3_600_000);
     // One measurement takes the place of all that were missed.
-    assert_eq!(bench.actions(), ["hello on 2"]);
+    assert_eq!(bench.orders(), ["hello on 2"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     bench.reply(1, &versioned(1), true);
-    assert_eq!(bench.actions(), ["publish"]);
+    assert_eq!(bench.orders(), ["publish"]);
     assert_eq!(
         bench.sleeps(),
         Some(10_000),
@@ -364,15 +364,15 @@ fn after_a_freeze_received_replies_are_handled_before_timeouts() {
     // Without a reply, the check fails once, 500 ms after the process runs again.
     bench.reply(2, &standalone(), false);
     bench.pass(3_600_000);
-    bench.actions();
+    bench.orders();
     assert_eq!(bench.sleeps(), Some(500));
     bench.pass(500);
-    let actions = bench.actions();
+    let orders = bench.orders();
     assert!(
-        actions.contains(&"clear pool, interrupting".to_owned()),
-        "{actions:?}"
+        orders.contains(&"clear pool, interrupting".to_owned()),
+        "{orders:?}"
     );
-    assert_eq!(actions.iter().filter(|o| o.starts_with("open")).count(), 1);
+    assert_eq!(orders.iter().filter(|o| o.starts_with("open")).count(), 1);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::{
     hello::HelloAnswer,
     hello::HelloReply,
     random::Seed,
-    sdam::{Action, ApplicationError, MIN_HEARTBEAT_FREQUENCY, MonitorTask, Sdam, SdamOptions},
+    sdam::{ApplicationError, MIN_HEARTBEAT_FREQUENCY, MonitorTask, Order, Sdam, SdamOptions},
     time::Instant,
 };
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
@@ -108,7 +108,7 @@ enum LastCheck {
     Failed(Instant),
 }
 
-/// Feeds a machine with inputs and asserts after each one that its actions are permitted.
+/// Feeds a machine with inputs and asserts after each one that its orders are permitted.
 struct SdamHarness {
     sdam: Sdam,
     now: Instant,
@@ -242,10 +242,10 @@ impl SdamHarness {
     }
 
     fn drain(&mut self) {
-        while let Some(action) = self.sdam.poll_action() {
-            self.log.push(format!("{action:?}"));
-            assert!(!self.closed, "{action:?} after the end");
-            self.check_action(&action);
+        while let Some(order) = self.sdam.poll_order() {
+            self.log.push(format!("{order:?}"));
+            assert!(!self.closed, "{order:?} after the end");
+            self.check_action(&order);
         }
         self.check_descriptions();
         // A data-bearing server has a ready pool (E.6-3).
@@ -291,9 +291,9 @@ impl SdamHarness {
         assert!(self.seen_descriptions.values().zip(all.values()).all(same));
     }
 
-    fn check_action(&mut self, action: &Action) {
-        match action {
-            Action::Open {
+    fn check_action(&mut self, order: &Order) {
+        match order {
+            Order::Open {
                 connection,
                 server,
                 task,
@@ -309,32 +309,32 @@ impl SdamHarness {
                     self.servers.push(*server);
                 }
             }
-            Action::SendHello { connection, .. } => {
+            Order::SendHello { connection, .. } => {
                 assert!(
                     self.open.contains_key(connection),
                     "{connection:?} is not open"
                 );
             }
-            Action::Close { connection } => {
+            Order::Close { connection } => {
                 assert!(
                     self.open.remove(connection).is_some(),
                     "{connection:?} is closed twice"
                 );
             }
-            Action::CreatePool { server, .. } => {
+            Order::CreatePool { server, .. } => {
                 assert!(self.pools.insert(*server, false).is_none());
             }
-            Action::ReadyPool { server } => {
+            Order::ReadyPool { server } => {
                 *self.pools.get_mut(server).expect("a pool") = true;
             }
-            Action::ClearPool { server, .. } => {
+            Order::ClearPool { server, .. } => {
                 *self.pools.get_mut(server).expect("a pool") = false;
             }
-            Action::ClosePool { server } => {
+            Order::ClosePool { server } => {
                 assert!(self.pools.remove(server).is_some());
             }
-            Action::Publish | Action::CheckEnded | Action::ScanEnded => {}
-            Action::Emit(event) => self.check_event(event),
+            Order::Publish | Order::CheckEnded | Order::ScanEnded => {}
+            Order::Emit(event) => self.check_event(event),
         }
     }
 
@@ -453,7 +453,7 @@ proptest! {
         sdam_harness.feed(&Input::Close);
     }
 
-    /// Tests the same properties for scans, and that equal inputs give equal actions. Between
+    /// Tests the same properties for scans, and that equal inputs give equal orders. Between
     /// operations no timer is armed and no check is running.
     #[test]
     fn scan_properties_hold_for_any_order_of_inputs(
@@ -469,19 +469,19 @@ proptest! {
         sdam_harness.feed(&Input::Close);
     }
 
-    /// The same inputs give the same actions (E.6-10).
+    /// The same inputs give the same orders (E.6-10).
     #[test]
     fn equal_inputs_give_equal_sdam_actions(script in inputs()) {
         let (one, other) = (run(&script, |_| {}), run(&script, |_| {}));
         prop_assert_eq!(one.log, other.log);
     }
 
-    /// Without subscribers the machine gives the same actions, except for the events.
+    /// Without subscribers the machine gives the same orders, except for the events.
     #[test]
     fn without_subscribers_the_sdam_actions_are_the_same(script in inputs()) {
         let (loud, silent) = (run(&script, |_| {}), run(&script, |o| o.subscribed = false));
-        let actions: Vec<_> = loud.log.iter().filter(|a| !a.starts_with("Emit")).collect();
-        prop_assert_eq!(actions, silent.log.iter().collect::<Vec<_>>());
+        let orders: Vec<_> = loud.log.iter().filter(|a| !a.starts_with("Emit")).collect();
+        prop_assert_eq!(orders, silent.log.iter().collect::<Vec<_>>());
     }
 
     /// A reply of any bytes does not make the parser panic.

@@ -4,8 +4,8 @@ use super::{rows::elected, *};
 
 /// Returns the texts of the events that a primary is refused.
 fn refusals(bench: &mut Bench) -> Vec<String> {
-    let mut found = bench.actions();
-    found.retain(|action| action.contains("refused as primary"));
+    let mut found = bench.orders();
+    found.retain(|order| order.contains("refused as primary"));
     found
 }
 

@@ -77,10 +77,10 @@ fn a_failed_check_resets_the_round_trip_average_but_no_type_change_does() {
     );
     let refused = trip(&mut bench, &rawdoc! { "ok": 0 }, 1);
     assert_eq!(refused, (None, Duration::ZERO));
-    bench.actions();
+    bench.orders();
     bench.pass(10_000);
-    let actions = bench.actions();
-    let again = actions
+    let orders = bench.orders();
+    let again = orders
         .iter()
         .find_map(|order| order.strip_prefix("open ")?.strip_suffix(" to a:1"));
     let again = again
@@ -128,13 +128,13 @@ fn a_stale_primary_is_not_rechecked_at_once_nor_its_pool_cleared() {
     let mut bench = pair();
     bench.connected(1, &elected(1, 1));
     bench.pass(1000);
-    bench.actions();
+    bench.orders();
     bench.connected(2, &elected(2, 1));
-    let actions = bench.actions();
-    assert!(!actions.iter().any(|order| is_clear(order)), "{actions:?}");
+    let orders = bench.orders();
+    assert!(!orders.iter().any(|order| is_clear(order)), "{orders:?}");
     assert!(
-        actions.contains(&"hello on 1".to_owned()),
-        "the old one is asked at once: {actions:?}"
+        orders.contains(&"hello on 1".to_owned()),
+        "the old one is asked at once: {orders:?}"
     );
     let error = server(&bench, "a:1")
         .error
@@ -147,12 +147,10 @@ fn a_stale_primary_is_not_rechecked_at_once_nor_its_pool_cleared() {
     );
     // The old primary still replies that it is primary.
     bench.reply(1, &elected(1, 1), false);
-    let actions = bench.actions();
+    let orders = bench.orders();
     assert!(
-        !actions
-            .iter()
-            .any(|o| is_clear(o) || o.starts_with("hello")),
-        "{actions:?}"
+        !orders.iter().any(|o| is_clear(o) || o.starts_with("hello")),
+        "{orders:?}"
     );
     let error = server(&bench, "a:1")
         .error
@@ -164,9 +162,9 @@ fn a_stale_primary_is_not_rechecked_at_once_nor_its_pool_cleared() {
     assert_eq!(bench.server_type("b:1"), ServerType::RsPrimary);
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetWithPrimary);
     bench.pass(9999);
-    assert!(!bench.actions().contains(&"hello on 1".to_owned()));
+    assert!(!bench.orders().contains(&"hello on 1".to_owned()));
     bench.pass(1);
-    assert!(bench.actions().contains(&"hello on 1".to_owned()));
+    assert!(bench.orders().contains(&"hello on 1".to_owned()));
 }
 
 #[test]
@@ -178,25 +176,25 @@ fn a_server_is_rechecked_early_after_an_error_only_on_request() {
     bench.connected(1, &member(true, "a:1"));
     bench.connected(2, &member(false, "a:1"));
     bench.pass(10_000);
-    bench.actions();
+    bench.orders();
     bench.pass(100);
     bench.application_error("a:1", Phase::Operation, reset());
     assert_eq!(bench.topology_type(), TopologyType::ReplicaSetNoPrimary);
-    let actions = bench.actions();
-    assert!(actions.contains(&"close 1".to_owned()), "{actions:?}");
-    assert!(actions.contains(&"failed 1".to_owned()), "{actions:?}");
+    let orders = bench.orders();
+    assert!(orders.contains(&"close 1".to_owned()), "{orders:?}");
+    assert!(orders.contains(&"failed 1".to_owned()), "{orders:?}");
     assert!(
-        !actions.iter().any(|order| order.starts_with("open")),
-        "{actions:?}"
+        !orders.iter().any(|order| order.starts_with("open")),
+        "{orders:?}"
     );
     // A late reply on the closed connection changes nothing.
     bench.reply(1, &member(true, "a:1"), false);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     bench.sdam.request_check(bench.now);
     bench.pass(499);
     let asked = |bench: &mut Bench| {
-        let actions = bench.actions();
-        actions
+        let orders = bench.orders();
+        orders
             .iter()
             .any(|order| order.starts_with("open") && order.ends_with("to a:1"))
     };
@@ -211,16 +209,16 @@ fn with_streaming_disabled_the_monitor_polls() {
     // other connection measures the round trip time (MON-42, MON-46).
     let mut bench = polled();
     bench.connected(1, &versioned(1));
-    let actions = bench.actions();
+    let orders = bench.orders();
     assert!(
-        !actions
+        !orders
             .iter()
             .any(|o| o.contains("after") || o.contains("measure")),
-        "{actions:?}"
+        "{orders:?}"
     );
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.pass(10_000);
-    assert_eq!(bench.actions(), ["hello on 1"]);
+    assert_eq!(bench.orders(), ["hello on 1"]);
 }
 
 #[test]
@@ -232,9 +230,9 @@ fn renewing_the_stream_opens_no_second_measuring_connection() {
     for counter in 2..20 {
         bench.reply(1, &versioned(counter), counter % 2 == 0);
     }
-    let actions = bench.actions();
+    let orders = bench.orders();
     assert_eq!(
-        actions
+        orders
             .iter()
             .filter(|order| order.starts_with("measure"))
             .count(),
@@ -258,13 +256,13 @@ fn each_hello_reply_decides_whether_legacy_hello_comes_next() {
         (quiet.clone(), "hello on 2"),
     ] {
         bench.pass(10_000);
-        assert_eq!(bench.actions().last().map(String::as_str), Some(expected));
+        assert_eq!(bench.orders().last().map(String::as_str), Some(expected));
         // Each reply decides about the next command.
         bench.reply(2, &reply, false);
     }
     bench.pass(10_000);
     assert_eq!(
-        bench.actions().last().map(String::as_str),
+        bench.orders().last().map(String::as_str),
         Some("legacy hello on 2")
     );
 }
@@ -274,20 +272,20 @@ fn members_named_by_a_secondary_are_checked_at_once() {
     // The members that a secondary names are added and monitored (MON-12, SDAM-79), each
     // independently of the others (MON-13).
     let mut bench = Bench::seeds(&["a:1"], |options| options.streaming = false);
-    bench.actions();
+    bench.orders();
     let named = rawdoc! {
         "ok": 1, "helloOk": true, "setName": "rs", "secondary": true, "maxWireVersion": 21,
         "hosts": ["a:1", "b:1"], "passives": ["c:1"], "arbiters": ["d:1"],
     };
     bench.connected(1, &named);
-    let actions = bench.actions();
-    let opened = actions.iter().filter(|order| order.starts_with("open"));
+    let orders = bench.orders();
+    let opened = orders.iter().filter(|order| order.starts_with("open"));
     assert_eq!(opened.count(), 3);
     // The servers `b`, `c` and `d` do not reply; `a` is still checked in time.
     bench.pass(9_999);
-    bench.actions();
+    bench.orders();
     bench.pass(1);
-    assert!(bench.actions().contains(&"hello on 1".to_owned()));
+    assert!(bench.orders().contains(&"hello on 1".to_owned()));
 }
 
 #[test]
@@ -380,10 +378,10 @@ fn late_replies_of_a_removed_server_do_not_affect_one_added_again() {
     let former = 2;
     bench.pass(10_000);
     bench.reply(1, &names(&["a:1", "b:1"]), false);
-    bench.actions();
+    bench.orders();
     bench.connected(former, &member(false, "a:1"));
     bench.failed(former);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
     assert_eq!(server(&bench, "b:1").error, None);
     bench.sdam.handle_connected(

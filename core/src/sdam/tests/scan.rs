@@ -6,7 +6,7 @@ use crate::{
     description::{ServerType, TopologyType},
     error::{Error, ErrorKind, WriteFailure},
     random::Seed,
-    sdam::{Action, MonitorConnectionId, SdamOptions},
+    sdam::{MonitorConnectionId, Order, SdamOptions},
 };
 use bson::{RawDocumentBuf, oid::ObjectId, rawdoc};
 use std::{collections::BTreeSet, time::Duration};
@@ -62,15 +62,15 @@ fn reply_to_checks(
     let mut open: Vec<(MonitorConnectionId, String)> = Vec::new();
     let mut asked = Vec::new();
     loop {
-        let Some(action) = bench.poll() else {
-            // No action is left, so the machine waits until the scan may begin or continue.
+        let Some(order) = bench.poll() else {
+            // No order is left, so the machine waits until the scan may begin or continue.
             let deadline = bench.sdam.deadline().expect("the scan goes on or ends");
             bench.now = deadline;
             bench.sdam.handle_timeout(bench.now);
             continue;
         };
-        let (connection, address, opens) = match action {
-            Action::Open {
+        let (connection, address, opens) = match order {
+            Order::Open {
                 connection,
                 address,
                 ..
@@ -78,7 +78,7 @@ fn reply_to_checks(
                 open.push((connection, address.to_string()));
                 (connection, address.to_string(), true)
             }
-            Action::SendHello {
+            Order::SendHello {
                 connection,
                 awaitable,
                 ..
@@ -87,7 +87,7 @@ fn reply_to_checks(
                 let known = server_address_of(bench, connection);
                 (connection, known, false)
             }
-            Action::ScanEnded => return asked,
+            Order::ScanEnded => return asked,
             _ => continue,
         };
         asked.push(address.clone());
@@ -113,14 +113,14 @@ fn server_address_of(bench: &Bench, connection: MonitorConnectionId) -> String {
 fn a_scanning_client_checks_no_server_before_the_first_operation() {
     // No server is checked before the first operation (SDAM-35, MON-24).
     let mut bench = scanning(&["a:1"]);
-    assert_eq!(bench.actions(), ["publish"]);
+    assert_eq!(bench.orders(), ["publish"]);
     assert_eq!(bench.sdam.deadline(), None);
     assert!(bench.sdam.wants_scan(bench.now));
     bench.sdam.set_waiting(bench.now, true);
-    assert_eq!(bench.actions(), ["open 1 to a:1"]);
+    assert_eq!(bench.orders(), ["open 1 to a:1"]);
     bench.connected(1, &versioned(1));
     assert_eq!(
-        bench.actions(),
+        bench.orders(),
         [
             "create pool of a:1",
             "ready pool of server#1",
@@ -141,9 +141,9 @@ fn the_next_scan_reuses_the_connection_of_a_check() {
     bench.pass(60_000);
     assert!(bench.sdam.wants_scan(bench.now));
     bench.sdam.set_waiting(bench.now, true);
-    assert_eq!(bench.actions(), ["hello on 1"]);
+    assert_eq!(bench.orders(), ["hello on 1"]);
     bench.reply(1, &standalone(), false);
-    assert_eq!(bench.actions(), ["publish", "scan ended"]);
+    assert_eq!(bench.orders(), ["publish", "scan ended"]);
 }
 
 #[test]
@@ -172,14 +172,14 @@ fn scans_are_at_least_500_ms_apart() {
     );
     bench.sdam.mark_stale(bench.now);
     bench.sdam.set_waiting(bench.now, true);
-    bench.actions();
+    bench.orders();
     assert_eq!(bench.sleeps(), Some(500));
     // The next scan is no longer planned after the operation has ended.
     bench.sdam.set_waiting(bench.now, false);
     assert_eq!(bench.sdam.deadline(), None);
     bench.sdam.set_waiting(bench.now, true);
     bench.pass(500);
-    assert_eq!(bench.actions(), ["scan ended"], "the server rests still");
+    assert_eq!(bench.orders(), ["scan ended"], "the server rests still");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_server_stays_possible_primary_until_its_check_ends() {
     let mut bench = scanning(&["c:1"]);
     bench.sdam.set_waiting(bench.now, true);
     bench.connected(1, &of_three(false, Some("a:1")));
-    bench.actions();
+    bench.orders();
     assert_eq!(bench.server_type("a:1"), ServerType::PossiblePrimary);
     assert_eq!(bench.server_type("b:1"), ServerType::Unknown);
     bench.failed(2);
@@ -253,16 +253,16 @@ fn a_scan_order_is_random_at_first_and_then_repeated() {
 fn a_scan_checks_one_server_at_a_time() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
-    let actions = bench.actions();
-    assert_eq!(actions.len(), 2, "{actions:?}");
-    assert!(actions[1].starts_with("open 1"));
+    let orders = bench.orders();
+    assert_eq!(orders.len(), 2, "{orders:?}");
+    assert!(orders[1].starts_with("open 1"));
     bench.sdam.set_waiting(bench.now, true);
     bench.sdam.request_check(bench.now);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     bench.connected(1, &mongos());
     assert!(
         bench
-            .actions()
+            .orders()
             .iter()
             .any(|order| order.starts_with("open 2"))
     );
@@ -319,13 +319,13 @@ fn a_known_server_is_checked_twice_before_its_cooldown() {
 fn a_check_without_a_reply_ends_at_its_time_limit() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
-    bench.actions();
+    bench.orders();
     assert_eq!(bench.sleeps(), Some(10_000));
     bench.pass(10_000);
-    assert_eq!(bench.actions()[..2], ["close 1", "publish"]);
+    assert_eq!(bench.orders()[..2], ["close 1", "publish"]);
     bench.pass(10_000);
     assert_eq!(
-        bench.actions().last().map(String::as_str),
+        bench.orders().last().map(String::as_str),
         Some("scan ended")
     );
 }
@@ -337,10 +337,10 @@ fn a_scan_stops_when_no_operation_waits_for_it() {
     bench.pass(60_000);
     assert!(bench.sdam.wants_scan(bench.now));
     bench.sdam.set_waiting(bench.now, true);
-    bench.actions();
+    bench.orders();
     bench.sdam.set_waiting(bench.now, false);
     // The server description stays, and the next operation waits for a scan again.
-    assert_eq!(bench.actions(), ["close 1"]);
+    assert_eq!(bench.orders(), ["close 1"]);
     assert_eq!(bench.server_type("a:1"), ServerType::Standalone);
     assert_eq!(bench.sdam.deadline(), None);
     assert!(bench.sdam.wants_scan(bench.now));
@@ -352,7 +352,7 @@ fn a_scan_stops_when_no_operation_waits_for_it() {
 fn a_state_change_error_during_a_scan_requires_another_scan() {
     let mut bench = scanning(&["a:1", "b:1"]);
     bench.sdam.set_waiting(bench.now, true);
-    bench.actions();
+    bench.orders();
     let first = server_address_of(&bench, MonitorConnectionId(1));
     bench.connected(1, &mongos());
     bench.application_error(&first, Phase::Operation, command(10107));
@@ -400,7 +400,7 @@ fn set_of_two() -> Bench {
     let mut bench = scanning(&["a:1", "b:1"]);
     scan(&mut bench, |address| Some(member(address == "a:1", "a:1")));
     bench.pass(1_000);
-    bench.actions();
+    bench.orders();
     bench
 }
 
@@ -439,7 +439,7 @@ fn operation_errors_make_the_server_unknown_and_some_the_topology_stale() {
         assert_eq!(bench.sdam.is_stale(), stale, "{error}");
         let asks = |order: &String| order.starts_with("hello") || order.starts_with("open");
         assert!(
-            !bench.actions().iter().any(asks),
+            !bench.orders().iter().any(asks),
             "{error}: it is asked at once"
         );
         assert_eq!(bench.sdam.deadline(), None);

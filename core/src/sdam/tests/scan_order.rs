@@ -12,11 +12,11 @@ fn scanning(seeds: &[&str]) -> Bench {
     })
 }
 
-/// Returns the actions that begin checks.
+/// Returns the orders that begin checks.
 fn checks(bench: &mut Bench) -> Vec<String> {
-    let mut actions = bench.actions();
-    actions.retain(|order| order.starts_with("open") || order.starts_with("hello"));
-    actions
+    let mut orders = bench.orders();
+    orders.retain(|order| order.starts_with("open") || order.starts_with("hello"));
+    orders
 }
 
 fn wait(bench: &mut Bench, waiting: bool) {
@@ -53,17 +53,17 @@ fn a_cancelled_check_is_repeated_after_500_ms() {
     assert_eq!(checks(&mut bench), ["open 1 to a:1"]);
     bench.pass(30);
     wait(&mut bench, false);
-    assert_eq!(bench.actions(), ["close 1"]);
+    assert_eq!(bench.orders(), ["close 1"]);
     bench.pass(20);
     wait(&mut bench, true);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     assert_eq!(bench.sleeps(), Some(480));
     bench.pass(479);
-    assert_eq!(bench.actions(), [""; 0]);
+    assert_eq!(bench.orders(), [""; 0]);
     bench.pass(1);
-    assert_eq!(bench.actions(), ["open 2 to a:1"]);
+    assert_eq!(bench.orders(), ["open 2 to a:1"]);
     bench.connected(2, &standalone());
-    assert!(bench.actions().contains(&"scan ended".to_owned()));
+    assert!(bench.orders().contains(&"scan ended".to_owned()));
     assert!(!bench.sdam.is_stale());
 }
 
@@ -73,18 +73,18 @@ fn a_check_cancelled_at_its_start_and_the_next_check_are_500_ms_apart() {
     // the next one are 500 ms apart (MON-31).
     let mut bench = scanning(&["a:1"]);
     wait(&mut bench, true);
-    bench.actions();
+    bench.orders();
     bench.connected(1, &standalone());
     bench.pass(1_000);
-    bench.actions();
+    bench.orders();
     assert!(bench.sdam.wants_scan(bench.now));
     wait(&mut bench, true);
-    assert_eq!(bench.actions(), ["hello on 1"]);
+    assert_eq!(bench.orders(), ["hello on 1"]);
     wait(&mut bench, false);
     wait(&mut bench, true);
-    assert_eq!(bench.actions(), ["close 1"]);
+    assert_eq!(bench.orders(), ["close 1"]);
     bench.pass(500);
-    assert_eq!(bench.actions(), ["open 2 to a:1"]);
+    assert_eq!(bench.orders(), ["open 2 to a:1"]);
     bench.failed(2);
     assert_eq!(checks(&mut bench), ["open 3 to a:1"]);
     bench.failed(3);
@@ -122,10 +122,10 @@ fn after_an_operation_error_a_server_is_checked_500_ms_after_its_last_check() {
     wait(&mut bench, true);
     let first = checks(&mut bench).concat().replace("open 1 to ", "");
     bench.connected(1, &member(first == "a:1", "a:1"));
-    while bench.sdam.poll_action().is_some() {}
+    while bench.sdam.poll_order().is_some() {}
     wait(&mut bench, false);
     bench.application_error(&first, Phase::Operation, reset());
-    bench.actions();
+    bench.orders();
     wait(&mut bench, true);
     let other = checks(&mut bench);
     assert_eq!(other.len(), 1, "{other:?}");
@@ -146,10 +146,10 @@ fn checks_of_a_suspended_and_of_the_next_scan_are_500_ms_apart() {
     // the interval of 500 ms (MON-31).
     let mut bench = scanning(&["a:1"]);
     wait(&mut bench, true);
-    bench.actions();
+    bench.orders();
     bench.pass(499);
     wait(&mut bench, false);
-    bench.actions();
+    bench.orders();
     bench.pass(1);
     assert!(bench.sdam.wants_scan(bench.now));
     assert!(!bench.sdam.is_scan_under_way());
@@ -165,11 +165,11 @@ fn a_scan_in_a_forked_process_checks_at_once() {
     // The parent process made the last check, so the check of the child comes at once (CMAP-103).
     let mut bench = scanning(&["a:1"]);
     wait(&mut bench, true);
-    bench.actions();
+    bench.orders();
     bench.connected(1, &standalone());
     wait(&mut bench, false);
     bench.pass(1);
-    bench.actions();
+    bench.orders();
     bench.sdam.handle_forked(bench.now, &reset());
     wait(&mut bench, true);
     assert_eq!(checks(&mut bench), ["open 2 to a:1"]);

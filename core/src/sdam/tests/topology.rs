@@ -77,7 +77,7 @@ fn overfilled() -> Bench {
             bench.sdam.request_check(bench.now);
             bench.reply(1, &other(hosts), false);
         }
-        bench.actions();
+        bench.orders();
     }
     bench
 }
@@ -90,7 +90,7 @@ fn a_direct_connection_to_a_wrong_set_name_stores_an_error() {
         options.direct_connection = true;
         options.replica_set = Some("other".to_owned());
     });
-    bench.actions();
+    bench.orders();
     bench.connected(1, &member(true, "a:1"));
     assert_eq!(addresses(&bench), ["a:1"]);
     assert_eq!(bench.topology_type(), TopologyType::Single);
@@ -103,7 +103,7 @@ fn a_direct_connection_to_a_wrong_set_name_stores_an_error() {
              it out"
         )
     );
-    assert!(!bench.actions().iter().any(|order| order.contains("pool")));
+    assert!(!bench.orders().iter().any(|order| order.contains("pool")));
 }
 
 #[test]
@@ -112,14 +112,14 @@ fn only_a_direct_connection_creates_a_pool_for_a_ghost() {
     // known type (SDAM-84, CMAP-156).
     for (direct, expected) in [(true, true), (false, false)] {
         let mut bench = Bench::seeds(&["a:1"], |options| options.direct_connection = direct);
-        bench.actions();
+        bench.orders();
         bench.connected(
             1,
             &rawdoc! { "ok": 1, "isreplicaset": true, "maxWireVersion": 21 },
         );
         assert_eq!(bench.server_type("a:1"), ServerType::RsGhost);
-        let actions = bench.actions();
-        assert_eq!(actions.contains(&"create pool of a:1".to_owned()), expected);
+        let orders = bench.orders();
+        assert_eq!(orders.contains(&"create pool of a:1".to_owned()), expected);
     }
 }
 

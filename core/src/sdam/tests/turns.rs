@@ -19,16 +19,16 @@ fn naming(count: usize) -> RawDocumentBuf {
 /// Carries out the opened and closed connections of monitors, and returns those that are open, with
 /// their hosts.
 fn carry(bench: &mut Bench, open: &mut BTreeSet<(u64, String)>) {
-    while let Some(action) = bench.poll() {
-        match action {
-            Action::Open {
+    while let Some(order) = bench.poll() {
+        match order {
+            Order::Open {
                 connection,
                 address,
                 ..
             } => {
                 open.insert((connection.0, address.host().to_owned()));
             }
-            Action::Close { connection } => open.retain(|(id, _)| *id != connection.0),
+            Order::Close { connection } => open.retain(|(id, _)| *id != connection.0),
             _ => {}
         }
     }
@@ -76,9 +76,9 @@ fn few_hosts_that_never_answered_are_checked_at_once_and_each_has_its_turn() {
     // The server that answered is checked meanwhile as often as before.
     bench.connected(2, &member(false, "a:1"));
     bench.pass(600);
-    let due = bench.actions();
+    let due = bench.orders();
     assert!(
-        due.iter().any(|action| action.ends_with("hello on 1")),
+        due.iter().any(|order| order.ends_with("hello on 1")),
         "{due:?}"
     );
 }

@@ -1,7 +1,7 @@
 //! Tests of resumed sessions.
 
 use super::*;
-use crate::tls::{session::MAX_TICKETS, sessions::SESSIONS_OF_ONE_SERVER};
+use crate::tls::{resumption::SESSIONS_OF_ONE_SERVER, session::MAX_TICKETS};
 use rustls::{HandshakeKind, client::ClientSessionStore, pki_types::ServerName};
 
 /// One minute before the end of the validity of all test certificates, 2040-01-01.

@@ -80,7 +80,7 @@ impl CoreWorld {
         match action {
             Action::Dial { socket, address } => self.dial(client, socket, &address),
             Action::Transmit { socket, bytes } => self.transmit(client, socket, &bytes),
-            Action::Drain { socket } => self.on_drain(client, socket),
+            Action::Read { socket } => self.on_drain(client, socket),
             Action::Close { socket } => self.on_close(client, socket),
             Action::Interrupt { socket, error } => {
                 let known = self.sides[client].sockets.get_mut(&socket);

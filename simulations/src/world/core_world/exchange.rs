@@ -20,21 +20,21 @@ impl CoreWorld {
     pub(super) fn begin_exchange(&mut self, client: usize, task: usize, mut exchange: Exchange) {
         let now = self.now;
         let id = exchange.socket();
-        let probed = match self.sides[client].sockets.get_mut(&id) {
+        let checked = match self.sides[client].sockets.get_mut(&id) {
             Some(socket) if socket.holder == Holder::Nobody => {
-                let probed = probe(&mut exchange, &mut socket.inbox);
-                socket.holder = match probed {
+                let checked = check_idle(&mut exchange, &mut socket.inbox);
+                socket.holder = match checked {
                     Ok(()) => Holder::Task(task),
                     Err(_) => Holder::Nobody,
                 };
-                probed
+                checked
             }
             other => {
                 let message = format!("client {client} exchanges {id:?}, which is {other:?}");
                 return self.fail(FailureKind::Crash, message);
             }
         };
-        if let Err(error) = probed {
+        if let Err(error) = checked {
             self.trace.note(
                 now,
                 format_args!("client {client} socket {} refused: {error}", id.number()),
@@ -179,12 +179,12 @@ impl CoreWorld {
 }
 
 /// Probes whether the peer has closed an idle connection.
-fn probe(exchange: &mut Exchange, inbox: &mut VecDeque<Incoming>) -> Result<(), Error> {
-    while exchange.wants_probe() {
+fn check_idle(exchange: &mut Exchange, inbox: &mut VecDeque<Incoming>) -> Result<(), Error> {
+    while exchange.wants_idle_check() {
         match inbox.pop_front() {
-            None => exchange.handle_probe(None)?,
-            Some(Incoming::Bytes(bytes)) => exchange.handle_probe(Some(&bytes))?,
-            Some(Incoming::Closed) => exchange.handle_probe(Some(&[]))?,
+            None => exchange.handle_idle_check(None)?,
+            Some(Incoming::Bytes(bytes)) => exchange.handle_idle_check(Some(&bytes))?,
+            Some(Incoming::Closed) => exchange.handle_idle_check(Some(&[]))?,
             Some(_) => return Err(reset()),
         }
     }

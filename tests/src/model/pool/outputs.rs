@@ -6,7 +6,7 @@ use onionskin_core::{
     address::Address,
     error::{Error, ErrorKind},
     event::{CheckOutFailure, CloseReason, PoolEvent},
-    unstable::pool::Action,
+    unstable::pool::Order,
 };
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl FailureReason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
-    reason = "named like the events and actions of the machine"
+    reason = "named like the events and orders of the machine"
 )]
 pub enum Output {
     PoolCreated,
@@ -69,15 +69,15 @@ pub enum Output {
 }
 
 impl Output {
-    /// Returns the output for an action of the machine. Fails if the action contradicts itself or
+    /// Returns the output for an order of the machine. Fails if the order contradicts itself or
     /// is not known. For example, each event must have the pool's address (CMAP-113 and following),
     /// and each failed check out must have an error.
-    pub fn of(action: &Action<u64>, address: &Address) -> Result<Self, String> {
-        Ok(match action {
-            Action::Emit(event) => return Self::of_event(event, address),
-            Action::Open(connection) => Self::Open(connection.number()),
-            Action::Close(connection) => Self::Close(connection.number()),
-            Action::Grant {
+    pub fn of(order: &Order<u64>, address: &Address) -> Result<Self, String> {
+        Ok(match order {
+            Order::Emit(event) => return Self::of_event(event, address),
+            Order::Open(connection) => Self::Open(connection.number()),
+            Order::Close(connection) => Self::Close(connection.number()),
+            Order::Grant {
                 request,
                 connection,
                 content,
@@ -87,10 +87,10 @@ impl Output {
                 }
                 Self::Grant(request.0, *content)
             }
-            Action::Fail { request, error } => {
+            Order::Fail { request, error } => {
                 Self::Fail(request.0, FailureReason::of(error, address)?)
             }
-            Action::Interrupt { connection, error } => {
+            Order::Interrupt { connection, error } => {
                 Self::Interrupt(connection.number(), FailureReason::of(error, address)?)
             }
             other => return Err(format!("{other:?} is not known")),

@@ -11,7 +11,7 @@ use onionskin_core::{
     unstable::{
         hello::HelloAnswer,
         sdam::{
-            Action, MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Sdam, SdamOptions,
+            MIN_HEARTBEAT_FREQUENCY, MonitorConnectionId, MonitorTask, Order, Sdam, SdamOptions,
         },
     },
     uri,
@@ -132,15 +132,15 @@ impl World {
     }
 
     fn drain(&mut self) {
-        while let Some(action) = self.sdam.poll_action() {
-            match action {
-                Action::Emit(
+        while let Some(order) = self.sdam.poll_order() {
+            match order {
+                Order::Emit(
                     SdamEvent::HeartbeatStarted { .. }
                     | SdamEvent::HeartbeatSucceeded { .. }
                     | SdamEvent::HeartbeatFailed { .. },
                 ) => {}
-                Action::Emit(event) => self.events.push(event),
-                Action::Open {
+                Order::Emit(event) => self.events.push(event),
+                Order::Open {
                     connection,
                     address,
                     task: MonitorTask::Check,
@@ -149,9 +149,9 @@ impl World {
                     self.connections
                         .insert(address, (connection, Waits::Handshake));
                 }
-                Action::SendHello { connection, .. } => self.expect(connection, Waits::Reply),
-                Action::Close { connection } => self.expect(connection, Waits::Nothing),
-                Action::ClearPool { server, .. } => {
+                Order::SendHello { connection, .. } => self.expect(connection, Waits::Reply),
+                Order::Close { connection } => self.expect(connection, Waits::Nothing),
+                Order::ClearPool { server, .. } => {
                     *self.generations.entry(server).or_insert(0) += 1;
                 }
                 // Connections that measure round trip times get no answer, and there are no pools.

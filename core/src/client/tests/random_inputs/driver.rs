@@ -39,7 +39,7 @@ pub(super) struct RandomHarness {
     pub(super) asking: BTreeMap<OperationId, SelectorQuestion>,
     /// Operations that were woken and have not resumed.
     pub(super) woken: BTreeSet<OperationId>,
-    /// The result of the next probes. The function `probe_idle_connection` defines the numbers.
+    /// The result of the next probes. The function `check_idle_connection` defines the numbers.
     pub(super) probe: u8,
     extra: Extra,
 }
@@ -244,7 +244,7 @@ impl RandomHarness {
                         .iter()
                         .all(|l| l.socket() != exchange.socket())
                 );
-                if let Err(error) = self.probe_idle_connection(&mut exchange) {
+                if let Err(error) = self.check_idle_connection(&mut exchange) {
                     let start = self.client.refuse(self.now, exchange, error);
                     return self.started(start);
                 }
@@ -329,14 +329,14 @@ impl RandomHarness {
     }
 
     /// Probes a connection that was idle.
-    fn probe_idle_connection(&self, exchange: &mut Exchange) -> Result<(), Error> {
-        if !exchange.wants_probe() {
+    fn check_idle_connection(&self, exchange: &mut Exchange) -> Result<(), Error> {
+        if !exchange.wants_idle_check() {
             return Ok(());
         }
         match self.probe {
-            0 => exchange.handle_probe(None),
-            1 => exchange.handle_probe(Some(&[])),
-            2 => exchange.handle_probe(Some(&[1, 2, 3])),
+            0 => exchange.handle_idle_check(None),
+            1 => exchange.handle_idle_check(Some(&[])),
+            2 => exchange.handle_idle_check(Some(&[1, 2, 3])),
             // A shell may omit the probe.
             _ => Ok(()),
         }

@@ -1,6 +1,6 @@
 //! Tests of connections with TLS: how alerts and other messages of TLS affect a client.
 
-mod idle_probe;
+mod idle_check;
 mod peer;
 mod pinned;
 mod revocation;
@@ -219,9 +219,9 @@ impl Scene {
     fn idle(uri: &str, version: &'static SupportedProtocolVersion) -> (Self, Exchange) {
         let mut scene = Self::new(uri, version);
         scene.perform(ping());
-        scene.wait(PROBE_AFTER);
+        scene.wait(IDLE_CHECK_AFTER);
         let exchange = scene.start(insert());
-        assert!(exchange.wants_probe());
+        assert!(exchange.wants_idle_check());
         (scene.clear_counts(), exchange)
     }
 

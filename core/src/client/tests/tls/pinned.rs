@@ -52,11 +52,11 @@ fn a_close_notify_after_a_batch_fails_the_next_command_of_the_cursor() {
 #[test]
 fn a_close_notify_on_an_idle_pinned_connection_fails_the_next_get_more() {
     let (mut scene, mut cursor, server_close_notify) = cut_off(false);
-    scene.wait(PROBE_AFTER);
+    scene.wait(IDLE_CHECK_AFTER);
     let command = cursor.more().expect("it is open");
     let mut exchange = scene.start(command);
     // The cursor can use no other connection, so its connection is not probed.
-    assert!(!exchange.wants_probe());
+    assert!(!exchange.wants_idle_check());
     scene.send(&mut exchange);
     let error = feed(&mut exchange, &server_close_notify).expect_err("it is closed");
     assert!(is_closed(&error), "{error:?}");

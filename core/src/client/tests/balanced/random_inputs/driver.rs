@@ -318,10 +318,10 @@ impl RandomHarness {
             transaction.is_first = false;
             transaction.socket = Some(socket);
         }
-        if exchange.wants_probe() {
+        if exchange.wants_idle_check() {
             let found = [None, Some(&[][..]), Some(&[1, 2][..])];
             let found = found.get(usize::from(self.probe)).copied();
-            if let Some(Err(error)) = found.map(|found| exchange.handle_probe(found)) {
+            if let Some(Err(error)) = found.map(|found| exchange.handle_idle_check(found)) {
                 let start = self.client.refuse(self.now, exchange, error);
                 return self.started(start, purpose);
             }

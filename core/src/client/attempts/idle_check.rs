@@ -2,9 +2,9 @@
 //!
 //! Servers, firewalls and load balancers close idle connections. The client does not read from the
 //! socket of an idle connection. So the next operation on this connection would meet the error, and
-//! an operation that cannot be retried would raise the error. A probe usually costs one system
-//! call. Pinned connections are not probed, and neither are connections that were used in the last
-//! second ([`PROBE_AFTER`]). If the connection is closed after the probe, the operation still meets
+//! an operation that cannot be retried would raise the error. An idle check usually costs one system
+//! call. Pinned connections are not checked, and neither are connections that were used in the last
+//! second ([`IDLE_CHECK_AFTER`]). If the connection is closed after the idle check, the operation still meets
 //! the error.
 //!
 //! A client that scans sends a ping instead
@@ -20,22 +20,22 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How long a connection is idle before it is probed: 1 second. Not an option. A connection that is
-/// used at shorter intervals is not probed.
-pub const PROBE_AFTER: Duration = Duration::from_secs(1);
+/// How long a connection is idle before it is checked: 1 second. Not an option. A connection that is
+/// used at shorter intervals is not checked.
+pub const IDLE_CHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// The highest number of bytes that a probe may read with TLS: 16 KiB. Such bytes are messages of
+/// The highest number of bytes that an idle check may read with TLS: 16 KiB. Such bytes are messages of
 /// TLS itself, such as session tickets of some hundred bytes each. A connection that received more,
 /// or other bytes, while it was idle is closed.
-pub const MAX_PROBED_BYTES: usize = 16 * 1024;
+pub const MAX_IDLE_BYTES: usize = 16 * 1024;
 
 impl Exchange {
-    /// True while the connection has to be probed, before [`begin`](Self::begin). Read from its
-    /// socket without waiting, and report the result by [`handle_probe`](Self::handle_probe), until
+    /// True while the connection has to be checked, before [`begin`](Self::begin). Read from its
+    /// socket without waiting, and report the result by [`handle_idle_check`](Self::handle_idle_check), until
     /// this method returns false.
     #[must_use]
-    pub fn wants_probe(&self) -> bool {
-        self.operation.exchange.needs_probe
+    pub fn wants_idle_check(&self) -> bool {
+        self.operation.exchange.needs_idle_check
     }
 
     /// Handles the result of a read from an idle connection: `None` if nothing was there, an empty
@@ -43,10 +43,10 @@ impl Exchange {
     ///
     /// If this method or the read fails, the exchange cannot be begun. Give it back by
     /// [`Client::refuse`].
-    pub fn handle_probe(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
+    pub fn handle_idle_check(&mut self, bytes: Option<&[u8]>) -> Result<(), Error> {
         let transport = &mut self.lease.transport;
         let Some(bytes) = bytes else {
-            self.operation.exchange.needs_probe = false;
+            self.operation.exchange.needs_idle_check = false;
             if transport.is_mid_record() {
                 let message = "the server sent part of an unexpected TLS record on an idle \
                                connection";
@@ -57,29 +57,29 @@ impl Exchange {
         if bytes.is_empty() {
             return Err(closed_by_peer());
         }
-        self.operation.exchange.probed_bytes += bytes.len();
+        self.operation.exchange.idle_bytes += bytes.len();
         transport.receive(bytes)?;
         transport.ended()?;
-        if transport.has_input() || self.operation.exchange.probed_bytes > MAX_PROBED_BYTES {
+        if transport.has_input() || self.operation.exchange.idle_bytes > MAX_IDLE_BYTES {
             let message = "the server sent unexpected bytes on an idle connection";
             return Err(Error::protocol(message));
         }
-        // These bytes were messages of TLS itself, and more may follow, so the probe continues.
+        // These bytes were messages of TLS itself, and more may follow, so the idle check continues.
         Ok(())
     }
 }
 
 impl Client {
-    /// True if the connection has to be probed: it was idle for [`PROBE_AFTER`] and is not pinned,
+    /// True if the connection has to be checked: it was idle for [`IDLE_CHECK_AFTER`] and is not pinned,
     /// and the client does not scan.
     #[inline]
-    pub(in crate::client) fn wants_probe(
+    pub(in crate::client) fn wants_idle_check(
         &self,
         now: Instant,
         operation: &Operation,
         connection: &Established,
     ) -> bool {
-        connection.used + PROBE_AFTER <= now
+        connection.used + IDLE_CHECK_AFTER <= now
             && operation.request.pin.is_none()
             && self.settings.scanning.is_none()
     }
@@ -93,8 +93,8 @@ impl Client {
         Err(Error::argument("the exchange belongs to another client"))
     }
 
-    /// Takes back an exchange that was not begun, because the probe of its connection failed
-    /// ([`Exchange::handle_probe`]). The socket must be parked before this call.
+    /// Takes back an exchange that was not begun, because the idle check of its connection failed
+    /// ([`Exchange::handle_idle_check`]). The socket must be parked before this call.
     ///
     /// The connection is closed. The topology is not notified, because servers may close idle
     /// connections at any time. The operation selects a server again, and the attempt does not

@@ -1,4 +1,4 @@
-//! The options, actions and application errors of [`Sdam`](super::Sdam).
+//! The options, orders and application errors of [`Sdam`](super::Sdam).
 
 use crate::{
     address::Address,
@@ -120,11 +120,11 @@ pub enum MonitorTask {
     Rtt,
 }
 
-/// An action of the discovery machine. The caller carries out the actions in the order in which it
-/// gets them.
+/// An order of the discovery machine. The caller carries out the orders as they come, one
+/// after the other.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Action {
+pub enum Order {
     /// Publish an event.
     Emit(SdamEvent),
     /// Connect and do the handshake, without authentication and without `saslSupportedMechs`

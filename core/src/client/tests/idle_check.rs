@@ -27,11 +27,11 @@ fn start(world: &mut World, command: Command) -> Exchange {
     given(world.client.start(world.now, command))
 }
 
-/// Gives `found` to the probe of the exchange, and reports to the client that the connection cannot
+/// Gives `found` to the idle check of the exchange, and reports to the client that the connection cannot
 /// be used.
 fn refuse(world: &mut World, mut exchange: Exchange, found: &[u8]) -> Progress {
     let error = exchange
-        .handle_probe(Some(found))
+        .handle_idle_check(Some(found))
         .expect_err("it cannot be used");
     let start = world.client.refuse(world.now, exchange, error);
     world.run();
@@ -47,23 +47,23 @@ fn waits(start: &Progress) -> OperationId {
 
 #[test]
 fn only_a_connection_that_was_idle_for_long_is_probed() {
-    let mut world = idle_client(URI, PROBE_AFTER - Duration::from_nanos(1));
+    let mut world = idle_client(URI, IDLE_CHECK_AFTER - Duration::from_nanos(1));
     let exchange = start(&mut world, ping());
-    assert!(!exchange.wants_probe());
+    assert!(!exchange.wants_idle_check());
     world.check_in(exchange, Outcome::Abandoned);
-    world.wait(PROBE_AFTER);
+    world.wait(IDLE_CHECK_AFTER);
     let mut exchange = start(&mut world, ping());
-    assert!(exchange.wants_probe());
+    assert!(exchange.wants_idle_check());
     exchange.begin(world.now).expect("it fits");
     World::answer(&mut exchange, &rawdoc! { "ok": 1 });
     world.check_in(exchange, Outcome::Completed);
-    assert!(!start(&mut world, ping()).wants_probe(), "it was used");
+    assert!(!start(&mut world, ping()).wants_idle_check(), "it was used");
 }
 
 #[test]
 fn an_idle_connection_closed_by_the_server_causes_no_error_retry_or_clear() {
     for found in [&[][..], &[0; 20]] {
-        let mut world = idle_client(URI, PROBE_AFTER);
+        let mut world = idle_client(URI, IDLE_CHECK_AFTER);
         let exchange = start(&mut world, insert());
         let socket = exchange.socket();
         let session = exchange.operation.request.lsid;
@@ -84,7 +84,7 @@ fn an_idle_connection_closed_by_the_server_causes_no_error_retry_or_clear() {
         assert_eq!(reported, ["Error"]);
         let mut exchange = world.exchange_of(Progress::Waiting(id));
         assert_ne!(exchange.socket(), socket);
-        assert!(!exchange.wants_probe(), "it is new");
+        assert!(!exchange.wants_idle_check(), "it is new");
         assert_eq!(
             exchange.operation.retry.attempts, 1,
             "nothing was sent before"
@@ -104,7 +104,7 @@ fn idle_connections_closed_by_their_server_are_probed_one_after_the_other() {
         World::answer(&mut exchange, &rawdoc! { "ok": 1 });
         world.check_in(exchange, Outcome::Completed);
     }
-    world.wait(PROBE_AFTER);
+    world.wait(IDLE_CHECK_AFTER);
     let mut next = Progress::Exchange(start(&mut world, find()));
     for left in (0..3).rev() {
         next = refuse(&mut world, given(next), &[]);
@@ -118,7 +118,7 @@ fn idle_connections_closed_by_their_server_are_probed_one_after_the_other() {
 
 #[test]
 fn after_a_failed_probe_the_time_limit_applies_to_the_next_exchange() {
-    let mut world = idle_client(URI, PROBE_AFTER);
+    let mut world = idle_client(URI, IDLE_CHECK_AFTER);
     let mut command = ping();
     command.set_timeout(Some(Duration::from_secs(1)));
     let exchange = start(&mut world, command);
@@ -133,7 +133,7 @@ fn after_a_failed_probe_the_time_limit_applies_to_the_next_exchange() {
 
 #[test]
 fn after_a_failed_probe_a_closing_client_uses_no_other_connection() {
-    let mut world = idle_client(URI, PROBE_AFTER);
+    let mut world = idle_client(URI, IDLE_CHECK_AFTER);
     let exchange = start(&mut world, ping());
     world.client.close(world.now);
     world.run();
@@ -149,7 +149,7 @@ fn a_single_threaded_client_pings_instead_of_probing() {
     world.perform(ping(), &rawdoc! { "ok": 1 });
     world.wait(SOCKET_CHECK_INTERVAL);
     let exchange = start(&mut world, ping());
-    assert!(exchange.is_preliminary() && !exchange.wants_probe());
+    assert!(exchange.is_preliminary() && !exchange.wants_idle_check());
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn an_unexpected_message_on_an_idle_connection_closes_only_that_connection() {
     for _ in 0..3 {
         world.wait(Duration::ZERO);
     }
-    world.wait(PROBE_AFTER);
+    world.wait(IDLE_CHECK_AFTER);
     let kept = world.client.counts().sockets;
     while world.client.poll_event().is_some() {}
     let exchange = start(&mut world, insert());

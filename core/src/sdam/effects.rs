@@ -1,9 +1,9 @@
-//! The outbox of the discovery machine: the queue of actions, the timers and the monitors'
+//! The effects of the discovery machine: the queue of orders, the timers and the monitors'
 //! connections.
 
 use super::{
     MIN_HEARTBEAT_FREQUENCY,
-    action::{Action, MonitorConnectionId, MonitorTask, SdamOptions},
+    order::{MonitorConnectionId, MonitorTask, Order, SdamOptions},
     timers::Timers,
     turns::Turns,
 };
@@ -18,12 +18,12 @@ use std::{
     time::Duration,
 };
 
-/// The queue of actions, the timers and the monitors' connections, with the options that monitors
+/// The queue of orders, the timers and the monitors' connections, with the options that monitors
 /// need.
 #[derive(Clone, Debug)]
-pub(super) struct Outbox {
-    /// The actions that the caller has not taken yet.
-    pub(super) actions: VecDeque<Action>,
+pub(super) struct Effects {
+    /// The orders that the caller has not taken yet.
+    pub(super) orders: VecDeque<Order>,
     /// The armed timers.
     pub(super) timers: Timers,
     /// The turns of servers that never answered.
@@ -51,10 +51,10 @@ pub(super) struct Outbox {
     last_connection: u64,
 }
 
-impl Outbox {
+impl Effects {
     pub(super) fn new(options: &SdamOptions) -> Self {
         Self {
-            actions: VecDeque::new(),
+            orders: VecDeque::new(),
             timers: Timers::default(),
             turns: Turns::default(),
             topology: options.topology_id,
@@ -83,16 +83,16 @@ impl Outbox {
         })
     }
 
-    /// Queues an action.
-    pub(super) fn push(&mut self, action: Action) {
-        self.actions.push_back(action);
+    /// Queues an order.
+    pub(super) fn push(&mut self, order: Order) {
+        self.orders.push_back(order);
     }
 
     /// Queues an event. If [`Self::subscribed`] is false, the event is not built.
     pub(super) fn emit(&mut self, event: impl FnOnce(TopologyId) -> SdamEvent) {
         if self.subscribed {
             let event = event(self.topology);
-            self.actions.push_back(Action::Emit(event));
+            self.orders.push_back(Order::Emit(event));
         }
     }
 
@@ -100,7 +100,7 @@ impl Outbox {
     pub(super) fn notice(&mut self, event: impl FnOnce(TopologyId) -> SdamEvent) {
         if self.notices {
             let event = event(self.topology);
-            self.push(Action::Emit(event));
+            self.push(Order::Emit(event));
         }
     }
 
@@ -118,7 +118,7 @@ impl Outbox {
         connection
     }
 
-    /// Queues the action that opens a connection.
+    /// Queues the order that opens a connection.
     pub(super) fn open(
         &mut self,
         connection: MonitorConnectionId,
@@ -126,7 +126,7 @@ impl Outbox {
         address: &Address,
         task: MonitorTask,
     ) {
-        self.push(Action::Open {
+        self.push(Order::Open {
             connection,
             server,
             address: address.clone(),
@@ -142,18 +142,18 @@ impl Outbox {
         hello_ok: bool,
         awaited: Option<TopologyVersion>,
     ) {
-        let action = Action::SendHello {
+        let order = Order::SendHello {
             connection,
             legacy: self.legacy_hello && !hello_ok,
             awaitable: awaited.map(|version| (version, self.heartbeat_frequency)),
         };
-        self.push(action);
+        self.push(order);
     }
 
-    /// Queues the action that closes a connection, unless it is closed already.
+    /// Queues the order that closes a connection, unless it is closed already.
     pub(super) fn close(&mut self, connection: MonitorConnectionId) {
         if self.connections.remove(&connection).is_some() {
-            self.push(Action::Close { connection });
+            self.push(Order::Close { connection });
         }
     }
 

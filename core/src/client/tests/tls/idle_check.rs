@@ -12,7 +12,7 @@ fn a_close_notify_on_an_idle_connection_closes_only_that_connection() {
         let peer = scene.peer(&exchange);
         peer.tls.send_close_notify();
         let bytes = peer.output();
-        let error = probe(&mut exchange, &bytes).expect_err("it is closed");
+        let error = check_idle(&mut exchange, &bytes).expect_err("it is closed");
         assert!(matches!(
             error.kind(),
             ErrorKind::Network {
@@ -35,10 +35,10 @@ fn a_close_notify_on_an_idle_connection_closes_only_that_connection() {
 }
 
 /// Probes a connection that was idle, by reads of at most 64 bytes.
-fn probe(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
-    while exchange.wants_probe() {
+fn check_idle(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
+    while exchange.wants_idle_check() {
         let count = bytes.len().min(64);
-        exchange.handle_probe(Some(&bytes[..count]).filter(|bytes| !bytes.is_empty()))?;
+        exchange.handle_idle_check(Some(&bytes[..count]).filter(|bytes| !bytes.is_empty()))?;
         bytes = &bytes[count..];
     }
     Ok(())
@@ -46,7 +46,7 @@ fn probe(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
 
 #[test]
 fn a_probe_finds_a_close_notify_behind_other_tls_messages() {
-    // The first read of a probe has 64 bytes, which end before the `close_notify`.
+    // The first read of an idle check has 64 bytes, which end before the `close_notify`.
     let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
     let peer = scene.peer(&exchange);
     let mut bytes = Vec::new();
@@ -57,7 +57,7 @@ fn a_probe_finds_a_close_notify_behind_other_tls_messages() {
     peer.tls.send_close_notify();
     bytes.extend(peer.output());
     assert!(bytes.len() > 64);
-    let error = probe(&mut exchange, &bytes).expect_err("it is closed");
+    let error = check_idle(&mut exchange, &bytes).expect_err("it is closed");
     assert!(error.is_network(), "{error}");
 }
 
@@ -68,7 +68,7 @@ fn an_incomplete_record_on_an_idle_connection_closes_only_that_connection() {
         let peer = scene.peer(&exchange);
         peer.tls.send_close_notify();
         let bytes = peer.output();
-        let error = probe(&mut exchange, &bytes[..count]).expect_err("the rest is on its way");
+        let error = check_idle(&mut exchange, &bytes[..count]).expect_err("the rest is on its way");
         assert!(
             matches!(error.kind(), ErrorKind::Protocol { .. }),
             "{error}"
@@ -85,7 +85,7 @@ fn unexpected_data_on_an_idle_connection_fails_its_probe() {
     let peer = scene.peer(&exchange);
     peer.tls.writer().write_all(&[0; 3]).expect("room");
     let bytes = peer.output();
-    probe(&mut exchange, &bytes).expect_err("nobody asked");
+    check_idle(&mut exchange, &bytes).expect_err("nobody asked");
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn a_key_update_on_an_idle_connection_is_answered_with_the_next_request() {
         peer.tls.refresh_traffic_keys().expect("TLS 1.3");
         bytes.extend(peer.output());
     }
-    probe(&mut exchange, &bytes).expect("it is TLS's own");
-    assert!(!exchange.wants_probe());
+    check_idle(&mut exchange, &bytes).expect("it is TLS's own");
+    assert!(!exchange.wants_idle_check());
     // The client answers the key updates together with its next request, which the server can
     // decrypt.
     let request = scene.send(&mut exchange);
@@ -111,12 +111,12 @@ fn a_key_update_on_an_idle_connection_is_answered_with_the_next_request() {
 
 #[test]
 fn a_probe_that_reads_too_many_bytes_fails() {
-    for (before, is_left) in [(MAX_PROBED_BYTES, true), (0, false)] {
+    for (before, is_left) in [(MAX_IDLE_BYTES, true), (0, false)] {
         let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
-        exchange.operation.exchange.probed_bytes = before;
+        exchange.operation.exchange.idle_bytes = before;
         let peer = scene.peer(&exchange);
         peer.tls.refresh_traffic_keys().expect("TLS 1.3");
         let bytes = peer.output();
-        assert_eq!(probe(&mut exchange, &bytes).is_err(), is_left);
+        assert_eq!(check_idle(&mut exchange, &bytes).is_err(), is_left);
     }
 }
