@@ -32,8 +32,8 @@ pub(crate) struct ActiveExchange<S> {
 pub(crate) type Started<S> = Progress<ActiveExchange<S>>;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> ActiveExchange<S> {
-    /// If the exchange wants an idle check, finds out without waiting whether its idle connection is
-    /// still open. Fails if the connection was closed.
+    /// If the exchange wants an idle check, finds out without waiting whether its idle connection
+    /// is still open. Fails if the connection was closed.
     pub(crate) fn check_idle(&mut self) -> Result<(), Error> {
         let Self {
             exchange, stream, ..

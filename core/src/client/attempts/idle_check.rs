@@ -2,10 +2,10 @@
 //!
 //! Servers, firewalls and load balancers close idle connections. The client does not read from the
 //! socket of an idle connection. So the next operation on this connection would meet the error, and
-//! an operation that cannot be retried would raise the error. An idle check usually costs one system
-//! call. Pinned connections are not checked, and neither are connections that were used in the last
-//! second ([`IDLE_CHECK_AFTER`]). If the connection is closed after the idle check, the operation still meets
-//! the error.
+//! an operation that cannot be retried would raise the error. An idle check usually costs one
+//! system call. Pinned connections are not checked, and neither are connections that were used in
+//! the last second ([`IDLE_CHECK_AFTER`]). If the connection is closed after the idle check, the
+//! operation still meets the error.
 //!
 //! A client that scans sends a ping instead
 //! ([`SOCKET_CHECK_INTERVAL`](crate::client::SOCKET_CHECK_INTERVAL)).
@@ -20,19 +20,19 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How long a connection is idle before it is checked: 1 second. Not an option. A connection that is
-/// used at shorter intervals is not checked.
+/// How long a connection is idle before it is checked: 1 second. Not an option. A connection that
+/// is used at shorter intervals is not checked.
 pub const IDLE_CHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// The highest number of bytes that an idle check may read with TLS: 16 KiB. Such bytes are messages of
-/// TLS itself, such as session tickets of some hundred bytes each. A connection that received more,
-/// or other bytes, while it was idle is closed.
+/// The highest number of bytes that an idle check may read with TLS: 16 KiB. Such bytes are
+/// messages of TLS itself, such as session tickets of some hundred bytes each. A connection that
+/// received more, or other bytes, while it was idle is closed.
 pub const MAX_IDLE_BYTES: usize = 16 * 1024;
 
 impl Exchange {
     /// True while the connection has to be checked, before [`begin`](Self::begin). Read from its
-    /// socket without waiting, and report the result by [`handle_idle_check`](Self::handle_idle_check), until
-    /// this method returns false.
+    /// socket without waiting, and report the result by
+    /// [`handle_idle_check`](Self::handle_idle_check), until this method returns false.
     #[must_use]
     pub fn wants_idle_check(&self) -> bool {
         self.operation.exchange.needs_idle_check
@@ -64,14 +64,15 @@ impl Exchange {
             let message = "the server sent unexpected bytes on an idle connection";
             return Err(Error::protocol(message));
         }
-        // These bytes were messages of TLS itself, and more may follow, so the idle check continues.
+        // These bytes were messages of TLS itself, and more may follow, so the idle check
+        // continues.
         Ok(())
     }
 }
 
 impl Client {
-    /// True if the connection has to be checked: it was idle for [`IDLE_CHECK_AFTER`] and is not pinned,
-    /// and the client does not scan.
+    /// True if the connection has to be checked: it was idle for [`IDLE_CHECK_AFTER`] and is not
+    /// pinned, and the client does not scan.
     #[inline]
     pub(in crate::client) fn wants_idle_check(
         &self,

@@ -27,8 +27,8 @@ fn start(world: &mut World, command: Command) -> Exchange {
     given(world.client.start(world.now, command))
 }
 
-/// Gives `found` to the idle check of the exchange, and reports to the client that the connection cannot
-/// be used.
+/// Gives `found` to the idle check of the exchange, and reports to the client that the connection
+/// cannot be used.
 fn refuse(world: &mut World, mut exchange: Exchange, found: &[u8]) -> Progress {
     let error = exchange
         .handle_idle_check(Some(found))

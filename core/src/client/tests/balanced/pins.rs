@@ -220,7 +220,7 @@ fn releasing_the_pin_of_a_cursor_leaves_the_connection_pinned_by_its_transaction
 }
 
 #[test]
-fn a_pinned_connection_stays_pinned_after_a_failed_probe() {
+fn a_pinned_connection_stays_pinned_after_a_failed_idle_check() {
     let mut world = world();
     let (exchange, pin) = pinned_transaction(&mut world);
     take_events(&mut world);

@@ -80,7 +80,7 @@ fn an_incomplete_record_on_an_idle_connection_closes_only_that_connection() {
 }
 
 #[test]
-fn unexpected_data_on_an_idle_connection_fails_its_probe() {
+fn unexpected_data_on_an_idle_connection_fails_its_idle_check() {
     let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
     let peer = scene.peer(&exchange);
     peer.tls.writer().write_all(&[0; 3]).expect("room");
