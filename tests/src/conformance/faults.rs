@@ -107,16 +107,20 @@ impl<R: Runtime> Secured<R> {
         this
     }
 
-    /// Writes a large document and reads it back, on a new connection.
+    /// Writes a large document and reads it back, on a new connection. One command does both: on a
+    /// busy machine, the connection could be idle for too long between two commands.
     async fn exchange<H: Host<R = R>>(&mut self) -> Result<(), Error> {
         pause::<H>(Duration::from_millis(3)).await;
         self.last_id += 1;
         let document = doc! { "_id": self.last_id, "text": noise(LARGE) };
-        let things = things(&self.client);
+        let app = self.client.database("app");
         let call = async {
-            things.insert_one(&document).await?;
-            let found = things.find_one(doc! { "_id": self.last_id }).await?;
-            assert_eq!(found.as_ref(), Some(&document));
+            let reply = app.run_command(doc! {
+                "findAndModify": "things", "query": { "_id": self.last_id }, "update": &document,
+                "upsert": true, "new": true,
+            });
+            let reply = reply.await?;
+            assert_eq!(reply.get_document("value").ok(), Some(&document));
             Ok(())
         };
         within::<H, _>(H::WAIT_LIMIT, "an exchange", call).await
