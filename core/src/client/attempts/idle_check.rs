@@ -1,4 +1,5 @@
-//! Idle checks: reads that find out whether an idle connection was closed before an operation uses it.
+//! Idle checks: reads that find out whether an idle connection was closed before an operation uses
+//! it.
 //!
 //! Servers, firewalls and load balancers close idle connections. The client does not read from the
 //! socket of an idle connection. So the next operation on this connection would meet the error, and

@@ -19,7 +19,7 @@ use crate::{
     event::EventKind,
     operation::{Command, Lease, OperationId},
     pool::{Condition, ConnectionId},
-    sdam::{self, ApplicationError, Phase},
+    sdam::{self, ApplicationError, MonitorConnectionId, Phase},
     time::Instant,
 };
 
@@ -295,72 +295,71 @@ impl Client {
             return;
         }
         match (role, output) {
-            (
-                Role::Monitor(connection),
-                Output::HelloAnswered {
-                    answer, round_trip, ..
-                },
-            ) => {
-                self.topology
-                    .handle_connected(now, connection, *answer, round_trip);
+            (_, Output::StatusNeeded(query)) => self.on_status_needed(now, id, &query),
+            (Role::Monitor(connection), output) => self.on_monitor_report(now, connection, output),
+            (Role::Pooled(server, pooled), output) => {
+                self.on_pool_report(now, id, (server, pooled), output);
             }
-            (
-                Role::Pooled(server, pooled),
-                Output::HelloAnswered {
-                    answer, service, ..
-                },
-            ) => {
+        }
+    }
+
+    fn on_monitor_report(&mut self, now: Instant, connection: MonitorConnectionId, output: Output) {
+        match output {
+            Output::HelloAnswered {
+                answer, round_trip, ..
+            } => self
+                .topology
+                .handle_connected(now, connection, *answer, round_trip),
+            Output::Checked {
+                answer,
+                round_trip,
+                more_to_come,
+            } => self
+                .topology
+                .handle_reply(now, connection, *answer, round_trip, more_to_come),
+            Output::Failed { error, .. } => {
+                self.connections.close(Role::Monitor(connection));
+                self.topology.handle_failed(now, connection, error);
+            }
+            // Monitors do not authenticate.
+            Output::KeysNeeded(_)
+            | Output::KerberosStepNeeded(_)
+            | Output::CredentialNeeded(_)
+            | Output::StatusNeeded(_)
+            | Output::Established => {}
+        }
+    }
+
+    fn on_pool_report(
+        &mut self,
+        now: Instant,
+        id: SocketId,
+        (server, pooled): (ServerId, ConnectionId),
+        output: Output,
+    ) {
+        match output {
+            Output::HelloAnswered {
+                answer, service, ..
+            } => {
                 if let Some(service) = service {
                     self.pools.handle_hello_answered(server, pooled, service);
                 }
                 self.topology
                     .handle_application_handshake(now, server, answer.hello);
             }
-            (
-                Role::Monitor(connection),
-                Output::Checked {
-                    answer,
-                    round_trip,
-                    more_to_come,
-                },
-            ) => {
-                self.topology
-                    .handle_reply(now, connection, *answer, round_trip, more_to_come);
-            }
-            (_, Output::StatusNeeded(query)) => self.on_status_needed(now, id, &query),
-            (Role::Pooled(server, _), Output::KeysNeeded(derivation)) => {
-                self.questions.derive(now, server, id, derivation);
-            }
-            (Role::Pooled(..), Output::KerberosStepNeeded(step)) => {
-                self.questions.ask_kerberos(now, id, step);
-            }
-            (Role::Pooled(..), Output::CredentialNeeded(need)) => {
-                self.on_credential_needed(now, id, &need);
-            }
-            (Role::Pooled(server, pooled), Output::Established) => {
-                match self.connections.take_again(id) {
-                    Some(again) => self.on_authenticated_again(now, id, again),
-                    None => self.on_established(now, id, server, pooled),
-                }
-            }
-            (Role::Monitor(connection), Output::Failed { error, .. }) => {
-                self.connections.close(role);
-                self.topology.handle_failed(now, connection, error);
-            }
-            (Role::Pooled(server, pooled), Output::Failed { error, phase }) => {
-                match self.connections.take_again(id) {
-                    Some(again) => self.on_not_authenticated_again(now, id, again, error),
-                    None => self.on_connection_failed(now, server, pooled, error, phase),
-                }
-            }
-            (
-                Role::Monitor(_),
-                Output::KeysNeeded(_)
-                | Output::KerberosStepNeeded(_)
-                | Output::CredentialNeeded(_)
-                | Output::Established,
-            )
-            | (Role::Pooled(..), Output::Checked { .. }) => {}
+            Output::KeysNeeded(derivation) => self.questions.derive(now, server, id, derivation),
+            Output::KerberosStepNeeded(step) => self.questions.ask_kerberos(now, id, step),
+            Output::CredentialNeeded(need) => self.on_credential_needed(now, id, &need),
+            Output::Established => match self.connections.take_again(id) {
+                Some(again) => self.on_authenticated_again(now, id, again),
+                None => self.on_established(now, id, server, pooled),
+            },
+            Output::Failed { error, phase } => match self.connections.take_again(id) {
+                Some(again) => self.on_not_authenticated_again(now, id, again, error),
+                None => self.on_connection_failed(now, server, pooled, error, phase),
+            },
+            // Only monitors check.
+            Output::StatusNeeded(_) | Output::Checked { .. } => {}
         }
     }
 

@@ -193,21 +193,14 @@ impl SdamHarness {
                 self.sdam.handle_timeout(self.now);
             }
             Input::Connected(n, kind) => {
-                self.sdam.handle_connected(
-                    self.now,
-                    connection(n),
-                    HelloAnswer::new(reply(*kind).to_owned()),
-                    round_trip,
-                );
+                let answer = HelloAnswer::new(reply(*kind));
+                self.sdam
+                    .handle_connected(self.now, connection(n), answer, round_trip);
             }
             Input::Reply(n, kind, more) => {
-                self.sdam.handle_reply(
-                    self.now,
-                    connection(n),
-                    HelloAnswer::new(reply(*kind).to_owned()),
-                    round_trip,
-                    *more,
-                );
+                let answer = HelloAnswer::new(reply(*kind));
+                self.sdam
+                    .handle_reply(self.now, connection(n), answer, round_trip, *more);
             }
             Input::Failed(n, slow) => {
                 let error = if *slow { timeout() } else { reset() };
