@@ -50,7 +50,7 @@ pub use crate::{
     session::SessionId,
 };
 pub use action::{Action, AfterExchange, Progress, SocketUse};
-pub use attempts::idle_check::{IDLE_CHECK_AFTER, MAX_IDLE_BYTES};
+pub use attempts::idle_check::{IDLE_CHECK_AFTER, MAX_IDLE_CHECK_BYTES};
 pub use attempts::lease::DRAIN_LIMIT;
 pub use attempts::overdue::OVERDUE_LIMIT;
 pub use attempts::pinging::SOCKET_CHECK_INTERVAL;

@@ -8,7 +8,8 @@ use std::ops::{Deref, DerefMut};
 /// A lease begins when the operation gets the connection from its pool or its pin. While it lasts,
 /// the operation is counted at the server of the connection, and an exchange on the connection can
 /// have a timer. `Client::end_lease` ends each lease, whatever the connection was used for, and
-/// gives the connection to its next owner.
+/// gives the connection to its next owner. It does nothing if the client has taken the connection
+/// back before (`Client::take_back`).
 #[derive(Debug)]
 #[must_use = "the connection stays checked out until `Client::end_lease`"]
 pub(crate) struct Lease {

@@ -28,7 +28,7 @@ pub const IDLE_CHECK_AFTER: Duration = Duration::from_secs(1);
 /// The highest number of bytes that an idle check may read with TLS: 16 KiB. Such bytes are
 /// messages of TLS itself, such as session tickets of some hundred bytes each. A connection that
 /// received more, or other bytes, while it was idle is closed.
-pub const MAX_IDLE_BYTES: usize = 16 * 1024;
+pub const MAX_IDLE_CHECK_BYTES: usize = 16 * 1024;
 
 impl Exchange {
     /// True while the connection has to be checked, before [`begin`](Self::begin). Read from its
@@ -61,7 +61,7 @@ impl Exchange {
         self.operation.exchange.idle_bytes += bytes.len();
         transport.receive(bytes)?;
         transport.ended()?;
-        if transport.has_input() || self.operation.exchange.idle_bytes > MAX_IDLE_BYTES {
+        if transport.has_input() || self.operation.exchange.idle_bytes > MAX_IDLE_CHECK_BYTES {
             let message = "the server sent unexpected bytes on an idle connection";
             return Err(Error::protocol(message));
         }

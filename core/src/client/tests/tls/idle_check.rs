@@ -111,7 +111,7 @@ fn a_key_update_on_an_idle_connection_is_answered_with_the_next_request() {
 
 #[test]
 fn a_probe_that_reads_too_many_bytes_fails() {
-    for (before, is_left) in [(MAX_IDLE_BYTES, true), (0, false)] {
+    for (before, is_left) in [(MAX_IDLE_CHECK_BYTES, true), (0, false)] {
         let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
         exchange.operation.exchange.idle_bytes = before;
         let peer = scene.peer(&exchange);
