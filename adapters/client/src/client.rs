@@ -166,7 +166,7 @@ impl<R: Runtime> Client<R> {
     /// Runs a program: an operation of one or more commands. The operations of [`Database`] and
     /// [`Collection`](crate::Collection) are programs as well.
     ///
-    /// The time limit of the operation is that of the first command of the program
+    /// The time limit of the operation is that of the first step of the program
     /// ([`Command::set_timeout`](onionskin_core::operation::Command::set_timeout)), or else
     /// `timeoutMS` of the client. Time limits of later commands are ignored.
     pub fn run_program<P: Program>(&self, program: P) -> Execution<R, P> {

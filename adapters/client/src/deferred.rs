@@ -19,7 +19,7 @@ use std::{sync::Arc, task::Waker};
 /// The actions that are carried out after the lock is released.
 pub(crate) struct Deferred<S> {
     pub(crate) dials: Vec<(SocketId, Address, Arc<Signal>)>,
-    pub(crate) drains: Vec<(SocketId, S, Arc<Signal>)>,
+    pub(crate) reads: Vec<(SocketId, S, Arc<Signal>)>,
     pub(crate) questions: Vec<(QuestionId, Question, Arc<Signal>)>,
     pub(crate) signals: Vec<Arc<Signal>>,
     pub(crate) wakers: Vec<Waker>,
@@ -32,7 +32,7 @@ impl<S> Deferred<S> {
     pub(crate) const fn new(rearm: bool) -> Self {
         Self {
             dials: Vec::new(),
-            drains: Vec::new(),
+            reads: Vec::new(),
             questions: Vec::new(),
             signals: Vec::new(),
             wakers: Vec::new(),
@@ -57,7 +57,7 @@ impl<R: Runtime> Shared<R> {
                 socket::run(shared, socket, address, signal).await;
             });
         }
-        for (socket, stream, signal) in deferred.drains {
+        for (socket, stream, signal) in deferred.reads {
             let task = socket::pump(self.clone(), socket, stream, signal);
             self.spawn(task);
         }
@@ -110,7 +110,7 @@ impl<S> Inner<S> {
                     if let Some(socket) = self.sockets.get_mut(&id)
                         && let Some(stream) = socket.stream.take()
                     {
-                        deferred.drains.push((id, stream, socket.signal.clone()));
+                        deferred.reads.push((id, stream, socket.signal.clone()));
                     }
                 }
                 Action::Transmit { socket, bytes } => {

@@ -10,7 +10,7 @@ use onionskin_core::{
     client::{Outcome, Progress},
     error::Error,
     event::{Event, EventKind},
-    operation::{Abandoned, Exchange, OperationId, Program, Runner, Step},
+    operation::{Abandoned, Ask, Exchange, OperationId, Program, Runner, Step},
     time::Instant,
 };
 use std::{
@@ -136,8 +136,9 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         if !matches!(self.state, State::Paused) {
             return None;
         }
+        let value = give(self.runner.program_mut());
         self.state = State::Resumed;
-        Some(give(self.runner.program_mut()))
+        Some(value)
     }
 
     /// Delivers the event for the end of the operation, if there is one.
@@ -164,8 +165,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     step = self.runner.handle_error(error);
                 }
                 Step::Ask(ask) => {
-                    let progress = self.client.shared().ask(*ask, self.runner.span());
-                    step = self.on_asked(progress, None)?;
+                    let progress = self.ask(*ask);
+                    step = self.on_asked(progress)?;
                 }
                 Step::Wait => {
                     self.state = State::Paused;
@@ -175,44 +176,48 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
     }
 
+    /// Asks a question of the program. An exchange that runs is kept meanwhile.
+    fn ask(&mut self, ask: Ask) -> Started<R::Stream> {
+        let held = match &mut self.state {
+            State::Exchanging(active) => Some(&mut active.exchange),
+            _ => None,
+        };
+        let shared = self.client.shared();
+        shared.ask(ask, self.runner.span(), held)
+    }
+
     /// Continues a program that has asked until it takes another step, or has to be polled again
-    /// (`None`). The exchange is the one that it keeps meanwhile, if there is one.
-    fn on_asked(
-        &mut self,
-        mut progress: Started<R::Stream>,
-        mut held: Option<Box<ActiveExchange<R::Stream>>>,
-    ) -> Option<Step<P::Output>> {
+    /// (`None`). An exchange that is kept stays in the state while code of the program runs, so
+    /// that a panic does not lose it.
+    fn on_asked(&mut self, mut progress: Started<R::Stream>) -> Option<Step<P::Output>> {
         loop {
-            if let Progress::Waiting(id) = progress {
-                self.state = State::Asking(id, held);
-                return None;
-            }
-            // The exchange is stored while code of the program runs, so that a panic does not lose
-            // it.
-            if let Some(active) = held.take() {
-                self.state = State::Exchanging(*active);
-            }
-            let exchange = match &mut self.state {
-                State::Exchanging(active) => Some(&mut active.exchange),
-                _ => None,
-            };
             let step = match progress {
-                Progress::Answered(answer) => self.runner.handle_answer(answer, exchange),
+                Progress::Waiting(id) => {
+                    let held = self.take_active().map(Box::new);
+                    self.state = State::Asking(id, held);
+                    return None;
+                }
+                Progress::Answered(answer) => {
+                    let exchange = match &mut self.state {
+                        State::Exchanging(active) => Some(&mut active.exchange),
+                        _ => None,
+                    };
+                    self.runner.handle_answer(answer, exchange)
+                }
                 Progress::Failed(error) => self.runner.handle_error(error),
                 // These belong to no question.
-                Progress::Waiting(_) | Progress::Exchange(_) | Progress::Asking { .. } => {
+                Progress::Exchange(_) | Progress::Asking { .. } => {
                     self.runner.handle_error(abandoned_error())
                 }
             };
-            let Some(active) = self.take_active() else {
-                return Some(step);
-            };
             match step {
-                Step::Ask(ask) => {
-                    progress = self.client.shared().ask(*ask, self.runner.span());
-                    held = Some(Box::new(active));
+                Step::Ask(ask) => progress = self.ask(*ask),
+                step => {
+                    return match self.take_active() {
+                        Some(active) => self.give_back(active, Outcome::Completed, Some(step)),
+                        None => Some(step),
+                    };
                 }
-                step => return self.give_back(active, Outcome::Completed, Some(step)),
             }
         }
     }
@@ -302,14 +307,15 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         };
         active.exchange.end(&outcome);
         publish_events(self.client.shared(), &mut active.exchange);
-        let step = self.runner.handle_end(&mut active.exchange, &outcome);
-        let active = self.take_active()?;
-        let step = match step {
+        let step = match self.runner.handle_end(&mut active.exchange, &outcome) {
             Some(Step::Ask(ask)) => {
-                let progress = self.client.shared().ask(*ask, self.runner.span());
-                self.on_asked(progress, Some(Box::new(active)))?
+                let progress = self.ask(*ask);
+                self.on_asked(progress)?
             }
-            step => self.give_back(active, outcome, step)?,
+            step => {
+                let active = self.take_active()?;
+                self.give_back(active, outcome, step)?
+            }
         };
         self.follow(step)
     }
@@ -379,10 +385,11 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     match this.client.shared().resume(*id, context.waker()) {
                         Progress::Waiting(_) => return Poll::Pending,
                         progress => {
-                            let held = held.take();
-                            this.state = State::Over;
-                            this.on_asked(progress, held)
-                                .and_then(|step| this.follow(step))
+                            this.state = match held.take() {
+                                Some(active) => State::Exchanging(*active),
+                                None => State::Over,
+                            };
+                            this.on_asked(progress).and_then(|step| this.follow(step))
                         }
                     }
                 }

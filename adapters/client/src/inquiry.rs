@@ -13,7 +13,7 @@ use futures_util::{AsyncReadExt, AsyncWriteExt};
 use onionskin_core::{
     client::{Finding, Inquiry, MAX_FILE_BYTES},
     http::{HttpExchange, HttpRequest, HttpResponse},
-    options::{CallbackError, ProviderCall, Secret, Supplied, TlsOptions},
+    options::{CallbackError, Cryptography, ProviderCall, Secret, Supplied, TlsOptions},
     time::WallTime,
 };
 use std::{
@@ -39,6 +39,7 @@ pub async fn answer_inquiry<R: Runtime>(runtime: &R, inquiry: Inquiry) -> Result
         resolvers: &resolvers,
         start: Duration::ZERO,
         shared: None,
+        cryptography: Cryptography::default(),
     };
     answer(&services, inquiry).await
 }
@@ -84,6 +85,7 @@ async fn http<R: Runtime>(
 ) -> Result<HttpResponse, String> {
     let text = |error: io::Error| error.to_string();
     let mut tls = TlsOptions::default();
+    tls.cryptography = services.cryptography;
     if request.is_secure() {
         let (sender, receiver) = oneshot::channel();
         let read = move || drop(sender.send(certificates::system_roots().0));

@@ -100,11 +100,11 @@ pub mod options {
         options::{
             Acknowledgment, AwsCredentialProvider, AwsCredentials, CallbackError, CallbackFuture,
             CanonicalizeHostName, ClientOptions, Compressor, Credential, CredentialProvider,
-            DEFAULT_ALLOWED_HOSTS, IdpInfo, Kerberos, KerberosTarget, Login, Mechanism, Monitoring,
-            MonitoringMode, OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow, OidcRequest, OidcTokens,
-            PasswordProvider, PasswordRequest, ProxyOptions, ReadConcern, ReadMode, ReadPreference,
-            Secret, SecurityContext, ServerApi, ServerApiVersion, ServerSelector, SystemRoots,
-            TlsOptions, WriteConcern,
+            Cryptography, DEFAULT_ALLOWED_HOSTS, IdpInfo, Kerberos, KerberosTarget, Login,
+            Mechanism, Monitoring, MonitoringMode, OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow,
+            OidcRequest, OidcTokens, PasswordProvider, PasswordRequest, ProxyOptions, ReadConcern,
+            ReadMode, ReadPreference, Secret, SecurityContext, ServerApi, ServerApiVersion,
+            ServerSelector, SystemRoots, TlsOptions, WriteConcern,
         },
         random::Seed,
         uri::{ConnectionString, OptionValue, ParsedUri, Scheme, Warning, parse},
@@ -154,12 +154,14 @@ pub mod event {
 pub mod program {
     pub use onionskin_core::{
         bson::DocumentWriter,
-        client::{ConnectionFacts, ConnectionId, Outcome, SessionId, SocketId},
+        client::{ConnectionFacts, ConnectionId, Finding, Inquiry, Outcome, SessionId, SocketId},
         description::ServerId,
+        http::{HttpRequest, HttpResponse},
         operation::{
-            Abandoned, Command, CommandKind, Cursor, CursorResources, Decode, DocumentList,
+            Abandoned, Ask, Command, CommandKind, Cursor, CursorResources, Decode, DocumentList,
             Exchange, OperationId, Pin, PinnedFor, Portion, Prepared, Program, Reply, SessionUse,
             Single, Step,
         },
+        options::{ProviderCall, Supplied},
     };
 }

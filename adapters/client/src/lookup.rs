@@ -9,6 +9,7 @@ use crate::{
 use onionskin_core::{
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
     error::{DnsFailure, Error, ErrorKind},
+    options::Cryptography,
 };
 use std::{
     future::{Future, poll_fn},
@@ -176,6 +177,8 @@ pub(crate) struct Services<'a, R: Runtime> {
     /// The client whose turns limit lookups and dials; `None` outside of a client, where nothing
     /// limits them.
     pub(crate) shared: Option<&'a Arc<Shared<R>>>,
+    /// The library for the TLS of HTTP requests.
+    pub(crate) cryptography: Cryptography,
 }
 
 impl<'a, R: Runtime> Services<'a, R> {
@@ -185,6 +188,7 @@ impl<'a, R: Runtime> Services<'a, R> {
             runtime: &shared.runtime,
             resolvers: &shared.resolvers,
             start: shared.start,
+            cryptography: shared.cryptography,
         }
     }
 

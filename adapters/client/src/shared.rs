@@ -22,6 +22,7 @@ use onionskin_core::{
     error::Error,
     event::Event,
     operation::{Ask, Command, Exchange, OperationId, Span},
+    options::Cryptography,
     random::Seed,
     time::{Instant, WallTime},
 };
@@ -47,6 +48,8 @@ pub(crate) struct Shared<R: Runtime> {
     pub(crate) resolvers: Resolvers,
     pub(crate) hosts: Hosts,
     ids: ObjectIds,
+    /// The library for the TLS of HTTP requests.
+    pub(crate) cryptography: Cryptography,
     /// The handle of the client, for the commands that the client itself runs.
     pub(crate) handle: OnceLock<Weak<Handle<R>>>,
 }
@@ -92,6 +95,7 @@ impl<R: Runtime> Shared<R> {
         delivery: Arc<Delivery>,
         resolvers: Resolvers,
         ids: ObjectIds,
+        cryptography: Cryptography,
     ) -> Arc<Self> {
         let process = runtime.process_id();
         Arc::new(Self {
@@ -113,6 +117,7 @@ impl<R: Runtime> Shared<R> {
             resolvers,
             hosts: Hosts::default(),
             ids,
+            cryptography,
             handle: OnceLock::new(),
         })
     }
@@ -212,11 +217,17 @@ impl<R: Runtime> Shared<R> {
         })
     }
 
-    /// Asks the question of a program. `span` is the span of that program.
-    pub(crate) fn ask(self: &Arc<Self>, ask: Ask, span: &mut Span) -> Started<R::Stream> {
+    /// Asks the question of a program. `span` is the span of that program, and `held` the exchange
+    /// that it keeps meanwhile.
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        ask: Ask,
+        span: &mut Span,
+        held: Option<&mut Exchange>,
+    ) -> Started<R::Stream> {
         self.with(|inner, now| {
             inner.notice_fork(self, now);
-            let progress = inner.core.ask_in(now, span, ask);
+            let progress = inner.core.ask_in(now, span, ask, held);
             inner.take_socket(now, progress)
         })
     }

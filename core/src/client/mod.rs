@@ -57,10 +57,9 @@ pub use attempts::pinging::SOCKET_CHECK_INTERVAL;
 pub use attempts::waits::GRANT_LIMIT;
 pub use config::{ClientConfig, Counts};
 pub use control::timing::Timer;
-pub use questions::table::{
-    Answer, MAX_BLOCKING_INQUIRIES, MAX_DERIVATIONS, MAX_KERBEROS_STEPS, QUESTION_LIMIT, Question,
-    QuestionId,
-};
+pub use questions::programs::MAX_BLOCKING_INQUIRIES;
+pub use questions::question::{Answer, Question, QuestionId};
+pub use questions::table::{MAX_DERIVATIONS, MAX_KERBEROS_STEPS, QUESTION_LIMIT};
 pub use seeds::list::MIN_RESCAN_INTERVAL;
 pub use seeds::lookup::SeedLookup;
 #[cfg(any(test, feature = "unstable-machines"))]

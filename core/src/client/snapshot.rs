@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub connections: Vec<(SocketId, ConnectionState)>,
     /// The pools, including closed pools that still have connections in use.
     pub pools: Vec<PoolSnapshot>,
-    /// The operations that hold no exchange, oldest first.
+    /// The operations that move no bytes, oldest first.
     pub operations: Vec<WaitingOperation>,
     /// The pinned connections.
     pub pins: Vec<PinnedState>,
@@ -91,7 +91,7 @@ pub struct PoolSnapshot {
     pub counts: pool::Counts,
 }
 
-/// An operation that holds no exchange.
+/// An operation that moves no bytes: it waits, pauses, or has not resumed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WaitingOperation {
@@ -195,7 +195,7 @@ impl Client {
                 .collect(),
             sessions_in_use: self.attempts.sessions.used(),
             idle_sessions: self.attempts.sessions.idle(),
-            questions: self.questions.asked().collect(),
+            questions: self.questions.asked(),
             waiting_for_answers: self.questions.waiting(),
             timers: self.clock.timers.iter().collect(),
         }

@@ -177,6 +177,10 @@ pub(super) fn namespace(reply: &RawDocument) -> &str {
 /// cursor, which send the name of the collection.
 pub(super) const MAX_NAMESPACE_BYTES: usize = 1024;
 
+/// The maximum size of a cursor's `postBatchResumeToken`, in bytes: 1 MiB. A token has the key of a
+/// document and some numbers. The limit bounds what a cursor keeps.
+pub(super) const MAX_RESUME_TOKEN_BYTES: usize = 1 << 20;
+
 /// The fields of a reply that describe its cursor.
 pub(super) struct Parsed {
     pub(super) id: i64,
@@ -202,14 +206,16 @@ pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
     if namespace.is_some_and(|ns| ns.len() > MAX_NAMESPACE_BYTES) {
         return Err(Error::protocol("the cursor's namespace is too long"));
     }
+    let token = token.and_then(|token| token.as_document());
+    if token.is_some_and(|token| token.as_bytes().len() > MAX_RESUME_TOKEN_BYTES) {
+        return Err(Error::protocol("the cursor's resume token is too long"));
+    }
     let offset = elements.as_ptr() as usize - document.as_bytes().as_ptr() as usize;
     let start = reply.body_start() + offset;
     Ok(Parsed {
         id,
         namespace: namespace.map(str::to_owned),
-        resume_token: token
-            .and_then(|token| token.as_document())
-            .map(ToOwned::to_owned),
+        resume_token: token.map(ToOwned::to_owned),
         operation_time: operation_time.and_then(|time| time.as_timestamp()),
         rest: start..start + elements.len(),
     })

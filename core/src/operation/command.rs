@@ -298,7 +298,6 @@ impl Command {
 
     /// Gives these back before the command begins: what a cursor held that the program replaces by
     /// the one that this command opens. So the command can use the connection of the old cursor.
-    /// The program must return the command at once.
     pub fn set_released(&mut self, resources: CursorResources) {
         self.0.request.released = (!resources.is_empty()).then(|| Box::new(resources));
     }
@@ -309,7 +308,7 @@ impl Command {
         self.0.request.released.take()
     }
 
-    /// Returns the session and the pin that this command, which is not run, would have released.
+    /// Returns what this command, which is not run, would have given back.
     pub(crate) fn into_resources(self) -> CursorResources {
         let request = self.0.request;
         CursorResources {
@@ -318,6 +317,7 @@ impl Command {
                 Some(PinUse::Last(pin)) => Some(pin),
                 Some(PinUse::Borrowed(_)) | None => None,
             },
+            more: request.released,
         }
     }
 

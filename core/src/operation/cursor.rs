@@ -1,7 +1,8 @@
 //! Cursors: batches of documents, and the commands that fetch the next batch or close the cursor.
 
 use super::{
-    Abandoned, Batch, Command, CommandKind, Exchange, Pin, Program, Reply, SessionUse, Step,
+    Abandoned, Batch, Command, CommandKind, CursorResources, Exchange, Pin, Program, Reply,
+    SessionUse, Step,
     batch::{Parsed, parse},
     kill_cursors::kill,
 };
@@ -334,6 +335,7 @@ impl Cursor {
             return Err(CursorResources {
                 session: self.session.take(),
                 pin: self.pin.take(),
+                more: None,
             });
         }
         let id = std::mem::take(&mut self.id);
@@ -396,23 +398,6 @@ impl Program for Cursor {
 /// The codes of `CursorNotFound` and `CursorKilled`, after which the server no longer has the
 /// cursor.
 const CURSOR_IS_GONE: [i32; 2] = [43, 237];
-
-/// The session and the pin that a cursor no longer needs.
-/// [`Client::release_cursor`](crate::client::Client::release_cursor) takes them back.
-#[derive(Debug, Default)]
-#[must_use = "what was held goes back to the client"]
-pub struct CursorResources {
-    pub(crate) session: Option<SessionId>,
-    pub(crate) pin: Option<Pin>,
-}
-
-impl CursorResources {
-    /// True if there is neither a session nor a pin.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.session.is_none() && self.pin.is_none()
-    }
-}
 
 #[cfg(test)]
 mod tests {

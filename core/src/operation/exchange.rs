@@ -104,6 +104,9 @@ pub(crate) struct ExchangeState {
     pub(crate) is_under_way: bool,
     /// True while the connection, which was idle for a time, has to be checked before its use.
     pub(crate) needs_idle_check: bool,
+    /// True once the connection was kept during a question of the program. Its use ended when the
+    /// question began.
+    is_held: bool,
     /// The number of bytes that the idle check has read so far.
     pub(crate) idle_bytes: usize,
     /// The holders of the pins that this exchange made.
@@ -337,6 +340,13 @@ impl Exchange {
         }
     }
 
+    /// Notes that the reply has arrived, and that the connection is kept during a question.
+    pub(crate) fn hold(&mut self, now: Instant) {
+        if !std::mem::replace(&mut self.operation.exchange.is_held, true) {
+            self.lease.used = now;
+        }
+    }
+
     /// Leaves the session of the operation to the caller, as for an open cursor: the session no
     /// longer ends with the operation. Returns the id of the session; `None` if the operation has
     /// no session.
@@ -357,7 +367,9 @@ impl Exchange {
     /// does not need. If the caller left or the operation's time limit passed, retracts a request
     /// of which nothing was sent. Returns what remains on the connection.
     pub(crate) fn close(&mut self, now: Instant, outcome: &Outcome) -> Remains {
-        self.lease.used = now;
+        if !self.operation.exchange.is_held {
+            self.lease.used = now;
+        }
         // A caller that leaves, or a time limit of the operation, shows nothing about the
         // connection. `socketTimeoutMS` is different: its purpose is to find dead connections.
         let is_left = match outcome {

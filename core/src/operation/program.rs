@@ -14,8 +14,9 @@ use std::{sync::Arc, time::Duration};
 ///
 /// A shell runs a program with a [`Runner`], one command at a time. Each command has its own
 /// retries, and also its own server selection, check-out and session if no server, pin or session
-/// is set on the command. All commands share one operation id and one time limit ([`Span`]), which
-/// the first command sets. The message of a command is framed once its connection is checked out.
+/// is set on the command. All steps share one operation id and one time limit ([`Span`]), which the
+/// first command or question sets. The message of a command is framed once its connection is
+/// checked out.
 ///
 /// ```
 /// use onionskin_core::{
@@ -63,9 +64,10 @@ pub trait Program {
     /// request is written.
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<Self::Output>;
 
-    /// Handles the error of a command that is not retried any more. The program can continue with
-    /// another command, or end with another error or a partial result. By default the error ends
-    /// the operation.
+    /// Handles the error of a command that is not retried any more, or of a question: its time
+    /// limit has passed, the client was closed, or the process has forked. The program can continue
+    /// with another command, or end with another error or a partial result. By default the error
+    /// ends the operation.
     fn handle_error(&mut self, error: Error) -> Step<Self::Output> {
         Step::Done(Err(error))
     }
@@ -103,12 +105,13 @@ pub enum Step<T> {
     /// A command to run next. The program gets its reply or its error.
     Run(Command),
     /// Something to ask the outside world. The program gets the answer, or the reason why there is
-    /// none ([`Program::handle_answer`]). If it asks while it reads a reply, the connection stays
-    /// checked out until it goes on, so that it can [replace the
-    /// reply](Exchange::replace_reply) before it is decoded.
+    /// none ([`Program::handle_answer`]), or an error ([`Program::handle_error`]). If it asks while
+    /// it reads a reply, the connection stays checked out until it goes on, so that it can [replace
+    /// the reply](Exchange::replace_reply) before it is decoded.
     Ask(Box<Ask>),
     /// Nothing to do before the holder of the program has given it input
-    /// ([`Program::handle_input`]). The program holds no connection meanwhile.
+    /// ([`Program::handle_input`]). The program holds no connection meanwhile. The time limit of
+    /// the operation goes on, and the next command fails if it has passed.
     Wait,
     /// The operation is over, with this result.
     Done(Result<T, Error>),
@@ -138,7 +141,7 @@ pub enum Abandoned {
 }
 
 /// The operation id and the time limit that all commands of a program share. Command events carry
-/// the operation id ([RW-30]). The first command sets both, in
+/// the operation id ([RW-30]). The first command or question sets both, in
 /// [`Client::start_in`](crate::client::Client::start_in).
 ///
 /// [RW-30]: crate::requirements::retries#RW-30
@@ -229,9 +232,11 @@ impl Span {
 
 /// A program that is being run, with its span.
 ///
-/// [`start`](Self::start), [`handle_end`](Self::handle_end) and
-/// [`handle_error`](Self::handle_error) can return a command. The shell starts it with
-/// [`Client::start_in`](crate::client::Client::start_in) and the [span](Self::span) of the runner.
+/// [`start`](Self::start), [`handle_end`](Self::handle_end), [`handle_error`](Self::handle_error),
+/// [`handle_answer`](Self::handle_answer) and [`handle_input`](Self::handle_input) return the next
+/// step. The shell starts a command with
+/// [`Client::start_in`](crate::client::Client::start_in), and asks a question with
+/// [`Client::ask_in`](crate::client::Client::ask_in), with the [span](Self::span) of the runner.
 /// For each exchange of the command the shell calls [`begin`](Self::begin), moves bytes, and calls
 /// [`Exchange::end`] and [`handle_end`](Self::handle_end) before it gives the exchange back. If the
 /// client ends the command with an error, the shell calls [`handle_error`](Self::handle_error).

@@ -175,7 +175,7 @@ impl Sdam {
         });
     }
 
-    /// Calls `act` with the monitor of a server and the outbox, if the server has a monitor.
+    /// Calls `act` with the monitor of a server and the effects, if the server has a monitor.
     pub(super) fn with_monitor(
         &mut self,
         id: ServerId,

@@ -4,18 +4,11 @@ use super::configuration;
 use crate::{error::Result, options::Cryptography};
 use rustls::crypto::CryptoProvider;
 
-/// True in tests of a build with the feature `aws-lc-rs`, so that all tests of TLS run with it. In
-/// tests, `ring` is always enabled.
-const TESTS_PREFER_AWS_LC_RS: bool = cfg!(all(test, feature = "aws-lc-rs"));
-
 /// Returns the provider that the options choose.
 pub(super) fn provider(choice: Cryptography) -> Result<CryptoProvider> {
     let (found, feature) = match choice {
         Cryptography::Any => {
-            let found = match TESTS_PREFER_AWS_LC_RS {
-                true => aws_lc_rs(),
-                false => ring().or_else(aws_lc_rs),
-            };
+            let found = ring().or_else(aws_lc_rs);
             return found.ok_or_else(|| {
                 configuration(
                     "no cryptography provider is enabled; enable the Cargo feature ring or \

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     error::{Error, ErrorKind, TlsFault},
-    options::{Secret, SystemRoots, TlsOptions},
+    options::{Cryptography, Secret, SystemRoots, TlsOptions},
     time::WallTime,
 };
 use rcgen::{
@@ -52,6 +52,12 @@ fn params(names: &[&str]) -> CertificateParams {
     params
 }
 
+/// The library that clients use in tests. Their servers use `ring`.
+const TESTED: Cryptography = match cfg!(feature = "aws-lc-rs") {
+    true => Cryptography::AwsLcRs,
+    false => Cryptography::Ring,
+};
+
 /// A certificate authority that signs the certificates of a test.
 pub(crate) struct Authority {
     pem: String,
@@ -85,10 +91,12 @@ impl Authority {
         (certificate, key)
     }
 
+    /// Returns options that trust this authority.
     pub(crate) fn options(&self) -> TlsOptions {
         TlsOptions {
             enabled: true,
             ca_pem: Some(self.pem.clone().into_bytes()),
+            cryptography: TESTED,
             ..TlsOptions::default()
         }
     }

@@ -183,7 +183,7 @@ pub async fn an_invalid_record_on_an_idle_connection_causes_an_alert<H: Host>() 
     gate.open();
     super::pause::<H>(onionskin_core::client::IDLE_CHECK_AFTER).await;
     let next = ping(&client).await;
-    // A single-threaded client does not probe idle connections, so its operation receives the wrong
+    // A single-threaded client does not check idle connections, so its operation receives the wrong
     // record.
     assert!(next.is_ok() || !H::R::RUNS_IN_BACKGROUND, "{next:?}");
     wait_for_alert::<H>(&server, AlertDescription::BadRecordMac).await;

@@ -121,7 +121,7 @@ const BUILDER: [(&str, Shown); 9] = [
 ];
 
 /// Each field of `TlsOptions`.
-const TLS: [(&str, Shown); 17] = [
+const TLS: [(&str, Shown); 18] = [
     ("enabled", Same("tls")),
     ("ca_file", Same("tlsCAFile")),
     (
@@ -154,6 +154,10 @@ const TLS: [(&str, Shown); 17] = [
     (
         "allow_invalid_certificates",
         Same("tlsAllowInvalidCertificates"),
+    ),
+    (
+        "cryptography",
+        Test("a_library_that_is_not_enabled_is_refused_by_name"),
     ),
     ("allow_invalid_hostnames", Same("tlsAllowInvalidHostnames")),
     ("insecure", Same("tlsInsecure")),

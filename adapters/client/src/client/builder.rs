@@ -183,7 +183,15 @@ impl<R: Runtime> ClientBuilder<R> {
         let config = ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
             .with_subscriptions(subscriptions);
         let delivery = Delivery::new(listeners, subscriptions);
-        let shared = Shared::new(runtime, start, Core::new(config), delivery, resolvers, ids);
+        let shared = Shared::new(
+            runtime,
+            start,
+            Core::new(config),
+            delivery,
+            resolvers,
+            ids,
+            options.tls().cryptography,
+        );
         let wall = shared.wall_time();
         shared.with(|inner, now| {
             inner.core.set_wall_time(now, wall);

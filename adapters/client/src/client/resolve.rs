@@ -141,6 +141,7 @@ impl<R: Runtime> Task<R> {
                 resolvers: &resolvers,
                 start,
                 shared: None,
+                cryptography: onionskin_core::options::Cryptography::default(),
             };
             let mut result = pin!(look_up(&services, lookup));
             let stop = &end.outcome.stop;

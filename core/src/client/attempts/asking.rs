@@ -4,11 +4,12 @@
 use super::operations::Waiting;
 use crate::{
     auth::Finding,
-    client::{Client, Progress, QUESTION_LIMIT, questions::table::Asker},
+    client::{Client, Progress, QUESTION_LIMIT, Timer, connections::State},
     error::{Error, Wait},
-    operation::{Ask, OperationId, Span},
+    operation::{Ask, Exchange, OperationId, Span},
     time::Instant,
 };
+use std::time::Duration;
 
 impl Client {
     /// Asks the question of a program. `span` is the span of the program, which gets its operation
@@ -18,7 +19,17 @@ impl Client {
     /// is an answer. A question has the time limit of its operation, but at most
     /// [`QUESTION_LIMIT`]. Fails if the time limit of the operation passes, or if the client is
     /// closed.
-    pub fn ask_in(&mut self, now: Instant, span: &mut Span, ask: Ask) -> Progress {
+    ///
+    /// `held` is the exchange whose reply the program was reading when it asked. Its connection
+    /// stays checked out: `socketTimeoutMS` no longer limits the exchange, and the limit of the
+    /// question does.
+    pub fn ask_in(
+        &mut self,
+        now: Instant,
+        span: &mut Span,
+        ask: Ask,
+        held: Option<&mut Exchange>,
+    ) -> Progress {
         let timeout = ask.timeout.or(self.settings.timeout);
         let (id, deadline) = self.attempts.operations.open(now, span, timeout);
         let progress = if self.life.is_closed() {
@@ -27,12 +38,13 @@ impl Client {
             Progress::Failed(too_late())
         } else {
             let limit = deadline.map_or(QUESTION_LIMIT, |deadline| deadline.saturating_since(now));
-            let (asker, limit) = (Asker::Operation(id), limit.min(QUESTION_LIMIT));
-            match self
-                .questions
-                .ask_for_program(now, asker, ask.inquiry, limit)
-            {
+            let limit = limit.min(QUESTION_LIMIT);
+            let asked = self.questions.ask_for_program(now, id, ask.inquiry, limit);
+            match asked {
                 Ok(question) => {
+                    if let Some(exchange) = held {
+                        self.hold(now, exchange, limit);
+                    }
                     let waiting = Waiting::ForAnswer(question, deadline);
                     self.attempts.operations.wait(id, waiting);
                     Progress::Waiting(id)
@@ -42,6 +54,21 @@ impl Client {
         };
         self.settle(now);
         progress
+    }
+
+    /// Keeps the connection of an exchange checked out for at most this time. If the exchange is
+    /// not given back by then, the client takes the connection back, as from any other exchange.
+    fn hold(&mut self, now: Instant, exchange: &mut Exchange, limit: Duration) {
+        let socket = exchange.socket();
+        let is_in_use = matches!(self.connections.state(socket), Some(State::InUse));
+        if !is_in_use || self.check_owner(exchange).is_err() {
+            return;
+        }
+        self.disarm(&mut exchange.lease);
+        let until = now.checked_add(limit);
+        exchange.lease.is_timed = until.is_some();
+        self.arm(Timer::Exchange(socket), until);
+        exchange.hold(now);
     }
 
     /// Keeps the answer to the question of an operation, and wakes its task. `None` if the limit of

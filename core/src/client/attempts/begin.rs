@@ -63,6 +63,8 @@ impl Client {
     ) -> Progress {
         if let Some(released) = command.take_released() {
             self.release_held(now, *released);
+            // Now the command can use the connection that was pinned.
+            self.carry(now);
         }
         let timeout = self.settings.timeout;
         let operation = self.attempts.operations.admit(now, span, command, timeout);

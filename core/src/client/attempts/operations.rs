@@ -1,5 +1,5 @@
-//! The operations part: operations that hold no exchange. They wait, pause, or have not resumed
-//! since they were granted a connection or failed.
+//! The operations part: operations that move no bytes. They wait, pause, or have not resumed since
+//! they were granted a connection, got an answer or failed.
 
 use crate::{
     auth::Finding,
@@ -66,7 +66,8 @@ impl Waiting {
     }
 }
 
-/// The operations of a client that hold no exchange.
+/// The operations of a client that move no bytes. One that waits for the answer to a question can
+/// keep its exchange.
 #[derive(Debug)]
 pub(in crate::client) struct Operations {
     waiting: BTreeMap<OperationId, Waiting>,

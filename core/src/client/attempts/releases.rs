@@ -34,21 +34,22 @@ impl Client {
     }
 
     pub(in crate::client) fn release_held(&mut self, now: Instant, resources: CursorResources) {
-        if let Some(session) = resources.session {
-            self.return_session(now, session);
-        }
-        if let Some(pin) = resources.pin {
-            self.release_pin(pin);
+        let mut next = Some(Box::new(resources));
+        while let Some(resources) = next {
+            if let Some(session) = resources.session {
+                self.return_session(now, session);
+            }
+            if let Some(pin) = resources.pin {
+                self.release_pin(pin);
+            }
+            next = resources.more;
         }
     }
 
     /// Discards a command that will not run. If the command was the last use of a session or a pin,
     /// the session is given back and the pin released. What the command was to give back before it
     /// began is given back as well.
-    pub fn discard(&mut self, now: Instant, mut command: Command) {
-        if let Some(released) = command.take_released() {
-            self.release_held(now, *released);
-        }
+    pub fn discard(&mut self, now: Instant, command: Command) {
         self.release_cursor(now, command.into_resources());
     }
 

@@ -98,6 +98,11 @@ impl Client {
             return;
         }
         self.life.lost = Some(why.clone());
+        // A panic of the timer task can have interrupted the orders.
+        #[cfg(debug_assertions)]
+        {
+            self.out.is_carrying = false;
+        }
         self.close(now);
         if !self.life.is_ended() {
             self.end_parts(now);

@@ -1,7 +1,7 @@
 //! The timers of the client, and what happens when they expire.
 
 use crate::{
-    client::{Client, DRAIN_LIMIT, questions::table::QuestionId},
+    client::{Client, DRAIN_LIMIT, questions::question::QuestionId},
     connection::SocketId,
     error::{Error, Wait},
     operation::OperationId,

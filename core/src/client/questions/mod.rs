@@ -2,4 +2,6 @@
 
 pub(super) mod answers;
 pub(super) mod fetches;
+pub(super) mod programs;
+pub(super) mod question;
 pub(super) mod table;

@@ -17,16 +17,17 @@
 //! credentials, are for the fetches of credentials, the checks of certificates and the programs of
 //! operations.
 
-use super::fetches::Fetches;
+use super::{
+    fetches::Fetches,
+    programs::ProgramQuestions,
+    question::{Question, QuestionId},
+};
 use crate::{
-    auth::{
-        DerivedKeys, Finding, Inquiry, KerberosStep, KerberosStepResult, KeyDerivation, KeyName,
-    },
+    auth::{Inquiry, KerberosStep, KeyDerivation, KeyName},
     client::Action,
     connection::SocketId,
     description::ServerId,
-    dns::{DnsAnswer, DnsQuery},
-    error::Error,
+    dns::DnsQuery,
     operation::OperationId,
     options::ProviderCall,
     random::Random,
@@ -53,56 +54,6 @@ pub const MAX_DERIVATIONS: usize = 2;
 /// The highest number of steps of Kerberos of one client that run at once: 4. Each occupies a
 /// thread until the Kerberos library returns, even if the connection has failed meanwhile.
 pub const MAX_KERBEROS_STEPS: usize = 4;
-
-/// The highest number of inquiries of programs that occupy threads at once: 4. Others fail at once.
-/// A thread stays occupied until its work returns, also if the operation has ended meanwhile.
-pub const MAX_BLOCKING_INQUIRIES: usize = 4;
-
-/// The core's id of a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QuestionId(pub u64);
-
-/// A question of the client to its shell.
-#[derive(Debug)]
-pub enum Question {
-    /// Derive these keys ([`KeyDerivation::derive`]) and answer with [`Answer::Keys`]. This may
-    /// take seconds, and must not delay anything else.
-    DeriveKeys(KeyDerivation),
-    /// Run this step of the Kerberos library ([`KerberosStep::run`]) on a thread that may block,
-    /// and answer with [`Answer::KerberosStep`]. Answer also if the step takes longer than the
-    /// connection waits, because only [`MAX_KERBEROS_STEPS`] steps without an answer are permitted.
-    /// The question is withdrawn only when the client is closed or its process has forked.
-    KerberosStep(KerberosStep),
-    /// Look up these DNS records and answer with [`Answer::Records`].
-    /// [`dns::Lookup`](crate::dns::Lookup) is a resolver that does this.
-    LookUp {
-        /// The name and the type of the records.
-        query: DnsQuery,
-        /// The time limit of the lookup.
-        limit: Duration,
-    },
-    /// Find the answer to this inquiry and answer with [`Answer::Found`]. The question is withdrawn
-    /// when its time limit passes, except a call of a provider that may block and the reading of a
-    /// file, which occupy a thread. Answer such a question also after its limit, because no other
-    /// inquiry for credentials is made before.
-    Inquire(Inquiry),
-}
-
-/// The answer to a [`Question`].
-#[derive(Debug)]
-pub enum Answer {
-    /// The derived keys.
-    Keys(DerivedKeys),
-    /// The result of a step of the Kerberos library.
-    KerberosStep(KerberosStepResult),
-    /// The records of a lookup, or the reason why there are none.
-    Records(Result<DnsAnswer, Error>),
-    /// The answer to an inquiry, or the reason why there is none. The reason becomes part of an
-    /// error message, so it must not contain secrets.
-    Found(Result<Finding, String>),
-    /// There will be no answer, because the work panicked or was given up.
-    None,
-}
 
 /// An order of the questions part.
 #[derive(Debug)]
@@ -192,6 +143,7 @@ pub(in crate::client) struct Questions {
     pub(in crate::client) fetches: Fetches,
     /// The checks of certificates.
     pub(in crate::client) checks: StatusChecks<SocketId>,
+    programs: ProgramQuestions,
     orders: VecDeque<Order>,
 }
 
@@ -205,6 +157,7 @@ impl Questions {
             queued_steps: VecDeque::new(),
             fetches: Fetches::new(random),
             checks: StatusChecks::default(),
+            programs: ProgramQuestions::default(),
             orders: VecDeque::new(),
         }
     }
@@ -277,22 +230,22 @@ impl Questions {
         self.ask(now, work, asker, Question::Inquire(inquiry), limit)
     }
 
-    /// Makes an inquiry for a program. Fails with the reason if it would occupy a thread and
-    /// [`MAX_BLOCKING_INQUIRIES`] threads are occupied.
+    /// Makes an inquiry for the program of an operation. Fails with the reason if it would occupy a
+    /// thread and no further one may be occupied.
     pub(in crate::client) fn ask_for_program(
         &mut self,
         now: Instant,
-        asker: Asker,
+        operation: OperationId,
         inquiry: Inquiry,
         limit: Duration,
     ) -> Result<QuestionId, String> {
         let is_blocking = work_for(&inquiry) == Work::Blocking;
-        if is_blocking && self.running(Work::Blocking) >= MAX_BLOCKING_INQUIRIES {
-            return Err(format!(
-                "{MAX_BLOCKING_INQUIRIES} earlier calls or readings of files have not ended"
-            ));
+        if is_blocking {
+            self.programs.check_room()?;
         }
-        Ok(self.inquire(now, asker, inquiry, limit))
+        let id = self.announce(now, Question::Inquire(inquiry), limit);
+        self.programs.add(id, operation, is_blocking);
+        Ok(id)
     }
 
     fn ask(
@@ -303,10 +256,15 @@ impl Questions {
         question: Question,
         limit: Duration,
     ) -> QuestionId {
-        self.last += 1;
-        let id = QuestionId(self.last);
+        let id = self.announce(now, question, limit);
         let asker = Some(asker);
         self.asked.insert(id, Asked { work, asker });
+        id
+    }
+
+    fn announce(&mut self, now: Instant, question: Question, limit: Duration) -> QuestionId {
+        self.last += 1;
+        let id = QuestionId(self.last);
         self.orders
             .push_back(Order::Act(Action::Ask { id, question }));
         self.orders
@@ -323,6 +281,15 @@ impl Questions {
         id: QuestionId,
         is_answered: bool,
     ) -> Option<Asker> {
+        if let Some(ended) = self.programs.end(id, is_answered) {
+            if ended.is_withdrawn {
+                let withdraw = Action::Withdraw { question: id };
+                self.orders.push_back(Order::Act(withdraw));
+            }
+            let operation = ended.operation?;
+            self.orders.push_back(Order::Limit(id, None));
+            return Some(Asker::Operation(operation));
+        }
         let asked = self.asked.get_mut(&id)?;
         let mut asker = asked.asker.take();
         if asker.is_some() {
@@ -359,7 +326,8 @@ impl Questions {
         self.queued_steps.clear();
         self.fetches.give_up();
         self.checks.give_up();
-        for (id, _) in std::mem::take(&mut self.asked) {
+        let asked = std::mem::take(&mut self.asked).into_keys();
+        for id in asked.chain(self.programs.take_all()) {
             self.forget_question(id);
         }
     }
@@ -466,8 +434,11 @@ impl Questions {
 
     /// Returns the questions that were asked and not answered.
     #[cfg(any(test, feature = "unstable-machines"))]
-    pub(in crate::client) fn asked(&self) -> impl Iterator<Item = QuestionId> {
-        self.asked.keys().copied()
+    pub(in crate::client) fn asked(&self) -> Vec<QuestionId> {
+        let asked = self.asked.keys().copied();
+        let mut asked: Vec<_> = asked.chain(self.programs.ids()).collect();
+        asked.sort();
+        asked
     }
 
     /// Returns the number of connections that wait for an answer.
@@ -484,6 +455,6 @@ impl Questions {
 
     #[cfg(test)]
     pub(in crate::client) fn is_empty(&self) -> bool {
-        self.asked.is_empty() && self.queued_keys.is_empty() && self.queued_steps.is_empty()
+        self.asked().is_empty() && self.queued_keys.is_empty() && self.queued_steps.is_empty()
     }
 }

@@ -8,7 +8,7 @@ use crate::{
         attempts::{end::End, operations::Waiting, scanning::ScanRules},
         config::{self, set_seed_list},
         pools::Pools,
-        questions::table::{Asker, QuestionId},
+        questions::{question::QuestionId, table::Asker},
     },
     dns::DnsAnswer,
     error::{Error, ErrorKind},

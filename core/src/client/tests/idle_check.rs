@@ -46,7 +46,7 @@ fn waits(start: &Progress) -> OperationId {
 }
 
 #[test]
-fn only_a_connection_that_was_idle_for_long_is_probed() {
+fn only_a_connection_that_was_idle_for_long_is_checked() {
     let mut world = idle_client(URI, IDLE_CHECK_AFTER - Duration::from_nanos(1));
     let exchange = start(&mut world, ping());
     assert!(!exchange.wants_idle_check());
@@ -97,7 +97,7 @@ fn an_idle_connection_closed_by_the_server_causes_no_error_retry_or_clear() {
 }
 
 #[test]
-fn idle_connections_closed_by_their_server_are_probed_one_after_the_other() {
+fn idle_connections_closed_by_their_server_are_checked_one_after_the_other() {
     let mut world = World::new(URI, primary());
     let exchanges: Vec<Exchange> = (0..3).map(|_| world.begin_exchange(ping())).collect();
     for mut exchange in exchanges {
@@ -117,7 +117,7 @@ fn idle_connections_closed_by_their_server_are_probed_one_after_the_other() {
 }
 
 #[test]
-fn after_a_failed_probe_the_time_limit_applies_to_the_next_exchange() {
+fn after_a_failed_idle_check_the_time_limit_applies_to_the_next_exchange() {
     let mut world = idle_client(URI, IDLE_CHECK_AFTER);
     let mut command = ping();
     command.set_timeout(Some(Duration::from_secs(1)));
@@ -132,7 +132,7 @@ fn after_a_failed_probe_the_time_limit_applies_to_the_next_exchange() {
 }
 
 #[test]
-fn after_a_failed_probe_a_closing_client_uses_no_other_connection() {
+fn after_a_failed_idle_check_a_closing_client_uses_no_other_connection() {
     let mut world = idle_client(URI, IDLE_CHECK_AFTER);
     let exchange = start(&mut world, ping());
     world.client.close(world.now);

@@ -22,7 +22,9 @@ fn found() -> Answer {
 
 /// Asks a question, and returns the ids of the operation and of the question.
 fn asked(world: &mut World, ask: Ask) -> (OperationId, QuestionId) {
-    let start = world.client.ask_in(world.now, &mut Span::default(), ask);
+    let start = world
+        .client
+        .ask_in(world.now, &mut Span::default(), ask, None);
     world.run();
     let Progress::Waiting(id) = start else {
         panic!("it is not asked: {start:?}");
@@ -122,7 +124,7 @@ fn the_end_of_the_client_fails_the_operations_that_ask() {
     );
     let start = world
         .client
-        .ask_in(world.now, &mut Span::default(), ask(None));
+        .ask_in(world.now, &mut Span::default(), ask(None), None);
     assert!(matches!(start, Progress::Failed(_)), "{start:?}");
     world.run();
     assert_empty(&world.client);
@@ -144,7 +146,7 @@ fn programs_occupy_a_bounded_number_of_threads() {
     assert_eq!(world.withdrawn, []);
     let refused = world
         .client
-        .ask_in(world.now, &mut Span::default(), blocking());
+        .ask_in(world.now, &mut Span::default(), blocking(), None);
     assert!(matches!(refused, Progress::Answered(Err(_))), "{refused:?}");
     let first = world.inquiries[0];
     world.client.handle_answer(world.now, first, Answer::None);
@@ -157,7 +159,7 @@ fn a_command_after_a_question_has_the_time_that_is_left() {
     let mut world = World::new(URI, primary());
     let mut span = Span::default();
     let limit = Some(Duration::from_secs(10));
-    let start = world.client.ask_in(world.now, &mut span, ask(limit));
+    let start = world.client.ask_in(world.now, &mut span, ask(limit), None);
     world.run();
     let Progress::Waiting(asking) = start else {
         panic!("it is not asked: {start:?}");
@@ -229,7 +231,9 @@ fn a_program_replaces_a_reply_after_an_answer() {
     let Some(Step::Ask(ask)) = step else {
         panic!("it does not ask: {step:?}");
     };
-    let start = world.client.ask_in(world.now, runner.span(), *ask);
+    let start = world
+        .client
+        .ask_in(world.now, runner.span(), *ask, Some(&mut exchange));
     world.run();
     let Progress::Waiting(id) = start else {
         panic!("it is not asked: {start:?}");
@@ -248,4 +252,83 @@ fn a_program_replaces_a_reply_after_an_answer() {
     let again = world.begin_exchange(Command::new("x", "app", CommandKind::Run));
     assert_eq!(again.socket(), socket);
     world.check_in(again, Outcome::Abandoned);
+}
+
+/// Begins an exchange, receives its reply, and asks a question that keeps its connection.
+fn asked_during_an_exchange(world: &mut World) -> (Exchange, OperationId, QuestionId) {
+    let mut ping = Command::new("ping", "admin", CommandKind::Run);
+    ping.body().i32("ping", 1);
+    let mut exchange = world.begin_exchange(ping);
+    World::answer(&mut exchange, &rawdoc! { "ok": 1 });
+    let mut span = Span::default();
+    let held = Some(&mut exchange);
+    let start = world.client.ask_in(world.now, &mut span, ask(None), held);
+    world.run();
+    let Progress::Waiting(id) = start else {
+        panic!("it is not asked: {start:?}");
+    };
+    (exchange, id, *world.inquiries.last().expect("a question"))
+}
+
+/// The reply has arrived, so `socketTimeoutMS` does not limit the question. The time of the
+/// question is no use of the connection.
+#[test]
+fn a_question_keeps_the_connection_longer_than_the_socket_timeout() {
+    let mut world = World::new(&format!("{URI}&socketTimeoutMS=500"), primary());
+    let (exchange, id, question) = asked_during_an_exchange(&mut world);
+    let socket = exchange.socket();
+    world.wait(Duration::from_secs(10));
+    assert!(world.interrupted.is_empty() && world.closed.is_empty());
+    world.client.handle_answer(world.now, question, found());
+    world.run();
+    let progress = world.client.resume(world.now, id);
+    assert!(
+        matches!(progress, Progress::Answered(Ok(_))),
+        "{progress:?}"
+    );
+    world.check_in(exchange, Outcome::Completed);
+    let start = world
+        .client
+        .start(world.now, Command::new("x", "app", CommandKind::Run));
+    let Progress::Exchange(next) = start else {
+        panic!("no connection: {start:?}");
+    };
+    assert!(next.socket() == socket && next.wants_idle_check());
+    world.check_in(next, Outcome::Abandoned);
+}
+
+/// A future that is not polled after the answer does not keep its connection for ever.
+#[test]
+fn a_connection_is_taken_back_after_the_limit_of_a_question() {
+    let mut world = World::new(URI, primary());
+    let (exchange, id, question) = asked_during_an_exchange(&mut world);
+    world.client.handle_answer(world.now, question, found());
+    world.run();
+    world.wait(QUESTION_LIMIT);
+    assert_eq!(world.closed.len(), 0);
+    world.wait(Duration::from_secs(1));
+    assert!(world.closed.contains(&exchange.socket()));
+    let progress = world.client.resume(world.now, id);
+    assert!(
+        matches!(progress, Progress::Answered(Ok(_))),
+        "{progress:?}"
+    );
+    let after = world.check_in(exchange, Outcome::Completed);
+    assert!(matches!(after, AfterExchange::Done(Ok(()))), "{after:?}");
+    assert_eq!(world.client.counts().in_use, 0);
+}
+
+/// A call that a program has given up occupies its thread, and is no call of a credential provider.
+#[test]
+fn a_stuck_call_of_a_program_does_not_hold_up_credentials() {
+    let mut world = World::new(URI, primary());
+    let blocking = Ask {
+        inquiry: Inquiry::File("a".to_owned()),
+        timeout: None,
+    };
+    let (id, _) = asked(&mut world, blocking);
+    world.client.cancel(world.now, id);
+    world.run();
+    assert_eq!(world.client.snapshot().questions.len(), 1);
+    assert!(!world.client.questions.has_overdue_inquiry());
 }

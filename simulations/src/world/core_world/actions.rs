@@ -80,7 +80,7 @@ impl CoreWorld {
         match action {
             Action::Dial { socket, address } => self.dial(client, socket, &address),
             Action::Transmit { socket, bytes } => self.transmit(client, socket, &bytes),
-            Action::Read { socket } => self.on_drain(client, socket),
+            Action::Read { socket } => self.on_read(client, socket),
             Action::Close { socket } => self.on_close(client, socket),
             Action::Interrupt { socket, error } => {
                 let known = self.sides[client].sockets.get_mut(&socket);
@@ -174,7 +174,7 @@ impl CoreWorld {
 
     /// Gives a parked socket back to the core, and then the network events that arrived while the
     /// socket was parked.
-    fn on_drain(&mut self, client: usize, id: SocketId) {
+    fn on_read(&mut self, client: usize, id: SocketId) {
         self.trace.note(
             self.now,
             format_args!("client {client} socket {} drain", id.number()),

@@ -39,8 +39,9 @@ pub(super) struct RandomHarness {
     pub(super) asking: BTreeMap<OperationId, SelectorQuestion>,
     /// Operations that were woken and have not resumed.
     pub(super) woken: BTreeSet<OperationId>,
-    /// The result of the next probes. The function `check_idle_connection` defines the numbers.
-    pub(super) probe: u8,
+    /// The result of the next idle checks. The function `check_idle_connection` defines the
+    /// numbers.
+    pub(super) idle_check: u8,
     extra: Extra,
 }
 
@@ -123,7 +124,7 @@ impl RandomHarness {
             withdrawn: BTreeSet::new(),
             asking: BTreeMap::new(),
             woken: BTreeSet::new(),
-            probe: 0,
+            idle_check: 0,
             extra,
         };
         play.client.open(play.now);
@@ -333,24 +334,28 @@ impl RandomHarness {
         if !exchange.wants_idle_check() {
             return Ok(());
         }
-        match self.probe {
+        match self.idle_check {
             0 => exchange.handle_idle_check(None),
             1 => exchange.handle_idle_check(Some(&[])),
             2 => exchange.handle_idle_check(Some(&[1, 2, 3])),
-            // A shell may omit the probe.
+            // A shell may omit the idle check.
             _ => Ok(()),
         }
     }
 
     /// Asks a question for a program, which can occupy a thread.
-    pub(super) fn ask(&mut self, is_blocking: bool, timeout: Option<u16>) {
+    pub(super) fn ask(&mut self, is_held: bool, is_blocking: bool, timeout: Option<u16>) {
         let inquiry = match is_blocking {
             true => Inquiry::File("a".to_owned()),
             false => Inquiry::Environment(&["A"]),
         };
         let timeout = timeout.map(|ms| Duration::from_millis(ms.into()));
         let ask = Ask { inquiry, timeout };
-        let start = self.client.ask_in(self.now, &mut Span::default(), ask);
+        // A question can be asked while a program reads a reply.
+        let mut held = self.exchanges.pop_if(|_| is_held);
+        let span = &mut Span::default();
+        let start = self.client.ask_in(self.now, span, ask, held.as_mut());
+        self.exchanges.extend(held);
         self.started(start);
     }
 

@@ -39,11 +39,12 @@ enum Input {
         what: u8,
     },
     Ask {
+        is_held: bool,
         is_blocking: bool,
         timeout: Option<u16>,
     },
     Narrow(usize),
-    Probe(u8),
+    IdleCheck(u8),
     Wait(u16),
     Fork,
     Close,
@@ -64,10 +65,10 @@ fn input() -> impl Strategy<Value = Input> {
         10 => (which, 0..40_u8).prop_map(|(which, hello)| Input::Answer { which, hello }),
         1 => which.prop_map(Input::Break),
         3 => (which, 0..12_u8).prop_map(|(which, what)| Input::Keys { which, what }),
-        2 => (any::<bool>(), prop::option::of(0..5000_u16))
-            .prop_map(|(is_blocking, timeout)| Input::Ask { is_blocking, timeout }),
+        2 => (any::<bool>(), any::<bool>(), prop::option::of(0..5000_u16))
+            .prop_map(ask),
         4 => which.prop_map(Input::Narrow),
-        1 => (0..4_u8).prop_map(Input::Probe),
+        1 => (0..4_u8).prop_map(Input::IdleCheck),
         3 => prop_oneof![4 => 0..500_u16, 1 => 0..12_000_u16].prop_map(Input::Wait),
         1 => (0..100_u8).prop_map(|rare| match rare {
             0 | 1 => Input::Close,
@@ -77,6 +78,14 @@ fn input() -> impl Strategy<Value = Input> {
             _ => Input::Wait(1),
         }),
     ]
+}
+
+fn ask((is_held, is_blocking, timeout): (bool, bool, Option<u16>)) -> Input {
+    Input::Ask {
+        is_held,
+        is_blocking,
+        timeout,
+    }
 }
 
 impl RandomHarness {
@@ -90,11 +99,12 @@ impl RandomHarness {
             }
             Input::Keys { which, what } if !self.questions.is_empty() => self.answer(which, what),
             Input::Ask {
+                is_held,
                 is_blocking,
                 timeout,
-            } => self.ask(is_blocking, timeout),
+            } => self.ask(is_held, is_blocking, timeout),
             Input::Narrow(which) if !self.asking.is_empty() => self.narrow(which),
-            Input::Probe(what) => self.probe = what,
+            Input::IdleCheck(what) => self.idle_check = what,
             Input::Resume(which) if !self.waiting.is_empty() => {
                 let id = self.waiting.remove(which % self.waiting.len());
                 // A task may be polled although its operation was not woken.

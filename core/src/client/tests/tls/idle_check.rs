@@ -45,7 +45,7 @@ fn check_idle(exchange: &mut Exchange, mut bytes: &[u8]) -> Result<(), Error> {
 }
 
 #[test]
-fn a_probe_finds_a_close_notify_behind_other_tls_messages() {
+fn an_idle_check_finds_a_close_notify_behind_other_tls_messages() {
     // The first read of an idle check has 64 bytes, which end before the `close_notify`.
     let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
     let peer = scene.peer(&exchange);
@@ -110,7 +110,7 @@ fn a_key_update_on_an_idle_connection_is_answered_with_the_next_request() {
 }
 
 #[test]
-fn a_probe_that_reads_too_many_bytes_fails() {
+fn an_idle_check_that_reads_too_many_bytes_fails() {
     for (before, is_left) in [(MAX_IDLE_CHECK_BYTES, true), (0, false)] {
         let (mut scene, mut exchange) = Scene::idle(URI, &TLS13);
         exchange.operation.exchange.idle_bytes = before;

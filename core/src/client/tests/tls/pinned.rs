@@ -55,7 +55,7 @@ fn a_close_notify_on_an_idle_pinned_connection_fails_the_next_get_more() {
     scene.wait(IDLE_CHECK_AFTER);
     let command = cursor.more().expect("it is open");
     let mut exchange = scene.start(command);
-    // The cursor can use no other connection, so its connection is not probed.
+    // The cursor can use no other connection, so its connection is not checked.
     assert!(!exchange.wants_idle_check());
     scene.send(&mut exchange);
     let error = feed(&mut exchange, &server_close_notify).expect_err("it is closed");

@@ -79,8 +79,8 @@ pub(super) struct RandomHarness {
     /// The number of forks so far.
     pub(super) forks: u8,
     pub(super) event_counts: PoolEventTotals,
-    /// The result of the next probes. The function `exchange_of` defines the numbers.
-    pub(super) probe: u8,
+    /// The result of the next idle checks. The function `exchange_of` defines the numbers.
+    pub(super) idle_check: u8,
 }
 
 pub(super) fn nth<K: Copy + Ord, V>(map: &BTreeMap<K, V>, which: usize) -> Option<K> {
@@ -149,7 +149,7 @@ impl RandomHarness {
             interrupted: BTreeSet::new(),
             forks: 0,
             event_counts: PoolEventTotals::default(),
-            probe: 0,
+            idle_check: 0,
         };
         play.client.open(play.now);
         play.drain();
@@ -320,7 +320,7 @@ impl RandomHarness {
         }
         if exchange.wants_idle_check() {
             let found = [None, Some(&[][..]), Some(&[1, 2][..])];
-            let found = found.get(usize::from(self.probe)).copied();
+            let found = found.get(usize::from(self.idle_check)).copied();
             if let Some(Err(error)) = found.map(|found| exchange.handle_idle_check(found)) {
                 let start = self.client.refuse(self.now, exchange, error);
                 return self.started(start, purpose);

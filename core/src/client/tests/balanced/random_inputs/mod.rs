@@ -26,7 +26,7 @@ enum Input {
     Break(usize),
     Late { which: usize, what: u8 },
     Wait(u16),
-    Probe(u8),
+    IdleCheck(u8),
     Fork,
     Close,
     CloseNow,
@@ -52,7 +52,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => which().prop_map(Input::Break),
         3 => (which(), 0..6_u8).prop_map(|(which, what)| Input::Late { which, what }),
         3 => prop_oneof![4 => 0..500_u16, 1 => 0..12_000_u16].prop_map(Input::Wait),
-        1 => (0..4_u8).prop_map(Input::Probe),
+        1 => (0..4_u8).prop_map(Input::IdleCheck),
         1 => (rare, 0..8_u8).prop_map(|(rare, what)| match (rare, what) {
             (true, 0..4) => Input::Fork,
             (true, 4 | 5) => Input::Close,
@@ -122,7 +122,7 @@ impl RandomHarness {
                 harness::time_out(self);
             }
             Input::Fork => self.fork(),
-            Input::Probe(what) => self.probe = what,
+            Input::IdleCheck(what) => self.idle_check = what,
             Input::Close => self.client.close(self.now),
             Input::CloseNow => self.client.close_now(self.now),
             Input::Abandon => self.abandon(),
