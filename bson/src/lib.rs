@@ -16,7 +16,10 @@ pub mod vector;
 mod walk;
 
 pub use db_ref::DbRef;
-pub use de::{Deserializer, deserialize_from_slice, deserialize_owned, document_from_slice};
+pub use de::{
+    Deserializer, deserialize_from_slice, deserialize_owned, document_from_slice,
+    document_from_slice_into,
+};
 pub use decimal128::parse_decimal128;
 pub use error::{Error, ErrorKind, Result};
 pub use fields::{Field, Fields, fields};

@@ -105,10 +105,10 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
         self
     }
 
-    fn prepare(self) -> Result<Command, Error> {
+    fn prepare(&mut self) -> Result<Command, Error> {
         self.database.check_name()?;
         let mut command = Command::from_document(&self.command, self.database.name.clone())?;
-        if let Some(preference) = self.read_preference {
+        if let Some(preference) = self.read_preference.take() {
             command.set_read_preference(preference);
         }
         command.set_timeout(self.timeout);
@@ -120,9 +120,10 @@ impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
     type Output = Result<Document, Error>;
     type IntoFuture = Execution<R, Single<WholeReply>>;
 
-    fn into_future(self) -> Self::IntoFuture {
+    fn into_future(mut self) -> Self::IntoFuture {
         let client = self.database.client.clone();
-        let program = Single::new(self.prepare(), WholeReply(()));
+        let command = self.prepare();
+        let program = Single::new(command, WholeReply::with_memory_of(self.command));
         Execution::new(client, program)
     }
 }

@@ -3,7 +3,7 @@
 use crate::{Client, Cursor, Runtime};
 use bson::{Bson, Document};
 use onionskin_core::{
-    bson::decode_document,
+    bson::decode_document_into,
     error::Error,
     operation::{
         self, Decode, Exchange,
@@ -91,18 +91,33 @@ impl Decode for Counted {
     }
 }
 
-/// The decoder that returns the whole reply, or an empty document without a reply.
+/// The decoder that returns the whole reply, or an empty document without a reply. It uses the
+/// memory of an empty document.
 #[derive(Debug)]
-pub struct WholeReply(pub(crate) ());
+pub struct WholeReply(Option<Document>);
+
+impl WholeReply {
+    /// The maximum number of fields of a document whose memory is used again, so that a small reply
+    /// does not keep the memory of a large command.
+    const MAX_FIELDS: usize = 16;
+
+    /// Returns a decoder that uses the memory of a document.
+    pub(crate) fn with_memory_of(mut document: Document) -> Self {
+        let is_small = document.len() <= Self::MAX_FIELDS;
+        document.clear();
+        Self(is_small.then_some(document))
+    }
+}
 
 impl Decode for WholeReply {
     type Output = Document;
 
     fn decode(&mut self, exchange: &mut Exchange) -> Result<Document, Error> {
-        match exchange.reply() {
-            Some(reply) => decode_document(reply),
-            None => Ok(Document::new()),
+        let mut document = self.0.take().unwrap_or_default();
+        if let Some(reply) = exchange.reply() {
+            decode_document_into(&mut document, reply)?;
         }
+        Ok(document)
     }
 }
 

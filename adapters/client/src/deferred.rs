@@ -86,12 +86,17 @@ impl<R: Runtime> Shared<R> {
 
 impl<S> Inner<S> {
     /// Collects the actions of the core. Returns `None` if there is nothing to do.
+    #[inline]
     pub(crate) fn collect_orders(&mut self) -> Option<Deferred<S>> {
-        let mut next = self.core.poll_action();
+        let next = self.core.poll_action();
         let rearm = self.must_rearm();
         if next.is_none() && self.abandoned_streams.is_empty() && !rearm && !self.is_idle() {
             return None;
         }
+        Some(self.collect(next, rearm))
+    }
+
+    fn collect(&mut self, mut next: Option<Action>, rearm: bool) -> Deferred<S> {
         let mut deferred = Deferred::new(rearm);
         while let Some(action) = next {
             match action {
@@ -152,7 +157,7 @@ impl<S> Inner<S> {
             // removed later, for example because the runtime has ended, this code wakes them.
             deferred.wakers.extend(self.idle.reached(0));
         }
-        Some(deferred)
+        deferred
     }
 
     /// Writes instructions for the owner of a stream. Returns the signal with which to wake it;

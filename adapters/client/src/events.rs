@@ -148,6 +148,7 @@ impl Delivery {
 
     /// Queues the new events of the core. Called while the core is locked; the caller calls
     /// [`turn`](Self::turn) after unlocking it.
+    #[inline]
     pub(crate) fn queue(&self, core: &mut Core) {
         while let Some(event) = core.poll_event() {
             self.push(event);
@@ -183,10 +184,15 @@ impl Delivery {
     /// Returns the right to call the listeners. `None` if there are no listeners, if no event is
     /// queued, or if a thread has this right.
     #[must_use]
+    #[inline]
     pub(crate) fn turn(self: &Arc<Self>) -> Option<Turn> {
-        if self.listeners.is_empty() {
-            return None;
+        match self.listeners.is_empty() {
+            true => None,
+            false => self.take_turn(),
         }
+    }
+
+    fn take_turn(self: &Arc<Self>) -> Option<Turn> {
         let mut queue = self.lock();
         if queue.events.is_empty() || std::mem::replace(&mut queue.is_delivering, true) {
             return None;

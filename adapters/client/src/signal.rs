@@ -48,15 +48,21 @@ impl Signal {
     }
 
     /// Registers the waker of the owner.
+    #[inline]
     pub(crate) fn register(&self, waker: &Waker) {
         self.waker.register(waker);
     }
 
     /// Takes the instructions; `None` if there are no new ones.
+    #[inline]
     pub(crate) fn take(&self) -> Option<SocketCommands> {
-        if !self.raised.load(Ordering::Acquire) {
-            return None;
+        match self.raised.load(Ordering::Acquire) {
+            true => self.take_raised(),
+            false => None,
         }
+    }
+
+    fn take_raised(&self) -> Option<SocketCommands> {
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         self.raised.store(false, Ordering::Release);
         Some(std::mem::take(&mut commands))

@@ -259,14 +259,15 @@ impl<'de> SeqAccess<'de> for ArrayAccess<'de> {
     }
 
     /// Estimates the number of elements from the size of the first one, so that a list need not
-    /// grow often. A list that grows from nothing has room for four elements at once.
+    /// grow often. A list that grows from nothing has room for four elements at once, so the
+    /// estimate is never smaller.
     fn size_hint(&self) -> Option<usize> {
         let all = self.values.elements.rest;
         let mut elements = self.values.elements.clone();
         elements.next().ok()??;
         let size = all.len() - elements.rest.len();
         let count = all.len() / size;
-        (count > 3).then_some(count + count / 8 + 1)
+        Some((count + count / 8 + 1).max(4))
     }
 }
 

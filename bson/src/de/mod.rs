@@ -5,7 +5,7 @@ mod tree;
 mod value;
 mod wrapper;
 
-pub use tree::document_from_slice;
+pub use tree::{document_from_slice, document_from_slice_into};
 
 pub(crate) use tree::{bson_from_raw, value_of};
 

@@ -35,11 +35,35 @@ pub fn document_from_slice(bytes: &[u8]) -> Result<Document> {
     elements.map_err(|error| error.in_bytes(bytes))
 }
 
-fn document(mut elements: Elements<'_>, depth: usize) -> Result<Document> {
+/// Decodes a document into another one, whose content is removed and whose memory is used again.
+/// After an error, the other one has the fields before the error. Fails as
+/// [`document_from_slice`].
+///
+/// ```
+/// use bson::doc;
+///
+/// let bytes = doc! { "ok": 1 }.to_vec()?;
+/// let mut reused = doc! { "ping": 1 };
+/// onionskin_bson::document_from_slice_into(&mut reused, &bytes)?;
+/// assert_eq!(reused, doc! { "ok": 1 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn document_from_slice_into(document: &mut Document, bytes: &[u8]) -> Result<()> {
+    document.clear();
+    let elements = Elements::of_document(bytes).and_then(|elements| fill(document, elements, 1));
+    elements.map_err(|error| error.in_bytes(bytes))
+}
+
+fn document(elements: Elements<'_>, depth: usize) -> Result<Document> {
+    let mut document = Document::new();
+    fill(&mut document, elements, depth)?;
+    Ok(document)
+}
+
+fn fill(document: &mut Document, mut elements: Elements<'_>, depth: usize) -> Result<()> {
     if depth > MAX_DEPTH {
         return Err(Error::new(ErrorKind::Depth));
     }
-    let mut document = Document::new();
     while let Some((kind, key)) = elements.header()? {
         let place = elements.rest;
         match value(&mut elements, kind, depth) {
@@ -47,7 +71,7 @@ fn document(mut elements: Elements<'_>, depth: usize) -> Result<Document> {
             Err(error) => return Err(error.at(place).within(key)),
         };
     }
-    Ok(document)
+    Ok(())
 }
 
 fn array(mut elements: Elements<'_>, depth: usize) -> Result<Vec<Bson>> {

@@ -30,6 +30,14 @@ pub fn decode_document(document: &RawDocument) -> Result<Document, Error> {
     Ok(onionskin_bson::document_from_slice(document.as_bytes())?)
 }
 
+/// Decodes a raw document into a tree whose memory is used again. Fails as [`decode_document`].
+pub fn decode_document_into(tree: &mut Document, document: &RawDocument) -> Result<(), Error> {
+    Ok(onionskin_bson::document_from_slice_into(
+        tree,
+        document.as_bytes(),
+    )?)
+}
+
 impl From<onionskin_bson::Error> for Error {
     fn from(error: onionskin_bson::Error) -> Self {
         use onionskin_bson::ErrorKind as Kind;

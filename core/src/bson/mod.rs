@@ -3,7 +3,7 @@
 mod decode;
 mod writer;
 
-pub use decode::{decode_document, deserialize, deserialize_borrowed};
+pub use decode::{decode_document, decode_document_into, deserialize, deserialize_borrowed};
 pub use onionskin_bson::MAX_DEPTH;
 pub use writer::DocumentWriter;
 

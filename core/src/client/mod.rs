@@ -214,12 +214,14 @@ impl Client {
 
     /// Returns the next action, or `None` if there is none.
     #[must_use]
+    #[inline]
     pub fn poll_action(&mut self) -> Option<Action> {
         self.out.actions.pop_front()
     }
 
     /// Returns the next event, or `None` if there is none.
     #[must_use]
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.out.events.pop_front()
     }
@@ -227,6 +229,7 @@ impl Client {
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) is to be called; `None`
     /// for never. The time may be earlier than needed, never later.
     #[must_use]
+    #[inline]
     pub fn deadline(&self) -> Option<Instant> {
         self.clock.armed
     }
@@ -247,6 +250,7 @@ impl Client {
 
     /// True once the client is closed and has no connection left.
     #[must_use]
+    #[inline]
     pub fn is_terminated(&self) -> bool {
         self.life.is_closed() && self.connections.len() == 0
     }

@@ -162,6 +162,7 @@ impl Transport {
     }
 
     /// True while a message was decompressed in part.
+    #[inline]
     pub(crate) fn is_unpacking(&self) -> bool {
         self.compression.as_ref().is_some_and(|c| c.is_unpacking())
     }
@@ -173,6 +174,7 @@ impl Transport {
 
     /// Records that the first `count` bytes of [`output`](Self::output) were written. Panics if the
     /// output has fewer bytes.
+    #[inline]
     pub fn sent(&mut self, count: usize) {
         self.sent += count;
         assert!(
@@ -199,6 +201,7 @@ impl Transport {
     }
 
     /// Returns the buffer for the next read, which is never empty.
+    #[inline]
     pub fn input(&mut self) -> Result<&mut [u8], WireError> {
         match &mut self.stack {
             None => self.decoder.spare(),
@@ -320,6 +323,7 @@ impl Transport {
 
     /// Returns the bytes to write to the socket.
     #[must_use]
+    #[inline]
     pub fn output(&self) -> &[u8] {
         &self.output[self.sent..]
     }

@@ -52,6 +52,8 @@ impl Assessment {
                 return Self::malformed("the reply is not valid BSON");
             };
             match (name, value) {
+                // Servers send this value.
+                (b"ok", RawBsonRef::Double(1.0)) => ok = true,
                 (b"ok", value) => ok = integer(value) == Some(1) || value.as_bool() == Some(true),
                 (b"writeErrors", RawBsonRef::Array(errors)) => {
                     has_write_errors = !errors.is_empty();
@@ -66,16 +68,17 @@ impl Assessment {
                 _ => {}
             }
         }
-        let labels = label_names.map(Labels::from_array).unwrap_or_default();
+        let labels = || label_names.map(Labels::from_array).unwrap_or_default();
         let mut for_topology = None;
         let result = if !ok {
             let fault = CommandError::from_reply(reply);
-            Err(Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels))
+            Err(Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels()))
         } else if has_write_errors || has_concern_error {
             match WriteFailure::from_reply(reply) {
                 None => Ok(()),
                 Some(fault) => {
-                    let error = Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&labels);
+                    let error =
+                        Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&labels());
                     if kind.has_write_errors() {
                         Err(error)
                     } else {

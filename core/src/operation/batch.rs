@@ -143,9 +143,35 @@ fn no_cursor() -> Error {
     Error::protocol("the reply has no cursor")
 }
 
+/// Returns the elements of the first batch if `cursor` is the first field of the reply, and
+/// `firstBatch` the first one of the cursor. Servers reply in this form, in which nothing has to be
+/// searched. `None` for another form.
+#[inline]
+fn leading_batch(reply: &RawDocument) -> Option<&[u8]> {
+    let bytes = reply.as_bytes();
+    let cursor = leading(bytes.get(4..bytes.len() - 1)?, b"\x03cursor\0")?;
+    leading(cursor, b"\x04firstBatch\0")
+}
+
+/// Returns the elements of the document or array that is the value of the first element, if the type
+/// and the name of that element are these.
+#[inline]
+fn leading<'a>(elements: &'a [u8], type_and_name: &[u8]) -> Option<&'a [u8]> {
+    let value = elements.strip_prefix(type_and_name)?;
+    let size = i32::from_le_bytes(*value.first_chunk::<4>()?);
+    let value = value.get(..usize::try_from(size).ok()?)?;
+    match value {
+        [_, _, _, _, elements @ .., 0] => Some(elements),
+        _ => None,
+    }
+}
+
 /// Returns the first document of the first batch in a reply; `None` for an empty batch.
 pub(super) fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
-    let elements = elements(cursor(reply)?, "firstBatch")?;
+    let elements = match leading_batch(reply) {
+        Some(elements) => elements,
+        None => elements(cursor(reply)?, "firstBatch")?,
+    };
     match document_place(elements)? {
         None => Ok(None),
         Some(place) => {

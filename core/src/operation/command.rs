@@ -177,34 +177,37 @@ impl Command {
     /// [MSG-13]: crate::requirements::messages#MSG-13
     #[must_use]
     pub fn new(name: &'static str, database: impl Into<Arc<str>>, kind: CommandKind) -> Self {
-        Self(Box::new(Operation {
-            // The client sets the id when the operation begins.
-            id: OperationId(0),
-            deadline: None,
-            request: Request {
-                name: Some(name),
-                database: database.into(),
-                kind,
-                acknowledged: true,
-                elements: Vec::with_capacity(128),
-                sequence: None,
-                read_preference: None,
-                is_for_primary: false,
-                target: None,
-                pin: None,
-                timeout: None,
-                session: None,
-                ends_session: true,
-                lsid: None,
-                txn_number: None,
-                portion: None,
-                max_time_ms: None,
-                released: None,
+        Self(Box::write(
+            Box::new_uninit(),
+            Operation {
+                // The client sets the id when the operation begins.
+                id: OperationId(0),
+                deadline: None,
+                request: Request {
+                    name: Some(name),
+                    database: database.into(),
+                    kind,
+                    acknowledged: true,
+                    elements: Vec::with_capacity(128),
+                    sequence: None,
+                    read_preference: None,
+                    is_for_primary: false,
+                    target: None,
+                    pin: None,
+                    timeout: None,
+                    session: None,
+                    ends_session: true,
+                    lsid: None,
+                    txn_number: None,
+                    portion: None,
+                    max_time_ms: None,
+                    released: None,
+                },
+                retry: RetryState::default(),
+                selection: SelectionState::default(),
+                exchange: ExchangeState::default(),
             },
-            retry: RetryState::default(),
-            selection: SelectionState::default(),
-            exchange: ExchangeState::default(),
-        }))
+        ))
     }
 
     /// Returns a command of the kind [`CommandKind::Run`] with the elements of `document`. Fails if

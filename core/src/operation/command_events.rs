@@ -31,6 +31,7 @@ impl Exchange {
     /// True if [`poll_event`](Self::poll_event) has an event. If there is none, the shell need not
     /// read its clock.
     #[must_use]
+    #[inline]
     pub fn has_events(&self) -> bool {
         let observation = self.operation.exchange.observation.as_ref();
         observation.is_some_and(|observation| !observation.events.is_empty())
@@ -58,7 +59,14 @@ impl Exchange {
     /// call changes nothing.
     ///
     /// [MSG-18]: crate::requirements::messages#MSG-18
+    #[inline]
     pub fn end(&mut self, outcome: &Outcome) {
+        if self.operation.exchange.observation.is_some() {
+            self.observe_end(outcome);
+        }
+    }
+
+    fn observe_end(&mut self, outcome: &Outcome) {
         let Some(observation) = &self.operation.exchange.observation else {
             return;
         };

@@ -136,6 +136,7 @@ impl Exchange {
     /// True if the exchange is a preliminary ping. The reply is then not that of the operation and
     /// must not be decoded. The operation runs in a later exchange.
     #[must_use]
+    #[inline]
     pub fn is_preliminary(&self) -> bool {
         self.operation.exchange.ping.is_some()
     }
@@ -158,6 +159,7 @@ impl Exchange {
 
     /// Returns the id of the connection's socket.
     #[must_use]
+    #[inline]
     pub fn socket(&self) -> SocketId {
         self.lease.facts.socket
     }
@@ -171,6 +173,7 @@ impl Exchange {
     /// True if [`begin`](Self::begin) uses the time: for an operation with a time limit, and if
     /// command events are published. Otherwise the shell need not read its clock for the call.
     #[must_use]
+    #[inline]
     pub fn begin_uses_time(&self) -> bool {
         let is_limited = self.operation.deadline.is_some() && !self.is_preliminary();
         is_limited || self.operation.exchange.context.observed
@@ -207,11 +210,13 @@ impl Exchange {
 
     /// Returns the bytes to write to the socket.
     #[must_use]
+    #[inline]
     pub fn output(&self) -> &[u8] {
         self.lease.transport.output()
     }
 
     /// Records that the first `count` bytes of [`output`](Self::output) were written.
+    #[inline]
     pub fn sent(&mut self, count: usize) {
         self.lease.transport.sent(count);
         if self.output().is_empty() && !self.expects_reply() {
@@ -222,6 +227,7 @@ impl Exchange {
     /// True unless the command is an unacknowledged write, which is complete once its bytes are
     /// written.
     #[must_use]
+    #[inline]
     pub fn expects_reply(&self) -> bool {
         self.request().acknowledged
     }
@@ -230,6 +236,7 @@ impl Exchange {
     /// [`Workspace`] in [`begin`](Self::begin), [`received`](Self::received) and
     /// [`unpack`](Self::unpack).
     #[must_use]
+    #[inline]
     pub fn has_compression(&self) -> bool {
         self.lease.transport.has_compression()
     }
@@ -244,6 +251,7 @@ impl Exchange {
 
     /// Returns the buffer for the next read, which is never empty. Fails while the reply [has to be
     /// decompressed](Self::is_unpacking).
+    #[inline]
     pub fn input(&mut self) -> Result<&mut [u8], Error> {
         if self.is_unpacking() {
             return Err(Error::argument(
@@ -256,6 +264,7 @@ impl Exchange {
     /// Processes `count` bytes that were read into [`input`](Self::input). Returns `true` once the
     /// reply is complete. If the reply has arrived and [has to be
     /// decompressed](Self::is_unpacking), the next call is [`unpack`](Self::unpack).
+    #[inline]
     pub fn received(&mut self, count: usize) -> Result<bool, Error> {
         self.lease.transport.received(count)?;
         self.unpack()
@@ -265,6 +274,7 @@ impl Exchange {
     /// about a millisecond, so that a peer can block neither a thread nor a time limit. Snappy
     /// decompresses a reply at once.
     #[must_use]
+    #[inline]
     pub fn is_unpacking(&self) -> bool {
         self.lease.transport.is_unpacking()
     }
@@ -295,6 +305,7 @@ impl Exchange {
 
     /// Returns the reply; `None` before the reply is complete and after it was taken.
     #[must_use]
+    #[inline]
     pub fn reply(&self) -> Option<&RawDocument> {
         self.operation.exchange.reply.as_ref()?.read(&self.lease)
     }

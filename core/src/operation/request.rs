@@ -7,7 +7,7 @@ use crate::{
     hello::ServerApiFields,
     selection::{read_preference_to_send, write_read_preference},
 };
-use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr, spec::BinarySubtype};
+use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr};
 
 /// Writes the elements of the command, then the fields that depend on the attempt. The command name
 /// stays the first key (MSG-13).
@@ -23,9 +23,7 @@ pub(super) fn write_body(
     }
     body.str("$db", &request.database);
     if let Some(id) = &request.lsid {
-        body.nested("lsid", |lsid| {
-            lsid.binary("id", BinarySubtype::Uuid, id);
-        });
+        body.elements(&lsid(id));
     }
     if let Some(number) = request.txn_number {
         body.i64("txnNumber", number);
@@ -45,6 +43,16 @@ pub(super) fn write_body(
             write_read_preference(body, sent);
         }
     }
+}
+
+/// Returns the element `lsid: { id: UUID }`.
+fn lsid(id: &[u8; 16]) -> [u8; 36] {
+    // The sizes are those of the document and of the binary data, and 4 is the subtype of a UUID.
+    const HEAD: [u8; 19] = *b"\x03lsid\0\x1e\0\0\0\x05id\0\x10\0\0\0\x04";
+    let mut element = [0; 36];
+    element[..19].copy_from_slice(&HEAD);
+    element[19..35].copy_from_slice(id);
+    element
 }
 
 /// Returns the command as one document, for command events. A document sequence becomes an array.
@@ -77,4 +85,21 @@ pub(super) fn command_document(
         none.append(cstr!("unreadable"), true);
         none
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lsid;
+    use crate::bson::DocumentWriter;
+    use bson::spec::BinarySubtype;
+
+    #[test]
+    fn the_element_of_a_session_is_that_of_the_writer() {
+        let id = [7; 16];
+        let mut bytes = Vec::new();
+        DocumentWriter::bare(&mut bytes).nested("lsid", |lsid| {
+            lsid.binary("id", BinarySubtype::Uuid, &id);
+        });
+        assert_eq!(bytes, lsid(&id));
+    }
 }

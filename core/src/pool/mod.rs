@@ -353,6 +353,9 @@ impl<C> Pool<C> {
     /// This time may have passed already.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
+        if self.deadlines.is_empty() && self.options.max_idle.is_none() {
+            return self.background;
+        }
         let waiter = self.deadlines.first().map(|&(at, _)| at);
         earliest(earliest(waiter, self.background), self.next_idle())
     }

@@ -8,8 +8,9 @@ use crate::{
     address::Address,
     description::{ServerDescription, ServerId, TopologyDescription},
     error::Error,
+    options::ReadPreference,
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// A suitable server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +48,25 @@ impl Ranking {
         };
         ranking.rebuild(description, server_id, heartbeat_frequency)?;
         Ok(ranking)
+    }
+
+    /// Returns the server if it is the only suitable one, and this is the ranking of this version for
+    /// writes (`None`) or for reads with this read preference.
+    #[inline]
+    pub(super) fn only(
+        &self,
+        version: u64,
+        preference: Option<&Arc<ReadPreference>>,
+    ) -> Option<ServerId> {
+        let is_for = match (&self.criteria, preference) {
+            (Criteria::Writable, None) => true,
+            (Criteria::Readable(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        };
+        match self.entries[..] {
+            [only] if is_for && self.version == version => Some(only.server),
+            _ => None,
+        }
     }
 
     /// Computes the entries again if the version of the topology description has changed. After an

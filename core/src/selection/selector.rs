@@ -10,10 +10,10 @@ use crate::{
     address::Address,
     description::{ServerId, TopologyDescription},
     error::{Error, ErrorKind},
-    options::ServerSelector,
+    options::{ReadPreference, ServerSelector},
     random::Random,
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// The maximum number of criteria for which a [`Selector`] keeps the suitable servers.
 pub const MAX_CACHED_WINDOWS: usize = 16;
@@ -121,6 +121,22 @@ impl Selector {
         let chosen = self.choose(window(&ranking, self.local_threshold), |entry| entry.server);
         std::mem::swap(&mut self.rankings[at].entries, &mut ranking);
         Ok(chosen)
+    }
+
+    /// Chooses a server as [`select`](Self::select) does, if that is known to be the only suitable
+    /// one: for a write, or for a read with this read preference. Otherwise counts nothing.
+    #[inline]
+    pub(crate) fn select_only(
+        &mut self,
+        version: u64,
+        description: &TopologyDescription,
+        preference: Option<&Arc<ReadPreference>>,
+    ) -> Option<ServerId> {
+        check_compatibility(description).ok()?;
+        let mut rankings = self.rankings.iter();
+        let only = rankings.find_map(|ranking| ranking.only(version, preference))?;
+        self.started(only);
+        Some(only)
     }
 
     /// True if [`select`](Self::select) would find no server, whichever servers are deprioritized.

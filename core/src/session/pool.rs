@@ -20,6 +20,8 @@ const SAFETY_MARGIN: Duration = Duration::from_secs(60);
 /// with its id begins it anew.
 const MIN_TIMEOUT: Duration = Duration::from_secs(120);
 
+const NANOS: u64 = 1_000_000_000;
+
 /// A server session: its id, its last transaction number and the time of its last use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSession {
@@ -79,8 +81,11 @@ impl ServerSession {
             return false;
         };
         let minutes = u64::try_from(minutes).unwrap_or(0);
-        let lifetime = Duration::from_secs(minutes.saturating_mul(60)).max(MIN_TIMEOUT);
-        now.saturating_since(self.last_use) + SAFETY_MARGIN > lifetime
+        let lifetime = minutes
+            .saturating_mul(60 * NANOS)
+            .max(MIN_TIMEOUT.as_secs() * NANOS);
+        let idle = now.as_nanos().saturating_sub(self.last_use.as_nanos());
+        idle > lifetime - SAFETY_MARGIN.as_secs() * NANOS
     }
 }
 

@@ -89,6 +89,10 @@ impl FrameDecoder {
     /// has arrived, the room is large enough for the rest of the frame, or is at least 1 MiB. Fails
     /// if the header is not valid.
     pub fn spare(&mut self) -> Result<&mut [u8], WireError> {
+        if self.is_empty() && self.buffer.len() >= READ_BYTES {
+            (self.start, self.end) = (0, 0);
+            return Ok(&mut self.buffer);
+        }
         let buffered = self.end - self.start;
         let wanted = match self.header()? {
             Some(header) if header.length > buffered => {

@@ -131,6 +131,17 @@ impl<'a> Message<'a> {
             }
             bytes = sections;
         }
+        // Almost every reply consists of one body. The loop says what is wrong with another one.
+        if let [0, document @ ..] = bytes
+            && let Ok(body) = RawDocument::from_bytes(document)
+        {
+            return Ok(Self {
+                flags,
+                body,
+                sections: bytes,
+                steps: 1,
+            });
+        }
         let mut body = None;
         let mut bodies = 0;
         let mut identifiers: Vec<&str> = Vec::new();

@@ -75,6 +75,14 @@ impl Choice {
             return self.select_from_answer(view.topology, operation, None);
         }
         let topology = view.topology;
+        if operation.retry.deprioritized.is_empty()
+            && let Some(preference) = preference(operation, &self.primary)
+            && let Some(server) =
+                self.selector
+                    .select_only(topology.version(), topology.description(), preference)
+        {
+            return Ok(Selected::from(Some(server)));
+        }
         let found = self.selector.select(
             topology.version(),
             topology.description(),
@@ -373,22 +381,33 @@ fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
     Error::new(ErrorKind::ServerSelection { message, cause }).with_server(target)
 }
 
+/// Returns the read preference of a read, or `Some(None)` for a write. `None` for an aggregation that
+/// writes, whose criteria depend on the servers.
+fn preference<'a>(
+    operation: &'a Operation,
+    primary: &'a Arc<ReadPreference>,
+) -> Option<Option<&'a Arc<ReadPreference>>> {
+    let command = &operation.request;
+    match command.kind {
+        CommandKind::RetryableWrite | CommandKind::Write => Some(None),
+        CommandKind::WritingAggregate => None,
+        CommandKind::Read | CommandKind::Run | CommandKind::CursorFollowUp => {
+            Some(Some(command.read_preference.as_ref().unwrap_or(primary)))
+        }
+    }
+}
+
 /// Returns the criteria by which the operation selects a server. Writes need a writable server
 /// (SEL-28). `runCommand` uses the primary unless it has a read preference of its own (SEL-29). The
 /// criteria never name the server of an earlier operation (SEL-50).
 fn criteria(operation: &Operation, primary: &Arc<ReadPreference>) -> Criteria {
     let command = &operation.request;
-    match command.kind {
-        CommandKind::RetryableWrite | CommandKind::Write => Criteria::Writable,
-        CommandKind::WritingAggregate => {
+    match preference(operation, primary) {
+        Some(None) => Criteria::Writable,
+        Some(Some(preference)) => Criteria::Readable(preference.clone()),
+        None => {
             let preference = command.read_preference.as_ref().unwrap_or(primary);
             Criteria::WritingAggregate(preference.clone())
-        }
-        CommandKind::Read | CommandKind::Run | CommandKind::CursorFollowUp => {
-            match &command.read_preference {
-                Some(preference) => Criteria::Readable(preference.clone()),
-                None => Criteria::Readable(primary.clone()),
-            }
         }
     }
 }

@@ -35,6 +35,7 @@ impl Exchange {
     /// socket without waiting, and report the result by
     /// [`handle_idle_check`](Self::handle_idle_check), until this method returns false.
     #[must_use]
+    #[inline]
     pub fn wants_idle_check(&self) -> bool {
         self.operation.exchange.needs_idle_check
     }
