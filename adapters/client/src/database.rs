@@ -13,6 +13,8 @@ use std::{future::IntoFuture, sync::Arc, time::Duration};
 pub struct Database<R: Runtime> {
     client: Client<R>,
     name: Arc<str>,
+    /// True if [`check_name`](Self::check_name) succeeds.
+    is_valid: bool,
 }
 
 impl<R: Runtime> Clone for Database<R> {
@@ -20,6 +22,7 @@ impl<R: Runtime> Clone for Database<R> {
         Self {
             client: self.client.clone(),
             name: self.name.clone(),
+            is_valid: self.is_valid,
         }
     }
 }
@@ -28,6 +31,7 @@ impl<R: Runtime> Database<R> {
     pub(crate) fn new(client: Client<R>, name: &str) -> Self {
         Self {
             client,
+            is_valid: check_name("database", name).is_ok(),
             name: name.into(),
         }
     }
@@ -73,7 +77,10 @@ impl<R: Runtime> Database<R> {
     }
 
     pub(crate) fn check_name(&self) -> Result<(), Error> {
-        check_name("database", &self.name)
+        match self.is_valid {
+            true => Ok(()),
+            false => check_name("database", &self.name),
+        }
     }
 }
 

@@ -114,7 +114,7 @@ impl Decode for WholeReply {
 
     fn decode(&mut self, exchange: &mut Exchange) -> Result<Document, Error> {
         let mut document = self.0.take().unwrap_or_default();
-        if let Some(reply) = exchange.reply() {
+        if let Some(reply) = exchange.reply_bytes() {
             decode_document_into(&mut document, reply)?;
         }
         Ok(document)

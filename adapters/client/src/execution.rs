@@ -213,9 +213,12 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             match step {
                 Step::Ask(ask) => progress = self.ask(*ask),
                 step => {
-                    return match self.take_active() {
-                        Some(active) => self.give_back(active, Outcome::Completed, Some(step)),
-                        None => Some(step),
+                    let Some(active) = self.take_active() else {
+                        return Some(step);
+                    };
+                    return match self.give_back(active, Outcome::Completed)? {
+                        Ok(()) => Some(step),
+                        Err(error) => Some(self.runner.handle_error(error)),
                     };
                 }
             }
@@ -307,34 +310,37 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         };
         active.exchange.end(&outcome);
         publish_events(self.client.shared(), &mut active.exchange);
-        let step = match self.runner.handle_end(&mut active.exchange, &outcome) {
-            Some(Step::Ask(ask)) => {
-                let progress = self.ask(*ask);
-                self.on_asked(progress)?
-            }
-            step => {
-                let active = self.take_active()?;
-                self.give_back(active, outcome, step)?
-            }
+        let step = self.runner.handle_end(&mut active.exchange, &outcome);
+        if let Some(Step::Ask(ask)) = step {
+            let progress = self.ask(*ask);
+            let step = self.on_asked(progress)?;
+            return self.follow(step);
+        }
+        let active = self.take_active()?;
+        let error = match self.give_back(active, outcome)? {
+            Ok(()) => match step {
+                Some(Step::Done(result)) => return Some(result),
+                Some(step) => return self.follow(step),
+                None => abandoned_error(),
+            },
+            Err(error) => error,
         };
+        let step = self.runner.handle_error(error);
         self.follow(step)
     }
 
-    /// Checks an exchange in. Returns the next step of the program: the given one if the exchange
-    /// was successful. `None` if the operation has to be polled again.
+    /// Checks an exchange in. Returns the error of its command; `None` if the operation has to be
+    /// polled again.
     fn give_back(
         &mut self,
         active: ActiveExchange<R::Stream>,
         outcome: Outcome,
-        step: Option<Step<P::Output>>,
-    ) -> Option<Step<P::Output>> {
-        let error = match (self.client.shared().check_in(active, outcome), step) {
-            (Ok(None), Some(step)) => return Some(step),
-            (Ok(None), None) => abandoned_error(),
-            (Ok(Some(progress)), _) => self.on_progress(progress)?,
-            (Err(error), _) => error,
-        };
-        Some(self.runner.handle_error(error))
+    ) -> Option<Result<(), Error>> {
+        match self.client.shared().check_in(active, outcome) {
+            Ok(None) => Some(Ok(())),
+            Ok(Some(progress)) => self.on_progress(progress).map(Err),
+            Err(error) => Some(Err(error)),
+        }
     }
 }
 

@@ -84,7 +84,8 @@ pub(crate) struct Socket<S> {
 /// Returns the current time on a clock of the core that started at `start` of the runtime's clock.
 pub(crate) fn since(runtime: &impl Runtime, start: Duration) -> Instant {
     let elapsed = runtime.now().saturating_sub(start);
-    Instant::from_nanos(u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX))
+    let seconds = elapsed.as_secs().saturating_mul(1_000_000_000);
+    Instant::from_nanos(seconds.saturating_add(elapsed.subsec_nanos().into()))
 }
 
 impl<R: Runtime> Shared<R> {

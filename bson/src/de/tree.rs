@@ -67,11 +67,22 @@ fn fill(document: &mut Document, mut elements: Elements<'_>, depth: usize) -> Re
     while let Some((kind, key)) = elements.header()? {
         let place = elements.rest;
         match value(&mut elements, kind, depth) {
-            Ok(value) => document.insert(text(key)?, value),
+            Ok(value) => document.insert(name(key)?, value),
             Err(error) => return Err(error.at(place).within(key)),
         };
     }
     Ok(())
+}
+
+/// Returns the name of a field. Each reply of a server has the field `ok`, and most documents have
+/// an `_id`, so these two are not checked.
+#[inline]
+fn name(key: &[u8]) -> Result<&str> {
+    match key {
+        b"ok" => Ok("ok"),
+        b"_id" => Ok("_id"),
+        _ => text(key),
+    }
 }
 
 fn array(mut elements: Elements<'_>, depth: usize) -> Result<Vec<Bson>> {
@@ -209,5 +220,33 @@ fn pointer(bytes: &[u8]) -> Result<Bson> {
     match document.get("").map_err(invalid)? {
         Some(value) => Bson::try_from(value).map_err(invalid),
         None => Err(Error::malformed("a DBPointer cannot be read")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::doc;
+
+    #[test]
+    fn a_document_that_is_used_again_keeps_nothing_of_its_content() {
+        let replies = [
+            doc! {},
+            doc! { "ok": 1 },
+            doc! { "b": [1, { "c": "d" }], "_id": 3, "a": 1, "ok": 1.0 },
+        ];
+        for before in &replies {
+            for reply in &replies {
+                let mut document = before.clone();
+                let bytes = reply.to_vec().expect("BSON");
+                document_from_slice_into(&mut document, &bytes).expect("BSON");
+                assert_eq!(&document, reply);
+                let order = document.keys().eq(reply.keys());
+                assert!(order, "{document:?}");
+            }
+        }
+        let mut document = doc! { "old": 1 };
+        assert!(document_from_slice_into(&mut document, &[5, 0, 0, 0]).is_err());
+        assert!(document.is_empty());
     }
 }

@@ -30,12 +30,10 @@ pub fn decode_document(document: &RawDocument) -> Result<Document, Error> {
     Ok(onionskin_bson::document_from_slice(document.as_bytes())?)
 }
 
-/// Decodes a raw document into a tree whose memory is used again. Fails as [`decode_document`].
-pub fn decode_document_into(tree: &mut Document, document: &RawDocument) -> Result<(), Error> {
-    Ok(onionskin_bson::document_from_slice_into(
-        tree,
-        document.as_bytes(),
-    )?)
+/// Decodes the bytes of a document into a tree whose memory is used again. Fails as
+/// [`decode_document`].
+pub fn decode_document_into(tree: &mut Document, bytes: &[u8]) -> Result<(), Error> {
+    Ok(onionskin_bson::document_from_slice_into(tree, bytes)?)
 }
 
 impl From<onionskin_bson::Error> for Error {

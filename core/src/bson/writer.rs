@@ -107,6 +107,14 @@ impl<'a> DocumentWriter<'a> {
         self
     }
 
+    /// Appends a document. Fails as [`tree`](Self::tree), which appends its elements.
+    pub fn subtree(&mut self, key: &str, tree: &Document) -> Result<&mut Self, Error> {
+        let mut inner = DocumentWriter::begin(self.key(0x03, key));
+        inner.tree(tree)?;
+        inner.end();
+        Ok(self)
+    }
+
     /// Appends a document that `fill` writes.
     pub fn nested(&mut self, key: &str, fill: impl FnOnce(&mut DocumentWriter<'_>)) -> &mut Self {
         let buffer = self.key(0x03, key);

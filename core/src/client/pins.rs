@@ -129,6 +129,12 @@ impl Pins {
         }
     }
 
+    /// True if [`poll_order`](Self::poll_order) has an order.
+    #[inline]
+    pub(super) fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
     #[inline]
     pub(super) fn poll_order(&mut self) -> Option<Order> {
         self.orders.pop_front()

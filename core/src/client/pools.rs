@@ -48,6 +48,12 @@ impl Pools {
         }
     }
 
+    /// True if [`poll_order`](Self::poll_order) has an order.
+    #[inline]
+    pub(super) fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
     /// Returns the next order of any pool, in the order in which the pools gave them.
     #[inline]
     pub(super) fn poll_order(&mut self) -> Option<(ServerId, Order)> {

@@ -328,12 +328,12 @@ impl Transport {
         &self.output[self.sent..]
     }
 
-    /// Returns the body of a complete message that was not consumed.
-    pub(crate) fn body(&self, place: &Place) -> Option<&RawDocument> {
+    /// Returns the bytes of the body of a complete message that was not consumed. They are one
+    /// document.
+    pub(crate) fn body(&self, place: &Place) -> Option<&[u8]> {
         let unpacked = self.compression.as_ref().and_then(|c| c.unpacked());
         let message = unpacked.unwrap_or_else(|| self.decoder.buffered());
-        let bytes = message.get(place.body.clone())?;
-        RawDocument::from_bytes(bytes).ok()
+        message.get(place.body.clone())
     }
 
     /// Fails if the peer ended a layer or a layer failed. TLS ends with `close_notify`, a fatal

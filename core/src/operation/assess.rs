@@ -9,15 +9,6 @@ use crate::{
 use bson::{RawBsonRef, RawDocument};
 use onionskin_bson::fields;
 
-/// The names of the fields that an assessment reads.
-const FIELDS: [&[u8]; 5] = [
-    b"ok",
-    b"writeErrors",
-    b"writeConcernError",
-    b"errorLabels",
-    b"$clusterTime",
-];
-
 /// The result of a command, an error for the topology, and a new cluster time, as the reply states
 /// them.
 #[derive(Debug)]
@@ -45,8 +36,11 @@ impl Assessment {
                 return Self::malformed("the reply is not valid BSON");
             };
             let name = field.name_bytes();
-            if !FIELDS.contains(&name) {
-                continue;
+            // The values of other fields are not read.
+            match name {
+                b"ok" | b"writeErrors" | b"writeConcernError" | b"errorLabels"
+                | b"$clusterTime" => {}
+                _ => continue,
             }
             let Ok(value) = field.value() else {
                 return Self::malformed("the reply is not valid BSON");

@@ -114,7 +114,7 @@ fn document_place(bytes: &[u8]) -> Result<Option<Range<usize>>, Error> {
 }
 
 #[cold]
-fn not_a_document() -> Error {
+pub(super) fn not_a_document() -> Error {
     Error::protocol("an element of the cursor's batch is not a document")
 }
 
@@ -153,8 +153,8 @@ fn leading_batch(reply: &RawDocument) -> Option<&[u8]> {
     leading(cursor, b"\x04firstBatch\0")
 }
 
-/// Returns the elements of the document or array that is the value of the first element, if the type
-/// and the name of that element are these.
+/// Returns the elements of the document or array that is the value of the first element, if the
+/// type and the name of that element are these.
 #[inline]
 fn leading<'a>(elements: &'a [u8], type_and_name: &[u8]) -> Option<&'a [u8]> {
     let value = elements.strip_prefix(type_and_name)?;
@@ -166,19 +166,15 @@ fn leading<'a>(elements: &'a [u8], type_and_name: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Returns the first document of the first batch in a reply; `None` for an empty batch.
-pub(super) fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
+/// Returns the bytes of the first document of the first batch in a reply; `None` for an empty
+/// batch.
+pub(super) fn first_document(reply: &RawDocument) -> Result<Option<&[u8]>, Error> {
     let elements = match leading_batch(reply) {
         Some(elements) => elements,
         None => elements(cursor(reply)?, "firstBatch")?,
     };
-    match document_place(elements)? {
-        None => Ok(None),
-        Some(place) => {
-            let document = RawDocument::from_bytes(&elements[place]);
-            document.map(Some).map_err(|_| not_a_document())
-        }
-    }
+    let place = document_place(elements)?;
+    Ok(place.map(|place| &elements[place]))
 }
 
 /// Returns the id of the cursor in a reply; `None` if the reply has no cursor with an id.
@@ -245,4 +241,55 @@ pub(super) fn parse(reply: &Reply, batch: &str) -> Result<Parsed, Error> {
         operation_time: operation_time.and_then(|time| time.as_timestamp()),
         rest: start..start + elements.len(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::{RawDocumentBuf, rawdoc};
+    use proptest::prelude::*;
+
+    /// The fields of a cursor, in the order of servers or in another one.
+    fn replies() -> impl Strategy<Value = RawDocumentBuf> {
+        let cursor = prop_oneof![
+            Just(rawdoc! { "firstBatch": [{ "_id": 1 }, { "_id": 2 }], "id": 0_i64, "ns": "a.b" }),
+            Just(rawdoc! { "firstBatch": [], "id": 0_i64 }),
+            Just(rawdoc! { "id": 0_i64, "firstBatch": [{ "_id": 3 }] }),
+            Just(rawdoc! { "firstBatch": { "0": { "_id": 4 } } }),
+            Just(rawdoc! { "firstBatch": [5] }),
+            Just(rawdoc! {}),
+        ];
+        let reply = (cursor, any::<bool>()).prop_map(|(cursor, is_first)| match is_first {
+            true => rawdoc! { "cursor": cursor, "ok": 1 },
+            false => rawdoc! { "ok": 1, "cursor": cursor },
+        });
+        // A changed byte can make the reply invalid at any place.
+        (
+            reply,
+            any::<prop::sample::Index>(),
+            any::<u8>(),
+            any::<bool>(),
+        )
+            .prop_map(|(reply, place, byte, is_changed)| {
+                let mut bytes = reply.as_bytes().to_vec();
+                let place = 4 + place.index(bytes.len() - 5);
+                if is_changed {
+                    bytes[place] = byte;
+                }
+                RawDocumentBuf::from_bytes(bytes).expect("its size is right")
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn the_leading_batch_is_the_one_that_a_search_finds(reply in replies()) {
+            let found = cursor(&reply).and_then(|cursor| elements(cursor, "firstBatch"));
+            if let (Some(leading), Ok(found)) = (leading_batch(&reply), found) {
+                prop_assert_eq!(leading, found);
+            }
+            // A reply in the form of servers has a leading batch.
+            let plain = rawdoc! { "cursor": { "firstBatch": [{ "_id": 1 }] }, "ok": 1 };
+            prop_assert!(leading_batch(&plain).is_some());
+        }
+    }
 }

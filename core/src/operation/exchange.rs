@@ -96,6 +96,9 @@ pub struct Exchange {
 #[derive(Debug, Default)]
 pub(crate) struct ExchangeState {
     pub(crate) context: Context,
+    /// True from the first exchange of the operation on. Before, the other fields have their
+    /// defaults.
+    is_used: bool,
     /// The preliminary ping that the exchange runs instead of the operation (SEL-72).
     ping: Option<Box<Request>>,
     pub(crate) assessment: Option<Assessment>,
@@ -120,10 +123,12 @@ pub(crate) struct ExchangeState {
 
 impl Exchange {
     pub(crate) fn new(lease: Lease, mut operation: Box<Operation>, context: Context) -> Self {
-        operation.exchange = ExchangeState {
-            context,
-            ..ExchangeState::default()
-        };
+        let state = &mut operation.exchange;
+        if std::mem::replace(&mut state.is_used, true) {
+            *state = ExchangeState::default();
+            state.is_used = true;
+        }
+        state.context = context;
         Self { lease, operation }
     }
 
@@ -307,7 +312,16 @@ impl Exchange {
     #[must_use]
     #[inline]
     pub fn reply(&self) -> Option<&RawDocument> {
-        self.operation.exchange.reply.as_ref()?.read(&self.lease)
+        RawDocument::from_bytes(self.reply_bytes()?).ok()
+    }
+
+    /// Returns the bytes of the reply, which are one document; `None` before the reply is complete
+    /// and after it was taken.
+    #[inline]
+    #[must_use]
+    pub fn reply_bytes(&self) -> Option<&[u8]> {
+        let reply = self.operation.exchange.reply.as_ref();
+        reply?.bytes(&self.lease)
     }
 
     /// Puts a document in place of the reply, for example the decrypted reply. What was judged from

@@ -15,10 +15,11 @@ pub(super) enum Received {
 }
 
 impl Received {
-    pub(super) fn read<'a>(&'a self, lease: &'a Lease) -> Option<&'a RawDocument> {
+    /// Returns the bytes of the reply, which are one document.
+    pub(super) fn bytes<'a>(&'a self, lease: &'a Lease) -> Option<&'a [u8]> {
         match self {
             Self::InPlace(place) => lease.transport.body(place),
-            Self::Replaced(bytes) => RawDocument::from_bytes(bytes).ok(),
+            Self::Replaced(bytes) => Some(bytes),
         }
     }
 

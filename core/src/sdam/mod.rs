@@ -181,6 +181,12 @@ impl Sdam {
         }
     }
 
+    /// True if [`poll_order`](Self::poll_order) has an order.
+    #[inline]
+    pub(crate) fn has_orders(&self) -> bool {
+        !self.out.orders.is_empty()
+    }
+
     /// Removes and returns the next order; `None` if there is none. The caller carries out the
     /// orders as they come, one after the other.
     #[must_use]
@@ -193,6 +199,12 @@ impl Sdam {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         self.out.timers.next().map(|(deadline, _)| deadline)
+    }
+
+    /// Returns the earliest deadline that was set since the last call; `None` if none was.
+    #[inline]
+    pub(crate) fn take_armed(&mut self) -> Option<Instant> {
+        self.out.timers.take_armed()
     }
 
     /// Returns the timer that expires first, at the [`deadline`](Self::deadline); `None` while no

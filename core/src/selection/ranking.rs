@@ -50,8 +50,8 @@ impl Ranking {
         Ok(ranking)
     }
 
-    /// Returns the server if it is the only suitable one, and this is the ranking of this version for
-    /// writes (`None`) or for reads with this read preference.
+    /// Returns the server if it is the only suitable one, and this is the ranking of this version
+    /// for writes (`None`) or for reads with this read preference.
     #[inline]
     pub(super) fn only(
         &self,
@@ -60,7 +60,7 @@ impl Ranking {
     ) -> Option<ServerId> {
         let is_for = match (&self.criteria, preference) {
             (Criteria::Writable, None) => true,
-            (Criteria::Readable(own), Some(other)) => Arc::ptr_eq(own, other),
+            (Criteria::Readable(own), Some(other)) => Arc::ptr_eq(own, other) || own == other,
             _ => false,
         };
         match self.entries[..] {

@@ -1,6 +1,6 @@
 //! The table of the armed timers of a machine.
 
-use super::Instant;
+use super::{Instant, earliest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The armed timers of a machine. A value of `T` names the purpose of a timer and has at most one
@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Timers<T> {
     deadlines: BTreeMap<T, Instant>,
     order: BTreeSet<(Instant, T)>,
+    /// The earliest deadline that was set since the last call of [`take_armed`](Self::take_armed).
+    armed: Option<Instant>,
 }
 
 impl<T> Default for Timers<T> {
@@ -17,6 +19,7 @@ impl<T> Default for Timers<T> {
         Self {
             deadlines: BTreeMap::new(),
             order: BTreeSet::new(),
+            armed: None,
         }
     }
 }
@@ -31,6 +34,14 @@ impl<T: Copy + Ord> Timers<T> {
         }
         self.deadlines.insert(timer, deadline);
         self.order.insert((deadline, timer));
+        self.armed = earliest(self.armed, Some(deadline));
+    }
+
+    /// Returns the earliest deadline that was set since the last call, also if its timer was
+    /// disarmed meanwhile; `None` if no timer was armed.
+    #[inline]
+    pub(crate) fn take_armed(&mut self) -> Option<Instant> {
+        self.armed.take()
     }
 
     /// Disarms `timer`.

@@ -269,8 +269,9 @@ impl<'a> MessageWriter<'a> {
             response_to,
             op_code: OpCode::Msg,
         };
-        header.encode(buffer);
-        buffer.extend_from_slice(&[0; 4]);
+        let mut head = [0; HEADER_BYTES + 4];
+        head[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+        buffer.extend_from_slice(&head);
         Self { buffer, start }
     }
 

@@ -5,7 +5,7 @@
 //! write that took effect twice.
 
 use super::options::{Rates, WorldOptions, index};
-use bson::{Bson, Document, RawDocumentBuf, rawdoc};
+use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use onionskin_core::{
     error::Error,
     operation::{
@@ -112,7 +112,7 @@ impl Step {
                 options.limit = Some(1);
                 options.timeout = Some(self.timeout);
                 options.read_preference = Some(Arc::new(self.preference()));
-                Ok(crud::find(&namespace, &filter, &options))
+                crud::find(&namespace, &doc! { "_id": self.id }, &options)
             }
         }
     }

@@ -45,13 +45,9 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture for Fin
     type IntoFuture = Execution<R, Single<FirstDocument<T>>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let command = raw(&self.filter).and_then(|filter| {
-            Ok(crud::find(
-                self.collection.namespace()?,
-                &filter,
-                &self.options,
-            ))
-        });
+        let namespace = self.collection.namespace();
+        let command =
+            namespace.and_then(|namespace| crud::find(namespace, &self.filter, &self.options));
         self.collection.execute(command, FirstDocument(PhantomData))
     }
 }
@@ -134,8 +130,9 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
         let namespace = self.collection.namespace();
         let command = match self.option_error {
             Some(error) => Err(error),
-            None => raw(&self.filter)
-                .and_then(|filter| Ok(crud::find(namespace.clone()?, &filter, &self.options))),
+            None => namespace
+                .clone()
+                .and_then(|namespace| crud::find(namespace, &self.filter, &self.options)),
         };
         let client = self.collection.client.clone();
         let opener = OpenCursor {

@@ -381,8 +381,8 @@ fn target_error(target: &Address, what: &str, cause: Option<Error>) -> Error {
     Error::new(ErrorKind::ServerSelection { message, cause }).with_server(target)
 }
 
-/// Returns the read preference of a read, or `Some(None)` for a write. `None` for an aggregation that
-/// writes, whose criteria depend on the servers.
+/// Returns the read preference of a read, or `Some(None)` for a write. `None` for an aggregation
+/// that writes, whose criteria depend on the servers.
 fn preference<'a>(
     operation: &'a Operation,
     primary: &'a Arc<ReadPreference>,

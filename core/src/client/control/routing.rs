@@ -38,7 +38,7 @@ impl Client {
                 break;
             }
         }
-        let topology = self.topology.deadline();
+        let topology = self.topology.take_armed();
         self.note_deadline(topology);
         let pools = self.pools.take_armed();
         self.note_deadline(pools);
@@ -48,6 +48,15 @@ impl Client {
         }
     }
 
+    #[inline]
+    fn has_orders(&self) -> bool {
+        self.pools.has_orders()
+            || self.pins.has_orders()
+            || self.topology.has_orders()
+            || self.connections.has_orders()
+            || self.questions.has_orders()
+    }
+
     /// Carries out the orders of all parts until there are none.
     pub(in crate::client) fn carry(&mut self, now: Instant) {
         #[cfg(debug_assertions)]
@@ -55,7 +64,7 @@ impl Client {
             !std::mem::replace(&mut self.out.is_carrying, true),
             "an order is carried within another one"
         );
-        loop {
+        while self.has_orders() {
             if let Some((server, order)) = self.pools.poll_order() {
                 self.on_pool_order(now, server, order);
             } else if let Some(order) = self.pins.poll_order() {
@@ -71,8 +80,6 @@ impl Client {
                         self.arm(Timer::Question(id), limit);
                     }
                 }
-            } else {
-                break;
             }
         }
         #[cfg(debug_assertions)]

@@ -162,6 +162,12 @@ impl Questions {
         }
     }
 
+    /// True if [`poll_order`](Self::poll_order) has an order.
+    #[inline]
+    pub(in crate::client) fn has_orders(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
     #[inline]
     pub(in crate::client) fn poll_order(&mut self) -> Option<Order> {
         self.orders.pop_front()

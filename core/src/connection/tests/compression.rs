@@ -105,8 +105,8 @@ fn replies_of_each_form_arrive_in_pieces_of_any_size() {
                 };
                 assert_eq!(message.body, &*document(id), "step {step}");
                 let place = message.place;
-                let body = transport.body(&place).map(ToOwned::to_owned);
-                assert_eq!(body, Some(document(id)));
+                let body = transport.body(&place);
+                assert_eq!(body, Some(document(id).as_bytes()));
                 // A reply is consumed, or moved out with its buffer.
                 if id % 2 == 0 {
                     transport.consume(place.length);

@@ -7,7 +7,7 @@ use crate::{
     operation::{Command, CommandKind, batch},
     options::{ReadConcern, ReadPreference},
 };
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{Document, RawDocument, RawDocumentBuf};
 use serde::de::DeserializeOwned;
 use std::{sync::Arc, time::Duration};
 
@@ -35,13 +35,17 @@ pub struct FindOptions {
     pub timeout: Option<Duration>,
 }
 
-/// Returns the command that finds the documents that match `filter`.
-#[must_use]
-pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) -> Command {
+/// Returns the command that finds the documents that match `filter`. Fails if the filter cannot be
+/// encoded.
+pub fn find(
+    namespace: &Namespace,
+    filter: &Document,
+    options: &FindOptions,
+) -> Result<Command, Error> {
     let mut command = Command::new("find", namespace.database.clone(), CommandKind::Read);
     let mut body = command.body();
     body.str("find", &namespace.collection)
-        .document("filter", filter);
+        .subtree("filter", filter)?;
     if let Some(sort) = &options.sort {
         body.document("sort", sort);
     }
@@ -69,13 +73,15 @@ pub fn find(namespace: &Namespace, filter: &RawDocument, options: &FindOptions) 
         command.set_read_preference(preference.clone());
     }
     command.set_timeout(options.timeout);
-    command
+    Ok(command)
 }
 
 /// Returns the first document of a cursor's first batch, read in place; `None` for an empty batch.
 /// Fails if the reply has no first batch, or if the first element of the batch is not a document.
 pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error> {
-    batch::first_document(reply)
+    let bytes = batch::first_document(reply)?;
+    let document = bytes.map(RawDocument::from_bytes).transpose();
+    document.map_err(|_| batch::not_a_document())
 }
 
 /// Decodes the first document of a cursor's first batch; `None` for an empty batch. Fails like
@@ -83,10 +89,10 @@ pub fn first_document(reply: &RawDocument) -> Result<Option<&RawDocument>, Error
 pub fn decode_first<T: DeserializeOwned + 'static>(
     reply: &RawDocument,
 ) -> Result<Option<T>, Error> {
-    let Some(document) = first_document(reply)? else {
+    let Some(document) = batch::first_document(reply)? else {
         return Ok(None);
     };
-    match deserialize(document.as_bytes()) {
+    match deserialize(document) {
         Ok(value) => Ok(Some(value)),
         Err(error) => Err(error.with_namespace(batch::namespace(reply))),
     }
