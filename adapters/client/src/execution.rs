@@ -114,8 +114,8 @@ impl<R: Runtime, P: Program> Execution<R, P> {
             State::Asking(id, held) => {
                 self.client.shared().cancel(id);
                 if let Some(active) = held {
-                    // The exchange has ended, so its connection can be used again.
-                    let _ = self.client.shared().check_in(*active, Outcome::Completed);
+                    // The operation is abandoned, so its error has no receiver.
+                    let _ = self.client.shared().check_in(*active, Outcome::Abandoned);
                 }
             }
             State::Exchanging(mut active) => {
@@ -191,6 +191,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
     /// that a panic does not lose it.
     fn on_asked(&mut self, mut progress: Started<R::Stream>) -> Option<Step<P::Output>> {
         loop {
+            let mut outcome = Outcome::Completed;
             let step = match progress {
                 Progress::Waiting(id) => {
                     let held = self.take_active().map(Box::new);
@@ -204,7 +205,11 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     };
                     self.runner.handle_answer(answer, exchange)
                 }
-                Progress::Failed(error) => self.runner.handle_error(error),
+                Progress::Failed(error) => {
+                    // The program does not read the reply any more.
+                    outcome = Outcome::Abandoned;
+                    self.runner.handle_error(error)
+                }
                 // These belong to no question.
                 Progress::Exchange(_) | Progress::Asking { .. } => {
                     self.runner.handle_error(abandoned_error())
@@ -216,7 +221,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
                     let Some(active) = self.take_active() else {
                         return Some(step);
                     };
-                    return match self.give_back(active, Outcome::Completed)? {
+                    return match self.give_back(active, outcome)? {
                         Ok(()) => Some(step),
                         Err(error) => Some(self.runner.handle_error(error)),
                     };

@@ -1,11 +1,11 @@
 //! The command `killCursors`.
 
 use super::{
-    Command, CommandKind, SessionUse,
+    Command, CommandKind, Exchange, Request, SessionUse,
     batch::{cursor_id, namespace},
     cursor::ABANDON_LIMIT,
 };
-use crate::address::Address;
+use crate::{address::Address, connection::ConnectionFacts};
 use bson::RawDocument;
 use std::sync::Arc;
 
@@ -19,6 +19,30 @@ pub(super) fn kill(database: Arc<str>, collection: &str, id: i64) -> Command {
         .str("killCursors", collection)
         .array("cursors", &ids);
     command
+}
+
+impl Request {
+    /// True if the reply can leave a cursor open that the client has to close, once the operation
+    /// was given up. The other commands of a cursor belong to its owner, who closes it. Behind a
+    /// load balancer, only the connection that opened a cursor reaches it, and that one is not
+    /// pinned.
+    pub(crate) fn may_leave_cursor(&self, facts: &ConnectionFacts) -> bool {
+        self.kind != CommandKind::CursorFollowUp && facts.service.is_none()
+    }
+}
+
+impl Exchange {
+    /// Returns the `killCursors` for the cursor that the reply has opened, if the operation was
+    /// given up before its program has read the reply. `None` if there is none.
+    pub(crate) fn end_of_cursor(&self) -> Option<Command> {
+        let request = &self.operation.request;
+        let facts = self.facts();
+        if !request.may_leave_cursor(facts) {
+            return None;
+        }
+        let database = request.database.clone();
+        kill_unowned(self.reply()?, database, facts.address.clone())
+    }
 }
 
 /// Returns the `killCursors` for the cursor that `server` has opened with this reply to a command

@@ -3,7 +3,7 @@
 use crate::{
     connection::{Established, LateReply},
     error::Error,
-    operation::{Command, CommandKind, Request, kill_unowned},
+    operation::{Command, Request, kill_unowned},
 };
 use std::sync::Arc;
 
@@ -25,11 +25,7 @@ impl Drain {
         request_id: i32,
         request: &Request,
     ) -> Self {
-        // The other commands of a cursor belong to its owner, who closes it. Behind a load
-        // balancer, only the connection that opened a cursor reaches it, and that one is not
-        // pinned.
-        let may_open_cursor =
-            request.kind != CommandKind::CursorFollowUp && connection.facts.service.is_none();
+        let may_open_cursor = request.may_leave_cursor(&connection.facts);
         Self {
             connection,
             reply: LateReply::new(request_id, may_open_cursor),

@@ -72,6 +72,10 @@ impl Client {
         outcome: Outcome,
     ) -> AfterExchange {
         let was_abandoned = matches!(outcome, Outcome::Abandoned);
+        if was_abandoned {
+            let end_of_cursor = exchange.end_of_cursor();
+            self.run_in_background(end_of_cursor);
+        }
         let remains = exchange.close(now, &outcome);
         let end = match self.judge(now, &mut exchange, outcome) {
             Ok(()) if was_abandoned => End::Abandoned,

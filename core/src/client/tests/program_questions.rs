@@ -318,6 +318,29 @@ fn a_connection_is_taken_back_after_the_limit_of_a_question() {
     assert_eq!(world.client.counts().in_use, 0);
 }
 
+/// The program that would have owned the cursor of the reply was given up during its question.
+#[test]
+fn a_cursor_of_a_reply_that_was_kept_during_a_question_is_closed_with_the_operation() {
+    let mut world = World::new(URI, primary());
+    let mut find = Command::new("find", "app", CommandKind::Read);
+    find.body().str("find", "things");
+    let mut exchange = world.begin_exchange(find);
+    let cursor = rawdoc! { "id": 7_i64, "ns": "app.things", "firstBatch": [] };
+    World::answer(&mut exchange, &rawdoc! { "ok": 1, "cursor": cursor });
+    let mut span = Span::default();
+    let held = Some(&mut exchange);
+    let start = world.client.ask_in(world.now, &mut span, ask(None), held);
+    world.run();
+    let Progress::Waiting(id) = start else {
+        panic!("it is not asked: {start:?}");
+    };
+    world.client.cancel(world.now, id);
+    world.check_in(exchange, Outcome::Abandoned);
+    let names: Vec<_> = world.background.iter().map(Command::name).collect();
+    assert_eq!(names, ["killCursors"]);
+    assert_eq!(world.client.counts().in_use, 0);
+}
+
 /// A call that a program has given up occupies its thread, and is no call of a credential provider.
 #[test]
 fn a_stuck_call_of_a_program_does_not_hold_up_credentials() {
