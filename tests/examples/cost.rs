@@ -1,9 +1,11 @@
 //! Runs one kind of operation many times, and prints the allocations, the time and, on Linux, the
 //! processor time of each.
 //!
-//! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `find`, `insert`, `insert-person`,
-//! `batch`, `scan`, `scan-borrowed`, `scan-document` or `scan-raw` and RUNTIME is `tokio` (one
-//! thread, the default), `tokio-mt` (two threads), `async-std` or `smol`. The processor time is
+//! `cost URI KIND COUNT [RUNTIME]`, where KIND is `ping`, `rush` (pings of 64 tasks at once),
+//! `find`, `insert`, `insert-person`, `batch`, `scan`, `scan-borrowed`, `scan-document` or
+//! `scan-raw` and RUNTIME is `tokio` (one thread, the default), `tokio-mt` (two threads),
+//! `async-std` or `smol`. With `maxPoolSize=16` the tasks of a rush wait for connections, and each
+//! operation hands its connection to the next one. The processor time is
 //! that of one thread, so it is complete with the default runtime only. Run the program under
 //! `strace -c -f` for system calls and under `valgrind --tool=callgrind` for instructions. The
 //! difference between two runs with different values of COUNT is the cost of the operations alone.
@@ -15,13 +17,16 @@ use onionskin::{
 };
 use serde::{Deserialize, Serialize};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use std::{alloc::System, time::Instant};
+use std::{alloc::System, sync::Arc, time::Instant};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// The largest number of operations before the measurement. They connect and let buffers grow.
 const WARM_UP: usize = 100;
+
+/// The number of tasks of a rush.
+const RUSH_TASKS: usize = 64;
 
 /// The number of documents that a scan reads.
 const SCAN_DOCUMENTS: i32 = 1000;
@@ -174,22 +179,18 @@ async fn measure<R: Runtime + Default>(uri: &str, kind: &str, count: usize) -> R
     }
     let inserted = client.database("cost").collection::<Document>("inserted");
     inserted.delete_many(doc! {}).await?;
-    let handles = Handles {
+    let handles = Arc::new(Handles {
         admin: client.database("admin"),
         documents: client.database("cost").collection::<Document>("people"),
         people,
         new_people: inserted.clone_with_type(),
         inserted,
-    };
-    for _ in 0..WARM_UP.min(count) {
-        handles.once(kind).await?;
-    }
+    });
+    run(&client, &handles, kind, WARM_UP.min(count)).await?;
     let region = Region::new(ALLOCATOR);
     let start = Instant::now();
     let used = processor_time();
-    for _ in 0..count {
-        handles.once(kind).await?;
-    }
+    run(&client, &handles, kind, count).await?;
     let elapsed = start.elapsed();
     let used = processor_time().zip(used).map(|(end, start)| end - start);
     let change = region.change();
@@ -208,6 +209,39 @@ async fn measure<R: Runtime + Default>(uri: &str, kind: &str, count: usize) -> R
     }
     drop(handles);
     client.shutdown().await;
+    Ok(())
+}
+
+/// Runs operations one after another, those of a rush in several tasks.
+async fn run<R: Runtime>(
+    client: &Client<R>,
+    handles: &Arc<Handles<R>>,
+    kind: &str,
+    count: usize,
+) -> Result<(), Error> {
+    if kind != "rush" {
+        for _ in 0..count {
+            handles.once(kind).await?;
+        }
+        return Ok(());
+    }
+    let (sender, results) = smol::channel::bounded(RUSH_TASKS);
+    for task in 0..RUSH_TASKS {
+        let (handles, sender) = (handles.clone(), sender.clone());
+        client.runtime().spawn(async move {
+            let mut result = Ok(());
+            for _ in (task..count).step_by(RUSH_TASKS) {
+                result = result.and(handles.once("ping").await);
+            }
+            sender
+                .send(result)
+                .await
+                .expect("the receiver waits for all tasks");
+        });
+    }
+    for _ in 0..RUSH_TASKS {
+        results.recv().await.expect("each task sends its result")?;
+    }
     Ok(())
 }
 

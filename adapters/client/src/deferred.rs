@@ -22,6 +22,8 @@ pub(crate) struct Deferred<S> {
     pub(crate) reads: Vec<(SocketId, S, Arc<Signal>)>,
     pub(crate) questions: Vec<(QuestionId, Question, Arc<Signal>)>,
     pub(crate) signals: Vec<Arc<Signal>>,
+    /// The first waker. There is seldom another one, so the list seldom has memory of its own.
+    pub(crate) waker: Option<Waker>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) commands: Vec<Command>,
     pub(crate) streams: Vec<S>,
@@ -35,6 +37,7 @@ impl<S> Deferred<S> {
             reads: Vec::new(),
             questions: Vec::new(),
             signals: Vec::new(),
+            waker: None,
             wakers: Vec::new(),
             commands: Vec::new(),
             streams: Vec::new(),
@@ -64,7 +67,7 @@ impl<R: Runtime> Shared<R> {
         for signal in deferred.signals {
             signal.wake();
         }
-        for waker in deferred.wakers {
+        for waker in deferred.waker.into_iter().chain(deferred.wakers) {
             catch_panic(|| waker.wake());
         }
         for command in deferred.commands {
@@ -146,7 +149,11 @@ impl<S> Inner<S> {
                 }
                 Action::Run { command } => deferred.commands.push(*command),
                 Action::Wake { operation } => {
-                    deferred.wakers.extend(self.wakers.remove(&operation))
+                    let waker = self.wakers.remove(&operation);
+                    match deferred.waker {
+                        None => deferred.waker = waker,
+                        Some(_) => deferred.wakers.extend(waker),
+                    }
                 }
             }
             next = self.core.poll_action();

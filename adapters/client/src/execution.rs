@@ -17,7 +17,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 /// The future of a running operation.
@@ -42,6 +42,8 @@ enum State<R: Runtime> {
     /// The next poll starts the program.
     Ready,
     Waiting(OperationId),
+    /// The operation waits, and this poll has left its waker with the client.
+    Begun(OperationId),
     Exchanging(ActiveExchange<R::Stream>),
     /// The program has asked a question. If it asked while it read a reply, its exchange is kept.
     Asking(OperationId, Option<Box<ActiveExchange<R::Stream>>>),
@@ -110,7 +112,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         }
         self.runner.handle_abandoned();
         match std::mem::replace(&mut self.state, State::Over) {
-            State::Waiting(id) => self.client.shared().cancel(id),
+            State::Waiting(id) | State::Begun(id) => self.client.shared().cancel(id),
             State::Asking(id, held) => {
                 self.client.shared().cancel(id);
                 if let Some(active) = held {
@@ -155,12 +157,21 @@ impl<R: Runtime, P: Program> Execution<R, P> {
 
     /// Runs the steps of the program until the operation has to be polled again (`None`) or is
     /// over.
-    fn follow(&mut self, mut step: Step<P::Output>) -> Option<Result<P::Output, Error>> {
+    fn follow(
+        &mut self,
+        mut step: Step<P::Output>,
+        waker: &Waker,
+    ) -> Option<Result<P::Output, Error>> {
         loop {
             match step {
                 Step::Done(result) => return Some(result),
                 Step::Run(command) => {
-                    let progress = self.client.shared().begin(command, self.runner.span());
+                    let shared = self.client.shared();
+                    let (progress, is_left) = shared.begin(command, self.runner.span(), waker);
+                    if is_left && let Progress::Waiting(id) = progress {
+                        self.state = State::Begun(id);
+                        return None;
+                    }
                     let error = self.on_progress(progress)?;
                     step = self.runner.handle_error(error);
                 }
@@ -307,7 +318,7 @@ impl<R: Runtime, P: Program> Execution<R, P> {
 
     /// Ends the exchange: the program reads the reply, and the exchange is checked in. Returns
     /// `None` if the operation continues and has to be polled again.
-    fn finish(&mut self, outcome: Outcome) -> Option<Result<P::Output, Error>> {
+    fn finish(&mut self, outcome: Outcome, waker: &Waker) -> Option<Result<P::Output, Error>> {
         // The exchange stays in `state` while code of the caller runs, such as a decoder. So the
         // exchange is checked in also after a panic in that code.
         let State::Exchanging(active) = &mut self.state else {
@@ -319,19 +330,19 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         if let Some(Step::Ask(ask)) = step {
             let progress = self.ask(*ask);
             let step = self.on_asked(progress)?;
-            return self.follow(step);
+            return self.follow(step, waker);
         }
         let active = self.take_active()?;
         let error = match self.give_back(active, outcome)? {
             Ok(()) => match step {
                 Some(Step::Done(result)) => return Some(result),
-                Some(step) => return self.follow(step),
+                Some(step) => return self.follow(step, waker),
                 None => abandoned_error(),
             },
             Err(error) => error,
         };
         let step = self.runner.handle_error(error);
-        self.follow(step)
+        self.follow(step, waker)
     }
 
     /// Checks an exchange in. Returns the error of its command; `None` if the operation has to be
@@ -374,47 +385,50 @@ impl<R: Runtime, P: Program> Execution<R, P> {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<P::Output, Error>>> {
-        let this = self;
+        let (this, waker) = (self, context.waker());
         loop {
             let result = match &mut this.state {
                 State::Ready => {
                     this.state = State::Over;
                     let step = this.runner.start();
-                    this.follow(step)
+                    this.follow(step, waker)
                 }
-                State::Waiting(id) => match this.client.shared().resume(*id, context.waker()) {
+                State::Begun(id) => {
+                    this.state = State::Waiting(*id);
+                    return Poll::Pending;
+                }
+                State::Waiting(id) => match this.client.shared().resume(*id, waker) {
                     Progress::Waiting(_) => return Poll::Pending,
                     progress => {
                         this.state = State::Over;
                         this.on_progress(progress).and_then(|error| {
                             let step = this.runner.handle_error(error);
-                            this.follow(step)
+                            this.follow(step, waker)
                         })
                     }
                 },
-                State::Asking(id, held) => {
-                    match this.client.shared().resume(*id, context.waker()) {
-                        Progress::Waiting(_) => return Poll::Pending,
-                        progress => {
-                            this.state = match held.take() {
-                                Some(active) => State::Exchanging(*active),
-                                None => State::Over,
-                            };
-                            this.on_asked(progress).and_then(|step| this.follow(step))
-                        }
+                State::Asking(id, held) => match this.client.shared().resume(*id, waker) {
+                    Progress::Waiting(_) => return Poll::Pending,
+                    progress => {
+                        this.state = match held.take() {
+                            Some(active) => State::Exchanging(*active),
+                            None => State::Over,
+                        };
+                        this.on_asked(progress)
+                            .and_then(|step| this.follow(step, waker))
                     }
-                }
+                },
                 State::Resumed => {
                     this.state = State::Over;
                     let step = this.runner.handle_input();
-                    this.follow(step)
+                    this.follow(step, waker)
                 }
                 State::Paused => return Poll::Ready(None),
                 State::Exchanging(active) => {
                     let Poll::Ready(outcome) = active.poll_exchange(context) else {
                         return Poll::Pending;
                     };
-                    this.finish(outcome)
+                    this.finish(outcome, waker)
                 }
                 State::Over => {
                     let message = "the future of the operation was polled after it had completed";

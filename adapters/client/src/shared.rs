@@ -28,7 +28,10 @@ use onionskin_core::{
 };
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Waker,
     time::Duration,
 };
@@ -48,6 +51,9 @@ pub(crate) struct Shared<R: Runtime> {
     pub(crate) resolvers: Resolvers,
     pub(crate) hosts: Hosts,
     ids: ObjectIds,
+    /// True if the operation that began last had to wait. The next one is expected to wait as well.
+    /// Nothing depends on this expectation but the number of locks that are taken.
+    waited: AtomicBool,
     /// The library for the TLS of HTTP requests.
     pub(crate) cryptography: Cryptography,
     /// The handle of the client, for the commands that the client itself runs.
@@ -118,6 +124,7 @@ impl<R: Runtime> Shared<R> {
             resolvers,
             hosts: Hosts::default(),
             ids,
+            waited: AtomicBool::new(false),
             cryptography,
             handle: OnceLock::new(),
         })
@@ -209,13 +216,33 @@ impl<R: Runtime> Shared<R> {
         });
     }
 
-    /// Starts a command of a program. `span` is the span of that program.
-    pub(crate) fn begin(self: &Arc<Self>, command: Command, span: &mut Span) -> Started<R::Stream> {
-        self.with(|inner, now| {
+    /// Starts a command of a program. `span` is the span of that program. Returns the progress, and
+    /// true if `waker` is left to be woken when the operation should be resumed.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        command: Command,
+        span: &mut Span,
+        waker: &Waker,
+    ) -> (Started<R::Stream>, bool) {
+        // A waker is cloned and dropped outside of the lock (see `resume`). An operation that finds
+        // a connection needs no waker, so it is cloned only if the last operation waited.
+        let waker = self.waited.load(Ordering::Relaxed).then(|| waker.clone());
+        let (progress, is_left, _unused) = self.with(|inner, now| {
             inner.notice_fork(self, now);
             let progress = inner.core.start_in(now, span, command);
-            inner.take_socket(now, progress)
-        })
+            match (inner.take_socket(now, progress), waker) {
+                (Progress::Waiting(id), Some(waker)) => {
+                    let old = inner.wakers.insert(id, waker);
+                    (Progress::Waiting(id), true, old)
+                }
+                (progress, unused) => (progress, false, unused),
+            }
+        });
+        let waits = matches!(progress, Progress::Waiting(_));
+        if waits != self.waited.load(Ordering::Relaxed) {
+            self.waited.store(waits, Ordering::Relaxed);
+        }
+        (progress, is_left)
     }
 
     /// Asks the question of a program. `span` is the span of that program, and `held` the exchange

@@ -45,8 +45,9 @@ pub(super) enum State {
     Driven(Box<Connection>),
     /// The pool, which can grant the connection.
     Idle,
-    /// An operation that has not resumed since the connection was granted to it.
-    Granted(OperationId),
+    /// An operation that has not resumed since the connection was granted to it, and the time at
+    /// which this grant is examined. That of a pinned connection is never examined.
+    Granted(OperationId, Option<Instant>),
     /// An exchange, which its holder keeps outside of the client.
     InUse,
     /// An exchange whose deadline has passed. Its holder has been told to check it in.
@@ -201,7 +202,7 @@ impl Connections {
                     }
                 }
             }
-            State::Idle | State::Granted(_) | State::InUse | State::Overdue | State::Pinned => {}
+            State::Idle | State::Granted(..) | State::InUse | State::Overdue | State::Pinned => {}
         }
     }
 
@@ -216,7 +217,7 @@ impl Connections {
                 self.after_step(id);
             }
             State::Draining(_) => self.give_up_drain(id, error),
-            State::Idle | State::Granted(_) | State::InUse | State::Overdue | State::Pinned => {}
+            State::Idle | State::Granted(..) | State::InUse | State::Overdue | State::Pinned => {}
         }
     }
 
@@ -407,7 +408,9 @@ impl Connections {
         match self.state(id)? {
             State::Driven(connection) => Some(connection.address()),
             State::Draining(drain) => Some(&drain.connection.facts.address),
-            State::Idle | State::Granted(_) | State::InUse | State::Overdue | State::Pinned => None,
+            State::Idle | State::Granted(..) | State::InUse | State::Overdue | State::Pinned => {
+                None
+            }
         }
     }
 
@@ -416,6 +419,18 @@ impl Connections {
         self.by_role
             .iter()
             .filter_map(|(&role, &id)| Some((id, role, self.state(id)?)))
+    }
+
+    /// Returns the grants that are examined, each with its time.
+    pub(super) fn grants(&self) -> impl Iterator<Item = (SocketId, OperationId, Instant)> {
+        self.records
+            .iter()
+            .filter_map(|(number, slot, record)| match record.state {
+                State::Granted(operation, Some(at)) => {
+                    Some((SocketId::new(number, slot.0), operation, at))
+                }
+                _ => None,
+            })
     }
 
     pub(super) const fn len(&self) -> usize {

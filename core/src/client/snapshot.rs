@@ -212,7 +212,7 @@ fn connection_state(role: Role, state: &State, is_again: bool) -> ConnectionStat
             ConnectionState::Establishing(server, pooled)
         }
         (Role::Pooled(server, pooled), State::Idle) => ConnectionState::Idle(server, pooled),
-        (Role::Pooled(..), &State::Granted(operation)) => ConnectionState::Granted(operation),
+        (Role::Pooled(..), &State::Granted(operation, _)) => ConnectionState::Granted(operation),
         (Role::Pooled(server, pooled), State::InUse | State::Overdue) => {
             ConnectionState::InUse(server, pooled)
         }

@@ -29,7 +29,7 @@ impl<C> Pool<C> {
             self.close(slot, CloseReason::Stale, None);
         } else {
             self.draining -= 1;
-            self.make_available(now, slot, content);
+            self.hand_over(now, slot, content);
         }
         self.settle(now);
     }

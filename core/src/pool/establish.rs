@@ -48,9 +48,11 @@ impl<C> Pool<C> {
                 Some(request) => {
                     self.detach_request(request);
                     self.mark_in_use(slot);
-                    self.grant(now, request, slot, content);
+                    if let Some(request) = self.find_request(request) {
+                        self.grant(now, request, slot, content);
+                    }
                 }
-                None => self.make_available(now, slot, content),
+                None => self.hand_over(now, slot, content),
             }
         }
         self.settle(now);

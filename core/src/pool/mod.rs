@@ -313,7 +313,7 @@ impl<C> Pool<C> {
             }
             Condition::Broken(error) => self.close(slot, CloseReason::Error, error),
             _ if stale => self.close(slot, CloseReason::Stale, None),
-            Condition::Healthy(content) => self.make_available(now, slot, content),
+            Condition::Healthy(content) => self.hand_over(now, slot, content),
             Condition::ReplyDue => self.begin_draining(slot),
         }
         self.settle(now);
@@ -415,15 +415,6 @@ impl<C> Pool<C> {
     /// Returns the slot of a connection, or `None` if the connection was closed.
     fn find(&self, id: ConnectionId) -> Option<Slot> {
         self.connections.find(id.number(), Slot(id.slot()))
-    }
-
-    fn make_available(&mut self, now: Instant, slot: Slot, content: C) {
-        let state = ConnectionState::Available {
-            since: now,
-            content,
-        };
-        self.connections.get_mut(slot).state = state;
-        self.connections.push_last(&mut self.available, slot);
     }
 
     /// Removes a connection in any state, emits its closed event, then orders its teardown

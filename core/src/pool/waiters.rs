@@ -87,8 +87,7 @@ impl<C> Pool<C> {
     pub(super) fn serve_queue(&mut self, now: Instant) {
         while let Some(head) = self.queue.first() {
             if let Some((connection, content)) = self.take_available(now) {
-                let request = CheckOutId(self.requests.id(head));
-                self.grant(now, request, connection, content);
+                self.grant(now, head, connection, content);
             } else if self.has_room() {
                 self.establish_for(now, head);
             } else {
@@ -97,22 +96,29 @@ impl<C> Pool<C> {
         }
     }
 
-    /// Grants a connection to a waiting request. The connection must be marked as in use already.
-    pub(super) fn grant(
-        &mut self,
-        now: Instant,
-        request: CheckOutId,
-        connection: Slot,
-        content: C,
-    ) {
-        let Some(slot) = self.find_request(request) else {
-            return;
+    /// Grants a usable connection to the head of the queue, or makes it available if no request
+    /// waits. While requests wait, no other connection is available, so none is before this one.
+    pub(super) fn hand_over(&mut self, now: Instant, connection: Slot, content: C) {
+        if let Some(head) = self.queue.first() {
+            self.mark_in_use(connection);
+            return self.grant(now, head, connection, content);
+        }
+        let state = ConnectionState::Available {
+            since: now,
+            content,
         };
-        let waited = now.saturating_since(self.requests.get(slot).started);
-        self.remove_request(slot);
+        self.connections.get_mut(connection).state = state;
+        self.connections.push_last(&mut self.available, connection);
+    }
+
+    /// Grants a connection to a waiting request. The connection must be marked as in use already.
+    pub(super) fn grant(&mut self, now: Instant, request: Slot, connection: Slot, content: C) {
+        let waited = now.saturating_since(self.requests.get(request).started);
+        let id = CheckOutId(self.requests.id(request));
+        self.remove_request(request);
         let connection = self.emit_checked_out(connection, waited);
         self.orders.push_back(Order::Grant {
-            request,
+            request: id,
             connection,
             content,
         });

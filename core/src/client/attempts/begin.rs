@@ -96,7 +96,7 @@ impl Client {
         };
         let attempt = match self.attempts.operations.take_if(id, may_go_on) {
             Some(Waiting::Granted(operation, lease)) => {
-                self.clock.timers.cancel(Timer::Wait(id));
+                self.disarm_grant(&operation);
                 Attempt::Granted(operation, lease)
             }
             Some(Waiting::Asking(operation)) => self.attempt(now, operation),

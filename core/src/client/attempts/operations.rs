@@ -11,7 +11,7 @@ use crate::{
     time::Instant,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry},
     ops::RangeInclusive,
     time::Duration,
 };
@@ -77,6 +77,8 @@ pub(in crate::client) struct Operations {
     deadlines_without_server: BTreeSet<(Instant, OperationId)>,
     /// The number of operations in `waiting` that pause between two attempts.
     paused: usize,
+    /// The number of operations in `waiting` that have a grant.
+    granted: usize,
     /// The highest number of operations that wait for a server or pause at once (SEL-37).
     max_without_server: usize,
     /// Operations whose next attempt is due.
@@ -91,6 +93,7 @@ impl Operations {
             without_server: BTreeSet::new(),
             deadlines_without_server: BTreeSet::new(),
             paused: 0,
+            granted: 0,
             max_without_server,
             ready: VecDeque::new(),
             last: 0,
@@ -145,6 +148,7 @@ impl Operations {
                 self.deadlines_without_server.extend(deadline);
             }
             Waiting::Paused(_) => self.paused += 1,
+            Waiting::Granted(..) => self.granted += 1,
             _ => {}
         }
         self.waiting.insert(id, waiting);
@@ -152,18 +156,7 @@ impl Operations {
 
     /// Removes and returns an operation.
     pub(in crate::client) fn take(&mut self, id: OperationId) -> Option<Waiting> {
-        let waiting = self.waiting.remove(&id)?;
-        match &waiting {
-            Waiting::ForServer(operation) => {
-                self.without_server.remove(&id);
-                if let Some(deadline) = operation.deadline {
-                    self.deadlines_without_server.remove(&(deadline, id));
-                }
-            }
-            Waiting::Paused(_) => self.paused -= 1,
-            _ => {}
-        }
-        Some(waiting)
+        self.take_if(id, |_| true)
     }
 
     /// Removes and returns an operation, if `wanted` is true for it.
@@ -172,10 +165,25 @@ impl Operations {
         id: OperationId,
         wanted: impl FnOnce(&Waiting) -> bool,
     ) -> Option<Waiting> {
-        if !wanted(self.waiting.get(&id)?) {
+        let Entry::Occupied(entry) = self.waiting.entry(id) else {
+            return None;
+        };
+        if !wanted(entry.get()) {
             return None;
         }
-        self.take(id)
+        let waiting = entry.remove();
+        match &waiting {
+            Waiting::ForServer(operation) => {
+                self.without_server.remove(&id);
+                if let Some(deadline) = operation.deadline {
+                    self.deadlines_without_server.remove(&(deadline, id));
+                }
+            }
+            Waiting::Paused(_) => self.paused -= 1,
+            Waiting::Granted(..) => self.granted -= 1,
+            _ => {}
+        }
+        Some(waiting)
     }
 
     /// Returns the oldest operation that waits for a server and whose id is in `ids`.
@@ -193,6 +201,11 @@ impl Operations {
     /// Returns the newest operation that waits for a server.
     pub(in crate::client) fn last_without_server(&self) -> Option<OperationId> {
         self.without_server.last().copied()
+    }
+
+    /// True if an operation has a grant.
+    pub(in crate::client) fn has_grant(&self) -> bool {
+        self.granted > 0
     }
 
     /// True if an operation waits for a server.

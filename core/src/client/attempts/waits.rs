@@ -31,22 +31,8 @@ const ATTEMPT_WORK: u32 = 8;
 /// The time after which a reselection continues that was too long: 1 ms.
 const RESELECTION_PAUSE: Duration = Duration::from_millis(1);
 
-/// Returns the time at which a grant ends or is examined again. The grant of a pinned connection
-/// lasts until the operation's deadline, because no other operation can use the connection.
-fn grant_limit(now: Instant, operation: &Operation) -> Option<Instant> {
-    let moment = match operation.request.pin {
-        Some(_) => None,
-        None => now.checked_add(GRANT_LIMIT),
-    };
-    earliest(operation.deadline, moment)
-}
-
 /// The consequence when the [`Timer::Wait`] of an operation expires.
 enum WaitOver {
-    /// The grant continues, because no other operation waits for a connection of this pool.
-    GrantStays,
-    /// The grant ends, because another operation waits for a connection of this pool.
-    GrantEnds,
     /// The next attempt begins. The pause is over, or the operation no longer waits for the rest of
     /// a scan.
     NextAttempt,
@@ -70,13 +56,61 @@ impl Client {
         lease: Lease,
     ) {
         let id = operation.id;
-        self.arm(Timer::Wait(id), grant_limit(now, &operation));
+        if operation.deadline.is_some() {
+            self.arm(Timer::Wait(id), operation.deadline);
+        }
+        // The grant of a pinned connection lasts, because no other operation can use it.
+        let examined = match operation.request.pin {
+            Some(_) => None,
+            None => now.checked_add(GRANT_LIMIT),
+        };
+        if examined.is_some() && self.clock.timers.deadline(Timer::Grants).is_none() {
+            self.arm(Timer::Grants, examined);
+        }
         self.connections
-            .set_state(lease.facts.socket, State::Granted(id));
+            .set_state(lease.facts.socket, State::Granted(id, examined));
         self.attempts
             .operations
             .wait(id, Waiting::Granted(operation, lease));
         self.wake(id);
+    }
+
+    /// Cancels the timers of a grant that has ended.
+    pub(in crate::client) fn disarm_grant(&mut self, operation: &Operation) {
+        if operation.deadline.is_some() {
+            self.clock.timers.cancel(Timer::Wait(operation.id));
+        }
+        if !self.attempts.operations.has_grant() {
+            self.clock.timers.cancel(Timer::Grants);
+        }
+    }
+
+    /// Examines the grants whose time has come. A grant ends if other operations wait for a
+    /// connection of its pool. Otherwise it is examined again later.
+    pub(in crate::client) fn examine_grants(&mut self, now: Instant) {
+        let mut next = self.clock.timers.deadline(Timer::Grants);
+        let mut due = Vec::new();
+        for (socket, operation, at) in self.connections.grants() {
+            match at <= now {
+                true => due.push((socket, operation)),
+                false => next = earliest(next, Some(at)),
+            }
+        }
+        for (socket, id) in due {
+            let Some(Waiting::Granted(_, lease)) = self.attempts.operations.get(id) else {
+                continue;
+            };
+            let pool = self.pools.get(lease.facts.server);
+            if pool.is_some_and(|pool| pool.counts().waiting > 0) {
+                self.end_waiting(now, id, End::NotBegun);
+            } else {
+                let later = now.checked_add(GRANT_LIMIT);
+                self.connections
+                    .set_state(socket, State::Granted(id, later));
+                next = earliest(next, later);
+            }
+        }
+        self.arm(Timer::Grants, next);
     }
 
     /// Ends the grant of a connection that its pool interrupted (CMAP-94). The operation begins
@@ -94,7 +128,7 @@ impl Client {
         else {
             return;
         };
-        self.clock.timers.cancel(Timer::Wait(id));
+        self.disarm_grant(&operation);
         self.end_lease(now, lease, AtEnd::Broken(Some(error)));
         let next = self.end_attempt(now, operation, End::NotBegun);
         self.store_progress(id, next);
@@ -151,7 +185,7 @@ impl Client {
         self.want_servers(now);
     }
 
-    /// Handles the end of an operation's wait or pause, or the limit of its grant
+    /// Handles the end of an operation's wait or pause, or its deadline while it has a grant
     /// ([`Timer::Wait`]).
     pub(in crate::client) fn on_wait_over(&mut self, now: Instant, id: OperationId) {
         let Some(waiting) = self.attempts.operations.get(id) else {
@@ -159,12 +193,6 @@ impl Client {
         };
         match self.wait_over(now, waiting) {
             None => {}
-            Some(WaitOver::GrantStays) => {
-                let operation = waiting.operation();
-                let limit = operation.and_then(|operation| grant_limit(now, operation));
-                self.arm(Timer::Wait(id), limit);
-            }
-            Some(WaitOver::GrantEnds) => self.end_waiting(now, id, End::NotBegun),
             Some(WaitOver::NextAttempt) => match self.attempts.operations.take(id) {
                 Some(Waiting::Paused(operation)) => self.begin_in_background(now, operation),
                 // `set_waiting` follows after the selection, so that the check under way is not
@@ -190,18 +218,10 @@ impl Client {
         let is_late = |operation: &Operation| operation.deadline.is_some_and(|limit| limit <= now);
         let timeout = |message: &str| WaitOver::Stop(Error::timeout(Wait::CheckOut, message));
         Some(match waiting {
-            Waiting::Granted(operation, _) if is_late(operation) => timeout(
+            Waiting::Granted(..) => timeout(
                 "a connection was checked out in time, but the task of the operation did not \
                      resume it before the time limit",
             ),
-            Waiting::Granted(_, lease) => {
-                let pool = self.pools.get(lease.facts.server);
-                if pool.is_none_or(|pool| pool.counts().waiting == 0) {
-                    WaitOver::GrantStays
-                } else {
-                    WaitOver::GrantEnds
-                }
-            }
             Waiting::ForPin(..) => timeout(
                 "the reply to an earlier command on the pinned connection did not arrive in \
                      time",
@@ -254,6 +274,7 @@ impl Client {
                 Some(operation)
             }
             Waiting::Granted(operation, lease) => {
+                self.disarm_grant(&operation);
                 self.end_lease(now, lease, AtEnd::Usable);
                 Some(operation)
             }

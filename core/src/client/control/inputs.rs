@@ -45,7 +45,7 @@ impl Client {
         match self.connections.state(id) {
             Some(State::Driven(_) | State::Draining(_)) => SocketUse::Open,
             Some(
-                State::Idle | State::Granted(_) | State::InUse | State::Overdue | State::Pinned,
+                State::Idle | State::Granted(..) | State::InUse | State::Overdue | State::Pinned,
             ) => SocketUse::Parked,
             None => SocketUse::Closed,
         }

@@ -174,7 +174,7 @@ impl Client {
         };
         match self.connections.state(socket) {
             Some(State::InUse) => self.out.act(Action::Interrupt { socket, error }),
-            Some(&State::Granted(operation)) => self.interrupt_grant(now, operation, error),
+            Some(&State::Granted(operation, _)) => self.interrupt_grant(now, operation, error),
             Some(State::Draining(_)) => self.connections.give_up_drain(socket, error),
             Some(State::Pinned) => self.pins.interrupt(socket, error),
             Some(State::Driven(_)) => self.interrupt_authentication(socket, error),

@@ -18,8 +18,11 @@ pub enum Timer {
     /// The time limit of the current step of a pool's connection that is being established:
     /// connecting, one command of the handshake, or one derivation of keys.
     Step(SocketId),
-    /// The end of an operation's wait or pause, or the limit of its grant.
+    /// The end of an operation's wait or pause, or its deadline while it has a grant.
     Wait(OperationId),
+    /// The time at which grants are examined. May be earlier than the first of their times, never
+    /// later: one timer for all grants costs less than one timer for each.
+    Grants,
     /// The deadline of the exchange on this socket. After it, the time until which the holder of
     /// the exchange has to check it in.
     Exchange(SocketId),
@@ -75,6 +78,7 @@ impl Client {
         match timer {
             Timer::Step(socket) => self.connections.handle_limit(now, socket),
             Timer::Wait(operation) => self.on_wait_over(now, operation),
+            Timer::Grants => self.examine_grants(now),
             Timer::Exchange(socket) => self.on_exchange_deadline(now, socket, at),
             Timer::Drain(socket) => match deadline_after_freeze(at, now) {
                 Some(later) => self.clock.timers.set(timer, later),

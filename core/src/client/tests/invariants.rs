@@ -99,6 +99,8 @@ fn assert_timers(client: &Client, snapshot: &Snapshot) {
                 );
                 waiting.id == *id && !waits_for_others
             }),
+            // May be armed without a grant.
+            Timer::Grants => true,
             Timer::Exchange(socket) => {
                 matches!(connections.get(socket), Some(ConnectionState::InUse(..)))
             }
@@ -112,6 +114,16 @@ fn assert_timers(client: &Client, snapshot: &Snapshot) {
             Timer::Reselection => client.attempts.reselecting.is_some(),
         };
         assert!(is_alive, "{timer:?}: {snapshot:?}");
+    }
+    let examined = snapshot
+        .timers
+        .iter()
+        .find(|(_, timer)| *timer == Timer::Grants);
+    for (_, operation, at) in client.connections.grants() {
+        assert!(
+            examined.is_some_and(|&(next, _)| next <= at),
+            "{operation:?}: {snapshot:?}"
+        );
     }
     let draining = connections
         .values()
