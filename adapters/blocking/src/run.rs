@@ -53,7 +53,8 @@ macro_rules! run {
             type Output = <Self as IntoFuture>::Output;
 
             fn run(self) -> Self::Output {
-                self.into_future().run()
+                let future = self.into_future();
+                future.runtime().clone().block_on(future)
             }
         }
     )*};
@@ -73,9 +74,9 @@ impl<T: Send + Sync, U> Run for Aggregate<'_, BlockingRuntime, T, U> {
     type Output = Result<Cursor<U>>;
 
     fn run(self) -> Self::Output {
-        let execution = self.into_future();
-        let runtime = execution.runtime().clone();
-        let cursor = execution.run()?;
+        let future = self.into_future();
+        let runtime = future.runtime().clone();
+        let cursor = runtime.block_on(future)?;
         Ok(Cursor::new(runtime, cursor))
     }
 }
@@ -84,9 +85,9 @@ impl<T: Send + Sync> Run for Find<'_, BlockingRuntime, T> {
     type Output = Result<Cursor<T>>;
 
     fn run(self) -> Self::Output {
-        let execution = self.into_future();
-        let runtime = execution.runtime().clone();
-        let cursor = execution.run()?;
+        let future = self.into_future();
+        let runtime = future.runtime().clone();
+        let cursor = runtime.block_on(future)?;
         Ok(Cursor::new(runtime, cursor))
     }
 }

@@ -1,6 +1,8 @@
 //! Databases, and commands that run on them.
 
-use crate::{Client, Collection, Execution, Runtime, decode::WholeReply};
+use crate::{
+    Client, Collection, Execution, Runtime, decode::WholeReply, futures::RunCommandFuture,
+};
 use bson::Document;
 use onionskin_core::{
     error::Error,
@@ -125,12 +127,12 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
 
 impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
     type Output = Result<Document, Error>;
-    type IntoFuture = Execution<R, Single<WholeReply>>;
+    type IntoFuture = RunCommandFuture<R>;
 
     fn into_future(mut self) -> Self::IntoFuture {
         let client = self.database.client.clone();
         let command = self.prepare();
         let program = Single::new(command, WholeReply::with_memory_of(self.command));
-        Execution::new(client, program)
+        RunCommandFuture(Execution::new(client, program))
     }
 }

@@ -15,7 +15,7 @@ use std::{marker::PhantomData, sync::Arc};
 
 /// The decoder of `insert_one`, with the `_id` of the inserted document.
 #[derive(Debug)]
-pub struct InsertedOne(pub(crate) Bson);
+pub(crate) struct InsertedOne(pub(crate) Bson);
 
 impl Decode for InsertedOne {
     type Output = InsertOneResult;
@@ -30,7 +30,7 @@ impl Decode for InsertedOne {
 
 /// The decoder of `find_one`, which decodes the first document of the reply as `T`.
 #[derive(Debug)]
-pub struct FirstDocument<T>(pub(crate) PhantomData<fn() -> T>);
+pub(crate) struct FirstDocument<T>(pub(crate) PhantomData<fn() -> T>);
 
 impl<T: DeserializeOwned + 'static> Decode for FirstDocument<T> {
     type Output = Option<T>;
@@ -46,7 +46,7 @@ impl<T: DeserializeOwned + 'static> Decode for FirstDocument<T> {
 /// The decoder of updates, which returns the counts of the reply, or zeros if the write was not
 /// acknowledged.
 #[derive(Debug)]
-pub struct Updated(pub(crate) ());
+pub(crate) struct Updated;
 
 impl Decode for Updated {
     type Output = UpdateResult;
@@ -62,7 +62,7 @@ impl Decode for Updated {
 /// The decoder of deletes, which returns the count of the reply, or zero if the write was not
 /// acknowledged.
 #[derive(Debug)]
-pub struct Deleted(pub(crate) ());
+pub(crate) struct Deleted;
 
 impl Decode for Deleted {
     type Output = DeleteResult;
@@ -77,7 +77,7 @@ impl Decode for Deleted {
 
 /// The decoder of `count_documents`, which returns the number in the reply.
 #[derive(Debug)]
-pub struct Counted(pub(crate) ());
+pub(crate) struct Counted;
 
 impl Decode for Counted {
     type Output = u64;
@@ -94,7 +94,7 @@ impl Decode for Counted {
 /// The decoder that returns the whole reply, or an empty document without a reply. It uses the
 /// memory of an empty document.
 #[derive(Debug)]
-pub struct WholeReply(Option<Document>);
+pub(crate) struct WholeReply(Option<Document>);
 
 impl WholeReply {
     /// The maximum number of fields of a document whose memory is used again, so that a small reply
@@ -122,7 +122,7 @@ impl Decode for WholeReply {
 }
 
 /// The decoder of commands that open a cursor, which returns the cursor.
-pub struct OpenCursor<R: Runtime, T> {
+pub(crate) struct OpenCursor<R: Runtime, T> {
     pub(crate) client: Client<R>,
     pub(crate) database: Arc<str>,
     pub(crate) batch_size: Option<u32>,

@@ -1,7 +1,7 @@
 //! The `aggregate` operation.
 
 use super::{Collection, raw};
-use crate::{Cursor, Execution, Runtime, decode::OpenCursor};
+use crate::{Cursor, Execution, Runtime, decode::OpenCursor, futures::AggregateFuture};
 use bson::Document;
 use onionskin_core::{
     error::Error,
@@ -78,7 +78,7 @@ impl<'a, R: Runtime, T, U> Aggregate<'a, R, T, U> {
 
 impl<R: Runtime, T: Send + Sync, U> IntoFuture for Aggregate<'_, R, T, U> {
     type Output = Result<Cursor<R, U>, Error>;
-    type IntoFuture = Execution<R, Single<OpenCursor<R, U>>>;
+    type IntoFuture = AggregateFuture<R, U>;
 
     fn into_future(self) -> Self::IntoFuture {
         let namespace = self.collection.namespace();
@@ -94,6 +94,6 @@ impl<R: Runtime, T: Send + Sync, U> IntoFuture for Aggregate<'_, R, T, U> {
             batch_size: self.options.batch_size,
             marker: PhantomData,
         };
-        Execution::new(client, Single::new(command, opener))
+        AggregateFuture(Execution::new(client, Single::new(command, opener)))
     }
 }

@@ -262,7 +262,7 @@ fn bson_error(error: &bson::error::Error) -> Error {
 
 /// Implements `timeout` and `IntoFuture` for an operation of one command.
 macro_rules! call {
-    ($name:ident, $options:ident $(. $part:ident)?, $output:ty, $decode:ty) => {
+    ($name:ident, $options:ident $(. $part:ident)?, $output:ty, $future:ident) => {
         impl<'a, R: Runtime, T: Send + Sync> $name<'a, R, T> {
             /// Sets the time limit of the whole operation: server selection, check out, the
             /// exchange with the server, and retries. Default: `timeoutMS` of the client; zero
@@ -275,12 +275,12 @@ macro_rules! call {
 
         impl<'a, R: Runtime, T: Send + Sync> IntoFuture for $name<'a, R, T> {
             type Output = Result<$output, Error>;
-            type IntoFuture = Execution<R, Single<$decode>>;
+            type IntoFuture = $future<R>;
 
             fn into_future(self) -> Self::IntoFuture {
                 let collection = self.collection;
                 let (command, decode) = self.prepare();
-                collection.execute(command, decode)
+                $future(collection.execute(command, decode))
             }
         }
     };

@@ -4,6 +4,7 @@ use super::{Collection, call, raw};
 use crate::{
     Cursor, Execution, Runtime,
     decode::{Counted, FirstDocument, OpenCursor},
+    futures::{CountDocumentsFuture, FindFuture, FindOneFuture},
 };
 use bson::Document;
 use onionskin_core::{
@@ -42,13 +43,13 @@ impl<R: Runtime, T> FindOne<'_, R, T> {
 
 impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture for FindOne<'_, R, T> {
     type Output = Result<Option<T>, Error>;
-    type IntoFuture = Execution<R, Single<FirstDocument<T>>>;
+    type IntoFuture = FindOneFuture<R, T>;
 
     fn into_future(self) -> Self::IntoFuture {
         let namespace = self.collection.namespace();
         let command =
             namespace.and_then(|namespace| crud::find(namespace, &self.filter, &self.options));
-        self.collection.execute(command, FirstDocument(PhantomData))
+        FindOneFuture(self.collection.execute(command, FirstDocument(PhantomData)))
     }
 }
 
@@ -124,7 +125,7 @@ impl<R: Runtime, T> Find<'_, R, T> {
 
 impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
     type Output = Result<Cursor<R, T>, Error>;
-    type IntoFuture = Execution<R, Single<OpenCursor<R, T>>>;
+    type IntoFuture = FindFuture<R, T>;
 
     fn into_future(self) -> Self::IntoFuture {
         let namespace = self.collection.namespace();
@@ -141,7 +142,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
             batch_size: self.options.batch_size,
             marker: PhantomData,
         };
-        Execution::new(client, Single::new(command, opener))
+        FindFuture(Execution::new(client, Single::new(command, opener)))
     }
 }
 
@@ -153,7 +154,7 @@ pub struct CountDocuments<'a, R: Runtime, T> {
     pub(super) options: CountOptions,
 }
 
-call!(CountDocuments, options, u64, Counted);
+call!(CountDocuments, options, u64, CountDocumentsFuture);
 
 impl<R: Runtime, T: Send + Sync> CountDocuments<'_, R, T> {
     /// Sets the read preference. Default: that of the client.
@@ -172,6 +173,6 @@ impl<R: Runtime, T: Send + Sync> CountDocuments<'_, R, T> {
         let command = raw(&self.filter).and_then(|filter| {
             crud::count_documents(self.collection.namespace()?, &filter, &self.options)
         });
-        (command, Counted(()))
+        (command, Counted)
     }
 }

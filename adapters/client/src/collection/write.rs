@@ -4,12 +4,13 @@ use super::{Collection, call, raw};
 use crate::{
     Execution, Runtime,
     decode::{Deleted, InsertedOne, Updated},
+    futures::{DeleteFuture, InsertManyFuture, InsertOneFuture, UpdateFuture},
 };
 use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
     operation::{
-        Command, Prepared, Single,
+        Command, Prepared,
         crud::{
             self, DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult,
             WriteOptions,
@@ -28,7 +29,7 @@ pub struct InsertOne<'a, R: Runtime, T> {
     pub(super) options: WriteOptions,
 }
 
-call!(InsertOne, options, InsertOneResult, InsertedOne);
+call!(InsertOne, options, InsertOneResult, InsertOneFuture);
 
 impl<R: Runtime, T: Send + Sync> InsertOne<'_, R, T> {
     /// Sets the write concern. Default: that of the client.
@@ -96,11 +97,11 @@ impl<R: Runtime, T: Send + Sync> InsertMany<'_, R, T> {
 
 impl<R: Runtime, T: Send + Sync> IntoFuture for InsertMany<'_, R, T> {
     type Output = Result<InsertManyResult, Error>;
-    type IntoFuture = Execution<R, Prepared<crud::InsertMany>>;
+    type IntoFuture = InsertManyFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
         let client = self.collection.client.clone();
-        Execution::new(client, Prepared::new(self.prepare()))
+        InsertManyFuture(Execution::new(client, Prepared::new(self.prepare())))
     }
 }
 
@@ -114,7 +115,7 @@ pub struct Update<'a, R: Runtime, T> {
     pub(super) options: UpdateOptions,
 }
 
-call!(Update, options.write, UpdateResult, Updated);
+call!(Update, options.write, UpdateResult, UpdateFuture);
 
 impl<R: Runtime, T: Send + Sync> Update<'_, R, T> {
     /// Sets whether a document is inserted if none matches. Default: false.
@@ -135,7 +136,7 @@ impl<R: Runtime, T: Send + Sync> Update<'_, R, T> {
             let namespace = self.collection.namespace()?;
             crud::update(namespace, &filter, &update, self.multi, &self.options)
         });
-        (command, Updated(()))
+        (command, Updated)
     }
 }
 
@@ -148,7 +149,7 @@ pub struct Delete<'a, R: Runtime, T> {
     pub(super) options: WriteOptions,
 }
 
-call!(Delete, options, DeleteResult, Deleted);
+call!(Delete, options, DeleteResult, DeleteFuture);
 
 impl<R: Runtime, T: Send + Sync> Delete<'_, R, T> {
     /// Sets the write concern. Default: that of the client.
@@ -162,6 +163,6 @@ impl<R: Runtime, T: Send + Sync> Delete<'_, R, T> {
             let namespace = self.collection.namespace()?;
             Ok(crud::delete(namespace, &filter, self.multi, &self.options))
         });
-        (command, Deleted(()))
+        (command, Deleted)
     }
 }
