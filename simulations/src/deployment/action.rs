@@ -57,6 +57,14 @@ pub enum MemberEvent {
         /// The number of oplog entries that were rolled back.
         entries: u64,
     },
+    /// An entry of the primary's oplog did not fit the data of a member, so the member stops and
+    /// cannot be started again. This is a defect of the simulated server: please report it.
+    Failed {
+        /// The index of the member, from 0.
+        member: usize,
+        /// The change that did not fit, and why, as text for reports.
+        reason: String,
+    },
     /// A member replaced its data by a copy from the primary, because its own oplog was too far
     /// behind.
     Resynced {

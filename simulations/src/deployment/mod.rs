@@ -8,6 +8,7 @@
 mod action;
 mod auth;
 mod auth_fault;
+mod check;
 mod compression;
 mod network;
 mod options;
@@ -280,9 +281,11 @@ impl Deployment {
         }
     }
 
-    /// Starts a killed member again with its data.
+    /// Starts a killed member again with its data. A member that [failed](MemberEvent::Failed) is
+    /// not started.
     pub fn restart(&mut self, now: Instant, member: usize) {
-        let Some(home) = self.clients_member(member).filter(|m| !m.is_up()) else {
+        let may_run = |member: &&mut Member| !member.is_up() && !member.has_failed();
+        let Some(home) = self.clients_member(member).filter(may_run) else {
             return;
         };
         home.restart(now);
@@ -416,6 +419,11 @@ impl Deployment {
             if self.members[to].is_up() {
                 self.members[to].handle_message(now, from, message);
                 self.collect(now, to);
+            }
+        }
+        for member in 0..self.members.len() {
+            if self.members[member].has_failed() {
+                self.kill(now, member);
             }
         }
     }

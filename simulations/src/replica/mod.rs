@@ -76,6 +76,8 @@ pub(crate) enum ReplicaEvent {
     RolledBack {
         entries: u64,
     },
+    /// An entry of the primary does not fit the data of this member.
+    Diverged(String),
     Resynced,
     /// The role, the known primary or the pending step-down changed, on which the hello reply
     /// depends.
@@ -256,6 +258,7 @@ impl Replica {
             matches!(self.role, Role::Leader(_)),
             "only a primary writes"
         );
+        debug_assert!(!self.store.has_changes(), "all changes are in this entry");
         let wall_millis = self.config.wall_millis(now);
         let position = Position {
             term: self.term,

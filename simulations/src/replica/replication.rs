@@ -5,7 +5,7 @@ use super::{
     log::{Entry, Log, Records},
     message::Kind,
 };
-use crate::store::Store;
+use crate::store::{Store, Unapplied};
 use bson::Timestamp;
 use onionskin_core::time::Instant;
 use std::sync::Arc;
@@ -136,7 +136,10 @@ impl Replica {
         }
         let end = previous.index + entries.len() as u64;
         for entry in entries {
-            self.accept(entry);
+            if let Err(misfit) = self.accept(entry) {
+                let event = ReplicaEvent::Diverged(misfit.to_string());
+                return self.events.push_back(event);
+            }
         }
         // The oplog is known to agree with the primary's only up to the last entry of this message.
         self.commit = self.commit.max(commit.min(end));
@@ -145,20 +148,27 @@ impl Replica {
         self.send(from, Kind::Appended { result: Ok(end) });
     }
 
-    fn accept(&mut self, entry: Arc<Entry>) {
+    /// Applies an entry of the primary, unless it is known. An entry that does not fit is not
+    /// applied, no part of it.
+    fn accept(&mut self, entry: Arc<Entry>) -> Result<(), Unapplied> {
         let index = entry.position.index;
         if index <= self.log.base().index {
-            return;
+            return Ok(());
         }
         match self.log.term_at(index) {
-            Some(term) if term == entry.position.term => return,
+            Some(term) if term == entry.position.term => return Ok(()),
             Some(_) => self.roll_back_to(index - 1),
             None => {}
         }
-        for change in &entry.changes {
-            self.store.apply(change);
+        for (count, change) in entry.changes.iter().enumerate() {
+            if let Err(misfit) = self.store.apply(change) {
+                let applied = entry.changes.iter().take(count).rev();
+                applied.for_each(|change| self.store.revert(change));
+                return Err(misfit);
+            }
         }
         self.log.push(entry, &mut self.records, self.config.records);
+        Ok(())
     }
 
     /// Rolls back all entries after `index`. None of them may be committed.

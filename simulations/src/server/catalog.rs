@@ -9,7 +9,6 @@ use super::{
     reply::Reply,
     write::documents,
 };
-use crate::store::{Change, Outcome as Done, StoreError};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
@@ -30,68 +29,54 @@ const GENERIC: [&str; 12] = [
 ];
 
 impl Member {
-    pub(super) fn change_catalog(&mut self, now: Instant, request: &Request) -> Answer {
-        let (reply, changes) = self.catalog_change(request)?;
-        self.append_changes(now, changes);
+    pub(super) fn change_catalog(&mut self, request: &Request) -> Answer {
+        let reply = self.catalog_change(request)?;
         Ok(Outcome::Written(reply.into()))
     }
 
-    fn catalog_change(&mut self, request: &Request) -> Result<(Document, Vec<Change>), Fault> {
+    fn catalog_change(&mut self, request: &Request) -> Result<Document, Fault> {
         let command = &request.command;
         let store = self.replica.store_mut();
         match request.name.as_str() {
-            "create" => {
-                let name = namespace(request)?;
-                plain(store.create_collection(&name, options(request)))
-            }
-            "collMod" => {
-                let name = namespace(request)?;
-                plain(store.modify_collection(&name, &options(request)))
-            }
+            "create" => store.create_collection(&namespace(request)?, options(request))?,
+            "collMod" => store.modify_collection(&namespace(request)?, &options(request))?,
             "drop" => {
                 let name = namespace(request)?;
-                let done = store.drop_collection(&name)?;
                 // Since 7.0, the drop of a collection that does not exist is no error.
-                let reply = done.result.map_or_else(Document::new, |indexes| {
+                if let Some(indexes) = store.drop_collection(&name)? {
                     let n = i32::try_from(indexes).unwrap_or(i32::MAX);
-                    doc! { "nIndexesWas": n, "ns": name.to_string() }
-                });
-                Ok((reply, done.changes))
+                    return Ok(doc! { "nIndexesWas": n, "ns": name.to_string() });
+                }
             }
             "dropDatabase" => {
-                let done = store.drop_database(&request.database)?;
-                let reply = if done.result {
-                    doc! { "dropped": request.database.as_str() }
-                } else {
-                    Document::new()
-                };
-                Ok((reply, done.changes))
+                if store.drop_database(&request.database)? {
+                    return Ok(doc! { "dropped": request.database.as_str() });
+                }
             }
             "renameCollection" => {
                 let from = Self::full_name(command.get_str(&request.name).unwrap_or_default())?;
                 let to = Self::full_name(command.get_str("to").unwrap_or_default())?;
                 let drop_target = truth(command.get("dropTarget"));
-                plain(store.rename_collection(&from, &to, drop_target))
+                store.rename_collection(&from, &to, drop_target)?;
             }
             "createIndexes" => {
                 let name = namespace(request)?;
                 let done = store.create_indexes(&name, &documents(command, "indexes"))?;
                 let number = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-                let reply = doc! {
-                    "numIndexesBefore": number(done.result.before),
-                    "numIndexesAfter": number(done.result.after),
-                    "createdCollectionAutomatically": done.result.created_collection,
-                };
-                Ok((reply, done.changes))
+                return Ok(doc! {
+                    "numIndexesBefore": number(done.before),
+                    "numIndexesAfter": number(done.after),
+                    "createdCollectionAutomatically": done.created_collection,
+                });
             }
             _ => {
                 let name = namespace(request)?;
                 let index = command.get("index").cloned().unwrap_or(Bson::Null);
-                let done = store.drop_indexes(&name, &index)?;
-                let n = i32::try_from(done.result).unwrap_or(i32::MAX);
-                Ok((doc! { "nIndexesWas": n }, done.changes))
+                let n = i32::try_from(store.drop_indexes(&name, &index)?).unwrap_or(i32::MAX);
+                return Ok(doc! { "nIndexesWas": n });
             }
         }
+        Ok(Document::new())
     }
 
     pub(super) fn list_collections(&mut self, now: Instant, request: &Request) -> Answer {
@@ -167,10 +152,6 @@ impl Member {
         };
         Ok(Reply::from(reply).into())
     }
-}
-
-fn plain(done: Result<Done<()>, StoreError>) -> Result<(Document, Vec<Change>), Fault> {
-    Ok((Document::new(), done?.changes))
 }
 
 /// Returns the fields of a command without its name and without the fields in [`GENERIC`].

@@ -85,6 +85,8 @@ impl Member {
         };
         self.running = Some(conn);
         let outcome = self.execute(now, conn, &mut request);
+        // A command that fails can have made changes as well.
+        self.log(now, None);
         self.running = None;
         match outcome {
             Ok(Outcome::Reply(mut reply)) => {
@@ -195,7 +197,7 @@ impl Member {
             "distinct" => self.distinct(now, request),
             "aggregate" => self.aggregate(now, request),
             "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"
-            | "deleteIndexes" | "renameCollection" | "collMod" => self.change_catalog(now, request),
+            | "deleteIndexes" | "renameCollection" | "collMod" => self.change_catalog(request),
             "listCollections" => self.list_collections(now, request),
             "listDatabases" => self.list_databases(request),
             "listIndexes" => self.list_indexes(now, request),

@@ -76,6 +76,8 @@ pub(crate) struct Member {
     replica: Replica,
     random: Random,
     up: bool,
+    /// True if an entry of the primary did not fit the data.
+    has_failed: bool,
     process_id: ObjectId,
     /// The `serviceId` behind a load balancer, which stays the same until the process ends.
     service_id: ObjectId,
@@ -151,6 +153,7 @@ impl Member {
             replica,
             random,
             up: true,
+            has_failed: false,
             process_id: ObjectId::from_bytes([0; 12]),
             service_id: ObjectId::from_bytes([0; 12]),
             counter: 0,
@@ -221,9 +224,10 @@ impl Member {
         self.routing.forget(conn)
     }
 
-    /// Returns the connection whose request was being executed when a panic occurred; `None` if
-    /// there was no such request.
+    /// Undoes the changes of the request that was being executed when a panic occurred. Returns the
+    /// connection of this request; `None` if there was no such request.
     pub(crate) fn take_interrupted(&mut self) -> Option<ConnId> {
+        self.replica.store_mut().undo_changes();
         self.running.take()
     }
 
@@ -336,6 +340,17 @@ impl Member {
         self.up
     }
 
+    /// True if the data of this member does not fit the oplog of its primary, so that it must not
+    /// run.
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
+    /// True if this member holds data of its set.
+    pub(crate) fn holds_data(&self) -> bool {
+        self.set_member().is_some_and(|member| !member.arbiter)
+    }
+
     pub(crate) fn state(&self) -> MemberState {
         if !self.up {
             return MemberState::Down;
@@ -431,6 +446,10 @@ impl Member {
                 }
             }
             ReplicaEvent::RolledBack { entries } => MemberEvent::RolledBack { member, entries },
+            ReplicaEvent::Diverged(reason) => {
+                self.has_failed = true;
+                MemberEvent::Failed { member, reason }
+            }
             ReplicaEvent::Resynced => MemberEvent::Resynced { member },
         };
         if self.is_set() {

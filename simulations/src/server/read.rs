@@ -91,15 +91,14 @@ impl Member {
         let name = collection.as_deref().unwrap_or("$cmd.aggregate");
         let full = format!("{database}.{name}");
         let variables = command.get_document("let").ok();
-        let outcome = self.with_store(now, variables, |store, environment| {
+        let size = batch_size(options)?.unwrap_or(FIRST_BATCH);
+        let documents = self.with_store(now, variables, |store, environment| {
             store.aggregate(database, collection.as_deref(), &pipeline, environment)
         })?;
         let writes = Store::pipeline_writes(&pipeline);
-        self.append_changes(now, outcome.changes);
-        let size = batch_size(options)?.unwrap_or(FIRST_BATCH);
         let cursor = Cursor {
             namespace: full,
-            documents: outcome.result.into(),
+            documents: documents.into(),
             tail: None,
             no_timeout: false,
             bytes: 0,

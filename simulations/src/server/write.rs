@@ -9,10 +9,10 @@ use super::{
     retry::RetryableWrite,
 };
 use crate::{
-    replica::Effect,
+    replica::{Effect, Retry},
     store::{
-        Change, DeleteStatement, Environment, FindAndModify, Modification, Namespace, Store,
-        StoreError, Update, UpdateStatement, WriteError,
+        DeleteStatement, Environment, FindAndModify, Modification, Namespace, Store, StoreError,
+        Update, UpdateStatement, WriteError,
     },
 };
 use bson::{Bson, DateTime, Document, doc};
@@ -26,12 +26,8 @@ struct Tally {
     upserted: Vec<Bson>,
     errors: Vec<Bson>,
     retried: Vec<i32>,
-    changes: Vec<Change>,
     effects: Vec<(usize, Effect)>,
 }
-
-/// The effect of a statement, and the changes that it made.
-type Ran = Result<(Effect, Vec<Change>), StoreError>;
 
 impl Tally {
     fn count(&mut self, index: usize, effect: &Effect) {
@@ -131,9 +127,8 @@ impl Member {
             let outcome = self.with_store(now, None, |store, environment| {
                 store.insert(&namespace, fresh, ordered, environment)
             })?;
-            tally.changes = outcome.changes;
             let mut failed = Vec::new();
-            for error in outcome.result.errors {
+            for error in outcome.errors {
                 failed.push(error.index);
                 tally.fail(indexes[error.index], error.error);
             }
@@ -173,16 +168,14 @@ impl Member {
             |store, statement, env| {
                 let statements = std::slice::from_ref(statement);
                 let mut outcome = store.update(&namespace, statements, true, env)?;
-                if !outcome.result.errors.is_empty() {
-                    return Err(outcome.result.errors.remove(0).error);
+                if !outcome.errors.is_empty() {
+                    return Err(outcome.errors.remove(0).error);
                 }
-                let result = outcome.result;
-                let effect = Effect::Write {
-                    matched: result.matched,
-                    modified: result.modified,
-                    upserted: result.upserted.into_iter().next().map(|(_, id)| id),
-                };
-                Ok((effect, outcome.changes))
+                Ok(Effect::Write {
+                    matched: outcome.matched,
+                    modified: outcome.modified,
+                    upserted: outcome.upserted.into_iter().next().map(|(_, id)| id),
+                })
             },
         );
         Ok(Outcome::Written(tally.into_reply(true).into()))
@@ -207,15 +200,14 @@ impl Member {
             |store, statement, env| {
                 let statements = std::slice::from_ref(statement);
                 let mut outcome = store.delete(&namespace, statements, true, env)?;
-                if !outcome.result.errors.is_empty() {
-                    return Err(outcome.result.errors.remove(0).error);
+                if !outcome.errors.is_empty() {
+                    return Err(outcome.errors.remove(0).error);
                 }
-                let effect = Effect::Write {
-                    matched: outcome.result.deleted,
+                Ok(Effect::Write {
+                    matched: outcome.deleted,
                     modified: 0,
                     upserted: None,
-                };
-                Ok((effect, outcome.changes))
+                })
             },
         );
         Ok(Outcome::Written(tally.into_reply(false).into()))
@@ -232,10 +224,9 @@ impl Member {
         let command = find_and_modify_command(&request.command)?;
         let removes = command.modification == Modification::Remove;
         let variables = request.command.get_document("let").ok();
-        let outcome = self.with_store(now, variables, |store, environment| {
+        let result = self.with_store(now, variables, |store, environment| {
             store.find_and_modify(&namespace, &command, environment)
         })?;
-        let result = outcome.result;
         let n = i32::try_from(result.n).unwrap_or(i32::MAX);
         let mut last = doc! { "n": n };
         if !removes {
@@ -246,7 +237,6 @@ impl Member {
         }
         let reply = doc! { "lastErrorObject": last, "value": result.value };
         let mut tally = Tally {
-            changes: outcome.changes,
             effects: vec![(0, Effect::Modify(reply.clone()))],
             ..Tally::default()
         };
@@ -261,7 +251,7 @@ impl Member {
         request: &Request,
         retryable: Option<RetryableWrite>,
         statements: &[S],
-        run: impl Fn(&mut Store, &S, &mut Environment<'_>) -> Ran,
+        run: impl Fn(&mut Store, &S, &mut Environment<'_>) -> Result<Effect, StoreError>,
     ) -> Tally {
         let mut tally = Tally::default();
         let variables = request.command.get_document("let").ok();
@@ -275,9 +265,8 @@ impl Member {
                 run(store, statement, environment)
             });
             match done {
-                Ok((effect, changes)) => {
+                Ok(effect) => {
                     tally.count(index, &effect);
-                    tally.changes.extend(changes);
                     tally.effects.push((index, effect));
                 }
                 Err(error) => {
@@ -292,14 +281,19 @@ impl Member {
         tally
     }
 
-    /// Appends one oplog entry with all changes of a command, if there are changes or retryable
-    /// statements.
+    /// Logs the changes of a command together with the effects of its retryable statements.
     fn record(&mut self, now: Instant, tally: &mut Tally, retryable: Option<RetryableWrite>) {
-        let changes = std::mem::take(&mut tally.changes);
         let effects = std::mem::take(&mut tally.effects);
         let retry = retryable
             .filter(|_| !effects.is_empty())
             .map(|retryable| retryable.note(effects));
+        self.log(now, retry);
+    }
+
+    /// Appends one oplog entry with the changes of the running command that were not logged yet, if
+    /// there are changes or retryable statements.
+    pub(super) fn log(&mut self, now: Instant, retry: Option<Retry>) {
+        let changes = self.replica.store_mut().take_changes();
         if !changes.is_empty() || retry.is_some() {
             self.replica.append(now, changes, retry);
         }
@@ -409,12 +403,6 @@ pub(super) fn documents(from: &Document, key: &str) -> Vec<Document> {
 }
 
 impl Member {
-    pub(super) fn append_changes(&mut self, now: Instant, changes: Vec<Change>) {
-        if !changes.is_empty() {
-            self.replica.append(now, changes, None);
-        }
-    }
-
     /// Parses the full name of a collection, such as `db.collection`.
     pub(super) fn full_name(text: &str) -> Result<Namespace, Fault> {
         Namespace::parse(text).ok_or_else(|| fault(73, format!("Invalid namespace: {text}")))

@@ -12,7 +12,7 @@ use super::expression::EvaluationContext;
 use super::index::id_index;
 use super::matcher::Matcher;
 use super::order::identical_documents;
-use super::types::{Namespace, Outcome};
+use super::types::Namespace;
 use super::{Answer, Store};
 
 /// The largest length of `database.collection`, in bytes.
@@ -29,7 +29,7 @@ impl Store {
         &mut self,
         namespace: &Namespace,
         mut options: Document,
-    ) -> Answer<Outcome<()>> {
+    ) -> Answer<()> {
         check_name(namespace)?;
         let given = |name: &str| options.get(name).is_some_and(super::expression::truthy);
         if given("capped") && !given("size") {
@@ -39,10 +39,7 @@ impl Store {
         options.remove("create");
         if let Some(existing) = self.collection(namespace) {
             if identical_documents(&existing.options, &options) {
-                return Ok(Outcome {
-                    result: (),
-                    changes: Vec::new(),
-                });
+                return Ok(());
             }
             let text = format!("Collection {namespace} already exists.");
             return Err(StoreError::new(48, text));
@@ -50,14 +47,9 @@ impl Store {
         let change = Change::CreateCollection {
             namespace: namespace.clone(),
             options: Arc::new(options),
-            serial: self.serial + 1,
+            serial: self.data.serial + 1,
         };
-        let mut changes = Vec::new();
-        self.commit(change, &mut changes);
-        Ok(Outcome {
-            result: (),
-            changes,
-        })
+        self.commit(change)
     }
 
     /// Changes the options of a collection, as `collMod` does.
@@ -65,11 +57,7 @@ impl Store {
     /// # Errors
     ///
     /// If there is no such collection.
-    pub fn modify_collection(
-        &mut self,
-        namespace: &Namespace,
-        options: &Document,
-    ) -> Answer<Outcome<()>> {
+    pub fn modify_collection(&mut self, namespace: &Namespace, options: &Document) -> Answer<()> {
         let collection = self
             .collection(namespace)
             .ok_or_else(|| not_found(namespace))?;
@@ -79,17 +67,12 @@ impl Store {
             .iter()
             .filter(|(name, _)| *name != "collMod" && *name != "index");
         after.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
-        let mut changes = Vec::new();
         let change = Change::ModifyCollection {
             namespace: namespace.clone(),
             before,
             after: Arc::new(after),
         };
-        self.commit(change, &mut changes);
-        Ok(Outcome {
-            result: (),
-            changes,
-        })
+        self.commit(change)
     }
 
     /// Drops a collection. Returns the number of indexes that the collection had (`nIndexesWas`),
@@ -98,21 +81,17 @@ impl Store {
     /// # Errors
     ///
     /// If the name is not valid.
-    pub fn drop_collection(&mut self, namespace: &Namespace) -> Answer<Outcome<Option<u32>>> {
+    pub fn drop_collection(&mut self, namespace: &Namespace) -> Answer<Option<u32>> {
         check_name(namespace)?;
-        let before = self.databases.get(&namespace.database);
-        let before = before.and_then(|d| d.get(&namespace.collection)).cloned();
-        let mut changes = Vec::new();
-        let result = before.map(|before| {
-            let indexes = u32::try_from(before.indexes.len() + 1).unwrap_or(u32::MAX);
-            let change = Change::DropCollection {
-                namespace: namespace.clone(),
-                before,
-            };
-            self.commit(change, &mut changes);
-            indexes
-        });
-        Ok(Outcome { result, changes })
+        let Some(before) = self.data.collection(namespace).cloned() else {
+            return Ok(None);
+        };
+        let indexes = u32::try_from(before.indexes.len() + 1).unwrap_or(u32::MAX);
+        self.commit(Change::DropCollection {
+            namespace: namespace.clone(),
+            before,
+        })?;
+        Ok(Some(indexes))
     }
 
     /// Drops a database. Returns true if the database existed.
@@ -120,32 +99,24 @@ impl Store {
     /// # Errors
     ///
     /// If the name of one of its collections is not valid.
-    pub fn drop_database(&mut self, database: &str) -> Answer<Outcome<bool>> {
+    pub fn drop_database(&mut self, database: &str) -> Answer<bool> {
         let names = self
+            .data
             .databases
             .get(database)
             .map(|d| d.keys().cloned().collect::<Vec<_>>());
         let Some(names) = names else {
-            return Ok(Outcome {
-                result: false,
-                changes: Vec::new(),
-            });
+            return Ok(false);
         };
-        let mut changes = Vec::new();
-        for name in names {
-            changes.extend(
-                self.drop_collection(&Namespace::new(database, name))?
-                    .changes,
-            );
-        }
-        let change = Change::DropDatabase {
-            database: database.to_owned(),
-        };
-        self.commit(change, &mut changes);
-        Ok(Outcome {
-            result: true,
-            changes,
-        })
+        self.atomically(|store| {
+            for name in names {
+                store.drop_collection(&Namespace::new(database, name))?;
+            }
+            store.commit(Change::DropDatabase {
+                database: database.to_owned(),
+            })
+        })?;
+        Ok(true)
     }
 
     /// Renames a collection.
@@ -159,7 +130,7 @@ impl Store {
         from: &Namespace,
         to: &Namespace,
         drop_target: bool,
-    ) -> Answer<Outcome<()>> {
+    ) -> Answer<()> {
         check_name(to)?;
         if !self.contains(from) {
             let text = format!("Source collection {from} does not exist");
@@ -168,21 +139,18 @@ impl Store {
         if from == to {
             return Err(StoreError::new(20, "Can't rename a collection to itself"));
         }
-        let mut changes = Vec::new();
-        if self.contains(to) {
-            if !drop_target {
-                return Err(StoreError::new(48, "target namespace exists"));
-            }
-            changes.extend(self.drop_collection(to)?.changes);
+        let is_taken = self.contains(to);
+        if is_taken && !drop_target {
+            return Err(StoreError::new(48, "target namespace exists"));
         }
-        let change = Change::RenameCollection {
-            from: from.clone(),
-            to: to.clone(),
-        };
-        self.commit(change, &mut changes);
-        Ok(Outcome {
-            result: (),
-            changes,
+        self.atomically(|store| {
+            if is_taken {
+                store.drop_collection(to)?;
+            }
+            store.commit(Change::RenameCollection {
+                from: from.clone(),
+                to: to.clone(),
+            })
         })
     }
 
@@ -197,7 +165,7 @@ impl Store {
         filter: &Document,
         name_only: bool,
     ) -> Answer<Vec<Document>> {
-        let collections = self.databases.get(database).into_iter().flatten();
+        let collections = self.data.databases.get(database).into_iter().flatten();
         let entries = collections.map(|(name, collection)| {
             let namespace = Namespace::new(database, name);
             entry(&namespace, collection)
@@ -221,7 +189,7 @@ impl Store {
     ///
     /// If the filter is malformed or fails on an entry.
     pub fn list_databases(&self, filter: &Document, name_only: bool) -> Answer<Vec<Document>> {
-        let entries = self.databases.iter().map(|(name, collections)| {
+        let entries = self.data.databases.iter().map(|(name, collections)| {
             let bytes: u64 = collections.values().map(|c| c.size_bytes()).sum();
             doc! {
                 "name": name.as_str(),
@@ -291,7 +259,7 @@ fn uuid(namespace: &Namespace, serial: u64) -> [u8; 16] {
     bytes
 }
 
-fn check_name(namespace: &Namespace) -> Answer<()> {
+pub(super) fn check_name(namespace: &Namespace) -> Answer<()> {
     let Namespace {
         database,
         collection,

@@ -1,7 +1,7 @@
 //! The changes that writes make. A change has all that is needed to repeat it on another member, or
 //! to revert it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use bson::Document;
 
@@ -137,6 +137,34 @@ impl Change {
             | Self::Delete { namespace, .. } => Some(namespace),
             Self::RenameCollection { from, .. } => Some(from),
             Self::DropDatabase { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    /// Writes the kind of the change and the name of what it changes, for reports.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CreateCollection { namespace, .. } => write!(f, "the creation of {namespace}"),
+            Self::DropCollection { namespace, .. } => write!(f, "the drop of {namespace}"),
+            Self::DropDatabase { database } => write!(f, "the drop of {database}"),
+            Self::RenameCollection { from, to } => write!(f, "the renaming of {from} to {to}"),
+            Self::ModifyCollection { namespace, .. } => {
+                write!(f, "the change of the options of {namespace}")
+            }
+            Self::CreateIndex { namespace, .. } => {
+                write!(f, "the build of an index of {namespace}")
+            }
+            Self::DropIndex { namespace, .. } => write!(f, "the drop of an index of {namespace}"),
+            Self::Insert {
+                namespace, record, ..
+            } => write!(f, "the insert of record {record} into {namespace}"),
+            Self::Replace {
+                namespace, record, ..
+            } => write!(f, "the update of record {record} of {namespace}"),
+            Self::Delete {
+                namespace, record, ..
+            } => write!(f, "the delete of record {record} of {namespace}"),
         }
     }
 }

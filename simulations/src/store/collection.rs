@@ -90,14 +90,44 @@ impl Collection {
             .try_for_each(|index| index.check(namespace, document, own))
     }
 
+    /// True if a document has this `_id`.
+    pub(super) fn has_id(&self, id: &Key) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    /// Stores a document, in the place of the record's former document if there is one. The record
+    /// is set first, so that [`take`](Self::take) can undo an interrupted call.
     pub(crate) fn put(&mut self, record: u64, document: Shared) {
         self.take(record);
+        self.records.insert(record, document.clone());
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         self.by_id.insert(Key(id), record);
         for index in &mut self.indexes {
             index.insert(record, &document);
         }
-        self.records.insert(record, document);
+    }
+
+    /// Returns the reason if an index does not have exactly the keys of the documents.
+    pub(crate) fn check_indexes(&self) -> Result<(), String> {
+        let mut rebuilt = Self::new(self.options.clone(), self.serial);
+        for index in &self.indexes {
+            rebuilt.add_index(usize::MAX, index.specification.clone());
+        }
+        for (record, document) in &self.records {
+            rebuilt.put(*record, document.clone());
+        }
+        if rebuilt.by_id != self.by_id {
+            return Err("the index of _id does not have the keys of the documents".to_owned());
+        }
+        for (index, rebuilt) in self.indexes.iter().zip(&rebuilt.indexes) {
+            if index != rebuilt {
+                let name = index.name();
+                return Err(format!(
+                    "the index {name} does not have the keys of the documents"
+                ));
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn take(&mut self, record: u64) {

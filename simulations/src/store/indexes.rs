@@ -9,7 +9,7 @@ use super::change::Change;
 use super::error::StoreError;
 use super::index::{Index, generated_name, id_index};
 use super::order::{display_document, identical_documents};
-use super::types::{CreateIndexesResult, Namespace, Outcome};
+use super::types::{CreateIndexesResult, Namespace};
 use super::{Answer, Store};
 
 /// The largest number of indexes of a collection, that of `_id` included.
@@ -27,33 +27,30 @@ impl Store {
         &mut self,
         namespace: &Namespace,
         indexes: &[Document],
-    ) -> Answer<Outcome<CreateIndexesResult>> {
-        let mut scratch = self.clone();
-        let mut changes = Vec::new();
-        let created_collection = scratch.ensure(namespace, &mut changes)?;
-        let count = |store: &Self| {
-            let secondary = store.collection(namespace).map_or(0, |c| c.indexes.len());
-            u32::try_from(secondary + 1).unwrap_or(u32::MAX)
-        };
-        let before = count(&scratch);
-        for entry in indexes {
-            let Some(specification) = scratch.new_index(namespace, entry)? else {
-                continue;
-            };
-            let change = Change::CreateIndex {
-                namespace: namespace.clone(),
-                specification: Arc::new(specification),
-            };
-            scratch.commit(change, &mut changes);
-        }
-        let after = count(&scratch);
-        *self = scratch;
-        let result = CreateIndexesResult {
-            before,
-            after,
-            created_collection,
-        };
-        Ok(Outcome { result, changes })
+    ) -> Answer<CreateIndexesResult> {
+        self.atomically(|store| {
+            let created_collection = store.ensure(namespace)?;
+            let before = store.count_indexes(namespace);
+            for entry in indexes {
+                if let Some(specification) = store.new_index(namespace, entry)? {
+                    store.commit(Change::CreateIndex {
+                        namespace: namespace.clone(),
+                        specification: Arc::new(specification),
+                    })?;
+                }
+            }
+            Ok(CreateIndexesResult {
+                before,
+                after: store.count_indexes(namespace),
+                created_collection,
+            })
+        })
+    }
+
+    /// Returns the number of indexes, that of `_id` included.
+    fn count_indexes(&self, namespace: &Namespace) -> u32 {
+        let secondary = self.collection(namespace).map_or(0, |c| c.indexes.len());
+        u32::try_from(secondary + 1).unwrap_or(u32::MAX)
     }
 
     /// Returns the specification of the index to build, or `None` if the index exists already.
@@ -112,7 +109,7 @@ impl Store {
     /// # Errors
     ///
     /// If the collection or an index does not exist, or if the index is that of `_id`.
-    pub fn drop_indexes(&mut self, namespace: &Namespace, index: &Bson) -> Answer<Outcome<u32>> {
+    pub fn drop_indexes(&mut self, namespace: &Namespace, index: &Bson) -> Answer<u32> {
         let not_there = || StoreError::new(26, format!("ns not found {namespace}"));
         let collection = self.collection(namespace).ok_or_else(not_there)?;
         let result = u32::try_from(collection.indexes.len() + 1).unwrap_or(u32::MAX);
@@ -151,22 +148,22 @@ impl Store {
         }
         gone.sort_unstable();
         gone.dedup();
-        let mut changes = Vec::new();
-        // The last index is dropped first, so that the positions of the others stay valid.
-        for position in gone.into_iter().rev() {
-            let index = self
-                .collection(namespace)
-                .and_then(|c| c.indexes.get(position));
-            let Some(index) = index else { continue };
-            let specification = index.specification.clone();
-            let change = Change::DropIndex {
-                namespace: namespace.clone(),
-                specification,
-                position,
-            };
-            self.commit(change, &mut changes);
-        }
-        Ok(Outcome { result, changes })
+        self.atomically(|store| {
+            // The last index is dropped first, so that the positions of the others stay valid.
+            for position in gone.into_iter().rev() {
+                let collection = store.collection(namespace);
+                let Some(index) = collection.and_then(|c| c.indexes.get(position)) else {
+                    continue;
+                };
+                let specification = index.specification.clone();
+                store.commit(Change::DropIndex {
+                    namespace: namespace.clone(),
+                    specification,
+                    position,
+                })?;
+            }
+            Ok(result)
+        })
     }
 
     /// Returns the entries of `listIndexes`.

@@ -1,9 +1,10 @@
 //! The data of one member of a simulated deployment: databases, collections, documents, indexes.
 //!
 //! The store implements MongoDB's semantics and error codes, but not its protocol. The store is
-//! deterministic: the caller passes the time, the random seed and new ids. A write returns its
-//! result and the list of [`Change`]s that it made. Another member applies these changes, and a
-//! rollback reverts them.
+//! deterministic: the caller passes the time, the random seed and new ids. The store keeps the
+//! [`Change`]s of the running command, also if the command fails, until the caller takes them
+//! ([`Store::take_changes`]) or undoes them. Another member applies these changes, and a rollback
+//! reverts them.
 
 mod budget;
 mod catalog;
@@ -20,6 +21,7 @@ mod number;
 mod order;
 mod output;
 mod path;
+mod pending;
 mod pipeline;
 mod projection;
 mod read;
@@ -38,11 +40,13 @@ use std::sync::Arc;
 pub use change::Change;
 pub use collection::Collection;
 pub use error::{StoreError, WriteError};
+pub(crate) use order::identical_documents as identical;
+pub use replay::Unapplied;
 pub(crate) use size::of as encoded_bytes;
 pub use size::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use types::{
     CollectionStatistics, CreateIndexesResult, DeleteResult, DeleteStatement, Environment, Find,
-    FindAndModify, FindAndModifyResult, InsertResult, Modification, Namespace, Outcome, Shared,
+    FindAndModify, FindAndModifyResult, InsertResult, Modification, Namespace, Shared,
     StatementResult, Update, UpdateResult, UpdateStatement,
 };
 
@@ -65,23 +69,34 @@ type Answer<T> = Result<T, StoreError>;
 ///     variables: Document::new(),
 /// };
 /// let namespace = Namespace::new("garden", "onions");
-/// let outcome = store.insert(&namespace, vec![doc! { "_id": 1 }], true, &mut environment)?;
-/// outcome.changes.iter().for_each(|change| replica.apply(change));
+/// store.insert(&namespace, vec![doc! { "_id": 1 }], true, &mut environment)?;
+/// for change in store.take_changes() {
+///     replica.apply(&change).expect("the stores were equal");
+/// }
 /// let found = replica.find(&namespace, &Find::default(), &mut environment)?;
 /// assert_eq!(*found[0], doc! { "_id": 1 });
 /// # Ok::<(), onionskin_simulations::store::StoreError>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Store {
+    data: Data,
+    /// The changes of the running command, in the order in which they were made.
+    pending: Vec<Change>,
+}
+
+/// The databases, which only [`Change`]s change.
+#[derive(Clone, Debug, Default)]
+struct Data {
     databases: BTreeMap<String, BTreeMap<String, Arc<Collection>>>,
+    /// The largest serial number that a collection of this store ever got.
     serial: u64,
 }
 
 impl PartialEq for Store {
-    /// Compares the databases. Ignores the store's `serial`, the largest serial number that a
-    /// collection of this store ever got.
+    /// Compares the databases. Ignores the serial number of the next collection, and whether the
+    /// changes of a command were taken.
     fn eq(&self, other: &Self) -> bool {
-        self.databases == other.databases
+        self.data.databases == other.data.databases
     }
 }
 
@@ -95,19 +110,22 @@ impl Store {
     /// Returns the collection or view with the given name.
     #[must_use]
     pub fn collection(&self, namespace: &Namespace) -> Option<&Collection> {
-        let database = self.databases.get(&namespace.database)?;
-        database.get(&namespace.collection).map(Arc::as_ref)
+        self.data.collection(namespace).map(Arc::as_ref)
     }
 
-    fn collection_mut(&mut self, namespace: &Namespace) -> Option<&mut Collection> {
-        let database = self.databases.get_mut(&namespace.database)?;
-        database.get_mut(&namespace.collection).map(Arc::make_mut)
-    }
-
-    /// Applies a change that this store makes itself, and adds the change to `changes`.
-    fn commit(&mut self, change: Change, changes: &mut Vec<Change>) {
-        self.apply(&change);
-        changes.push(change);
+    /// Returns all collections and views, ordered by name.
+    pub(crate) fn collections(&self) -> impl Iterator<Item = (Namespace, &Collection)> {
+        self.data
+            .databases
+            .iter()
+            .flat_map(|(database, collections)| {
+                collections.iter().map(|(name, collection)| {
+                    (
+                        Namespace::new(database.clone(), name.clone()),
+                        collection.as_ref(),
+                    )
+                })
+            })
     }
 }
 

@@ -2,21 +2,21 @@
 
 use bson::{Bson, Document, doc};
 
-use super::change::Change;
 use super::error::StoreError;
 use super::types::{Environment, Namespace, Shared, Update, UpdateStatement};
 use super::write::with_id_first;
 use super::{Answer, Store};
 
 impl Store {
-    /// Writes the result of a pipeline to the target of `$out` or `$merge`.
+    /// Writes the result of a pipeline to the target of `$out` or `$merge`. A `$merge` that fails
+    /// on a document keeps the changes of the documents before it.
     pub(super) fn write_out(
         &mut self,
         database: &str,
         stage: &Document,
         documents: Vec<Shared>,
         environment: &mut Environment<'_>,
-    ) -> Answer<Vec<Change>> {
+    ) -> Answer<()> {
         let out = stage.contains_key("$out");
         let operand = stage.values().next().cloned().unwrap_or(Bson::Null);
         let operand = operand
@@ -41,31 +41,28 @@ impl Store {
                 ));
             }
         };
-        let mut changes = Vec::new();
         if out {
-            // `$out` works on a copy of the store, because an error must leave the old contents in
-            // place.
-            let mut scratch = self.clone();
-            let gone = scratch
-                .collection(&target)
-                .map(|c| c.records.clone())
-                .unwrap_or_default();
-            scratch.ensure(&target, &mut changes)?;
-            for (record, document) in gone {
-                scratch.remove(&target, record, document, &mut changes);
-            }
-            for document in documents {
-                let document = Document::clone(&document);
-                scratch.insert_one(&target, document, environment, &mut changes)?;
-            }
-            *self = scratch;
-            return Ok(changes);
+            // An error must leave the old contents in place.
+            return self.atomically(|store| {
+                let gone = store
+                    .collection(&target)
+                    .map(|c| c.records.clone())
+                    .unwrap_or_default();
+                store.ensure(&target)?;
+                for (record, document) in gone {
+                    store.remove(&target, record, document)?;
+                }
+                for document in documents {
+                    store.insert_one(&target, Document::clone(&document), environment)?;
+                }
+                Ok(())
+            });
         }
-        self.ensure(&target, &mut changes)?;
+        self.check_writable(&target)?;
         for document in documents {
-            self.merge_one(&target, &operand, &document, environment, &mut changes)?;
+            self.merge_one(&target, &operand, &document, environment)?;
         }
-        Ok(changes)
+        Ok(())
     }
 
     fn merge_one(
@@ -74,7 +71,6 @@ impl Store {
         options: &Document,
         document: &Document,
         environment: &mut Environment<'_>,
-        changes: &mut Vec<Change>,
     ) -> Answer<()> {
         let on: Vec<&str> = match options.get("on") {
             Some(Bson::String(field)) => vec![field],
@@ -102,9 +98,7 @@ impl Store {
                 return Err(StoreError::new(13113, text));
             }
             (false, _, _) => {
-                return self
-                    .insert_one(target, document, environment, changes)
-                    .map(|_| ());
+                return self.insert_one(target, document, environment).map(|_| ());
             }
             (true, Some(Bson::Array(_)), _) => {
                 Update::from_bson(options.get("whenMatched").cloned().unwrap_or_default())?
@@ -113,9 +107,7 @@ impl Store {
                 "keepExisting" => return Ok(()),
                 "replace" => Update::Document(document.clone()),
                 "fail" => {
-                    return self
-                        .insert_one(target, document, environment, changes)
-                        .map(|_| ());
+                    return self.insert_one(target, document, environment).map(|_| ());
                 }
                 _ => Update::Pipeline(vec![merged(&document)]),
             },
@@ -127,8 +119,7 @@ impl Store {
             ..reborrow(environment)
         };
         inner.variables.insert("new", document);
-        self.update_one(target, &statement, &mut inner, changes)
-            .map(|_| ())
+        self.update_one(target, &statement, &mut inner).map(|_| ())
     }
 }
 

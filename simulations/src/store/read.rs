@@ -12,7 +12,7 @@ use super::path;
 use super::pipeline::{self, Run};
 use super::projection::Projection;
 use super::sort::Sort;
-use super::types::{CollectionStatistics, Environment, Find, Namespace, Outcome, Shared};
+use super::types::{CollectionStatistics, Environment, Find, Namespace, Shared};
 use super::{Answer, Store};
 
 impl Store {
@@ -170,7 +170,7 @@ impl Store {
         collection: Option<&str>,
         pipeline: &[Document],
         environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<Vec<Shared>>> {
+    ) -> Answer<Vec<Shared>> {
         pipeline::check(pipeline)?;
         let context = environment.evaluation_context();
         let writes = Self::pipeline_writes(pipeline);
@@ -195,17 +195,13 @@ impl Store {
             Some(name) if !own => run.collection(name, stages)?,
             name => run.stages(Vec::new(), name.unwrap_or_default(), stages)?,
         };
-        let Some(last) = last else {
-            return Ok(Outcome {
-                result,
-                changes: Vec::new(),
-            });
-        };
-        let changes = self.write_out(database, last, result, environment)?;
-        Ok(Outcome {
-            result: Vec::new(),
-            changes,
-        })
+        match last {
+            None => Ok(result),
+            Some(last) => {
+                self.write_out(database, last, result, environment)?;
+                Ok(Vec::new())
+            }
+        }
     }
 
     /// Returns the statistics of `collStats`. All numbers are 0 if the collection does not exist.

@@ -1,17 +1,152 @@
 //! Applies changes of this or another member, and reverts them, for example in a rollback.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
-use super::Store;
+use bson::{Bson, Document};
+
 use super::change::Change;
 use super::collection::Collection;
-use super::types::Namespace;
+use super::order::{Key, identical_documents};
+use super::types::{Namespace, Shared};
+use super::{Data, Store};
+
+/// A change that does not fit the data of a store, so that it cannot be applied. A store that
+/// cannot apply a change of its primary has diverged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unapplied {
+    change: String,
+    reason: &'static str,
+}
+
+impl fmt::Display for Unapplied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} does not fit the data: {}", self.change, self.reason)
+    }
+}
+
+impl std::error::Error for Unapplied {}
 
 impl Store {
-    /// Applies a change that this or another store made. The caller passes changes in the order in
-    /// which they were made. If the collection does not exist, only a change that creates it has an
-    /// effect.
-    pub fn apply(&mut self, change: &Change) {
+    /// Applies a change that another store made. The caller passes changes in the order in which
+    /// they were made.
+    ///
+    /// # Errors
+    ///
+    /// If the change does not fit, for example because its collection does not exist. Nothing is
+    /// changed then.
+    pub fn apply(&mut self, change: &Change) -> Result<(), Unapplied> {
+        self.data.check(change)?;
+        self.data.perform(change);
+        Ok(())
+    }
+
+    /// Reverts a change that was applied. The caller passes changes in reverse order, the latest
+    /// first.
+    pub fn revert(&mut self, change: &Change) {
+        self.data.revert(change);
+    }
+}
+
+impl Data {
+    pub(super) fn collection(&self, namespace: &Namespace) -> Option<&Arc<Collection>> {
+        let database = self.databases.get(&namespace.database)?;
+        database.get(&namespace.collection)
+    }
+
+    fn collection_mut(&mut self, namespace: &Namespace) -> Option<&mut Collection> {
+        let database = self.databases.get_mut(&namespace.database)?;
+        database.get_mut(&namespace.collection).map(Arc::make_mut)
+    }
+
+    /// Returns an error if a change does not fit the data.
+    pub(super) fn check(&self, change: &Change) -> Result<(), Unapplied> {
+        self.misfit(change).map_or(Ok(()), |reason| {
+            Err(Unapplied {
+                change: change.to_string(),
+                reason,
+            })
+        })
+    }
+
+    /// Returns the reason why a change does not fit.
+    fn misfit(&self, change: &Change) -> Option<&'static str> {
+        const NO_COLLECTION: &str = "the collection does not exist";
+        let found = change.namespace().and_then(|name| self.collection(name));
+        let taken = |collection: &Collection, record: u64, document: &Document| {
+            let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+            match collection.records.contains_key(&record) {
+                true => Some("the record exists"),
+                false if collection.has_id(&Key(id)) => Some("the _id exists"),
+                false => None,
+            }
+        };
+        let other = |collection: &Collection, record: u64, document: &Shared| {
+            match collection.records.get(&record) {
+                None => Some("the record does not exist"),
+                // Members share the documents of a change, so they are seldom compared.
+                Some(stored) if Arc::ptr_eq(stored, document) => None,
+                Some(stored) if identical_documents(stored, document) => None,
+                Some(_) => Some("the record has another document"),
+            }
+        };
+        match (change, found) {
+            (Change::CreateCollection { .. }, None) => None,
+            (Change::CreateCollection { .. }, Some(_)) => Some("the collection exists"),
+            (Change::DropDatabase { database }, _) => self
+                .databases
+                .contains_key(database)
+                .then_some("the database has collections"),
+            (_, None) => Some(NO_COLLECTION),
+            (Change::DropCollection { before, .. }, Some(collection)) => {
+                (before.serial != collection.serial).then_some("the collection is another one")
+            }
+            (Change::RenameCollection { to, .. }, Some(_)) => {
+                self.collection(to).map(|_| "the new name is taken")
+            }
+            (Change::ModifyCollection { before, .. }, Some(collection)) => {
+                (!identical_documents(before, &collection.options))
+                    .then_some("the collection has other options")
+            }
+            (Change::CreateIndex { specification, .. }, Some(collection)) => {
+                let name = specification.get_str("name").unwrap_or_default();
+                let mut indexes = collection.indexes.iter();
+                indexes
+                    .any(|index| index.name() == name)
+                    .then_some("the index exists")
+            }
+            (
+                Change::DropIndex {
+                    specification,
+                    position,
+                    ..
+                },
+                Some(collection),
+            ) => {
+                let index = collection.indexes.get(*position);
+                (!index
+                    .is_some_and(|index| identical_documents(&index.specification, specification)))
+                .then_some("the index is not there")
+            }
+            (
+                Change::Insert {
+                    record, document, ..
+                },
+                Some(collection),
+            ) => taken(collection, *record, document),
+            (Change::Replace { record, before, .. }, Some(collection)) => {
+                other(collection, *record, before)
+            }
+            (
+                Change::Delete {
+                    record, document, ..
+                },
+                Some(collection),
+            ) => other(collection, *record, document),
+        }
+    }
+
+    /// Carries out a change that fits.
+    pub(super) fn perform(&mut self, change: &Change) {
         match change {
             Change::CreateCollection {
                 namespace,
@@ -19,10 +154,8 @@ impl Store {
                 serial,
             } => {
                 self.serial = self.serial.max(*serial);
-                self.place(
-                    namespace,
-                    Arc::new(Collection::new(options.clone(), *serial)),
-                );
+                let collection = Collection::new(options.clone(), *serial);
+                self.place(namespace, Arc::new(collection));
             }
             Change::DropCollection { namespace, .. } => {
                 self.displace(namespace);
@@ -31,61 +164,35 @@ impl Store {
             Change::RenameCollection { from, to } => self.rename(from, to),
             Change::ModifyCollection {
                 namespace, after, ..
-            } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.options = after.clone();
-                }
-            }
+            } => self.set_options(namespace, after),
             Change::CreateIndex {
                 namespace,
                 specification,
-            } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.add_index(usize::MAX, specification.clone());
-                }
-            }
+            } => self.add_index(namespace, usize::MAX, specification),
             Change::DropIndex {
                 namespace,
                 position,
                 ..
-            } => {
-                if let Some(collection) = self.collection_mut(namespace)
-                    && *position < collection.indexes.len()
-                {
-                    collection.indexes.remove(*position);
-                }
-            }
+            } => self.remove_index(namespace, *position),
             Change::Insert {
                 namespace,
                 record,
                 document,
-            } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.put(*record, document.clone());
-                }
-            }
+            } => self.put(namespace, *record, document),
             Change::Replace {
                 namespace,
                 record,
                 after,
                 ..
-            } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.put(*record, after.clone());
-                }
-            }
+            } => self.put(namespace, *record, after),
             Change::Delete {
                 namespace, record, ..
-            } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.take(*record);
-                }
-            }
+            } => self.take(namespace, *record),
         }
     }
 
-    /// Reverts a change. The caller passes changes in reverse order, the latest first.
-    pub fn revert(&mut self, change: &Change) {
+    /// Reverts a change that was carried out, or whose carrying out was interrupted.
+    pub(super) fn revert(&mut self, change: &Change) {
         match change {
             Change::CreateCollection { namespace, .. } => {
                 self.displace(namespace);
@@ -95,51 +202,72 @@ impl Store {
             Change::RenameCollection { from, to } => self.rename(to, from),
             Change::ModifyCollection {
                 namespace, before, ..
+            } => self.set_options(namespace, before),
+            Change::CreateIndex {
+                namespace,
+                specification,
             } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.options = before.clone();
-                }
-            }
-            Change::CreateIndex { namespace, .. } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.indexes.pop();
+                let last = self.collection(namespace).and_then(|collection| {
+                    let last = collection.indexes.last()?;
+                    let is_built = Arc::ptr_eq(&last.specification, specification)
+                        || identical_documents(&last.specification, specification);
+                    is_built.then(|| collection.indexes.len() - 1)
+                });
+                if let Some(last) = last {
+                    self.remove_index(namespace, last);
                 }
             }
             Change::DropIndex {
                 namespace,
                 specification,
                 position,
-            } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.add_index(*position, specification.clone());
-                }
-            }
+            } => self.add_index(namespace, *position, specification),
             Change::Insert {
                 namespace, record, ..
-            } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.take(*record);
-                }
-            }
+            } => self.take(namespace, *record),
             Change::Replace {
                 namespace,
                 record,
                 before,
                 ..
-            } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.put(*record, before.clone());
-                }
-            }
+            } => self.put(namespace, *record, before),
             Change::Delete {
                 namespace,
                 record,
                 document,
-            } => {
-                if let Some(collection) = self.collection_mut(namespace) {
-                    collection.put(*record, document.clone());
-                }
-            }
+            } => self.put(namespace, *record, document),
+        }
+    }
+
+    fn put(&mut self, namespace: &Namespace, record: u64, document: &Shared) {
+        if let Some(collection) = self.collection_mut(namespace) {
+            collection.put(record, document.clone());
+        }
+    }
+
+    fn take(&mut self, namespace: &Namespace, record: u64) {
+        if let Some(collection) = self.collection_mut(namespace) {
+            collection.take(record);
+        }
+    }
+
+    fn set_options(&mut self, namespace: &Namespace, options: &Arc<Document>) {
+        if let Some(collection) = self.collection_mut(namespace) {
+            collection.options = options.clone();
+        }
+    }
+
+    fn add_index(&mut self, namespace: &Namespace, position: usize, specification: &Arc<Document>) {
+        if let Some(collection) = self.collection_mut(namespace) {
+            collection.add_index(position, specification.clone());
+        }
+    }
+
+    fn remove_index(&mut self, namespace: &Namespace, position: usize) {
+        if let Some(collection) = self.collection_mut(namespace)
+            && position < collection.indexes.len()
+        {
+            collection.indexes.remove(position);
         }
     }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, Timestamp};
 
-use super::change::Change;
 use super::error::{StoreError, WriteError};
 
 /// The full name of a collection.
@@ -66,16 +65,6 @@ impl fmt::Debug for Environment<'_> {
             .field("seed", &self.seed)
             .finish_non_exhaustive()
     }
-}
-
-/// The result of a write and the changes that it made. The store has already applied the changes.
-#[derive(Clone, Debug, PartialEq)]
-#[must_use]
-pub struct Outcome<T> {
-    /// The result, for the command's reply.
-    pub result: T,
-    /// The changes in the order in which they were made, for an oplog.
-    pub changes: Vec<Change>,
 }
 
 /// The result of an insert command.

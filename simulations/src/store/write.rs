@@ -14,7 +14,7 @@ use super::read::not_on_view;
 use super::sort::Sort;
 use super::types::{
     DeleteResult, DeleteStatement, Environment, FindAndModify, FindAndModifyResult, InsertResult,
-    Modification, Namespace, Outcome, Shared, StatementResult, UpdateResult, UpdateStatement,
+    Modification, Namespace, Shared, StatementResult, UpdateResult, UpdateStatement,
 };
 use super::update::{Updater, upsert_base};
 use super::{Answer, Store, size};
@@ -41,12 +41,12 @@ impl Store {
         documents: Vec<Document>,
         ordered: bool,
         environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<InsertResult>> {
-        let mut changes = Vec::new();
-        self.ensure(namespace, &mut changes)?;
+    ) -> Answer<InsertResult> {
+        self.check_writable(namespace)?;
+        super::catalog::check_name(namespace)?;
         let mut result = InsertResult::default();
         for (index, document) in documents.into_iter().enumerate() {
-            match self.insert_one(namespace, document, environment, &mut changes) {
+            match self.insert_one(namespace, document, environment) {
                 Ok(_) => result.inserted += 1,
                 Err(error) => {
                     result.errors.push(WriteError { index, error });
@@ -56,10 +56,11 @@ impl Store {
                 }
             }
         }
-        Ok(Outcome { result, changes })
+        Ok(result)
     }
 
-    /// Runs the statements of an update command.
+    /// Runs the statements of an update command. A statement that fails on a document keeps the
+    /// changes of the documents before it.
     ///
     /// # Errors
     ///
@@ -70,11 +71,11 @@ impl Store {
         statements: &[UpdateStatement],
         ordered: bool,
         environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<UpdateResult>> {
+    ) -> Answer<UpdateResult> {
         self.check_writable(namespace)?;
-        let (mut changes, mut result) = (Vec::new(), UpdateResult::default());
+        let mut result = UpdateResult::default();
         for (index, statement) in statements.iter().enumerate() {
-            match self.update_one(namespace, statement, environment, &mut changes) {
+            match self.update_one(namespace, statement, environment) {
                 Ok(Updated { counts, .. }) => {
                     result.matched += counts.matched;
                     result.modified += counts.modified;
@@ -92,7 +93,7 @@ impl Store {
                 }
             }
         }
-        Ok(Outcome { result, changes })
+        Ok(result)
     }
 
     /// Runs the statements of a delete command.
@@ -106,17 +107,17 @@ impl Store {
         statements: &[DeleteStatement],
         ordered: bool,
         environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<DeleteResult>> {
+    ) -> Answer<DeleteResult> {
         self.check_writable(namespace)?;
-        let (mut changes, mut result) = (Vec::new(), DeleteResult::default());
+        let mut result = DeleteResult::default();
         let context = environment.evaluation_context();
         for (index, statement) in statements.iter().enumerate() {
             let limit = if statement.limit == 0 { usize::MAX } else { 1 };
             match self.select(namespace, &statement.filter, None, limit, &context) {
                 Ok((_, found)) => {
-                    result.deleted += found.len() as u64;
                     for (record, document) in found {
-                        self.remove(namespace, record, document, &mut changes);
+                        self.remove(namespace, record, document)?;
+                        result.deleted += 1;
                     }
                 }
                 Err(error) => {
@@ -127,7 +128,7 @@ impl Store {
                 }
             }
         }
-        Ok(Outcome { result, changes })
+        Ok(result)
     }
 
     /// Finds one document, modifies it, and returns the document before or after the modification.
@@ -135,19 +136,27 @@ impl Store {
     /// # Errors
     ///
     /// If the namespace is a view, if a part of the command is malformed, or if the filter, the
-    /// modification or the projection fails on a document.
+    /// modification or the projection fails on a document. An error leaves the store unchanged.
     pub fn find_and_modify(
         &mut self,
         namespace: &Namespace,
         command: &FindAndModify,
         environment: &mut Environment<'_>,
-    ) -> Answer<Outcome<FindAndModifyResult>> {
+    ) -> Answer<FindAndModifyResult> {
         self.check_writable(namespace)?;
+        self.atomically(|store| store.modify(namespace, command, environment))
+    }
+
+    fn modify(
+        &mut self,
+        namespace: &Namespace,
+        command: &FindAndModify,
+        environment: &mut Environment<'_>,
+    ) -> Answer<FindAndModifyResult> {
         let context = environment.evaluation_context();
         let projection = command.projection.as_ref().filter(|p| !p.is_empty());
         let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
         let matcher = Matcher::new(&command.filter)?;
-        let mut changes = Vec::new();
         let mut result = FindAndModifyResult::default();
         let value = match &command.modification {
             Modification::Remove => {
@@ -155,7 +164,7 @@ impl Store {
                 let (_, found) = self.select(namespace, &command.filter, sort, 1, &context)?;
                 let first = found.into_iter().next();
                 if let Some((record, document)) = first.clone() {
-                    self.remove(namespace, record, document, &mut changes);
+                    self.remove(namespace, record, document)?;
                     result.n = 1;
                 }
                 first.map(|(_, document)| document)
@@ -174,7 +183,7 @@ impl Store {
                     array_filters: array_filters.clone(),
                     sort: command.sort.clone(),
                 };
-                let done = self.update_one(namespace, &statement, environment, &mut changes)?;
+                let done = self.update_one(namespace, &statement, environment)?;
                 result.updated_existing = done.counts.matched > 0;
                 result.n = u64::from(done.counts.matched > 0 || done.counts.upserted.is_some());
                 result.upserted = done.counts.upserted;
@@ -187,10 +196,10 @@ impl Store {
             }
             (value, _) => value.map(|d| Document::clone(&d)),
         };
-        Ok(Outcome { result, changes })
+        Ok(result)
     }
 
-    fn check_writable(&self, namespace: &Namespace) -> Answer<()> {
+    pub(super) fn check_writable(&self, namespace: &Namespace) -> Answer<()> {
         match self.collection(namespace) {
             Some(collection) if collection.view().is_some() => Err(not_on_view(namespace)),
             _ => Ok(()),
@@ -198,16 +207,12 @@ impl Store {
     }
 
     /// Creates the collection if it does not exist. Returns true if it was created.
-    pub(super) fn ensure(
-        &mut self,
-        namespace: &Namespace,
-        changes: &mut Vec<Change>,
-    ) -> Answer<bool> {
+    pub(super) fn ensure(&mut self, namespace: &Namespace) -> Answer<bool> {
         self.check_writable(namespace)?;
         if self.contains(namespace) {
             return Ok(false);
         }
-        changes.extend(self.create_collection(namespace, Document::new())?.changes);
+        self.create_collection(namespace, Document::new())?;
         Ok(true)
     }
 
@@ -216,12 +221,11 @@ impl Store {
         namespace: &Namespace,
         document: Document,
         environment: &mut Environment<'_>,
-        changes: &mut Vec<Change>,
     ) -> Answer<Shared> {
         let document = with_id_first(document, environment);
         check_id(document.get("_id"))?;
         size::check(&document)?;
-        self.ensure(namespace, changes)?;
+        self.ensure(namespace)?;
         let Some(collection) = self.collection(namespace) else {
             return Err(StoreError::new(
                 26,
@@ -235,7 +239,7 @@ impl Store {
             record,
             document: document.clone(),
         };
-        self.commit(change, changes);
+        self.commit(change)?;
         let overflow = self
             .collection(namespace)
             .map(|c| c.overflow())
@@ -245,7 +249,7 @@ impl Store {
                 .collection(namespace)
                 .and_then(|c| c.records.get(&record).cloned());
             if let Some(old) = old {
-                self.remove(namespace, record, old, changes);
+                self.remove(namespace, record, old)?;
             }
         }
         Ok(document)
@@ -256,14 +260,13 @@ impl Store {
         namespace: &Namespace,
         record: u64,
         document: Shared,
-        changes: &mut Vec<Change>,
-    ) {
+    ) -> Answer<()> {
         let change = Change::Delete {
             namespace: namespace.clone(),
             record,
             document,
         };
-        self.commit(change, changes);
+        self.commit(change)
     }
 
     /// Returns the matcher of a filter, and at most `limit` matching records, in the order of
@@ -299,7 +302,6 @@ impl Store {
         namespace: &Namespace,
         statement: &UpdateStatement,
         environment: &mut Environment<'_>,
-        changes: &mut Vec<Change>,
     ) -> Answer<Updated> {
         let context = environment.evaluation_context();
         let updater = Updater::new(&statement.update, &statement.array_filters)?;
@@ -314,7 +316,7 @@ impl Store {
         if found.is_empty() && statement.upsert {
             let base = upsert_base(&matcher, updater.is_replacement(), &context.budget)?;
             let document = updater.apply(&base, None, true, &context)?;
-            let document = self.insert_one(namespace, document, environment, changes)?;
+            let document = self.insert_one(namespace, document, environment)?;
             done.counts.upserted = document.get("_id").cloned();
             done.after = Some(document);
             return Ok(done);
@@ -341,7 +343,7 @@ impl Store {
                     before: before.clone(),
                     after: after.clone(),
                 };
-                self.commit(change, changes);
+                self.commit(change)?;
             }
             done.before.get_or_insert(before);
             done.after.get_or_insert(after);

@@ -25,7 +25,7 @@ fn update(store: &mut Store, filter: Document, set: Document) -> Option<i32> {
         ..UpdateStatement::one(filter, update)
     };
     let outcome = with(|e| store.update(&namespace(), &[statement], true, e)).expect("a result");
-    outcome.result.errors.first().map(|e| e.error.code)
+    outcome.errors.first().map(|e| e.error.code)
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn repeatedly_doubled_values_are_refused_at_the_document_size_limit() {
     let stages = vec![doc! { "$set": { "s": { "$concat": ["$s", "$s"] } } }; 34];
     let statement = UpdateStatement::one(doc! {}, Update::Pipeline(stages));
     let outcome = with(|e| store.update(&namespace(), &[statement], true, e)).expect("a result");
-    assert_eq!(outcome.result.errors[0].error.code, 10334);
+    assert_eq!(outcome.errors[0].error.code, 10334);
 }
 
 #[test]

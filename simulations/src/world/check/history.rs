@@ -153,6 +153,9 @@ pub fn check_data(now: Instant, history: &History, deployment: &Deployment) -> R
             "there is no primary at the end".to_owned(),
         );
     };
+    if let Err(what) = deployment.check_members() {
+        return fail(FailureKind::Correctness, what);
+    }
     let documents = documents(deployment, primary);
     let mut by_id: BTreeMap<i64, Vec<&Document>> = BTreeMap::new();
     for document in &documents {
