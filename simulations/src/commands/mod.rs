@@ -1,3 +1,4 @@
 //! Subcommands of the program `onionskin`.
 
 pub(crate) mod check;
+pub(crate) mod serve;

@@ -24,7 +24,7 @@ impl Deployment {
                 continue;
             }
             check_indexes(member.store()).map_err(|what| format!("member {index}: {what}"))?;
-            let (first, store) = *level.entry(last).or_insert((index, member.store()));
+            let (first, store) = *level.entry(last).or_insert_with(|| (index, member.store()));
             compare(store, member.store())
                 .map_err(|what| format!("members {first} and {index}: {what}"))?;
         }

@@ -195,6 +195,9 @@ impl Shared {
             Order::Heal(_) => deployment.heal(now),
             Order::RequireReauthentication(_) => deployment.require_reauthentication(),
             Order::SetAuthFault(fault, _) => deployment.set_auth_fault(*fault),
+            Order::CheckMembers(answer) => {
+                let _ = answer.send(deployment.check_members());
+            }
             Order::Status(_) | Order::Stop => {}
         });
         self.pump();
@@ -211,7 +214,7 @@ impl Shared {
             Order::Status(answer) => {
                 let _ = answer.send(self.status());
             }
-            Order::StepDown(_) | Order::Stop => {}
+            Order::StepDown(_) | Order::CheckMembers(_) | Order::Stop => {}
         }
     }
 
@@ -378,6 +381,9 @@ impl Shared {
                 self.listening.borrow_mut()[member] = Some(listen);
             }
             Action::Report(event) => {
+                if let MemberEvent::Failed { member, reason } = &event {
+                    eprintln!("member {member} has stopped: {reason}");
+                }
                 let mut events = self.events.borrow_mut();
                 if events.len() == MAX_MEMBER_EVENTS {
                     events.pop_front();

@@ -33,6 +33,7 @@ enum Order {
     RequireReauthentication(mpsc::Sender<()>),
     SetAuthFault(Option<AuthFault>, mpsc::Sender<()>),
     Status(mpsc::Sender<Status>),
+    CheckMembers(mpsc::Sender<Result<(), String>>),
     Stop,
 }
 
@@ -193,6 +194,19 @@ impl Embedded {
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.ask(Order::Status)
+    }
+
+    /// Compares the data of the members, as [`Deployment::check_members`] does.
+    ///
+    /// # Errors
+    ///
+    /// Returns the difference. Fails as well if the thread of the deployment has ended or does not
+    /// answer for 10 seconds.
+    ///
+    /// [`Deployment::check_members`]: crate::deployment::Deployment::check_members
+    pub fn check_members(&self) -> Result<(), String> {
+        let silent = || Err("the deployment does not answer".to_owned());
+        self.ask(Order::CheckMembers).unwrap_or_else(silent)
     }
 
     fn ask<T>(&self, order: impl FnOnce(mpsc::Sender<T>) -> Order) -> Option<T> {

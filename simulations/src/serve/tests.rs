@@ -98,6 +98,7 @@ fn a_replica_set_fails_over_and_killed_members_refuse_connections() {
     until("the member's return", || {
         is_primary(&members[old]).is_some()
     });
+    deployment.check_members().expect("they have the same data");
     drop(deployment);
     assert!(
         TcpStream::connect(&members[0]).is_err(),

@@ -72,23 +72,6 @@ impl Data {
     fn misfit(&self, change: &Change) -> Option<&'static str> {
         const NO_COLLECTION: &str = "the collection does not exist";
         let found = change.namespace().and_then(|name| self.collection(name));
-        let taken = |collection: &Collection, record: u64, document: &Document| {
-            let id = document.get("_id").cloned().unwrap_or(Bson::Null);
-            match collection.records.contains_key(&record) {
-                true => Some("the record exists"),
-                false if collection.has_id(&Key(id)) => Some("the _id exists"),
-                false => None,
-            }
-        };
-        let other = |collection: &Collection, record: u64, document: &Shared| {
-            match collection.records.get(&record) {
-                None => Some("the record does not exist"),
-                // Members share the documents of a change, so they are seldom compared.
-                Some(stored) if Arc::ptr_eq(stored, document) => None,
-                Some(stored) if identical_documents(stored, document) => None,
-                Some(_) => Some("the record has another document"),
-            }
-        };
         match (change, found) {
             (Change::CreateCollection { .. }, None) => None,
             (Change::CreateCollection { .. }, Some(_)) => Some("the collection exists"),
@@ -132,16 +115,16 @@ impl Data {
                     record, document, ..
                 },
                 Some(collection),
-            ) => taken(collection, *record, document),
+            ) => misfit_of_new(collection, *record, document),
             (Change::Replace { record, before, .. }, Some(collection)) => {
-                other(collection, *record, before)
+                misfit_of_stored(collection, *record, before)
             }
             (
                 Change::Delete {
                     record, document, ..
                 },
                 Some(collection),
-            ) => other(collection, *record, document),
+            ) => misfit_of_stored(collection, *record, document),
         }
     }
 
@@ -293,5 +276,34 @@ impl Data {
         if let Some(collection) = self.displace(from) {
             self.place(to, collection);
         }
+    }
+}
+
+/// Returns the reason why a new record does not fit.
+fn misfit_of_new(
+    collection: &Collection,
+    record: u64,
+    document: &Document,
+) -> Option<&'static str> {
+    let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+    match collection.records.contains_key(&record) {
+        true => Some("the record exists"),
+        false if collection.has_id(&Key(id)) => Some("the _id exists"),
+        false => None,
+    }
+}
+
+/// Returns the reason why a record does not have this document.
+fn misfit_of_stored(
+    collection: &Collection,
+    record: u64,
+    document: &Shared,
+) -> Option<&'static str> {
+    match collection.records.get(&record) {
+        None => Some("the record does not exist"),
+        // Members share the documents of a change, so they are seldom compared.
+        Some(stored) if Arc::ptr_eq(stored, document) => None,
+        Some(stored) if identical_documents(stored, document) => None,
+        Some(_) => Some("the record has another document"),
     }
 }

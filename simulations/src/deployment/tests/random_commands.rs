@@ -283,7 +283,7 @@ fn is_not_primary(reply: &Document) -> bool {
 fn members_are_equal_after_each_command_that_fails() {
     let commands = number("ONIONSKIN_RANDOM_COMMANDS").unwrap_or(COMMANDS);
     let only = number("ONIONSKIN_RANDOM_SEED").and_then(|seed| u8::try_from(seed).ok());
-    for seed in only.map_or(SEEDS.to_vec(), |seed| vec![seed]) {
+    for seed in only.map_or_else(|| SEEDS.to_vec(), |seed| vec![seed]) {
         let (done, failed) = run(seed, commands);
         println!("seed {seed}: {done} commands succeeded, {failed} failed");
         assert!(

@@ -1,0 +1,260 @@
+//! The command `onionskin serve`: a deployment on loopback sockets.
+
+use crate::at_least_one;
+use clap::Args;
+use onionskin_core::{options::Compressor, random::Seed};
+use onionskin_simulations::{
+    deployment::{AuthMechanism, CompressedReplies, MAX_VOTING_MEMBERS, User},
+    identity::{AwsIdentity, IssuerOptions, TokenIssuer},
+    serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
+};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+    pin::pin,
+    time::Duration,
+};
+
+/// The time between two comparisons of the members.
+const CHECK_PERIOD: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The name of the replica set.
+    #[arg(long, default_value = "rs0")]
+    replica_set: String,
+    /// The number of members of the replica set.
+    #[arg(long, default_value_t = 3, value_parser = at_least_one)]
+    members: usize,
+    /// Run one server without a replica set.
+    #[arg(long, conflicts_with_all = ["replica_set", "members"])]
+    standalone: bool,
+    /// Run this number of routers in front of one shard.
+    #[arg(long, value_name = "ROUTERS", value_parser = at_least_one)]
+    #[arg(conflicts_with_all = ["replica_set", "members", "standalone"])]
+    sharded: Option<usize>,
+    /// Run this number of services behind a load balancer. Each service also has a port of its own,
+    /// to which another load balancer can connect, with or without the PROXY protocol.
+    #[arg(long, value_name = "SERVICES", num_args = 0..=1, default_missing_value = "2")]
+    #[arg(value_parser = at_least_one)]
+    #[arg(conflicts_with_all = ["replica_set", "members", "standalone", "sharded"])]
+    load_balanced: Option<usize>,
+    /// The first port, which is that of the load balancer or of the first member. The other ports
+    /// follow. By default, free ports are used.
+    #[arg(long, value_name = "BASE")]
+    port: Option<u16>,
+    /// Use TLS, with a new certificate authority.
+    #[arg(long)]
+    tls: bool,
+    /// The directory to which the certificates are written.
+    #[arg(long, value_name = "DIR", requires = "tls")]
+    tls_dir: Option<PathBuf>,
+    /// A file with the certificates of the authorities that sign client certificates. By default,
+    /// the new certificate authority, which also signs `client.pem`.
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    tls_ca_file: Option<PathBuf>,
+    /// Require authentication as this user. If PLAIN is a mechanism, `$external` has this user too.
+    #[arg(long, value_name = "USER:PASSWORD")]
+    auth: Option<String>,
+    /// The mechanisms of authentication, with a comma between them. By default, both SCRAM
+    /// mechanisms and MONGODB-X509. GSSAPI needs the Cargo feature `gssapi`, and reads the keytab
+    /// of KRB5_KTNAME.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = mechanism)]
+    auth_mechanisms: Vec<AuthMechanism>,
+    /// Add a user of `$external` without a password: the subject of a client certificate, an ARN,
+    /// a user of OIDC, or a Kerberos principal with its realm. With TLS, the subject of
+    /// `client.pem` is such a user if there are other users or if `--auth-mechanisms` has
+    /// MONGODB-X509.
+    #[arg(long, value_name = "NAME")]
+    external_user: Vec<String>,
+    /// Accept these AWS credentials, as the user `arn:aws:iam::123456789012:user/test`.
+    #[arg(long, value_name = "ID:SECRET[:TOKEN]", value_parser = aws_identity)]
+    aws_identity: Vec<AwsIdentity>,
+    /// Accept tokens of an issuer, and write some into this directory: `test_user1`, `test_user2`,
+    /// `test_machine` and `test_expired`.
+    #[arg(long, value_name = "DIR")]
+    oidc_token_dir: Option<PathBuf>,
+    /// The compressors that the servers accept, with a comma between them, or `disabled`. By
+    /// default, all of them: snappy, zlib and zstd.
+    #[arg(long, value_name = "NAMES", value_parser = compressors)]
+    compressors: Option<Compressors>,
+    /// The replies that are compressed: `as-requested`, as in the server; `in-turn`, all of them,
+    /// by each negotiated compressor in turn; or `never`.
+    #[arg(
+        long,
+        value_name = "WHICH",
+        value_parser = compressed_replies,
+        default_value = "as-requested"
+    )]
+    compressed_replies: CompressedReplies,
+    /// The size of the smallest reply that is compressed, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    compression_threshold: usize,
+    /// Compare the data of the members every second and at the end. If members with the same oplog
+    /// have different data, print the difference and end with exit code 1.
+    #[arg(long)]
+    check: bool,
+    /// The seed of all randomness.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// Parses an access key id, a secret access key and perhaps a session token.
+fn aws_identity(text: &str) -> Result<AwsIdentity, String> {
+    let mut fields = text.splitn(3, ':');
+    let (id, secret) = (fields.next(), fields.next());
+    let (Some(id), Some(secret)) = (id, secret) else {
+        return Err("must be ID:SECRET or ID:SECRET:TOKEN".to_owned());
+    };
+    let mut identity = AwsIdentity::new(id, secret);
+    identity.session_token = fields.next().map(str::to_owned);
+    Ok(identity)
+}
+
+/// Parses the name of a mechanism of authentication.
+fn mechanism(name: &str) -> Result<AuthMechanism, String> {
+    AuthMechanism::from_name(name).ok_or_else(|| {
+        let names = AuthMechanism::ALL.map(AuthMechanism::name).join(", ");
+        format!("must be one of {names}")
+    })
+}
+
+/// The compressors that the servers accept.
+#[derive(Clone, Debug)]
+struct Compressors(Vec<Compressor>);
+
+/// Parses a list of compressors, or `disabled`.
+fn compressors(text: &str) -> Result<Compressors, String> {
+    if text == "disabled" {
+        return Ok(Compressors(Vec::new()));
+    }
+    let names = text.split(',').map(|name| {
+        Compressor::from_name(name).ok_or_else(|| {
+            let names = Compressor::ALL.map(Compressor::name).join(", ");
+            format!("{name}: must be one of {names}, or disabled alone")
+        })
+    });
+    names.collect::<Result<_, _>>().map(Compressors)
+}
+
+/// Parses the replies that are compressed.
+fn compressed_replies(text: &str) -> Result<CompressedReplies, String> {
+    match text {
+        "as-requested" => Ok(CompressedReplies::AsRequested),
+        "in-turn" => Ok(CompressedReplies::InTurn),
+        "never" => Ok(CompressedReplies::Never),
+        _ => Err("must be as-requested, in-turn or never".to_owned()),
+    }
+}
+
+pub(crate) fn options(serve: &Serve) -> io::Result<ServeOptions> {
+    let mut options = match (serve.load_balanced, serve.sharded) {
+        (Some(services), _) => ServeOptions::load_balanced(services),
+        (None, Some(routers)) => ServeOptions::sharded(routers),
+        (None, None) if serve.standalone => ServeOptions::standalone(),
+        (None, None) => ServeOptions::replica_set(&serve.replica_set, serve.members),
+    };
+    // At most seven members may vote, so the eighth and all later members get no vote.
+    for member in options.members.iter_mut().skip(MAX_VOTING_MEMBERS) {
+        member.votes = false;
+        member.priority = 0;
+    }
+    options.port = serve.port;
+    options.tls = serve.tls;
+    options.tls_directory = serve.tls_dir.clone();
+    options.tls_ca_file = serve.tls_ca_file.clone();
+    options.seed = serve.seed;
+    if let Some(auth) = &serve.auth {
+        let Some((name, password)) = auth.split_once(':') else {
+            return Err(io::Error::other("--auth takes USER:PASSWORD"));
+        };
+        options.users.push(User::new(name, password));
+        if serve.auth_mechanisms.contains(&AuthMechanism::Plain) {
+            options.users.push(User::ldap(name, password));
+        }
+    }
+    if !serve.auth_mechanisms.is_empty() {
+        options.auth.mechanisms.clone_from(&serve.auth_mechanisms);
+    }
+    if let Some(Compressors(names)) = &serve.compressors {
+        options.compression.compressors.clone_from(names);
+    }
+    options.compression.replies = serve.compressed_replies;
+    options.compression.threshold = serve.compression_threshold;
+    if let Some(identity) = serve.aws_identity.first() {
+        options.users.push(identity.user());
+    }
+    for identity in &serve.aws_identity {
+        options.auth.aws.add(identity.clone());
+    }
+    if let Some(directory) = &serve.oidc_token_dir {
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&serve.seed.to_le_bytes());
+        let issuer = TokenIssuer::new(IssuerOptions::default(), &Seed::new(seed));
+        options.auth.issuers.push(issuer);
+        options.oidc_token_directory = Some(directory.clone());
+    }
+    let external = serve.external_user.iter();
+    options
+        .users
+        .extend(external.map(|name| User::external(name)));
+    let is_x509_wanted = serve.auth_mechanisms.contains(&AuthMechanism::X509);
+    if serve.tls && (is_x509_wanted || !options.users.is_empty()) {
+        options.users.push(User::external(CLIENT_SUBJECT));
+    }
+    Ok(options)
+}
+
+pub(crate) fn run(serve: &Serve) -> io::Result<()> {
+    let deployment = Embedded::start(options(serve)?)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", deployment.uri())?;
+    out.flush()?;
+    drop(out);
+    if serve.load_balanced.is_some() {
+        for (number, address) in deployment.addresses().iter().enumerate() {
+            eprintln!("Service {number}: {address}");
+        }
+    }
+    if let Some(directory) = deployment.tls_directory() {
+        eprintln!("CA certificate: {}", directory.join("ca.pem").display());
+        eprintln!(
+            "Client certificate: {}",
+            directory.join("client.pem").display()
+        );
+    }
+    eprintln!("Press Ctrl-C to stop.");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut interrupted = pin!(interrupted());
+        loop {
+            tokio::select! {
+                done = &mut interrupted => break done,
+                () = tokio::time::sleep(CHECK_PERIOD), if serve.check => {
+                    deployment.check_members().map_err(io::Error::other)?;
+                }
+            }
+        }
+    })?;
+    match serve.check {
+        true => deployment.check_members().map_err(io::Error::other),
+        false => Ok(()),
+    }
+}
+
+/// Waits for SIGINT or SIGTERM.
+async fn interrupted() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            done = tokio::signal::ctrl_c() => done,
+            _ = terminate.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
+}
