@@ -294,18 +294,19 @@ pub struct Limits {
     /// The largest number of client connections of a member. Further ones are closed at once.
     /// Default: 10,000.
     pub max_connections: usize,
-    /// The largest number of open cursors of a member. If it is exceeded, the cursor that expires
-    /// first is closed. A router above the limit forgets an arbitrary cursor. Default: 10,000.
+    /// The largest number of open cursors of a member. A command that would open a further one
+    /// fails with the error 146. Default: 10,000.
     pub max_cursors: usize,
     /// The largest number of bytes in incomplete or waiting messages, of all connections of a
     /// member. If it is exceeded, the connection with the most bytes is closed. Default: 512 MiB.
     pub max_unfinished_bytes: usize,
     /// The largest size of the documents that only the open cursors of a member hold, in bytes,
-    /// such as results of pipelines. If it is exceeded, the cursor that expires first is closed.
-    /// Default: 512 MiB.
+    /// such as results of pipelines. A command that would exceed it fails with the error 146, unless
+    /// it opens the only cursor. Default: 512 MiB.
     pub max_cursor_bytes: usize,
-    /// The largest number of documents that all open cursors of a member have yet to return. If it
-    /// is exceeded, the cursor that expires first is closed. Default: 2,000,000.
+    /// The largest number of documents that all open cursors of a member have yet to return. A
+    /// command that would exceed it fails with the error 146, unless it opens the only cursor.
+    /// Default: 2,000,000.
     pub max_cursor_documents: usize,
     /// The largest number of sessions whose retryable writes a member records. If it is exceeded,
     /// the record that changed longest ago is removed. Default: 10,000.

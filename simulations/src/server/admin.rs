@@ -75,7 +75,7 @@ impl Member {
         doc! {
             "host": self.options.addresses[self.index].to_string(),
             "version": self.options.version.to_string(),
-            "process": "mongod",
+            "process": if self.is_router() { "mongos" } else { "mongod" },
             "pid": 1_i64,
             "uptime": uptime.as_secs_f64(),
             "localTime": self.date(now),

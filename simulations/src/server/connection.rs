@@ -80,6 +80,8 @@ pub(crate) enum Arrival {
 /// A client connection: its buffers, its waiting request, and its authenticated user.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
+    /// The number of the connection in this process, from 1: the `connectionId` of hello.
+    pub(super) number: i32,
     pub(super) decoder: FrameDecoder,
     /// The number of bytes in the decoder.
     pub(super) buffered: usize,

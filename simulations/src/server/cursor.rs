@@ -1,5 +1,6 @@
 //! Open cursors: their remaining documents, and the time at which they expire.
 
+use super::fault::{Fault, fault};
 use crate::{
     deployment::Limits,
     store::{Find, Namespace, Shared, encoded_bytes},
@@ -16,6 +17,10 @@ pub(super) struct Cursor {
     /// cursors.
     pub(super) tail: Option<Tail>,
     pub(super) no_timeout: bool,
+    /// True if the cursor has ended when its last document was returned. Otherwise a batch that is
+    /// as large as requested leaves the cursor open, because the server has not looked for a
+    /// further document.
+    pub(super) ends_early: bool,
     /// The result of [`Cursor::own_bytes`] when the cursor was opened.
     pub(super) bytes: usize,
 }
@@ -63,23 +68,23 @@ impl Cursors {
         }
     }
 
-    /// Adds a cursor. If a limit is exceeded, the cursors that expire first are removed, and those
-    /// without a timeout last. The new cursor stays even if it exceeds a limit by itself.
-    pub(super) fn insert(&mut self, now: Instant, id: i64, cursor: Cursor) {
-        let (more, bytes) = (cursor.documents.len(), cursor.bytes);
-        while self.open.len() >= self.limits.max_cursors
-            || self.documents + more > self.limits.max_cursor_documents
-            || self.bytes + bytes > self.limits.max_cursor_bytes
-        {
-            let victim = self.expiries.first().map(|&(_, id)| id);
-            let victim = victim.or_else(|| self.open.keys().next().copied());
-            let Some(victim) = victim else {
-                break;
-            };
-            self.remove(victim);
+    /// Refuses a new cursor that would exceed a limit, so that the cursors of others stay open. The
+    /// only cursor may exceed the limits.
+    pub(super) fn check_room(&self, cursor: &Cursor) -> Result<(), Fault> {
+        let is_too_much = self.open.len() >= self.limits.max_cursors
+            || self.documents + cursor.documents.len() > self.limits.max_cursor_documents
+            || self.bytes + cursor.bytes > self.limits.max_cursor_bytes;
+        if is_too_much && !self.open.is_empty() {
+            let text = "the open cursors of this simulated server have reached a limit (`Limits`)";
+            return Err(fault(146, text));
         }
-        self.documents += more;
-        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Adds a cursor.
+    pub(super) fn insert(&mut self, now: Instant, id: i64, cursor: Cursor) {
+        self.documents += cursor.documents.len();
+        self.bytes += cursor.bytes;
         let expiry = (!cursor.no_timeout).then(|| now + self.limits.cursor_timeout);
         if let Some(at) = expiry {
             self.expiries.insert((at, id));

@@ -88,7 +88,7 @@ impl Member {
         let command = &request.command;
         let name = command.get_str(&request.name).unwrap_or_default();
         if name != "failCommand" {
-            return Err(fault(249, format!("{name}: no such fail point")));
+            return Err(fault(266, format!("unable to find fail point: {name}")));
         }
         let mode = match command.get("mode") {
             Some(Bson::String(word)) if word == "off" => Mode::Off,

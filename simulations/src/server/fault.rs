@@ -1,5 +1,4 @@
-//! Errors that the server raises in addition to those of the store, with their codes and code
-//! names.
+//! Errors that the server raises in addition to those of the store, and the classes of errors.
 
 use crate::store::StoreError;
 
@@ -22,62 +21,7 @@ impl From<StoreError> for Fault {
 
 /// Returns an error with the given code.
 pub(super) fn fault(code: i32, message: impl Into<String>) -> Fault {
-    let mut error = StoreError {
-        code,
-        code_name: "",
-        message: message.into(),
-        details: Box::default(),
-    };
-    error.code_name = name_of(code);
-    error.into()
-}
-
-/// Returns the code name of an error code. Codes that are not listed here have the code names of
-/// [`StoreError`].
-pub(super) fn name_of(code: i32) -> &'static str {
-    match code {
-        6 => "HostUnreachable",
-        7 => "HostNotFound",
-        11 => "UserNotFound",
-        13 => "Unauthorized",
-        18 => "AuthenticationFailed",
-        17 => "ProtocolError",
-        22 => "InvalidBSON",
-        31 => "RoleNotFound",
-        50 => "MaxTimeMSExpired",
-        59 => "CommandNotFound",
-        64 => "WriteConcernFailed",
-        76 => "NoReplicationEnabled",
-        79 => "UnknownReplWriteConcern",
-        89 => "NetworkTimeout",
-        91 => "ShutdownInProgress",
-        95 => "InvalidReplicaSetConfig",
-        100 => "UnsatisfiableWriteConcern",
-        123 => "NotAReplicaSet",
-        125 => "CommandFailed",
-        134 => "ReadConcernMajorityNotAvailableYet",
-        189 => "PrimarySteppedDown",
-        225 => "TransactionTooOld",
-        251 => "NoSuchTransaction",
-        262 => "ExceededTimeLimit",
-        263 => "OperationNotSupportedInTransaction",
-        334 => "MechanismUnavailable",
-        354 => "LoadBalancerSupportMismatch",
-        391 => "ReauthenticationRequired",
-        462 => "IngressRequestRateLimitExceeded",
-        9001 => "SocketException",
-        10107 => "NotWritablePrimary",
-        11600 => "InterruptedAtShutdown",
-        11601 => "Interrupted",
-        11602 => "InterruptedDueToReplStateChange",
-        13435 => "NotPrimaryNoSecondaryOk",
-        13436 => "NotPrimaryOrSecondary",
-        51003 => "Location51003",
-        40324 => "Location40324",
-        40352 => "Location40352",
-        40415 => "Location40415",
-        _ => StoreError::new(code, "").code_name,
-    }
+    StoreError::new(code, message).into()
 }
 
 /// True for the codes that servers since 4.4 label `RetryableWriteError` if the command has a

@@ -74,7 +74,7 @@ impl Member {
                 return Err(bad_value(text));
             }
         }
-        let mut reply = self.hello_reply(now, request);
+        let mut reply = self.hello_reply(now, conn, request);
         if let Some(service) = service {
             reply.insert("serviceId", service);
         }
@@ -119,7 +119,7 @@ impl Member {
         if let Err(fault) = self.check_quiescing() {
             return self.respond(conn, &request, Err(fault));
         }
-        let reply = self.hello_reply(now, &request);
+        let reply = self.hello_reply(now, conn, &request);
         if !exhaust {
             return self.respond(conn, &request, Ok(reply.into()));
         }
@@ -137,7 +137,7 @@ impl Member {
         self.options.version.max_wire >= FIRST_STREAMING_WIRE_VERSION
     }
 
-    fn hello_reply(&self, now: Instant, request: &Request) -> Document {
+    fn hello_reply(&self, now: Instant, conn: ConnId, request: &Request) -> Document {
         let limits = &self.options.limits;
         let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
         let mut reply = Document::new();
@@ -169,7 +169,7 @@ impl Member {
             "maxWriteBatchSize": number(limits.max_write_batch),
             "localTime": DateTime::from_millis(wall),
             "logicalSessionTimeoutMinutes": 30,
-            "connectionId": 1,
+            "connectionId": self.connections.get(&conn).map_or(0, |c| c.number),
             "minWireVersion": self.options.version.min_wire,
             "maxWireVersion": self.options.version.max_wire,
             "readOnly": false,

@@ -85,6 +85,8 @@ pub(crate) struct Member {
     counter: i64,
     started: Instant,
     connections: BTreeMap<ConnId, Connection>,
+    /// The number of connections that this process has accepted.
+    connected: i32,
     /// The deadlines of waiting requests.
     timers: BTreeSet<(Instant, ConnId)>,
     /// Connections whose request waits for replication, for a cluster time or for more documents.
@@ -159,6 +161,7 @@ impl Member {
             counter: 0,
             started: Instant::ZERO,
             connections: BTreeMap::new(),
+            connected: 0,
             timers: BTreeSet::new(),
             waiting: BTreeSet::new(),
             hellos: BTreeSet::new(),
@@ -196,7 +199,9 @@ impl Member {
         let Some(is_queued) = self.admission.admit(now, conn) else {
             return false;
         };
+        self.connected = self.connected.saturating_add(1);
         let mut connection = Connection {
+            number: self.connected,
             is_queued,
             arrival,
             ..Connection::default()
@@ -415,6 +420,7 @@ impl Member {
     fn begin_life(&mut self, now: Instant) {
         self.started = now;
         self.counter = 0;
+        self.connected = 0;
         let wall = self.wall_millis(now);
         self.random.fill(&mut self.ids.unique);
         self.process_id = self.ids.next(wall);

@@ -48,6 +48,8 @@ impl Member {
                 "error processing query: tailable cursor on non capped collection",
             ));
         }
+        let is_missing = !self.replica.store().contains(&collection);
+        let ends_early = is_missing || ends_early(&find, &found);
         let tail = tailable.then(|| Tail {
             collection: collection.clone(),
             find,
@@ -61,9 +63,10 @@ impl Member {
             documents: found.into(),
             tail,
             no_timeout: truth(command.get("noCursorTimeout")),
+            ends_early,
             bytes: 0,
         };
-        Ok(self.first_batch(now, cursor, size, single).into())
+        Ok(self.first_batch(now, cursor, size, single)?.into())
     }
 
     pub(super) fn aggregate(&mut self, now: Instant, request: &Request) -> Answer {
@@ -101,9 +104,10 @@ impl Member {
             documents: documents.into(),
             tail: None,
             no_timeout: false,
+            ends_early: writes,
             bytes: 0,
         };
-        let reply = self.first_batch(now, cursor, size, false);
+        let reply = self.first_batch(now, cursor, size, false)?;
         Ok(if writes {
             Outcome::Written(reply)
         } else {
@@ -130,10 +134,11 @@ impl Member {
             documents: entries.into_iter().map(Shared::new).collect(),
             tail: None,
             no_timeout: false,
+            ends_early: true,
             bytes: 0,
         };
         Ok(self
-            .first_batch(now, cursor, size.unwrap_or(FIRST_BATCH), false)
+            .first_batch(now, cursor, size.unwrap_or(FIRST_BATCH), false)?
             .into())
     }
 
@@ -141,9 +146,17 @@ impl Member {
         let command = &request.command;
         let id = integer_field(command, &request.name).unwrap_or(0);
         let full = full_name(request);
-        let known = self.cursors.get(id).is_some_and(|c| c.namespace == full);
-        if !known {
-            return Err(fault(43, format!("cursor id {id} not found")));
+        match self.cursors.get(id) {
+            None => return Err(fault(43, format!("cursor id {id} not found"))),
+            Some(cursor) if cursor.namespace != full => {
+                let text = format!(
+                    "Requested getMore on namespace '{full}', but cursor belongs to a different \
+                     namespace {}",
+                    cursor.namespace
+                );
+                return Err(fault(13, text));
+            }
+            Some(_) => {}
         }
         if let Some(deadline) = self.tail_deadline(now, id, command)
             && !self.refill(now, id)
@@ -216,7 +229,7 @@ impl Member {
         mut cursor: Cursor,
         size: usize,
         single: bool,
-    ) -> Reply {
+    ) -> Result<Reply, Fault> {
         let id = loop {
             let id = (self.random.next_u64() >> 1).cast_signed();
             if id != 0 && self.cursors.get(id).is_none() {
@@ -226,13 +239,15 @@ impl Member {
         if single {
             cursor.documents.truncate(size);
             cursor.tail = None;
+            cursor.ends_early = true;
         }
         let (reply, open) = write_batch("firstBatch", id, &mut cursor, size);
         if open {
             cursor.bytes = cursor.own_bytes();
+            self.cursors.check_room(&cursor)?;
             self.cursors.insert(now, id, cursor);
         }
-        reply
+        Ok(reply)
     }
 
     /// Returns the deadline of a `getMore` that must wait: its cursor awaits data and has no
@@ -307,6 +322,21 @@ fn find_of(command: &Document) -> Result<Find, Fault> {
     })
 }
 
+/// True if the server knows the end of a query as soon as it has returned the last document: the
+/// limit was reached, all documents were sorted, or the query was for one `_id`.
+fn ends_early(find: &Find, found: &[Shared]) -> bool {
+    let is_limited = find.limit > 0 && found.len() as u64 >= find.limit;
+    let is_sorted = find.sort.as_ref().is_some_and(|sort| !sort.is_empty());
+    let mut fields = find.filter.iter();
+    let is_one = match (fields.next(), fields.next()) {
+        (Some((name, value)), None) => {
+            name == "_id" && !matches!(value, Bson::Document(_) | Bson::RegularExpression(_))
+        }
+        _ => false,
+    };
+    is_limited || is_sorted || is_one
+}
+
 fn batch_size(from: &Document) -> Result<Option<usize>, Fault> {
     match integer_field(from, "batchSize") {
         None => Ok(None),
@@ -347,7 +377,8 @@ fn write_batch(field: &str, id: i64, cursor: &mut Cursor, size: usize) -> (Reply
         cursor.documents.pop_front();
     }
     array.end();
-    let open = !cursor.documents.is_empty() || cursor.tail.is_some();
+    let is_at_end = cursor.ends_early || count < size;
+    let open = !cursor.documents.is_empty() || cursor.tail.is_some() || !is_at_end;
     let reply = Reply::write(|reply| {
         reply.nested("cursor", |inner| {
             inner

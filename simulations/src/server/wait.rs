@@ -3,10 +3,10 @@
 use super::{
     Member,
     connection::{Need, Pending, Waiting},
-    fault::{fault, name_of},
+    fault::fault,
     reply::Reply,
 };
-use crate::deployment::ConnId;
+use crate::{deployment::ConnId, store::code_name};
 use bson::{Document, doc};
 use onionskin_core::time::Instant;
 
@@ -156,5 +156,5 @@ impl Member {
 
 /// Returns a `writeConcernError`.
 pub(super) fn concern_error(code: i32, text: &str) -> Document {
-    doc! { "code": code, "codeName": name_of(code), "errmsg": text }
+    doc! { "code": code, "codeName": &*code_name(code), "errmsg": text }
 }

@@ -74,13 +74,14 @@ impl Tally {
 }
 
 impl Member {
-    /// Calls `run` with the store, and with this member's time, randomness and ids.
+    /// Calls `run` with the store, and with this member's time, randomness and ids, and with the
+    /// values of the variables of the command's `let`.
     pub(super) fn with_store<T>(
         &mut self,
         now: Instant,
         variables: Option<&Document>,
-        run: impl FnOnce(&mut Store, &mut Environment<'_>) -> T,
-    ) -> T {
+        run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let wall = self.wall_millis(now);
         let timestamp = self.replica.next_time(wall);
         let seed = self.random.next_u64();
@@ -91,8 +92,11 @@ impl Member {
             timestamp,
             ids: &mut next,
             seed,
-            variables: variables.cloned().unwrap_or_default(),
+            variables: Document::new(),
         };
+        if let Some(variables) = variables {
+            environment.set_variables(variables)?;
+        }
         run(self.replica.store_mut(), &mut environment)
     }
 
@@ -157,6 +161,9 @@ impl Member {
             .into_iter()
             .map(update_statement)
             .collect::<Result<_, _>>()?;
+        for statement in &parsed {
+            statement.update.check_pipeline()?;
+        }
         if retryable.is_some() && parsed.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
@@ -311,7 +318,7 @@ impl Member {
                 "Write batch sizes must be between 1 and {limit}. Got {} operations.",
                 items.len()
             );
-            return Err(fault(17, text));
+            return Err(fault(16, text));
         }
         let documents = items.into_iter().map(|item| match item {
             Bson::Document(document) => Ok(document),
@@ -362,6 +369,14 @@ fn find_and_modify_command(command: &Document) -> Result<FindAndModify, Fault> {
     let modification = if truth(command.get("remove")) {
         if command.contains_key("update") {
             return Err(fault(9, "Cannot specify both an update and remove=true"));
+        }
+        if truth(command.get("upsert")) {
+            return Err(fault(9, "Cannot specify both upsert=true and remove=true"));
+        }
+        if truth(command.get("new")) {
+            let text = "Cannot specify both new=true and remove=true; 'remove' always returns the \
+                        deleted document";
+            return Err(fault(9, text));
         }
         Modification::Remove
     } else {

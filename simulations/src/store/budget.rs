@@ -130,7 +130,7 @@ mod tests {
         context.budget.step(used).expect("some are left");
         let scope = Scope::new(&document, &context);
         let error = evaluate(&body, &scope).expect_err("steps without end");
-        assert_eq!((error.code, error.code_name), (50, "MaxTimeMSExpired"));
+        assert_eq!((error.code, &*error.code_name), (50, "MaxTimeMSExpired"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The operations on whole collections (create, modify, rename, drop, list) and on databases (drop,
 //! list).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
@@ -14,6 +15,9 @@ use super::matcher::Matcher;
 use super::order::identical_documents;
 use super::types::Namespace;
 use super::{Answer, Store};
+
+/// The databases that each server has.
+const SYSTEM_DATABASES: [&str; 3] = ["admin", "config", "local"];
 
 /// The largest length of `database.collection`, in bytes.
 const MAX_NAMESPACE_BYTES: usize = 255;
@@ -183,16 +187,19 @@ impl Store {
         Ok(kept.into_iter().map(short).collect())
     }
 
-    /// Returns the entries of `listDatabases`, sorted by name.
+    /// Returns the entries of `listDatabases`, sorted by name, with those of the server itself.
     ///
     /// # Errors
     ///
     /// If the filter is malformed or fails on an entry.
     pub fn list_databases(&self, filter: &Document, name_only: bool) -> Answer<Vec<Document>> {
-        let entries = self.data.databases.iter().map(|(name, collections)| {
-            let bytes: u64 = collections.values().map(|c| c.size_bytes()).sum();
+        let names = self.data.databases.keys().map(String::as_str);
+        let names: BTreeSet<&str> = names.chain(SYSTEM_DATABASES).collect();
+        let entries = names.into_iter().map(|name| {
+            let collections = self.data.databases.get(name).into_iter().flatten();
+            let bytes: u64 = collections.map(|(_, c)| c.size_bytes()).sum();
             doc! {
-                "name": name.as_str(),
+                "name": name,
                 "sizeOnDisk": i64::try_from(bytes).unwrap_or(i64::MAX),
                 "empty": false,
             }

@@ -21,6 +21,8 @@ pub struct Collection {
     pub(crate) options: Arc<Document>,
     pub(crate) serial: u64,
     by_id: BTreeMap<Key, u64>,
+    /// The size of all documents together, in bytes.
+    bytes: u64,
 }
 
 impl Collection {
@@ -99,6 +101,7 @@ impl Collection {
     /// is set first, so that [`take`](Self::take) can undo an interrupted call.
     pub(crate) fn put(&mut self, record: u64, document: Shared) {
         self.take(record);
+        self.bytes += bytes_of(&document);
         self.records.insert(record, document.clone());
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         self.by_id.insert(Key(id), record);
@@ -134,6 +137,7 @@ impl Collection {
         let Some(document) = self.records.remove(&record) else {
             return;
         };
+        self.bytes -= bytes_of(&document);
         let id = document.get("_id").cloned().unwrap_or(Bson::Null);
         self.by_id.remove(&Key(id));
         for index in &mut self.indexes {
@@ -222,12 +226,7 @@ impl Collection {
         };
         let most = bound("max").filter(|n| *n > 0).unwrap_or(u64::MAX);
         let bytes = bound("size").unwrap_or(u64::MAX);
-        let mut count = self.records.len() as u64;
-        let mut size = if bytes == u64::MAX {
-            0
-        } else {
-            self.size_bytes()
-        };
+        let (mut count, mut size) = (self.records.len() as u64, self.bytes);
         let mut gone = Vec::new();
         for (record, document) in &self.records {
             if count <= most && size <= bytes || count <= 1 {
@@ -235,15 +234,16 @@ impl Collection {
             }
             gone.push(*record);
             count -= 1;
-            size = size.saturating_sub(super::size::of(document) as u64);
+            size -= bytes_of(document);
         }
         gone
     }
 
-    pub(crate) fn size_bytes(&self) -> u64 {
-        self.records
-            .values()
-            .map(|d| super::size::of(d) as u64)
-            .sum()
+    pub(crate) const fn size_bytes(&self) -> u64 {
+        self.bytes
     }
+}
+
+fn bytes_of(document: &Document) -> u64 {
+    super::size::of(document) as u64
 }

@@ -1,6 +1,7 @@
 //! Errors of commands and of single statements, as a MongoDB server reports them.
 
 use bson::{Bson, Document, doc};
+use std::borrow::Cow;
 
 /// The length at which a longer message is cut off, in bytes. An appended `...` is not counted.
 const MAX_MESSAGE_BYTES: usize = 4096;
@@ -11,7 +12,7 @@ pub struct StoreError {
     /// The error code, for the field `code` of a reply.
     pub code: i32,
     /// The symbolic name of the code, for the field `codeName` of a reply.
-    pub code_name: &'static str,
+    pub code_name: Cow<'static, str>,
     /// The message, for the field `errmsg` of a reply.
     pub message: String,
     /// Further fields of a reply or of an entry of `writeErrors`, such as `keyPattern` and
@@ -50,7 +51,7 @@ impl StoreError {
             "ok": 0.0,
             "errmsg": self.message.as_str(),
             "code": self.code,
-            "codeName": self.code_name,
+            "codeName": &*self.code_name,
         };
         reply.extend(Document::clone(&self.details));
         reply
@@ -104,19 +105,27 @@ impl WriteError {
 }
 
 /// Returns the server's name of an error code. The server calls a code without a name of its own
-/// `Location<code>`. The module `location` lists such codes.
-fn code_name(code: i32) -> &'static str {
-    match code {
+/// `Location<code>`.
+pub(crate) fn code_name(code: i32) -> Cow<'static, str> {
+    let name = match code {
         1 => "InternalError",
         2 => "BadValue",
+        6 => "HostUnreachable",
+        7 => "HostNotFound",
         9 => "FailedToParse",
+        11 => "UserNotFound",
+        13 => "Unauthorized",
         14 => "TypeMismatch",
         15 => "Overflow",
-        17 => "InvalidLength",
+        16 => "InvalidLength",
+        17 => "ProtocolError",
+        18 => "AuthenticationFailed",
         20 => "IllegalOperation",
+        22 => "InvalidBSON",
         26 => "NamespaceNotFound",
         27 => "IndexNotFound",
         28 => "PathNotViable",
+        31 => "RoleNotFound",
         40 => "ConflictingUpdateOperators",
         43 => "CursorNotFound",
         48 => "NamespaceExists",
@@ -126,42 +135,58 @@ fn code_name(code: i32) -> &'static str {
         54 => "NotSingleValueField",
         56 => "EmptyFieldName",
         57 => "DottedFieldName",
+        59 => "CommandNotFound",
         61 => "ShardKeyNotFound",
+        64 => "WriteConcernFailed",
         66 => "ImmutableField",
         67 => "CannotCreateIndex",
         68 => "IndexAlreadyExists",
         72 => "InvalidOptions",
         73 => "InvalidNamespace",
+        76 => "NoReplicationEnabled",
+        79 => "UnknownReplWriteConcern",
         85 => "IndexOptionsConflict",
         86 => "IndexKeySpecsConflict",
+        89 => "NetworkTimeout",
+        91 => "ShutdownInProgress",
+        95 => "NotSecondary",
+        100 => "UnsatisfiableWriteConcern",
+        123 => "NotAReplicaSet",
+        125 => "CommandFailed",
+        134 => "ReadConcernMajorityNotAvailableYet",
+        136 => "CappedPositionLost",
+        146 => "ExceededMemoryLimit",
         166 => "CommandNotSupportedOnView",
         168 => "InvalidPipelineOperator",
+        171 => "CannotIndexParallelArrays",
+        175 => "QueryPlanKilled",
+        189 => "PrimarySteppedDown",
         197 => "InvalidIndexSpecificationOption",
+        201 => "CannotBuildIndexKeys",
+        225 => "TransactionTooOld",
         241 => "ConversionFailure",
+        251 => "NoSuchTransaction",
+        262 => "ExceededTimeLimit",
+        263 => "OperationNotSupportedInTransaction",
+        266 => "FailPointSetFailed",
         292 => "QueryExceededMemoryLimitNoDiskUseAllowed",
-        11000 => "DuplicateKey",
+        322 => "APIVersionError",
+        323 => "APIStrictError",
+        324 => "APIDeprecationError",
+        334 => "MechanismUnavailable",
+        354 => "LoadBalancerSupportMismatch",
+        391 => "ReauthenticationRequired",
+        462 => "IngressRequestRateLimitExceeded",
+        9001 => "SocketException",
+        10107 => "NotWritablePrimary",
         10334 => "BSONObjectTooLarge",
-        _ => location::name(code),
-    }
-}
-
-mod location {
-    macro_rules! names {
-        ($($code:literal)*) => {
-            /// Returns `Location<code>` for a listed code, and `Location` for any other one.
-            pub(super) fn name(code: i32) -> &'static str {
-                match code {
-                    $($code => concat!("Location", $code),)*
-                    _ => "Location",
-                }
-            }
-        };
-    }
-
-    names! {
-        13113 15947 15952 15955 15958 15959 15969 15973 15974 15975 15981 15983 16006 16020 16410
-        16610 16702 16872 17080 17124 17276 28651 28656 28664 28667 28680 28689 28714 28746 28765
-        28818 31002 34449 40061 40066 40081 40087 40156 40169 40228 40234 40272 40319 40323 40324
-        40400 40601 40602 51075 51091 51108 51178 51246 51270 51272 5107200 5858203 7749501
-    }
+        11000 => "DuplicateKey",
+        11600 => "InterruptedAtShutdown",
+        11601 => "Interrupted",
+        11602 => "InterruptedDueToReplStateChange",
+        13435 => "NotPrimaryNoSecondaryOk",
+        13436 => "NotPrimaryOrSecondary",
+        _ => return Cow::Owned(format!("Location{code}")),
+    };
+    Cow::Borrowed(name)
 }

@@ -37,8 +37,11 @@ mod write;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bson::Document;
+
 pub use change::Change;
 pub use collection::Collection;
+pub(crate) use error::code_name;
 pub use error::{StoreError, WriteError};
 pub(crate) use order::identical_documents as identical;
 pub use replay::Unapplied;
@@ -130,6 +133,28 @@ impl Store {
 }
 
 impl Environment<'_> {
+    /// Evaluates the variables of a command's `let`, which are expressions without a document.
+    ///
+    /// # Errors
+    ///
+    /// If a name or an expression is not valid, or if an expression reads a field.
+    pub fn set_variables(&mut self, variables: &Document) -> Answer<()> {
+        let (context, nothing) = (self.evaluation_context(), Document::new());
+        let scope = expression::Scope::new(&nothing, &context);
+        for (name, operand) in variables {
+            expression::check_variable_name(name)?;
+            expression::check(operand, 0)?;
+            let Some(value) = expression::evaluate(operand, &scope)? else {
+                let text = "Command let Expression tried to access a field, but this is not \
+                            allowed because command let Expressions run before the query examines \
+                            any documents.";
+                return Err(StoreError::new(4890500, text));
+            };
+            self.variables.insert(name, value);
+        }
+        Ok(())
+    }
+
     fn evaluation_context(&self) -> expression::EvaluationContext {
         expression::EvaluationContext {
             now: self.now,

@@ -371,10 +371,22 @@ impl Run<'_> {
             "$collStats" => {
                 let namespace = Namespace::new(self.database, collection);
                 let statistics = self.store.statistics(&namespace);
-                let count = i64::try_from(statistics.count).unwrap_or(i64::MAX);
-                Ok(vec![Arc::new(
-                    doc! { "ns": namespace.to_string(), "count": count },
-                )])
+                let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+                let (count, size) = (number(statistics.count), number(statistics.size_bytes));
+                let mut row = doc! { "ns": namespace.to_string(), "localTime": self.context.now };
+                let asked =
+                    |part: &str| operand.as_document().is_some_and(|d| d.contains_key(part));
+                if asked("count") {
+                    row.insert("count", count);
+                }
+                if asked("storageStats") {
+                    let storage = doc! {
+                        "size": size, "count": count, "storageSize": size,
+                        "capped": statistics.capped, "nindexes": statistics.indexes,
+                    };
+                    row.insert("storageStats", storage);
+                }
+                Ok(vec![Arc::new(row)])
             }
             _ => {
                 let namespace = Namespace::new(self.database, collection);

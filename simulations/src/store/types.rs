@@ -109,6 +109,19 @@ impl Update {
             )),
         }
     }
+
+    /// Returns an error if this is a pipeline with an unknown stage, or with a stage that updates
+    /// must not have. Such an update fails the whole command, and not only its statement.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first such stage.
+    pub fn check_pipeline(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Pipeline(stages) => super::pipeline::check_update(stages),
+            Self::Document(_) => Ok(()),
+        }
+    }
 }
 
 /// An entry of `updates`, the list of an update command.

@@ -6,6 +6,7 @@ mod balanced;
 mod connection_rate_limit;
 mod elections;
 mod failed_commands;
+mod fidelity;
 mod memory;
 mod overload;
 mod protocol;

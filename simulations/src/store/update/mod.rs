@@ -8,7 +8,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 
 use super::budget::Budget;
 use super::error::StoreError;
@@ -120,7 +120,10 @@ impl Updater {
                 }
                 result
             }
-            Self::Pipeline(stages) => pipeline::transform(document, stages, context)?,
+            Self::Pipeline(stages) => {
+                let result = pipeline::transform(document, stages, context)?;
+                with_id_of(document, result)
+            }
         };
         budget.release_to(mark);
         match (document.get("_id"), result.get("_id")) {
@@ -128,6 +131,19 @@ impl Updater {
             (None, _) => Ok(result),
             (Some(_), after) => Err(immutable_id(after, self.is_replacement())),
         }
+    }
+}
+
+/// Returns the result of a pipeline. If it has no `_id`, it keeps that of the document, as its first
+/// field.
+fn with_id_of(document: &Document, result: Document) -> Document {
+    match document.get("_id") {
+        Some(id) if !result.contains_key("_id") => {
+            let mut kept = doc! { "_id": id.clone() };
+            kept.extend(result);
+            kept
+        }
+        _ => result,
     }
 }
 
