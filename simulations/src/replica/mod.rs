@@ -334,6 +334,40 @@ impl Replica {
             .map(|e| (e.position, e.time, e.wall_millis))
     }
 
+    /// Returns the data at the entry with this index, or `None` if the oplog does not reach back to
+    /// it.
+    pub(crate) fn store_at(&self, index: u64) -> Option<Store> {
+        if index < self.log.base().index {
+            return None;
+        }
+        let mut store = self.store.clone();
+        for index in (index + 1..=self.log.last().index).rev() {
+            let changes = self.log.get(index).map(|entry| entry.changes.iter().rev());
+            changes
+                .into_iter()
+                .flatten()
+                .for_each(|change| store.revert(change));
+        }
+        Some(store)
+    }
+
+    /// Returns the time of the entry with this index.
+    pub(crate) fn time_at(&self, index: u64) -> Timestamp {
+        let entry = self.log.get(index);
+        entry.map_or_else(|| self.log.base_time(), |entry| entry.time)
+    }
+
+    /// Returns the index of the last entry that is not later than a time.
+    pub(crate) fn index_at(&self, time: Timestamp) -> u64 {
+        let (base, last) = (self.log.base().index, self.log.last().index);
+        if time < self.log.base_time() {
+            return base.saturating_sub(1);
+        }
+        let mut entries = (base + 1..=last).rev();
+        let is_reached = |index: &u64| self.log.get(*index).is_some_and(|e| e.time <= time);
+        entries.find(is_reached).unwrap_or(base)
+    }
+
     pub(crate) const fn is_leader(&self) -> bool {
         matches!(self.role, Role::Leader(_))
     }

@@ -71,13 +71,11 @@ impl Replica {
     /// Returns a snapshot of the data at the majority commit point. Later entries can be rolled
     /// back, so the snapshot leaves them out.
     fn snapshot(&self) -> Kind {
-        let (mut store, mut records) = (self.store.clone(), self.records.clone());
+        let store = self
+            .store_at(self.commit)
+            .unwrap_or_else(|| self.store.clone());
+        let mut records = self.records.clone();
         for index in (self.commit + 1..=self.log.last().index).rev() {
-            if let Some(entry) = self.log.get(index) {
-                for change in entry.changes.iter().rev() {
-                    store.revert(change);
-                }
-            }
             self.log.undo_in(index, &mut records);
         }
         let entry = self.log.get(self.commit);

@@ -3,6 +3,7 @@
 use super::{
     Member,
     connection::Request,
+    document::truth,
     fault::{Fault, fault},
     reply::Reply,
 };
@@ -31,7 +32,7 @@ impl Member {
             "getCmdLineOpts" => doc! { "argv": ["mongod"], "parsed": {} },
             "getLog" => doc! { "totalLinesWritten": 0, "log": Vec::<Bson>::new() },
             "getFreeMonitoringStatus" => doc! { "state": "undecided" },
-            "getParameter" => self.parameters(request),
+            "getParameter" => self.parameters(request)?,
             "setParameter" => self.set_parameters(request)?,
             "replSetGetStatus" => self.replica_status(now)?,
             "replSetGetConfig" => self.replica_config()?,
@@ -97,7 +98,7 @@ impl Member {
         }
     }
 
-    fn parameters(&self, request: &Request) -> Document {
+    fn parameters(&self, request: &Request) -> Result<Document, Fault> {
         let minor = format!(
             "{}.{}",
             self.options.version.release[0], self.options.version.release[1]
@@ -110,17 +111,22 @@ impl Member {
             "enableTestCommands": true,
             "requireApiVersion": false,
         };
-        if request
-            .command
-            .get_str(&request.name)
-            .is_ok_and(|name| name == "*")
-        {
-            return known;
+        let wants_all = match request.command.get(&request.name) {
+            Some(Bson::String(all)) => all == "*",
+            Some(Bson::Document(options)) => truth(options.get("allParameters")),
+            _ => false,
+        };
+        if wants_all {
+            return Ok(known);
         }
         let wanted = known.into_iter();
-        wanted
+        let found: Document = wanted
             .filter(|(key, _)| request.command.contains_key(key))
-            .collect()
+            .collect();
+        match found.is_empty() {
+            true => Err(fault(72, "no option found to get")),
+            false => Ok(found),
+        }
     }
 
     fn replica_status(&self, now: Instant) -> Result<Document, Fault> {

@@ -6,10 +6,10 @@
 //! queue is full, the connection is closed.
 
 use super::{
-    Member,
+    Member, commands,
     connection::Request,
     document::{integer_field, truth},
-    fault::{Fault, bad_value},
+    fault::{Fault, bad_value, fault},
     overload,
 };
 use crate::deployment::ConnId;
@@ -149,6 +149,11 @@ impl Member {
                 was = self.admission.set(parameter, &request.command, key)?;
             } else if key == overload::PARAMETER {
                 was = self.overload.set(&request.command)?;
+            } else if *key != request.name && !commands::is_generic(key) {
+                let text = format!(
+                    "attempted to set unrecognized parameter [{key}], use help:true to see options "
+                );
+                return Err(fault(72, text));
             }
         }
         Ok(doc! { "was": was })

@@ -45,6 +45,8 @@ pub(super) enum Waiting {
         need: Need,
         reply: Reply,
     },
+    /// A finished linearizable read waits until a majority has an entry of this primary.
+    Majority { index: u64, reply: Reply },
     /// An awaitable hello waits for a change (MON-74).
     Hello { exhaust: bool },
     /// A fail point blocks the command.

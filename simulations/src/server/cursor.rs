@@ -3,6 +3,7 @@
 use super::fault::{Fault, fault};
 use crate::{
     deployment::Limits,
+    replica::SessionKey,
     store::{Find, Namespace, Shared, encoded_bytes},
 };
 use onionskin_core::time::Instant;
@@ -12,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) namespace: String,
+    /// The session of the command that opened the cursor.
+    pub(super) session: Option<SessionKey>,
     pub(super) documents: VecDeque<Shared>,
     /// The query of a tailable cursor, which can find more documents later; `None` for other
     /// cursors.

@@ -1,7 +1,7 @@
 //! Dispatches a request to the function that executes it.
 
 use super::{
-    CATCH_UP_PERIOD, Member,
+    CATCH_UP_PERIOD, Member, commands,
     connection::{Pending, Request, Waiting},
     document::{integer_field, truth},
     fail_point::FailEffect,
@@ -9,7 +9,6 @@ use super::{
     reply::Reply,
 };
 use crate::{deployment::ConnId, replica::CannotStepDown, store::Namespace};
-use bson::Timestamp;
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
@@ -115,7 +114,10 @@ impl Member {
             Waiting::Hello { .. } => {
                 self.hellos.insert(conn);
             }
-            Waiting::Replication { .. } | Waiting::Time { .. } | Waiting::Tail => {
+            Waiting::Replication { .. }
+            | Waiting::Majority { .. }
+            | Waiting::Time { .. }
+            | Waiting::Tail => {
                 self.waiting.insert(conn);
             }
             Waiting::StepDown => self.stepping_down = Some(conn),
@@ -135,6 +137,8 @@ impl Member {
 
     fn execute(&mut self, now: Instant, conn: ConnId, request: &mut Request) -> Answer {
         self.check_authorized(now, conn, request)?;
+        let [major, minor, _] = self.options.version.release;
+        commands::check(request, (major, minor))?;
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
             "saslStart" => return self.sasl_start(now, conn, request),
@@ -171,20 +175,12 @@ impl Member {
             self.write_concern(request)?;
         } else if is_read(&request.name) {
             self.check_readable(request)?;
-            if let Some(after) = read_after(request).filter(|&t| t > self.replica.last_time())
-                && self.is_set()
-            {
-                let limit = integer_field(&request.command, "maxTimeMS")
-                    .and_then(|n| u64::try_from(n).ok())
-                    .filter(|&n| n > 0);
-                let deadline = limit.map(|n| now + Duration::from_millis(n));
-                return Ok(Outcome::Wait(Waiting::Time { after }, deadline));
-            }
+            return self.execute_read(now, request);
         }
         self.execute_data(now, request)
     }
 
-    fn execute_data(&mut self, now: Instant, request: &mut Request) -> Answer {
+    pub(super) fn execute_data(&mut self, now: Instant, request: &mut Request) -> Answer {
         match request.name.as_str() {
             "insert" => self.insert(now, request),
             "update" => self.update(now, request),
@@ -299,11 +295,6 @@ fn is_read(name: &str) -> bool {
             | "dbStats"
             | "dbstats"
     )
-}
-
-fn read_after(request: &Request) -> Option<Timestamp> {
-    let concern = request.command.get_document("readConcern").ok()?;
-    concern.get_timestamp("afterClusterTime").ok()
 }
 
 /// Returns the collection that a command names. Fails if the name is not valid.

@@ -4,6 +4,7 @@ mod admin;
 mod admission;
 mod auth;
 mod catalog;
+mod commands;
 mod compression;
 mod concern;
 mod connection;
@@ -15,6 +16,7 @@ mod fault;
 mod hello;
 mod overload;
 mod read;
+mod read_concern;
 mod reply;
 mod retry;
 mod router;
@@ -114,6 +116,8 @@ pub(crate) struct Member {
     next_request_id: i32,
     /// The connection whose request is being executed; `None` between requests.
     running: Option<ConnId>,
+    /// The data that the running read sees, if it is not the newest.
+    view: Option<read_concern::View>,
     ids: ObjectIds,
 }
 
@@ -180,6 +184,7 @@ impl Member {
             buffered: 0,
             next_request_id: 0,
             running: None,
+            view: None,
             ids: ObjectIds { unique, count: 0 },
         };
         member.begin_life(Instant::ZERO);
@@ -233,6 +238,7 @@ impl Member {
     /// connection of this request; `None` if there was no such request.
     pub(crate) fn take_interrupted(&mut self) -> Option<ConnId> {
         self.replica.store_mut().undo_changes();
+        self.view = None;
         self.running.take()
     }
 

@@ -7,14 +7,16 @@ use super::{
     dispatch::{Answer, Outcome, namespace},
     document::{count_field, integer, integer_field, truth},
     fault::{Fault, bad_value, fault},
-    reply::Reply,
+    reply::{Reply, timestamp},
+    retry::session_key,
     write::documents,
 };
 use crate::{
     deployment::ConnId,
-    store::{Find, Shared, Store},
+    replica::SessionKey,
+    store::{Find, Namespace, Shared, Store},
 };
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, Timestamp, doc};
 use onionskin_core::{bson::DocumentWriter, time::Instant};
 use std::{collections::VecDeque, time::Duration};
 
@@ -38,6 +40,7 @@ impl Member {
         let collection = namespace(request)?;
         let command = &request.command;
         let find = find_of(command)?;
+        self.check_hint(&collection, command)?;
         let variables = command.get_document("let").ok();
         let found = self.with_store(now, variables, |store, environment| {
             store.find(&collection, &find, environment)
@@ -60,6 +63,7 @@ impl Member {
         let size = batch_size(command)?.unwrap_or(FIRST_BATCH);
         let cursor = Cursor {
             namespace: collection.to_string(),
+            session: session_key(command),
             documents: found.into(),
             tail,
             no_timeout: truth(command.get("noCursorTimeout")),
@@ -95,12 +99,16 @@ impl Member {
         let full = format!("{database}.{name}");
         let variables = command.get_document("let").ok();
         let size = batch_size(options)?.unwrap_or(FIRST_BATCH);
+        if let Some(name) = &collection {
+            self.check_hint(&Namespace::new(database, name), command)?;
+        }
         let documents = self.with_store(now, variables, |store, environment| {
             store.aggregate(database, collection.as_deref(), &pipeline, environment)
         })?;
         let writes = Store::pipeline_writes(&pipeline);
         let cursor = Cursor {
             namespace: full,
+            session: session_key(command),
             documents: documents.into(),
             tail: None,
             no_timeout: false,
@@ -131,6 +139,7 @@ impl Member {
         };
         let cursor = Cursor {
             namespace,
+            session: session_key(&request.command),
             documents: entries.into_iter().map(Shared::new).collect(),
             tail: None,
             no_timeout: false,
@@ -156,7 +165,7 @@ impl Member {
                 );
                 return Err(fault(13, text));
             }
-            Some(_) => {}
+            Some(cursor) => check_session(id, cursor, session_key(command))?,
         }
         if let Some(deadline) = self.tail_deadline(now, id, command)
             && !self.refill(now, id)
@@ -172,7 +181,13 @@ impl Member {
         let Some(mut cursor) = self.cursors.remove(id) else {
             return Err(fault(43, format!("cursor id {id} not found")));
         };
-        let (reply, open) = write_batch("nextBatch", id, &mut cursor, size.unwrap_or(usize::MAX));
+        let (reply, open) = write_batch(
+            "nextBatch",
+            id,
+            &mut cursor,
+            size.unwrap_or(usize::MAX),
+            None,
+        );
         if open {
             self.cursors.insert(now, id, cursor);
         }
@@ -200,6 +215,7 @@ impl Member {
     pub(super) fn count(&mut self, now: Instant, request: &Request) -> Answer {
         let collection = namespace(request)?;
         let command = &request.command;
+        self.check_hint(&collection, command)?;
         let filter = command.get_document("query").cloned().unwrap_or_default();
         let limit = integer_field(command, "limit").unwrap_or(0).unsigned_abs();
         let skip = count_field(command, "skip");
@@ -220,7 +236,19 @@ impl Member {
         let values = self.with_store(now, None, |store, environment| {
             store.distinct(&collection, key, &filter, environment)
         })?;
-        Ok(Reply::from(doc! { "values": values }).into())
+        let mut reply = doc! { "values": values };
+        if let Some(at) = self.view.as_ref().and_then(|view| view.at) {
+            reply.insert("atClusterTime", at);
+        }
+        Ok(Reply::from(reply).into())
+    }
+
+    /// Returns an error if the index of a command's `hint` does not exist.
+    pub(super) fn check_hint(&self, namespace: &Namespace, of: &Document) -> Result<(), Fault> {
+        match of.get("hint") {
+            None => Ok(()),
+            Some(hint) => Ok(self.replica.store().check_hint(namespace, hint)?),
+        }
     }
 
     fn first_batch(
@@ -241,7 +269,8 @@ impl Member {
             cursor.tail = None;
             cursor.ends_early = true;
         }
-        let (reply, open) = write_batch("firstBatch", id, &mut cursor, size);
+        let at = self.view.as_ref().and_then(|view| view.at);
+        let (reply, open) = write_batch("firstBatch", id, &mut cursor, size, at);
         if open {
             cursor.bytes = cursor.own_bytes();
             self.cursors.check_room(&cursor)?;
@@ -347,13 +376,34 @@ fn batch_size(from: &Document) -> Result<Option<usize>, Fault> {
     }
 }
 
+/// Returns an error if a `getMore` has another session than the command that opened the cursor.
+fn check_session(id: i64, cursor: &Cursor, session: Option<SessionKey>) -> Result<(), Fault> {
+    let text = |what: &str| format!("Cannot run getMore on cursor {id}, which was {what}");
+    match (cursor.session, session) {
+        (own, session) if own == session => Ok(()),
+        (None, _) => Err(fault(50736, text("not created in a session, in a session"))),
+        (Some(_), None) => Err(fault(50737, text("created in a session, without an lsid"))),
+        (Some(_), Some(_)) => Err(fault(
+            50738,
+            text("created in a session, in another session"),
+        )),
+    }
+}
+
 fn full_name(request: &Request) -> String {
     let collection = request.command.get_str("collection").unwrap_or_default();
     format!("{}.{collection}", request.database)
 }
 
-/// Writes a batch. Returns the reply, and false if the cursor is exhausted.
-fn write_batch(field: &str, id: i64, cursor: &mut Cursor, size: usize) -> (Reply, bool) {
+/// Writes a batch, with the time of a snapshot read if there is one. Returns the reply, and false if
+/// the cursor is exhausted.
+fn write_batch(
+    field: &str,
+    id: i64,
+    cursor: &mut Cursor,
+    size: usize,
+    at: Option<Timestamp>,
+) -> (Reply, bool) {
     let mut batch = Vec::new();
     let mut array = DocumentWriter::begin(&mut batch);
     let (mut count, mut bytes) = (0, 0);
@@ -388,6 +438,9 @@ fn write_batch(field: &str, id: i64, cursor: &mut Cursor, size: usize) -> (Reply
                 .elements(&batch)
                 .i64("id", if open { id } else { 0 })
                 .str("ns", &cursor.namespace);
+            if let Some(at) = at {
+                timestamp(inner, "atClusterTime", at);
+            }
         });
     });
     (reply, open)

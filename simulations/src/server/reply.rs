@@ -175,7 +175,7 @@ impl Envelope {
     }
 }
 
-fn timestamp(document: &mut DocumentWriter<'_>, key: &str, value: Timestamp) {
+pub(super) fn timestamp(document: &mut DocumentWriter<'_>, key: &str, value: Timestamp) {
     document
         .elements(&[0x11])
         .elements(key.as_bytes())

@@ -43,6 +43,9 @@ impl Member {
                 "Transaction number requires a session ID to also be specified",
             ));
         };
+        if transaction < 0 {
+            return Err(fault(72, "Transaction number cannot be negative"));
+        }
         let mut done = BTreeMap::new();
         if let Some(record) = self.replica.record(&session) {
             if transaction < record.transaction {
@@ -86,7 +89,7 @@ impl RetryableWrite {
     }
 }
 
-fn session_key(command: &Document) -> Option<SessionKey> {
+pub(super) fn session_key(command: &Document) -> Option<SessionKey> {
     let id = command.get_document("lsid").ok()?.get("id")?;
     match id {
         Bson::Binary(binary) => binary.bytes.as_slice().try_into().ok(),

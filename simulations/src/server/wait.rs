@@ -27,6 +27,7 @@ impl Member {
             let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
             let ready = match pending.map(|p| &p.waiting) {
                 Some(Waiting::Replication { index, need, .. }) => self.is_confirmed(*index, *need),
+                Some(Waiting::Majority { index, .. }) => self.is_confirmed(*index, Need::Majority),
                 Some(Waiting::Time { after }) => self.replica.last_time() >= *after,
                 Some(Waiting::Tail) => {
                     self.running = Some(conn);
@@ -67,7 +68,7 @@ impl Member {
                     self.run_failing(now, conn, request, effect);
                 }
             }
-            Waiting::Time { .. } => {
+            Waiting::Time { .. } | Waiting::Majority { .. } => {
                 let error = fault(50, "operation exceeded time limit");
                 self.respond(conn, &request, Err(error));
             }
@@ -92,29 +93,35 @@ impl Member {
         }
     }
 
-    /// Answers the writes that wait for replication with a write concern error, because the primary
-    /// stepped down.
+    /// Answers the writes that wait for replication with a write concern error, and linearizable reads
+    /// with an error, because the primary stepped down.
     pub(super) fn interrupt_writes(&mut self, now: Instant) {
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {
             let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
-            if !matches!(
+            let is_interrupted = matches!(
                 pending.map(|p| &p.waiting),
-                Some(Waiting::Replication { .. })
-            ) {
+                Some(Waiting::Replication { .. } | Waiting::Majority { .. })
+            );
+            if !is_interrupted {
                 continue;
             }
-            if let Some(Pending {
-                request,
-                waiting: Waiting::Replication { mut reply, .. },
-                ..
+            let Some(Pending {
+                request, waiting, ..
             }) = self.unpark(conn)
-            {
-                let text = "Primary stepped down while waiting for replication";
-                reply.concern = Some(concern_error(189, text));
-                self.respond(conn, &request, Ok(reply));
-                self.advance(now, conn);
-            }
+            else {
+                continue;
+            };
+            let text = "Primary stepped down while waiting for replication";
+            let answer = match waiting {
+                Waiting::Replication { mut reply, .. } => {
+                    reply.concern = Some(concern_error(189, text));
+                    Ok(reply)
+                }
+                _ => Err(fault(11602, text)),
+            };
+            self.respond(conn, &request, answer);
+            self.advance(now, conn);
         }
     }
 
@@ -136,7 +143,9 @@ impl Member {
 
     fn resume(&mut self, now: Instant, conn: ConnId, pending: Pending) {
         match pending.waiting {
-            Waiting::Replication { reply, .. } => self.respond(conn, &pending.request, Ok(reply)),
+            Waiting::Replication { reply, .. } | Waiting::Majority { reply, .. } => {
+                self.respond(conn, &pending.request, Ok(reply));
+            }
             Waiting::Tail => self.answer_tail(now, conn, &pending.request),
             _ => self.run(now, conn, pending.request, None),
         }

@@ -4,7 +4,7 @@ use super::{
     Member,
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
-    document::{count_field, truth},
+    document::{integer, truth},
     fault::{Fault, bad_value, fault, type_mismatch},
     retry::RetryableWrite,
 };
@@ -97,7 +97,10 @@ impl Member {
         if let Some(variables) = variables {
             environment.set_variables(variables)?;
         }
-        run(self.replica.store_mut(), &mut environment)
+        match &mut self.view {
+            Some(view) => run(&mut view.store, &mut environment),
+            None => run(self.replica.store_mut(), &mut environment),
+        }
     }
 
     pub(super) fn insert(&mut self, now: Instant, request: &mut Request) -> Answer {
@@ -228,6 +231,7 @@ impl Member {
             reply.insert("retriedStmtId", 0);
             return Ok(Outcome::Written(reply.into()));
         }
+        self.check_hint(&namespace, &request.command)?;
         let command = find_and_modify_command(&request.command)?;
         let removes = command.modification == Modification::Remove;
         let variables = request.command.get_document("let").ok();
@@ -349,19 +353,28 @@ fn update_statement(mut statement: Document) -> Result<UpdateStatement, Fault> {
         upsert: truth(statement.get("upsert")),
         array_filters: documents(&statement, "arrayFilters"),
         sort: statement.get_document("sort").ok().cloned(),
+        hint: statement.remove("hint"),
     })
 }
 
 fn delete_statement(mut statement: Document) -> Result<DeleteStatement, Fault> {
     let filter = take_document(&mut statement, "q")?;
-    if !statement.contains_key("limit") {
-        return Err(fault(40414, "BSON field 'delete.deletes.limit' is missing"));
-    }
-    let limit = u32::try_from(count_field(&statement, "limit")).unwrap_or(u32::MAX);
-    if limit > 1 {
-        return Err(fault(9, "The limit field in delete objects must be 0 or 1"));
-    }
-    Ok(DeleteStatement { filter, limit })
+    let limit = match statement.get("limit").and_then(integer) {
+        Some(0) => 0,
+        Some(1) => 1,
+        _ => {
+            return Err(fault(
+                9,
+                "The limit field in delete objects must be 0 or 1.",
+            ));
+        }
+    };
+    let hint = statement.remove("hint");
+    Ok(DeleteStatement {
+        filter,
+        limit,
+        hint,
+    })
 }
 
 fn find_and_modify_command(command: &Document) -> Result<FindAndModify, Fault> {

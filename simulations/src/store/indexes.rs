@@ -15,6 +15,36 @@ use super::{Answer, Store};
 /// The largest number of indexes of a collection, that of `_id` included.
 const MAX_INDEXES: usize = 64;
 
+/// The options of an index.
+const OPTIONS: [&str; 26] = [
+    "v",
+    "key",
+    "name",
+    "ns",
+    "background",
+    "unique",
+    "hidden",
+    "partialFilterExpression",
+    "sparse",
+    "expireAfterSeconds",
+    "storageEngine",
+    "weights",
+    "default_language",
+    "language_override",
+    "textIndexVersion",
+    "2dsphereIndexVersion",
+    "bits",
+    "min",
+    "max",
+    "bucketSize",
+    "collation",
+    "wildcardProjection",
+    "coarsestIndexedLevel",
+    "finestIndexedLevel",
+    "dropDups",
+    "prepareUnique",
+];
+
 impl Store {
     /// Builds indexes from the entries of `createIndexes`. A missing collection is created.
     ///
@@ -166,6 +196,44 @@ impl Store {
         })
     }
 
+    /// Checks that the index of a `hint` exists. Queries of a collection that does not exist take any
+    /// hint.
+    ///
+    /// # Errors
+    ///
+    /// If no index has this name or key.
+    pub fn check_hint(&self, namespace: &Namespace, hint: &Bson) -> Answer<()> {
+        let Some(collection) = self.collection(namespace) else {
+            return Ok(());
+        };
+        let exists = match hint {
+            Bson::String(name) => {
+                name == "_id_" || collection.indexes.iter().any(|index| index.name() == name)
+            }
+            Bson::Document(key) if key.is_empty() || key.contains_key("$natural") => true,
+            Bson::Document(key) => {
+                let shown = generated_name(key);
+                shown == "_id_1"
+                    || collection.indexes.iter().any(|index| {
+                        let own = index.specification.get_document("key");
+                        own.is_ok_and(|own| generated_name(own) == shown)
+                    })
+            }
+            _ => {
+                let text = "Hint must be a string or an object";
+                return Err(StoreError::failed_to_parse(text));
+            }
+        };
+        if exists {
+            return Ok(());
+        }
+        let text = format!(
+            "error processing query: ns={namespace} planner returned error :: caused by :: hint \
+             provided does not correspond to an existing index"
+        );
+        Err(StoreError::bad_value(text))
+    }
+
     /// Returns the entries of `listIndexes`.
     ///
     /// # Errors
@@ -209,6 +277,33 @@ fn normalized(entry: &Document) -> Answer<Document> {
         .get_str("name")
         .map_or_else(|_| generated_name(key), str::to_owned);
     let mut result = doc! { "v": 2, "key": key.clone(), "name": name };
+    if let Some((field, _)) = entry
+        .iter()
+        .find(|(field, _)| !OPTIONS.contains(&field.as_str()))
+    {
+        let shown = display_document(entry);
+        let text = format!(
+            "The field '{field}' is not valid for an index specification. Specification: {shown}"
+        );
+        return Err(StoreError::new(197, text));
+    }
+    for (field, value) in entry {
+        let is_wanted = match field.as_str() {
+            "unique" | "sparse" | "background" | "hidden" => {
+                matches!(value, Bson::Boolean(_)) || super::number::is_number(value)
+            }
+            "expireAfterSeconds" | "v" => super::number::is_number(value),
+            "partialFilterExpression" | "collation" | "wildcardProjection" => {
+                matches!(value, Bson::Document(_))
+            }
+            _ => true,
+        };
+        if !is_wanted {
+            let shown = super::order::display(value);
+            let text = format!("The field '{field}' of an index has the wrong type: {shown}");
+            return Err(StoreError::type_mismatch(text));
+        }
+    }
     let known = ["v", "key", "name", "ns", "background"];
     let rest = entry
         .iter()

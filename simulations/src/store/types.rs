@@ -140,6 +140,8 @@ pub struct UpdateStatement {
     /// The sort pattern that decides which matching document is the first. The default is natural
     /// order.
     pub sort: Option<Document>,
+    /// The name or the key of an index, which must exist.
+    pub hint: Option<Bson>,
 }
 
 impl UpdateStatement {
@@ -153,6 +155,7 @@ impl UpdateStatement {
             upsert: false,
             array_filters: vec![],
             sort: None,
+            hint: None,
         }
     }
 }
@@ -192,6 +195,8 @@ pub struct DeleteStatement {
     pub filter: Document,
     /// The largest number of documents to delete: 1, or 0 for all that match.
     pub limit: u32,
+    /// The name or the key of an index, which must exist.
+    pub hint: Option<Bson>,
 }
 
 /// The result of a delete command.

@@ -113,7 +113,10 @@ impl Store {
         let context = environment.evaluation_context();
         for (index, statement) in statements.iter().enumerate() {
             let limit = if statement.limit == 0 { usize::MAX } else { 1 };
-            match self.select(namespace, &statement.filter, None, limit, &context) {
+            let hinted = self.check_hint_of(namespace, statement.hint.as_ref());
+            let found = hinted
+                .and_then(|()| self.select(namespace, &statement.filter, None, limit, &context));
+            match found {
                 Ok((_, found)) => {
                     for (record, document) in found {
                         self.remove(namespace, record, document)?;
@@ -182,6 +185,7 @@ impl Store {
                     upsert: *upsert,
                     array_filters: array_filters.clone(),
                     sort: command.sort.clone(),
+                    hint: None,
                 };
                 let done = self.update_one(namespace, &statement, environment)?;
                 result.updated_existing = done.counts.matched > 0;
@@ -197,6 +201,10 @@ impl Store {
             (value, _) => value.map(|d| Document::clone(&d)),
         };
         Ok(result)
+    }
+
+    fn check_hint_of(&self, namespace: &Namespace, hint: Option<&Bson>) -> Answer<()> {
+        hint.map_or(Ok(()), |hint| self.check_hint(namespace, hint))
     }
 
     pub(super) fn check_writable(&self, namespace: &Namespace) -> Answer<()> {
@@ -309,6 +317,7 @@ impl Store {
             let text = "multi update is not supported for replacement-style update";
             return Err(StoreError::failed_to_parse(text));
         }
+        self.check_hint_of(namespace, statement.hint.as_ref())?;
         let limit = if statement.multi { usize::MAX } else { 1 };
         let sort = statement.sort.as_ref();
         let (matcher, found) = self.select(namespace, &statement.filter, sort, limit, &context)?;

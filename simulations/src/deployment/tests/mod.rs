@@ -3,6 +3,7 @@
 mod acknowledged_writes;
 mod auth;
 mod balanced;
+mod commands;
 mod connection_rate_limit;
 mod elections;
 mod failed_commands;
@@ -11,5 +12,6 @@ mod memory;
 mod overload;
 mod protocol;
 mod random_commands;
+mod read_concern;
 mod sharded;
 mod world;

@@ -80,6 +80,7 @@ fn run(store: &mut Store, step: &Step) -> bool {
             let statement = DeleteStatement {
                 filter: doc! { "a": *a },
                 limit: 0,
+                hint: None,
             };
             store.delete(&ns, &[statement], true, e).is_ok()
         }

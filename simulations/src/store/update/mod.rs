@@ -79,7 +79,9 @@ impl Updater {
                     .is_some_and(|first| first.starts_with('$'))
                 {
                     let operations = operations(document)?;
-                    Ok(Self::Operators(operations, filters(array_filters)?))
+                    let filters = filters(array_filters)?;
+                    check_used(filters.keys(), &operations, document)?;
+                    Ok(Self::Operators(operations, filters))
                 } else {
                     replacement(document)
                 }
@@ -250,6 +252,29 @@ fn filters(array_filters: &[Document]) -> Answer<BTreeMap<String, Matcher>> {
         }
     }
     Ok(named)
+}
+
+/// Returns an error if no path of an update has an array filter's name.
+fn check_used<'a>(
+    mut names: impl Iterator<Item = &'a String>,
+    operations: &[Operation],
+    update: &Document,
+) -> Answer<()> {
+    let is_used = |name: &String| {
+        let part = format!("$[{name}]");
+        let mut paths = operations.iter().map(|operation| operation.path.split('.'));
+        paths.any(|mut parts| parts.any(|found| found == part))
+    };
+    match names.find(|name| !is_used(name)) {
+        None => Ok(()),
+        Some(name) => {
+            let shown = display(&Bson::Document(update.clone()));
+            let text = format!(
+                "The array filter for identifier '{name}' was not used in the update {shown}"
+            );
+            Err(StoreError::failed_to_parse(text))
+        }
+    }
 }
 
 /// Returns the first part of the path of a filter's first field. If that field is an operator such

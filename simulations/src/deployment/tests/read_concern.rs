@@ -1,0 +1,100 @@
+//! Reads of earlier data: `majority`, `snapshot` and `linearizable`.
+
+use super::world::{World, set_of};
+use crate::deployment::ConnId;
+use bson::{Bson, Document, Timestamp, doc};
+use std::time::Duration;
+
+fn world() -> (World, usize, ConnId) {
+    let mut world = World::new(set_of(3), 1);
+    let (primary, _) = world
+        .until_primary(Duration::from_secs(60))
+        .expect("a primary");
+    let conn = world.connect(primary);
+    (world, primary, conn)
+}
+
+fn insert(world: &mut World, conn: ConnId, id: i32, w: impl Into<Bson>) -> Document {
+    let insert = doc! {
+        "insert": "c", "documents": [{ "_id": id }], "writeConcern": { "w": w.into() }, "$db": "d",
+    };
+    world.send_command(conn, &insert).expect("a reply")
+}
+
+/// Returns the number of documents that a read finds, and its `atClusterTime`.
+fn read(world: &mut World, conn: ConnId, concern: Document) -> (usize, Option<Timestamp>) {
+    let find = doc! { "find": "c", "readConcern": concern, "$db": "d" };
+    let reply = world.send_command(conn, &find).expect("a reply");
+    let cursor = reply
+        .get_document("cursor")
+        .unwrap_or_else(|_| panic!("{reply}"));
+    let batch = cursor.get_array("firstBatch").expect("a batch");
+    (batch.len(), cursor.get_timestamp("atClusterTime").ok())
+}
+
+#[test]
+fn a_majority_read_sees_only_what_a_majority_has() {
+    let (mut world, primary, conn) = world();
+    insert(&mut world, conn, 1, "majority");
+    world.deployment.partition(world.now, &[primary]);
+    insert(&mut world, conn, 2, 1);
+    assert_eq!(read(&mut world, conn, doc! { "level": "majority" }).0, 1);
+    assert_eq!(read(&mut world, conn, doc! { "level": "local" }).0, 2);
+    assert_eq!(read(&mut world, conn, doc! {}).0, 2);
+}
+
+#[test]
+fn a_snapshot_read_sees_the_data_of_its_time_also_later() {
+    let (mut world, _, conn) = world();
+    insert(&mut world, conn, 1, "majority");
+    let (count, at) = read(&mut world, conn, doc! { "level": "snapshot" });
+    assert_eq!(count, 1);
+    let at = at.expect("a time");
+    insert(&mut world, conn, 2, "majority");
+    let drop = doc! { "drop": "c", "$db": "d" };
+    world.send_command(conn, &drop).expect("a reply");
+    let again = doc! { "level": "snapshot", "atClusterTime": at };
+    assert_eq!(read(&mut world, conn, again), (1, Some(at)));
+    assert_eq!(read(&mut world, conn, doc! { "level": "snapshot" }).0, 0);
+    let distinct = doc! {
+        "distinct": "c", "key": "_id", "$db": "d",
+        "readConcern": { "level": "snapshot", "atClusterTime": at },
+    };
+    let reply = world.send_command(conn, &distinct).expect("a reply");
+    assert_eq!(
+        reply.get_array("values").map(Vec::len).ok(),
+        Some(1),
+        "{reply}"
+    );
+    assert_eq!(reply.get_timestamp("atClusterTime").ok(), Some(at));
+}
+
+#[test]
+fn a_linearizable_read_waits_for_a_majority() {
+    let (mut world, primary, conn) = world();
+    insert(&mut world, conn, 1, "majority");
+    let level = doc! { "level": "linearizable" };
+    assert_eq!(read(&mut world, conn, level.clone()).0, 1);
+    world.deployment.partition(world.now, &[primary]);
+    let find = doc! { "find": "c", "readConcern": level, "maxTimeMS": 500, "$db": "d" };
+    let reply = world.send_command(conn, &find).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(50), "{reply}");
+}
+
+#[test]
+fn a_time_that_no_member_has_reached_is_refused() {
+    let (mut world, _, conn) = world();
+    insert(&mut world, conn, 1, "majority");
+    let after = Timestamp {
+        time: u32::MAX,
+        increment: 1,
+    };
+    let mut find = doc! { "find": "c", "readConcern": { "afterClusterTime": after }, "$db": "d" };
+    let reply = world.send_command(conn, &find).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(72), "{reply}");
+    // The time of another member is known by gossip, and the read waits for it.
+    find.insert("$clusterTime", doc! { "clusterTime": after });
+    find.insert("maxTimeMS", 100);
+    let reply = world.send_command(conn, &find).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(50), "{reply}");
+}

@@ -1,0 +1,155 @@
+//! The commands on collections, indexes and databases.
+
+use super::{Field, Kind, Row, field, row};
+
+const CURSOR: &[Field] = &[field("batchSize", Kind::Whole).natural()];
+
+const LEVELS: Kind = Kind::OneOf(&["off", "strict", "moderate"]);
+
+const ACTIONS: Kind = Kind::OneOf(&["error", "warn"]);
+
+const UUID: Field = field("collectionUUID", Kind::Binary).since(6, 0);
+
+const INDEX_CHANGE: &[Field] = &[
+    field("name", Kind::Text),
+    field("keyPattern", Kind::Object),
+    field("expireAfterSeconds", Kind::Whole),
+    field("hidden", Kind::Flag).since(4, 4),
+    field("unique", Kind::Flag).since(6, 0).refused(),
+    field("prepareUnique", Kind::Flag).since(6, 0).refused(),
+];
+
+pub(super) const ROWS: &[Row] = &[
+    row(
+        &["create"],
+        Kind::Text,
+        &[
+            field("capped", Kind::Flag),
+            field("autoIndexId", Kind::Flag),
+            field("idIndex", Kind::Object),
+            field("size", Kind::Whole),
+            field("max", Kind::Whole),
+            field("storageEngine", Kind::Object),
+            field("validator", Kind::Object).refused(),
+            field("validationLevel", LEVELS),
+            field("validationAction", ACTIONS),
+            field("indexOptionDefaults", Kind::Object),
+            field("viewOn", Kind::Text),
+            field("pipeline", Kind::ArrayOf(&Kind::Object)),
+            field("collation", Kind::Object),
+            field("recordPreImages", Kind::Flag).since(4, 4).until(6, 0),
+            field("changeStreamPreAndPostImages", Kind::Object).since(6, 0),
+            field("timeseries", Kind::Object).since(5, 0).refused(),
+            field("clusteredIndex", Kind::FlagOrObject).since(5, 3),
+            field("expireAfterSeconds", Kind::Whole).since(5, 0),
+            field("encryptedFields", Kind::Object).since(6, 0),
+            field("temp", Kind::Flag),
+            field("flags", Kind::Whole),
+        ],
+    )
+    .api(),
+    row(
+        &["createIndexes"],
+        Kind::Text,
+        &[
+            field("indexes", Kind::ArrayOf(&Kind::Object)).required(),
+            field("v", Kind::Whole).since(5, 0),
+            field("ignoreUnknownIndexOptions", Kind::Flag),
+            field("commitQuorum", Kind::Any).since(4, 4),
+            field("isTimeseriesNamespace", Kind::Bool).since(5, 0),
+            UUID,
+        ],
+    )
+    .api(),
+    row(&["drop"], Kind::Text, &[UUID]).api(),
+    row(&["dropDatabase"], Kind::Whole, &[]).api(),
+    row(
+        &["dropIndexes", "deleteIndexes"],
+        Kind::Text,
+        &[
+            field("index", Kind::TextOrArrayOrObject).required(),
+            field("isTimeseriesNamespace", Kind::Bool).since(5, 0),
+            UUID,
+        ],
+    )
+    .api(),
+    row(
+        &["listCollections"],
+        Kind::Any,
+        &[
+            field("cursor", Kind::Nested(CURSOR)),
+            field("filter", Kind::Object),
+            field("nameOnly", Kind::Bool),
+            field("authorizedCollections", Kind::Bool),
+            field("includePendingDrops", Kind::Flag),
+        ],
+    )
+    .api(),
+    row(
+        &["listIndexes"],
+        Kind::TextOrUuid,
+        &[
+            field("cursor", Kind::Nested(CURSOR)),
+            field("includeBuildUUIDs", Kind::Flag).since(4, 4),
+            field("includeIndexBuildInfo", Kind::Flag).since(7, 0),
+            field("isTimeseriesNamespace", Kind::Bool).since(5, 0),
+        ],
+    )
+    .api(),
+    row(
+        &["listDatabases"],
+        Kind::Any,
+        &[
+            field("nameOnly", Kind::Flag),
+            field("authorizedDatabases", Kind::Bool),
+            field("filter", Kind::Object),
+        ],
+    )
+    .api()
+    .admin(),
+    row(
+        &["renameCollection"],
+        Kind::Text,
+        &[
+            field("to", Kind::Text).required(),
+            field("dropTarget", Kind::BoolOrUuid),
+            field("stayTemp", Kind::Bool),
+            UUID,
+        ],
+    )
+    .api()
+    .admin(),
+    row(
+        &["collMod"],
+        Kind::Text,
+        &[
+            field("index", Kind::Nested(INDEX_CHANGE)),
+            field("validator", Kind::Object).refused(),
+            field("validationLevel", LEVELS),
+            field("validationAction", ACTIONS),
+            field("viewOn", Kind::Text),
+            field("pipeline", Kind::ArrayOf(&Kind::Object)),
+            field("recordPreImages", Kind::Bool).since(4, 4).until(6, 0),
+            field("changeStreamPreAndPostImages", Kind::Object).since(6, 0),
+            field("expireAfterSeconds", Kind::TextOrWhole).since(5, 0),
+            field("timeseries", Kind::Object).since(5, 0).refused(),
+            field("cappedSize", Kind::Whole).since(6, 0),
+            field("cappedMax", Kind::Whole).since(6, 0),
+            field("dryRun", Kind::Flag).since(6, 0).refused(),
+            UUID,
+        ],
+    )
+    .api(),
+    row(
+        &["collStats", "collstats"],
+        Kind::Text,
+        &[field("scale", Kind::Whole)],
+    )
+    .lax(),
+    row(
+        &["dbStats", "dbstats"],
+        Kind::Any,
+        &[field("scale", Kind::Whole)],
+    )
+    .lax(),
+];

@@ -1,0 +1,106 @@
+//! The commands that do not concern the data, and the fields that all commands have.
+
+use super::{Field, Kind, Row, field, row};
+
+/// The id of a session in `lsid`.
+const SESSION: &[Field] = &[
+    field("id", Kind::Binary).required(),
+    field("uid", Kind::Binary),
+    field("txnNumber", Kind::Long).since(5, 1),
+    field("txnUUID", Kind::Binary).since(5, 1),
+];
+
+/// The fields that every command has.
+pub(super) const GENERIC: &[Field] = &[
+    field("$db", Kind::Text),
+    field("lsid", Kind::Nested(SESSION)),
+    field("$clusterTime", Kind::Object),
+    field("txnNumber", Kind::Long),
+    field("autocommit", Kind::Bool),
+    field("startTransaction", Kind::Bool),
+    field("$readPreference", Kind::Object),
+    field("readConcern", Kind::Object),
+    field("writeConcern", Kind::Object),
+    field("maxTimeMS", Kind::Any),
+    field("comment", Kind::Any),
+    field("apiVersion", Kind::Text),
+    field("apiStrict", Kind::Bool),
+    field("apiDeprecationErrors", Kind::Bool),
+    field("$queryOptions", Kind::Object),
+    field("$audit", Kind::Any),
+    field("$client", Kind::Any),
+    field("$configServerState", Kind::Any),
+    field("$configTime", Kind::Any),
+    field("$topologyTime", Kind::Any),
+    field("$oplogQueryData", Kind::Any),
+    field("$replData", Kind::Any),
+    field("$impersonatedUser", Kind::Any),
+    field("tracking_info", Kind::Any),
+    field("coordinator", Kind::Any),
+    field("allowImplicitCollectionCreation", Kind::Any),
+    field("mayBypassWriteBlocking", Kind::Bool).since(6, 0),
+    field("maxTimeMSOpOnly", Kind::Whole),
+    field("shardVersion", Kind::Any),
+    field("databaseVersion", Kind::Any),
+    field("help", Kind::Any),
+];
+
+const USER: &[Field] = &[
+    field("pwd", Kind::Text),
+    field("customData", Kind::Object),
+    field("roles", Kind::Array),
+    field("digestPassword", Kind::Bool),
+    field("authenticationRestrictions", Kind::Array),
+    field("mechanisms", Kind::ArrayOf(&Kind::Text)),
+];
+
+const POINT: &[Field] = &[
+    field("mode", Kind::TextOrObject),
+    field("data", Kind::Object),
+];
+
+pub(super) const ROWS: &[Row] = &[
+    row(&["ping"], Kind::Any, &[]).api(),
+    row(&["endSessions"], Kind::ArrayOf(&Kind::Nested(SESSION)), &[]).api(),
+    row(
+        &["refreshSessions"],
+        Kind::ArrayOf(&Kind::Nested(SESSION)),
+        &[],
+    )
+    .api(),
+    row(&["hello"], Kind::Any, &[]).api().lax(),
+    row(
+        &["saslStart", "saslContinue", "authenticate"],
+        Kind::Any,
+        &[],
+    )
+    .api()
+    .lax(),
+    row(&["configureFailPoint"], Kind::Text, POINT).admin(),
+    row(&["setParameter", "getParameter"], Kind::Any, &[])
+        .admin()
+        .lax(),
+    row(&["createUser", "updateUser"], Kind::Text, USER),
+    row(&["dropUser"], Kind::Text, &[]),
+    row(&["dropAllUsersFromDatabase"], Kind::Any, &[]),
+    row(
+        &["usersInfo"],
+        Kind::Any,
+        &[
+            field("showPrivileges", Kind::Bool),
+            field("showCredentials", Kind::Bool),
+            field("showCustomData", Kind::Bool),
+            field("showAuthenticationRestrictions", Kind::Bool),
+            field("filter", Kind::Object),
+        ],
+    ),
+    row(&["replSetStepDown", "replSetFreeze"], Kind::Any, &[])
+        .admin()
+        .lax(),
+    row(&["replSetGetStatus", "replSetGetConfig"], Kind::Any, &[])
+        .admin()
+        .lax(),
+    row(&["getLog", "getCmdLineOpts"], Kind::Any, &[])
+        .admin()
+        .lax(),
+];

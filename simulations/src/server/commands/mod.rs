@@ -1,0 +1,177 @@
+//! The table of commands: where each may run, and the names and types of its fields.
+//!
+//! A command is checked against its row before it is executed. The names, types and codes are those
+//! of the server's documentation and of its public descriptions of commands (IDL), for the release
+//! that the deployment claims.
+
+mod catalog;
+mod crud;
+mod general;
+mod types;
+
+use super::{
+    connection::Request,
+    fault::{Fault, fault},
+};
+use bson::{Bson, Document};
+pub(super) use types::{Field, Kind};
+use types::{field, type_name};
+
+/// A release in which a field appeared or was removed: the major and the minor number.
+type Release = (u16, u16);
+
+/// The row of a command.
+#[derive(Debug)]
+pub(super) struct Row {
+    /// The name, followed by other names of the same command.
+    pub(super) names: &'static [&'static str],
+    /// The first part of the path of a field in errors, if it is not the name of the command.
+    prefix: Option<&'static str>,
+    /// The type of the first element.
+    value: Kind,
+    /// True for a command that the server executes on the database `admin` only.
+    admin: bool,
+    /// True for a member of Stable API version 1.
+    api: bool,
+    /// False for a command that ignores unknown fields.
+    strict: bool,
+    pub(super) fields: &'static [Field],
+}
+
+/// Makes the row of a command that any database takes and that refuses unknown fields.
+const fn row(names: &'static [&'static str], value: Kind, fields: &'static [Field]) -> Row {
+    Row {
+        names,
+        prefix: None,
+        value,
+        admin: false,
+        api: false,
+        strict: true,
+        fields,
+    }
+}
+
+impl Row {
+    const fn api(mut self) -> Self {
+        self.api = true;
+        self
+    }
+
+    const fn admin(mut self) -> Self {
+        self.admin = true;
+        self
+    }
+
+    const fn lax(mut self) -> Self {
+        self.strict = false;
+        self
+    }
+
+    const fn prefix(mut self, prefix: &'static str) -> Self {
+        self.prefix = Some(prefix);
+        self
+    }
+}
+
+/// Returns the rows of all commands.
+pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
+    [crud::ROWS, catalog::ROWS, general::ROWS]
+        .into_iter()
+        .flatten()
+}
+
+/// Returns an error if a command, at `release`, does not have the form that its row describes.
+/// Commands without a row are not checked.
+pub(super) fn check(request: &Request, release: Release) -> Result<(), Fault> {
+    let name = request.name.as_str();
+    let Some(row) = rows().find(|row| row.names.contains(&name)) else {
+        return check_api(request, None);
+    };
+    if row.admin && request.database != "admin" {
+        let text = format!("{name} may only be run against the admin database.");
+        return Err(fault(13, text));
+    }
+    check_api(request, Some(row))?;
+    let prefix = row.prefix.unwrap_or(row.names[0]);
+    let mut elements = request.command.iter();
+    if let Some((_, value)) = elements.next() {
+        field(row.names[0], row.value).check(&format!("{prefix}.{name}"), value, release)?;
+    }
+    for (name, value) in elements {
+        let known = row.fields.iter().chain(general::GENERIC);
+        let mut known = known.filter(|field| field.exists(release));
+        match known.find(|field| field.name == name) {
+            Some(field) => field.check(&format!("{prefix}.{name}"), value, release)?,
+            None if row.strict => return Err(unknown(&format!("{prefix}.{name}"))),
+            None => {}
+        }
+    }
+    check_missing(prefix, row.fields, &request.command, release)
+}
+
+/// True for a field that every command has.
+pub(super) fn is_generic(name: &str) -> bool {
+    general::GENERIC.iter().any(|field| field.name == name)
+}
+
+fn unknown(path: &str) -> Fault {
+    fault(40415, format!("BSON field '{path}' is an unknown field."))
+}
+
+fn is_missing(value: Option<&Bson>) -> bool {
+    matches!(value, None | Some(Bson::Null | Bson::Undefined))
+}
+
+fn check_missing(
+    prefix: &str,
+    fields: &[Field],
+    document: &Document,
+    release: Release,
+) -> Result<(), Fault> {
+    let mut required = fields.iter().filter(|f| f.required && f.exists(release));
+    match required.find(|field| is_missing(document.get(field.name))) {
+        None => Ok(()),
+        Some(Field { name, .. }) => {
+            let text = format!("BSON field '{prefix}.{name}' is missing but a required field");
+            Err(fault(40414, text))
+        }
+    }
+}
+
+/// Checks the fields of the Stable API.
+fn check_api(request: &Request, row: Option<&Row>) -> Result<(), Fault> {
+    let command = &request.command;
+    let Some(version) = command.get("apiVersion") else {
+        let mut options = ["apiStrict", "apiDeprecationErrors"].into_iter();
+        return match options.any(|option| command.contains_key(option)) {
+            false => Ok(()),
+            true => {
+                let text = "Provided apiStrict and/or apiDeprecationErrors without passing \
+                            apiVersion";
+                Err(fault(4_886_600, text))
+            }
+        };
+    };
+    match version {
+        Bson::String(version) if version == "1" => {}
+        Bson::String(_) => return Err(fault(322, "API version must be \"1\"")),
+        other => {
+            let text = format!(
+                "BSON field 'apiVersion' is the wrong type '{}', expected type 'string'",
+                type_name(other)
+            );
+            return Err(fault(14, text));
+        }
+    }
+    if command.get_bool("apiStrict").unwrap_or(false) && !row.is_some_and(|row| row.api) {
+        let text = format!(
+            "Provided apiStrict:true, but the command {} is not in API Version 1",
+            request.name
+        );
+        return Err(fault(323, text));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

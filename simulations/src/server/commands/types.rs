@@ -1,0 +1,228 @@
+//! The fields of commands and their types.
+
+use super::{Release, check_missing, is_missing, unknown};
+use crate::server::fault::{Fault, fault};
+use bson::{Bson, Document};
+
+/// The type of a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::server) enum Kind {
+    /// A value of any type. What the command expects is checked when it is executed.
+    Any,
+    Bool,
+    /// A boolean, or a number that is true unless it is 0.
+    Flag,
+    /// A number.
+    Whole,
+    Int,
+    Long,
+    Text,
+    Object,
+    Array,
+    Binary,
+    TextOrUuid,
+    TextOrObject,
+    TextOrNumber,
+    FlagOrObject,
+    BoolOrUuid,
+    TextOrWhole,
+    TextOrArrayOrObject,
+    /// An object with these fields, and no others.
+    Nested(&'static [Field]),
+    /// An array of values of this type.
+    ArrayOf(&'static Kind),
+    /// A text that is one of these.
+    OneOf(&'static [&'static str]),
+}
+
+/// A field of a command or of an object in it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::server) struct Field {
+    pub(in crate::server) name: &'static str,
+    pub(in crate::server) kind: Kind,
+    pub(in crate::server) required: bool,
+    /// True for a number that must not be negative.
+    natural: bool,
+    since: Release,
+    /// The first release without the field.
+    until: Release,
+    /// True for a field that the simulated server refuses, because its result would be wrong.
+    pub(in crate::server) refused: bool,
+}
+
+/// Makes an optional field.
+pub(super) const fn field(name: &'static str, kind: Kind) -> Field {
+    Field {
+        name,
+        kind,
+        required: false,
+        natural: false,
+        since: (0, 0),
+        until: (u16::MAX, 0),
+        refused: false,
+    }
+}
+
+impl Field {
+    pub(super) const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    pub(super) const fn natural(mut self) -> Self {
+        self.natural = true;
+        self
+    }
+
+    pub(super) const fn since(mut self, major: u16, minor: u16) -> Self {
+        self.since = (major, minor);
+        self
+    }
+
+    pub(super) const fn until(mut self, major: u16, minor: u16) -> Self {
+        self.until = (major, minor);
+        self
+    }
+
+    pub(super) const fn refused(mut self) -> Self {
+        self.refused = true;
+        self
+    }
+
+    pub(super) fn exists(&self, release: Release) -> bool {
+        self.since <= release && release < self.until
+    }
+
+    /// Returns an error if a value is not one of this field.
+    pub(super) fn check(&self, path: &str, value: &Bson, release: Release) -> Result<(), Fault> {
+        if is_missing(Some(value)) {
+            return Ok(());
+        }
+        check_kind(self.kind, path, value, release)?;
+        if self.natural && is_negative(value) {
+            let (name, shown) = (self.name, value);
+            let text = format!("BSON field '{name}' value must be >= 0, actual value '{shown}'");
+            return Err(fault(if release < (8, 0) { 51024 } else { 2 }, text));
+        }
+        if self.refused {
+            let text = format!("this simulated server does not implement the field '{path}'");
+            return Err(fault(238, text));
+        }
+        Ok(())
+    }
+}
+
+fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<(), Fault> {
+    let expected = expected(kind);
+    if !expected.is_empty() && !expected.contains(&type_name(value)) {
+        let actual = type_name(value);
+        let expected = match expected {
+            [one] => format!("expected type '{one}'"),
+            // Before 8.0, the quotation mark precedes the bracket.
+            several if release < (8, 0) => format!("expected types '[{}']", several.join(", ")),
+            several => format!("expected types '[{}]'", several.join(", ")),
+        };
+        let text = format!("BSON field '{path}' is the wrong type '{actual}', {expected}");
+        return Err(fault(14, text));
+    }
+    match (kind, value) {
+        (Kind::Nested(fields), Bson::Document(document)) => {
+            check_object(path, fields, document, release)
+        }
+        (Kind::ArrayOf(kind), Bson::Array(items)) => {
+            items
+                .iter()
+                .enumerate()
+                .try_for_each(|(at, item)| match kind {
+                    // The server names the elements of a list of objects by the list alone.
+                    Kind::Nested(_) if matches!(item, Bson::Document(_)) => {
+                        check_kind(*kind, path, item, release)
+                    }
+                    _ => check_kind(*kind, &format!("{path}.{at}"), item, release),
+                })
+        }
+        (Kind::OneOf(words), Bson::String(word)) if !words.contains(&word.as_str()) => {
+            let text =
+                format!("Enumeration value '{word}' for field '{path}' is not a valid value.");
+            Err(fault(2, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_object(
+    path: &str,
+    fields: &[Field],
+    document: &Document,
+    release: Release,
+) -> Result<(), Fault> {
+    for (name, value) in document {
+        let path = format!("{path}.{name}");
+        let mut known = fields.iter().filter(|field| field.exists(release));
+        match known.find(|field| field.name == name) {
+            Some(field) => field.check(&path, value, release)?,
+            None => return Err(unknown(&path)),
+        }
+    }
+    check_missing(path, fields, document, release)
+}
+
+/// Returns the names of the types that a kind accepts, in the order of the server's messages. An
+/// empty list stands for all types.
+fn expected(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Any => &[],
+        Kind::Bool => &["bool"],
+        Kind::Flag => &["bool", "int", "long", "decimal", "double"],
+        Kind::Whole => &["long", "int", "decimal", "double"],
+        Kind::Int => &["int"],
+        Kind::Long => &["long"],
+        Kind::Text | Kind::OneOf(_) => &["string"],
+        Kind::Object | Kind::Nested(_) => &["object"],
+        Kind::Array | Kind::ArrayOf(_) => &["array"],
+        Kind::Binary => &["binData"],
+        Kind::TextOrUuid => &["string", "binData"],
+        Kind::TextOrObject => &["string", "object"],
+        Kind::TextOrNumber => &["string", "int", "long", "double", "decimal"],
+        Kind::FlagOrObject => &["bool", "int", "long", "decimal", "double", "object"],
+        Kind::BoolOrUuid => &["bool", "binData"],
+        Kind::TextOrWhole => &["string", "long", "int", "decimal", "double"],
+        Kind::TextOrArrayOrObject => &["string", "array", "object"],
+    }
+}
+
+/// Returns the server's name of the type of a value.
+pub(super) const fn type_name(value: &Bson) -> &'static str {
+    match value {
+        Bson::Double(_) => "double",
+        Bson::String(_) => "string",
+        Bson::Document(_) => "object",
+        Bson::Array(_) => "array",
+        Bson::Binary(_) => "binData",
+        Bson::Undefined => "undefined",
+        Bson::ObjectId(_) => "objectId",
+        Bson::Boolean(_) => "bool",
+        Bson::DateTime(_) => "date",
+        Bson::Null => "null",
+        Bson::RegularExpression(_) => "regex",
+        Bson::DbPointer(_) => "dbPointer",
+        Bson::JavaScriptCode(_) => "javascript",
+        Bson::Symbol(_) => "symbol",
+        Bson::JavaScriptCodeWithScope(_) => "javascriptWithScope",
+        Bson::Int32(_) => "int",
+        Bson::Timestamp(_) => "timestamp",
+        Bson::Int64(_) => "long",
+        Bson::Decimal128(_) => "decimal",
+        Bson::MinKey => "minKey",
+        Bson::MaxKey => "maxKey",
+    }
+}
+
+fn is_negative(value: &Bson) -> bool {
+    match value {
+        Bson::Int32(n) => *n < 0,
+        Bson::Int64(n) => *n < 0,
+        Bson::Double(n) => *n < 0.0,
+        _ => false,
+    }
+}

@@ -1,0 +1,225 @@
+//! Read concerns: which writes a read sees.
+
+use super::{
+    Member,
+    connection::{Request, Waiting},
+    dispatch::{Answer, Outcome},
+    document::integer_field,
+    fault::{Fault, fault, not_writable_primary},
+    read::pipeline_writes,
+};
+use crate::store::Store;
+use bson::{Bson, Document, Timestamp};
+use onionskin_core::time::Instant;
+use std::time::Duration;
+
+/// The fields of `readConcern`.
+const FIELDS: [&str; 7] = [
+    "level",
+    "afterClusterTime",
+    "atClusterTime",
+    "afterOpTime",
+    "allowTransactionTableSnapshot",
+    "waitLastStableRecoveryTimestamp",
+    "provenance",
+];
+
+/// The data that a read sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    /// The newest data of the member: `local` and `available`.
+    Newest,
+    /// The data that a majority has.
+    Majority,
+    /// The newest data, once a majority has confirmed that this member is still the primary.
+    Linearizable,
+    /// The data of a time, by default of the newest that a majority has.
+    Snapshot(Option<Timestamp>),
+}
+
+/// The data of an earlier time, for a read that does not see the newest data.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) store: Store,
+    /// The time that a reply to a snapshot read has.
+    pub(super) at: Option<Timestamp>,
+}
+
+impl Member {
+    /// Executes a read with its read concern.
+    pub(super) fn execute_read(&mut self, now: Instant, request: &mut Request) -> Answer {
+        let level = self.level(request)?;
+        let concern = request.command.get_document("readConcern");
+        let after = concern
+            .and_then(|c| c.get_timestamp("afterClusterTime"))
+            .ok();
+        if let Some(after) = after {
+            self.check_after(request, after)?;
+            if after > self.replica.last_time() {
+                let deadline = read_deadline(now, &request.command);
+                return Ok(Outcome::Wait(Waiting::Time { after }, deadline));
+            }
+        }
+        self.view = self.view_of(level)?;
+        let outcome = self.execute_data(now, request);
+        self.view = None;
+        match (level, outcome) {
+            (Level::Linearizable, Ok(Outcome::Reply(reply))) => {
+                // A majority that has a new entry has no newer primary.
+                self.replica.append(now, Vec::new(), None);
+                let index = self.replica.last().index;
+                let deadline = read_deadline(now, &request.command);
+                Ok(Outcome::Wait(Waiting::Majority { index, reply }, deadline))
+            }
+            (_, outcome) => outcome,
+        }
+    }
+
+    /// Returns the level of a read. Fails if the read concern is malformed, or if the command or
+    /// the server does not support it.
+    fn level(&self, request: &Request) -> Result<Level, Fault> {
+        let Some(concern) = request.command.get("readConcern") else {
+            return Ok(Level::Newest);
+        };
+        let Bson::Document(concern) = concern else {
+            return Err(fault(9, "readConcern field should be an object"));
+        };
+        let is_old = self.options.version.release[0] < 8;
+        if let Some(field) = concern.keys().find(|key| !FIELDS.contains(&key.as_str())) {
+            return Err(match is_old {
+                true => fault(72, format!("Unrecognized option in readConcern: {field}")),
+                false => {
+                    let text = format!("BSON field 'readConcern.{field}' is an unknown field.");
+                    fault(40415, text)
+                }
+            });
+        }
+        let at = match concern.get("atClusterTime") {
+            Some(Bson::Timestamp(at)) => Some(*at),
+            Some(_) => return Err(fault(14, "atClusterTime must be a timestamp")),
+            None => None,
+        };
+        let level = match concern.get("level") {
+            None => Level::Newest,
+            Some(Bson::String(level)) => match level.as_str() {
+                "local" | "available" => Level::Newest,
+                "majority" => Level::Majority,
+                "linearizable" => Level::Linearizable,
+                "snapshot" => Level::Snapshot(at),
+                _ => return Err(unknown_level(level, is_old)),
+            },
+            Some(_) => return Err(fault(14, "readConcern.level must be a string")),
+        };
+        if at.is_some() && !matches!(level, Level::Snapshot(_)) {
+            let text = "atClusterTime field can be set only if level is equal to snapshot";
+            return Err(fault(72, text));
+        }
+        self.check_level(request, concern, level)?;
+        Ok(level)
+    }
+
+    fn check_level(
+        &self,
+        request: &Request,
+        concern: &Document,
+        level: Level,
+    ) -> Result<(), Fault> {
+        let word = concern.get_str("level").unwrap_or_default();
+        if concern.contains_key("afterClusterTime") && matches!(word, "linearizable" | "available")
+        {
+            let text = "afterClusterTime field can be set only if level is equal to majority, \
+                        local, or snapshot";
+            return Err(fault(72, text));
+        }
+        let name = request.name.as_str();
+        match level {
+            Level::Newest | Level::Majority => Ok(()),
+            Level::Snapshot(_) if !matches!(name, "find" | "aggregate" | "distinct") => {
+                let text = format!(
+                    "Command {name} does not support {{ readConcern: {{ level: \"snapshot\", \
+                     provenance: \"clientSupplied\" }} }} :: caused by :: read concern not \
+                     supported"
+                );
+                Err(fault(72, text))
+            }
+            Level::Snapshot(_) | Level::Linearizable if !self.is_set() => {
+                let text =
+                    format!("node needs to be a replica set member to use readConcern: {word}");
+                Err(fault(123, text))
+            }
+            Level::Linearizable if name == "aggregate" && pipeline_writes(request) => {
+                let text =
+                    "$out and $merge cannot be used with a 'linearizable' read concern level";
+                Err(fault(72, text))
+            }
+            Level::Linearizable if !self.replica.is_writable() => Err(not_writable_primary()),
+            Level::Snapshot(_) | Level::Linearizable => Ok(()),
+        }
+    }
+
+    /// Returns an error for a time that no member has reached.
+    fn check_after(&self, request: &Request, after: Timestamp) -> Result<(), Fault> {
+        if !self.is_set() {
+            let text = "Cannot specify afterClusterTime readConcern without replication enabled";
+            return Err(fault(20, text));
+        }
+        let gossiped = request.command.get_document("$clusterTime");
+        let gossiped = gossiped.and_then(|time| time.get_timestamp("clusterTime"));
+        let current = self.replica.last_time();
+        let current = gossiped.map_or(current, |gossiped| current.max(gossiped));
+        if after <= current {
+            return Ok(());
+        }
+        let shown = |time: Timestamp| format!("Timestamp({}, {})", time.time, time.increment);
+        let text = format!(
+            "readConcern afterClusterTime value must not be greater than the current clusterTime. \
+             Requested clusterTime: {}; current clusterTime: {}",
+            shown(after),
+            shown(current)
+        );
+        Err(fault(72, text))
+    }
+
+    /// Returns the data that a level sees; `None` for the newest data.
+    fn view_of(&self, level: Level) -> Result<Option<View>, Fault> {
+        let commit = self.replica.commit();
+        let (index, at) = match level {
+            Level::Newest | Level::Linearizable => return Ok(None),
+            Level::Majority if commit == self.replica.last().index => return Ok(None),
+            Level::Majority => (commit, None),
+            Level::Snapshot(None) => (commit, Some(self.replica.time_at(commit))),
+            Level::Snapshot(Some(at)) if at > self.replica.time_at(commit) => {
+                let text = "the requested atClusterTime is later than the majority commit point";
+                return Err(fault(246, text));
+            }
+            Level::Snapshot(Some(at)) => (self.replica.index_at(at), Some(at)),
+        };
+        let Some(store) = self.replica.store_at(index) else {
+            let text = "the oplog no longer has the requested atClusterTime";
+            return Err(fault(239, text));
+        };
+        Ok(Some(View { store, at }))
+    }
+}
+
+fn unknown_level(level: &str, is_old: bool) -> Fault {
+    match is_old {
+        true => {
+            let text = "readConcern.level must be either 'local', 'majority', 'linearizable', \
+                        'available', or 'snapshot'";
+            fault(9, text)
+        }
+        false => {
+            let text = format!(
+                "Enumeration value '{level}' for field 'readConcern.level' is not a valid value."
+            );
+            fault(2, text)
+        }
+    }
+}
+
+fn read_deadline(now: Instant, command: &Document) -> Option<Instant> {
+    let limit = integer_field(command, "maxTimeMS").and_then(|n| u64::try_from(n).ok());
+    let limit = limit.filter(|&n| n > 0)?;
+    Some(now + Duration::from_millis(limit))
+}
