@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 impl Deployment {
     /// Checks that members with the same oplog have the same data: collections, options, documents
-    /// in natural order, and indexes, whose keys are compared with the documents. Members whose last
-    /// entry no majority has are left out.
+    /// in natural order, and indexes, whose keys are compared with the documents. Members whose
+    /// last entry no majority has are left out.
     ///
     /// # Errors
     ///

@@ -301,8 +301,8 @@ pub struct Limits {
     /// member. If it is exceeded, the connection with the most bytes is closed. Default: 512 MiB.
     pub max_unfinished_bytes: usize,
     /// The largest size of the documents that only the open cursors of a member hold, in bytes,
-    /// such as results of pipelines. A command that would exceed it fails with the error 146, unless
-    /// it opens the only cursor. Default: 512 MiB.
+    /// such as results of pipelines. A command that would exceed it fails with the error 146,
+    /// unless it opens the only cursor. Default: 512 MiB.
     pub max_cursor_bytes: usize,
     /// The largest number of documents that all open cursors of a member have yet to return. A
     /// command that would exceed it fails with the error 146, unless it opens the only cursor.

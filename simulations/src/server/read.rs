@@ -395,8 +395,8 @@ fn full_name(request: &Request) -> String {
     format!("{}.{collection}", request.database)
 }
 
-/// Writes a batch, with the time of a snapshot read if there is one. Returns the reply, and false if
-/// the cursor is exhausted.
+/// Writes a batch, with the time of a snapshot read if there is one. Returns the reply, and false
+/// if the cursor is exhausted.
 fn write_batch(
     field: &str,
     id: i64,

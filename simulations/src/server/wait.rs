@@ -93,8 +93,8 @@ impl Member {
         }
     }
 
-    /// Answers the writes that wait for replication with a write concern error, and linearizable reads
-    /// with an error, because the primary stepped down.
+    /// Answers the writes that wait for replication with a write concern error, and linearizable
+    /// reads with an error, because the primary stepped down.
     pub(super) fn interrupt_writes(&mut self, now: Instant) {
         let waiting: Vec<ConnId> = self.waiting.iter().copied().collect();
         for conn in waiting {

@@ -196,8 +196,8 @@ impl Store {
         })
     }
 
-    /// Checks that the index of a `hint` exists. Queries of a collection that does not exist take any
-    /// hint.
+    /// Checks that the index of a `hint` exists. Queries of a collection that does not exist take
+    /// any hint.
     ///
     /// # Errors
     ///

@@ -28,6 +28,7 @@ mod read;
 mod replay;
 mod size;
 mod sort;
+mod sources;
 #[cfg(test)]
 mod tests;
 mod types;

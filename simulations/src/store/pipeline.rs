@@ -357,52 +357,6 @@ impl Run<'_> {
         }
     }
 
-    /// Runs `$documents`, `$collStats` or `$indexStats`.
-    fn source(&self, collection: &str, name: &str, operand: &Bson) -> Answer<Vec<Shared>> {
-        match name {
-            "$documents" => match operand {
-                Bson::Array(items) => Ok(items
-                    .iter()
-                    .filter_map(Bson::as_document)
-                    .map(|d| Arc::new(d.clone()))
-                    .collect()),
-                _ => Err(StoreError::new(5_858_203, "an array is expected")),
-            },
-            "$collStats" => {
-                let namespace = Namespace::new(self.database, collection);
-                let statistics = self.store.statistics(&namespace);
-                let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-                let (count, size) = (number(statistics.count), number(statistics.size_bytes));
-                let mut row = doc! { "ns": namespace.to_string(), "localTime": self.context.now };
-                let asked =
-                    |part: &str| operand.as_document().is_some_and(|d| d.contains_key(part));
-                if asked("count") {
-                    row.insert("count", count);
-                }
-                if asked("storageStats") {
-                    let storage = doc! {
-                        "size": size, "count": count, "storageSize": size,
-                        "capped": statistics.capped, "nindexes": statistics.indexes,
-                    };
-                    row.insert("storageStats", storage);
-                }
-                Ok(vec![Arc::new(row)])
-            }
-            _ => {
-                let namespace = Namespace::new(self.database, collection);
-                let indexes = self.store.list_indexes(&namespace).unwrap_or_default();
-                let row = |i: Document| {
-                    doc! {
-                        "name": i.get_str("name").unwrap_or_default(),
-                        "key": i.get_document("key").cloned().unwrap_or_default(),
-                        "accesses": { "ops": 0_i64, "since": self.context.now },
-                    }
-                };
-                Ok(indexes.into_iter().map(|i| Arc::new(row(i))).collect())
-            }
-        }
-    }
-
     fn deeper(&self) -> Self {
         Self {
             depth: self.depth + 1,

@@ -187,8 +187,8 @@ fn valid_commands_are_not_refused() {
     }
 }
 
-#[test]
-fn odd_commands_are_refused_with_the_errors_of_the_server() {
+/// Returns commands on documents that are wrong in some part, with the codes of their errors.
+fn odd_writes_and_queries() -> Vec<(Document, i32)> {
     let update = |part: Document| {
         let mut statement = doc! { "q": {}, "u": { "$set": { "a": 5 } } };
         statement.extend(part);
@@ -200,8 +200,7 @@ fn odd_commands_are_refused_with_the_errors_of_the_server() {
         command.extend(part);
         command
     };
-    let level = |level: &str| find(doc! { "readConcern": { "level": level } });
-    let odd = [
+    vec![
         (delete((-1).into()), 9),
         (delete(2.into()), 9),
         (delete("1".into()), 9),
@@ -221,6 +220,18 @@ fn odd_commands_are_refused_with_the_errors_of_the_server() {
         (update(doc! { "hint": "none" }), 2),
         (update(doc! { "sort": { "a": 1 } }), 40415),
         (update(doc! { "arrayFilters": [{ "x": 1 }] }), 9),
+    ]
+}
+
+/// Returns commands with wrong options, with the codes of their errors.
+fn odd_options() -> Vec<(Document, i32)> {
+    let find = |part: Document| {
+        let mut command = doc! { "find": "c" };
+        command.extend(part);
+        command
+    };
+    let level = |level: &str| find(doc! { "readConcern": { "level": level } });
+    vec![
         (level("bogus"), 9),
         (level("snapshot"), 123),
         (find(doc! { "readConcern": { "lvel": "local" } }), 72),
@@ -262,7 +273,12 @@ fn odd_commands_are_refused_with_the_errors_of_the_server() {
         (doc! { "aggregate": "c", "pipeline": [] }, 9),
         (doc! { "getMore": 5, "collection": "c" }, 14),
         (doc! { "killCursors": "c", "cursors": [1] }, 14),
-    ];
+    ]
+}
+
+#[test]
+fn odd_commands_are_refused_with_the_errors_of_the_server() {
+    let odd = odd_writes_and_queries().into_iter().chain(odd_options());
     for (command, expected) in odd {
         let (mut world, conn) = world([7, 0, 12]);
         let before = store(&world);

@@ -115,7 +115,10 @@ fn a_find_and_modify_whose_projection_fails_changes_nothing() {
     let projection = doc! { "q": { "$divide": [1, "$n"] } };
     let modifications = [
         doc! { "update": { "$set": { "m": 1 } } },
-        doc! { "update": { "$set": { "m": 1 } }, "upsert": true, "query": { "_id": 2, "n": 0 }, "new": true },
+        doc! {
+            "update": { "$set": { "m": 1 } }, "upsert": true, "new": true,
+            "query": { "_id": 2, "n": 0 },
+        },
         doc! { "remove": true },
     ];
     for modification in modifications {

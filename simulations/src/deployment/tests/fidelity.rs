@@ -56,7 +56,8 @@ fn the_variables_of_let_are_expressions() {
         "aggregate": "c", "pipeline": [{ "$match": filter.clone() }], "cursor": {},
         "let": variables.clone(),
     };
-    assert_eq!(batch(&send(&mut world, conn, aggregate)), [found.clone()]);
+    let reply = send(&mut world, conn, aggregate);
+    assert_eq!(batch(&reply), std::slice::from_ref(&found));
     let find = doc! { "find": "c", "filter": filter.clone(), "let": variables.clone() };
     assert_eq!(batch(&send(&mut world, conn, find)), [found]);
     let update = doc! {

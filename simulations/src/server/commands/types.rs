@@ -30,7 +30,7 @@ pub(in crate::server) enum Kind {
     /// An object with these fields, and no others.
     Nested(&'static [Field]),
     /// An array of values of this type.
-    ArrayOf(&'static Kind),
+    ArrayOf(&'static Self),
     /// A text that is one of these.
     OneOf(&'static [&'static str]),
 }

@@ -281,6 +281,28 @@ fn numeric(name: &str, value: Option<Bson>) -> Evaluated {
     }
 }
 
+/// Returns an error if a user must not define a variable of this name.
+pub(crate) fn check_variable_name(name: &str) -> Result<(), StoreError> {
+    let Some(first) = name.chars().next() else {
+        return Err(StoreError::new(
+            16866,
+            "empty variable names are not allowed",
+        ));
+    };
+    if first.is_ascii() && !first.is_ascii_lowercase() {
+        let text = format!("'{name}' starts with an invalid character for a user variable name");
+        return Err(StoreError::new(16867, text));
+    }
+    let is_valid = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || c == '_';
+    match name.chars().find(|c| !is_valid(*c)) {
+        None => Ok(()),
+        Some(c) => {
+            let text = format!("'{name}' contains an invalid character for a variable name: '{c}'");
+            Err(StoreError::new(16868, text))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bson::{bson, doc};
@@ -388,27 +410,5 @@ mod tests {
             (error.code, error.message.as_str()),
             (168, "Unrecognized expression '$foo'")
         );
-    }
-}
-
-/// Returns an error if a user must not define a variable of this name.
-pub(crate) fn check_variable_name(name: &str) -> Result<(), StoreError> {
-    let Some(first) = name.chars().next() else {
-        return Err(StoreError::new(
-            16866,
-            "empty variable names are not allowed",
-        ));
-    };
-    if first.is_ascii() && !first.is_ascii_lowercase() {
-        let text = format!("'{name}' starts with an invalid character for a user variable name");
-        return Err(StoreError::new(16867, text));
-    }
-    let is_valid = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || c == '_';
-    match name.chars().find(|c| !is_valid(*c)) {
-        None => Ok(()),
-        Some(c) => {
-            let text = format!("'{name}' contains an invalid character for a variable name: '{c}'");
-            Err(StoreError::new(16868, text))
-        }
     }
 }

@@ -136,8 +136,8 @@ impl Updater {
     }
 }
 
-/// Returns the result of a pipeline. If it has no `_id`, it keeps that of the document, as its first
-/// field.
+/// Returns the result of a pipeline. If it has no `_id`, it keeps that of the document, as its
+/// first field.
 fn with_id_of(document: &Document, result: Document) -> Document {
     match document.get("_id") {
         Some(id) if !result.contains_key("_id") => {
