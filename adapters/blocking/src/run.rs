@@ -3,7 +3,7 @@
 use crate::{BlockingRuntime, Cursor};
 use onionskin::{
     Aggregate, CountDocuments, Delete, Execution, Find, FindOne, InsertMany, InsertOne, Result,
-    RunCommand, Update, program::Program,
+    RunCommand, Update, futures, program::Program,
 };
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
@@ -46,6 +46,31 @@ impl<P: Program> Run for Execution<BlockingRuntime, P> {
     }
 }
 
+/// Implements `Run` for futures of calls.
+macro_rules! run_futures {
+    ($([$($bounds:tt)*] $future:ty;)*) => {$(
+        impl<$($bounds)*> Run for $future {
+            type Output = <Self as Future>::Output;
+
+            fn run(self) -> Self::Output {
+                self.runtime().clone().block_on(self)
+            }
+        }
+    )*};
+}
+
+run_futures! {
+    [U] futures::AggregateFuture<BlockingRuntime, U>;
+    [] futures::CountDocumentsFuture<BlockingRuntime>;
+    [] futures::DeleteFuture<BlockingRuntime>;
+    [T] futures::FindFuture<BlockingRuntime, T>;
+    [T: DeserializeOwned + 'static] futures::FindOneFuture<BlockingRuntime, T>;
+    [] futures::InsertManyFuture<BlockingRuntime>;
+    [] futures::InsertOneFuture<BlockingRuntime>;
+    [] futures::RunCommandFuture<BlockingRuntime>;
+    [] futures::UpdateFuture<BlockingRuntime>;
+}
+
 /// Implements `Run` for operations whose result is the same when they are awaited.
 macro_rules! run {
     ($([$($bounds:tt)*] $type:ty;)*) => {$(
@@ -53,8 +78,7 @@ macro_rules! run {
             type Output = <Self as IntoFuture>::Output;
 
             fn run(self) -> Self::Output {
-                let future = self.into_future();
-                future.runtime().clone().block_on(future)
+                self.into_future().run()
             }
         }
     )*};
@@ -76,7 +100,7 @@ impl<T: Send + Sync, U> Run for Aggregate<'_, BlockingRuntime, T, U> {
     fn run(self) -> Self::Output {
         let future = self.into_future();
         let runtime = future.runtime().clone();
-        let cursor = runtime.block_on(future)?;
+        let cursor = future.run()?;
         Ok(Cursor::new(runtime, cursor))
     }
 }
@@ -87,7 +111,7 @@ impl<T: Send + Sync> Run for Find<'_, BlockingRuntime, T> {
     fn run(self) -> Self::Output {
         let future = self.into_future();
         let runtime = future.runtime().clone();
-        let cursor = runtime.block_on(future)?;
+        let cursor = future.run()?;
         Ok(Cursor::new(runtime, cursor))
     }
 }

@@ -139,6 +139,8 @@ pub(crate) struct Replica {
     leader_seen_at: Option<Instant>,
     election_at: Option<Instant>,
     barred_until: Instant,
+    /// False while a fail point makes this member accept no entries.
+    is_producing: bool,
     pub(crate) sent: VecDeque<(usize, Message)>,
     pub(crate) events: VecDeque<ReplicaEvent>,
 }
@@ -160,6 +162,7 @@ impl Replica {
             leader_seen_at: None,
             election_at: None,
             barred_until: Instant::ZERO,
+            is_producing: true,
             sent: VecDeque::new(),
             events: VecDeque::new(),
         };
@@ -281,6 +284,10 @@ impl Replica {
 
     pub(crate) const fn store_mut(&mut self) -> &mut Store {
         &mut self.store
+    }
+
+    pub(crate) const fn set_producing(&mut self, is_producing: bool) {
+        self.is_producing = is_producing;
     }
 
     pub(crate) fn record(&self, session: &SessionKey) -> Option<&Record> {

@@ -122,6 +122,9 @@ impl Replica {
         if self.options().arbiter {
             return self.send(from, Kind::Appended { result: Ok(0) });
         }
+        if !self.is_producing {
+            return;
+        }
         let known = previous.index < self.log.base().index
             || self.log.term_at(previous.index) == Some(previous.term);
         if !known {

@@ -173,6 +173,7 @@ impl Member {
                 return Err(not_writable_primary());
             }
             self.write_concern(request)?;
+            self.check_read_concern(request)?;
         } else if is_read(&request.name) {
             self.check_readable(request)?;
             return self.execute_read(now, request);

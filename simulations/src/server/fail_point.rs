@@ -25,7 +25,21 @@ enum Mode {
     Probability(u64),
 }
 
-/// The fail point `failCommand`.
+/// The fail point that makes commands fail, block or close their connection.
+const FAIL_COMMAND: &str = "failCommand";
+
+/// The fail point that makes each command with a time limit fail.
+const ALWAYS_TIME_OUT: &str = "maxTimeAlwaysTimeOut";
+
+/// The fail point that makes each `getMore` of an existing cursor fail.
+const FAIL_GET_MORE: &str = "failGetMoreAfterCursorCheckout";
+
+/// The fail point that makes a member fetch no entries of the oplog.
+const STOP_PRODUCER: &str = "stopReplProducer";
+
+const NAMES: [&str; 4] = [FAIL_COMMAND, ALWAYS_TIME_OUT, FAIL_GET_MORE, STOP_PRODUCER];
+
+/// A fail point that was set.
 #[derive(Clone, Debug)]
 pub(super) struct FailPoint {
     mode: Mode,
@@ -44,22 +58,44 @@ pub(super) struct FailEffect {
 }
 
 impl Member {
-    /// Returns the effect of the fail point on a request; `None` if the fail point is not set or
-    /// does not act.
+    /// Returns the effect of the fail points on a request; `None` if none is set or acts.
     pub(super) fn fail_effect(
         &mut self,
         request: &Request,
         app: Option<&str>,
     ) -> Option<FailEffect> {
-        let point = self.fail_point.as_ref()?;
+        if self.fail_points.is_empty() || request.name == "configureFailPoint" {
+            return None;
+        }
+        let is_limited = integer_field(&request.command, "maxTimeMS").is_some_and(|n| n > 0);
+        if is_limited && self.enter(ALWAYS_TIME_OUT).is_some() {
+            return Some(FailEffect {
+                fault: Some(fault(50, "operation exceeded time limit")),
+                ..FailEffect::default()
+            });
+        }
+        let point = self.fail_points.get(FAIL_COMMAND)?;
         if !matches_request(&point.data, request, app) {
             return None;
         }
-        let draw = match point.mode {
+        self.enter(FAIL_COMMAND).map(|data| effect(&data))
+    }
+
+    /// Returns the error of the fail point for a `getMore`, if it acts.
+    pub(super) fn fail_get_more(&mut self) -> Option<Fault> {
+        let data = self.enter(FAIL_GET_MORE)?;
+        let code = integer_field(&data, "errorCode").and_then(|c| i32::try_from(c).ok());
+        let text = "Hit the failGetMoreAfterCursorCheckout failpoint";
+        Some(fault(code.unwrap_or(1), text))
+    }
+
+    /// Counts an execution of the place of a fail point. Returns its data if it acts.
+    fn enter(&mut self, name: &str) -> Option<Document> {
+        let draw = match self.fail_points.get(name)?.mode {
             Mode::Probability(_) => self.random.below(PROBABILITY_PARTS),
             _ => 0,
         };
-        let point = self.fail_point.as_mut()?;
+        let point = self.fail_points.get_mut(name)?;
         match &mut point.mode {
             Mode::Off => return None,
             Mode::AlwaysOn => {}
@@ -81,15 +117,15 @@ impl Member {
             }
         }
         point.times_entered += 1;
-        Some(effect(&point.data))
+        Some(point.data.clone())
     }
 
     pub(super) fn configure_fail_point(&mut self, request: &Request) -> Result<Reply, Fault> {
         let command = &request.command;
         let name = command.get_str(&request.name).unwrap_or_default();
-        if name != "failCommand" {
+        let Some(name) = NAMES.into_iter().find(|known| *known == name) else {
             return Err(fault(266, format!("unable to find fail point: {name}")));
-        }
+        };
         let mode = match command.get("mode") {
             Some(Bson::String(word)) if word == "off" => Mode::Off,
             Some(Bson::String(word)) if word == "alwaysOn" => Mode::AlwaysOn,
@@ -110,12 +146,16 @@ impl Member {
             _ => return Err(bad_value("unknown fail point mode")),
         };
         let data = command.get_document("data").cloned().unwrap_or_default();
-        let count = self.fail_point.as_ref().map_or(0, |p| p.times_entered);
-        self.fail_point = Some(FailPoint {
+        let point = FailPoint {
             mode,
             data,
             times_entered: 0,
-        });
+        };
+        let before = self.fail_points.insert(name, point);
+        let count = before.map_or(0, |point| point.times_entered);
+        if name == STOP_PRODUCER {
+            self.replica.set_producing(mode == Mode::Off);
+        }
         Ok(doc! { "count": count }.into())
     }
 
@@ -130,9 +170,6 @@ impl Member {
 }
 
 fn matches_request(data: &Document, request: &Request, app: Option<&str>) -> bool {
-    if request.name == "configureFailPoint" {
-        return false;
-    }
     let named = data.get_array("failCommands").is_ok_and(|names| {
         names.iter().any(|n| {
             n.as_str()

@@ -100,7 +100,8 @@ pub(crate) struct Member {
     /// mode.
     quiesces_until: Option<Instant>,
     cursors: Cursors,
-    fail_point: Option<FailPoint>,
+    /// The fail points that were set, by name.
+    fail_points: BTreeMap<&'static str, FailPoint>,
     /// The fault of all conversations, if one was set.
     auth_fault: Option<AuthFault>,
     auth_counts: AuthCounts,
@@ -172,7 +173,7 @@ impl Member {
             stepping_down: None,
             quiesces_until: None,
             cursors,
-            fail_point: None,
+            fail_points: BTreeMap::new(),
             auth_fault: None,
             auth_counts: AuthCounts::default(),
             compression_counts: CompressionCounts::default(),
@@ -317,7 +318,8 @@ impl Member {
         self.stepping_down = None;
         self.quiesces_until = None;
         self.cursors.clear();
-        self.fail_point = None;
+        self.fail_points.clear();
+        self.replica.set_producing(true);
         self.admission = Admission::default();
         self.overload = Overload::default();
         self.routing = Routing::default();

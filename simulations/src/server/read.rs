@@ -16,7 +16,7 @@ use crate::{
     replica::SessionKey,
     store::{Find, Namespace, Shared, Store},
 };
-use bson::{Bson, Document, Timestamp, doc};
+use bson::{Bson, DateTime, Document, Timestamp, doc};
 use onionskin_core::{bson::DocumentWriter, time::Instant};
 use std::{collections::VecDeque, time::Duration};
 
@@ -79,6 +79,7 @@ impl Member {
             Some(Bson::Array(_)) => documents(command, "pipeline"),
             _ => return Err(fault(40414, "BSON field 'aggregate.pipeline' is missing")),
         };
+        let pipeline = self.with_sessions(now, command, pipeline);
         let explains = truth(command.get("explain"));
         let options = command.get_document("cursor");
         let Ok(options) = options else {
@@ -167,6 +168,9 @@ impl Member {
             }
             Some(cursor) => check_session(id, cursor, session_key(command))?,
         }
+        if let Some(fault) = self.fail_get_more() {
+            return Err(fault);
+        }
         if let Some(deadline) = self.tail_deadline(now, id, command)
             && !self.refill(now, id)
         {
@@ -241,6 +245,25 @@ impl Member {
             reply.insert("atClusterTime", at);
         }
         Ok(Reply::from(reply).into())
+    }
+
+    /// Replaces the stage `$listLocalSessions` at the start of a pipeline by its documents. Only the
+    /// session of the command is known.
+    fn with_sessions(
+        &self,
+        now: Instant,
+        command: &Document,
+        mut pipeline: Vec<Document>,
+    ) -> Vec<Document> {
+        if let Some(first) = pipeline.first_mut()
+            && first.contains_key("$listLocalSessions")
+        {
+            let last_use = DateTime::from_millis(self.wall_millis(now).cast_signed());
+            let id = command.get_document("lsid").ok();
+            let sessions = id.map(|id| doc! { "_id": id.clone(), "lastUse": last_use });
+            *first = doc! { "$documents": sessions.into_iter().collect::<Vec<_>>() };
+        }
+        pipeline
     }
 
     /// Returns an error if the index of a command's `hint` does not exist.

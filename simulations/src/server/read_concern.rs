@@ -75,12 +75,21 @@ impl Member {
         }
     }
 
+    /// Checks the read concern of a command that writes, which sees the newest data.
+    pub(super) fn check_read_concern(&self, request: &Request) -> Result<(), Fault> {
+        self.level(request).map(|_| ())
+    }
+
     /// Returns the level of a read. Fails if the read concern is malformed, or if the command or
     /// the server does not support it.
     fn level(&self, request: &Request) -> Result<Level, Fault> {
         let Some(concern) = request.command.get("readConcern") else {
             return Ok(Level::Newest);
         };
+        // A cursor has the read concern of the command that opened it.
+        if request.name == "getMore" {
+            return Ok(Level::Newest);
+        }
         let Bson::Document(concern) = concern else {
             return Err(fault(9, "readConcern field should be an object"));
         };

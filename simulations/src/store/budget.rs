@@ -86,6 +86,11 @@ impl Budget {
         self.charge(bytes)
     }
 
+    /// Uses up all steps, so that the next step is an error.
+    pub(crate) fn exhaust(&self) {
+        self.0.steps.set(u64::MAX);
+    }
+
     /// Counts steps. More than [`MAX_STEPS`] steps in total are an error.
     pub(crate) fn step(&self, steps: u64) -> Result<(), StoreError> {
         let taken = self.0.steps.get().saturating_add(steps);

@@ -8,6 +8,7 @@ use super::catalog::not_found;
 use super::change::Change;
 use super::error::StoreError;
 use super::index::{Index, generated_name, id_index};
+use super::matcher::Matcher;
 use super::order::{display_document, identical_documents};
 use super::types::{CreateIndexesResult, Namespace};
 use super::{Answer, Store};
@@ -101,7 +102,8 @@ impl Store {
             let same_key = index
                 .specification
                 .get_document("key")
-                .is_ok_and(|other| display_document(other) == display_document(&key));
+                .is_ok_and(|other| display_document(other) == display_document(&key))
+                && index.specification.get("collation") == specification.get("collation");
             if identical_documents(&index.specification, &specification) {
                 return Ok(None);
             }
@@ -304,10 +306,53 @@ fn normalized(entry: &Document) -> Answer<Document> {
             return Err(StoreError::type_mismatch(text));
         }
     }
-    let known = ["v", "key", "name", "ns", "background"];
+    if let Some(filter) = entry
+        .get("partialFilterExpression")
+        .and_then(Bson::as_document)
+    {
+        Matcher::new(filter)?;
+    }
+    if key
+        .values()
+        .any(|direction| direction.as_str() == Some("text"))
+    {
+        return Ok(text_index(&result, entry));
+    }
+    let known = ["v", "key", "name", "ns"];
     let rest = entry
         .iter()
         .filter(|(field, _)| !known.contains(&field.as_str()));
     result.extend(rest.map(|(field, value)| (field.clone(), value.clone())));
     Ok(result)
+}
+
+/// Returns the specification of a text index, as the collection keeps it. The index has no entries
+/// of its own, because `$text` is refused.
+fn text_index(base: &Document, entry: &Document) -> Document {
+    let mut result = base.clone();
+    let mut weights = entry.get_document("weights").cloned().unwrap_or_default();
+    let (mut key, mut is_listed) = (Document::new(), false);
+    for (field, direction) in base.get_document("key").into_iter().flatten() {
+        if direction.as_str() != Some("text") {
+            key.insert(field.clone(), direction.clone());
+            continue;
+        }
+        if !is_listed {
+            is_listed = true;
+            key.extend(doc! { "_fts": "text", "_ftsx": 1 });
+        }
+        if !weights.contains_key(field) {
+            weights.insert(field.clone(), 1);
+        }
+    }
+    result.insert("key", key);
+    result.insert("weights", weights);
+    let with = |name: &str, default: &str| {
+        let given = entry.get_str(name).unwrap_or(default);
+        given.to_owned()
+    };
+    result.insert("default_language", with("default_language", "english"));
+    result.insert("language_override", with("language_override", "language"));
+    result.insert("textIndexVersion", 3);
+    result
 }

@@ -21,6 +21,7 @@ mod number;
 mod order;
 mod output;
 mod path;
+mod pattern;
 mod pending;
 mod pipeline;
 mod projection;

@@ -142,13 +142,15 @@ impl Projection {
                     }
                 }
                 Field::Positional => {
-                    let place = matcher.and_then(|m| m.position(document)).ok_or_else(|| {
-                        StoreError::new(
-                            51246,
-                            "Executor error during find command :: caused by :: positional \
+                    let place = matcher
+                        .and_then(|m| m.position(document, context))
+                        .ok_or_else(|| {
+                            StoreError::new(
+                                51246,
+                                "Executor error during find command :: caused by :: positional \
                              operator '.$' couldn't find a matching element in the array",
-                        )
-                    })?;
+                            )
+                        })?;
                     each_array(&mut result, name, &mut |items| {
                         *items = items.get(place).cloned().into_iter().collect();
                     });

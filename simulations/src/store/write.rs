@@ -331,7 +331,7 @@ impl Store {
             return Ok(done);
         }
         for (record, before) in found {
-            let position = matcher.position(&before);
+            let position = matcher.position(&before, &context);
             let after = updater.apply(&before, position, false, &context)?;
             done.counts.matched += 1;
             let changed = !identical_documents(&before, &after);

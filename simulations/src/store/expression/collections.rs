@@ -9,6 +9,7 @@ use super::values::text;
 use super::{Evaluated, Scope, evaluate as eval};
 use crate::store::error::StoreError;
 use crate::store::order::{KeyRef, equal, type_name};
+use crate::store::pattern::Pattern;
 use crate::store::{Answer, number, size};
 
 /// The number of steps that the budget counts for compiling a regular expression.
@@ -100,15 +101,15 @@ fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     scope.context.budget.step(STEPS_OF_PATTERN)?;
     let pattern = match argument(name, operand, "regex")? {
         Bson::RegularExpression(r) => {
-            crate::store::matcher::pattern(r.pattern.as_str(), r.options.as_str())?
+            Pattern::new(r.pattern.as_str(), r.options.as_str(), usize::MAX)?
         }
         other => {
             let value = eval(other, scope)?;
             let text = value.as_ref().and_then(Bson::as_str).unwrap_or_default();
-            crate::store::matcher::pattern(text, "")?
+            Pattern::new(text, "", usize::MAX)?
         }
     };
-    Ok(Some(pattern.is_match(input).into()))
+    Ok(Some(pattern.is_match(input, &scope.context.budget)?.into()))
 }
 
 fn concat(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
@@ -352,9 +353,41 @@ fn get_field(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
         .map_or(Ok(None), |value| scope.copy(value))
 }
 
+/// Evaluates `$setField` and `$unsetField`. A missing value, such as `$$REMOVE`, removes the field.
+fn set_field(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let Some(Bson::String(field)) = eval(argument(name, operand, "field")?, scope)? else {
+        let text = format!("{name} requires 'field' to evaluate to a constant string");
+        return Err(StoreError::new(4_161_107, text));
+    };
+    let value = match name {
+        "$setField" => eval(argument(name, operand, "value")?, scope)?,
+        _ => None,
+    };
+    match eval(argument(name, operand, "input")?, scope)? {
+        Some(Bson::Document(mut input)) => {
+            match value {
+                Some(value) => {
+                    input.insert(field, value);
+                }
+                None => {
+                    input.remove(field);
+                }
+            }
+            Ok(Some(Bson::Document(input)))
+        }
+        input if is_null(&input) => Ok(Some(Bson::Null)),
+        _ => {
+            let text = format!("{name} requires 'input' to evaluate to an object");
+            Err(StoreError::new(4_161_105, text))
+        }
+    }
+}
+
 pub(super) fn objects(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    if name == "$getField" {
-        return get_field(name, operand, scope);
+    match name {
+        "$getField" => return get_field(name, operand, scope),
+        "$setField" | "$unsetField" => return set_field(name, operand, scope),
+        _ => {}
     }
     let values = list(operand, scope)?;
     match name {

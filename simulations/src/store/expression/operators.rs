@@ -71,6 +71,8 @@ const KNOWN: &[&str] = &[
     "$objectToArray",
     "$mergeObjects",
     "$getField",
+    "$setField",
+    "$unsetField",
     "$let",
     "$type",
     "$isNumber",
@@ -129,6 +131,21 @@ pub(super) fn null_if_missing(value: Option<Bson>) -> Bson {
     value.unwrap_or(Bson::Null)
 }
 
+/// True if an operand of `$and` or `$or` has this truth, and so decides the result. The operands
+/// after it are not evaluated.
+fn decides(operand: &Bson, truth: bool, scope: &Scope<'_>) -> Result<bool, StoreError> {
+    let operands = match operand {
+        Bson::Array(operands) => operands.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    for operand in operands {
+        if eval(operand, scope)?.as_ref().is_some_and(truthy) == truth {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 pub(super) fn is_null(value: &Option<Bson>) -> bool {
     matches!(value, None | Some(Bson::Null | Bson::Undefined))
 }
@@ -160,12 +177,8 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
                 _ => Ok(Some(Bson::Int32(order as i32))),
             }
         }
-        "$and" => yes(list(operand, scope)?
-            .iter()
-            .all(|v| v.as_ref().is_some_and(truthy))),
-        "$or" => yes(list(operand, scope)?
-            .iter()
-            .any(|v| v.as_ref().is_some_and(truthy))),
+        "$and" => Ok(Some((!decides(operand, false, scope)?).into())),
+        "$or" => Ok(Some(decides(operand, true, scope)?.into())),
         "$not" => {
             let [value] = exactly(name, operand, scope)?;
             yes(!value.as_ref().is_some_and(truthy))
@@ -198,9 +211,8 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
             let draw = scope.context.draw() >> 11;
             Ok(Some(Bson::Double(draw as f64 / (1u64 << 53) as f64)))
         }
-        "$mergeObjects" | "$getField" | "$arrayToObject" | "$objectToArray" => {
-            objects(name, operand, scope)
-        }
+        "$mergeObjects" | "$getField" | "$setField" | "$unsetField" | "$arrayToObject"
+        | "$objectToArray" => objects(name, operand, scope),
         _ => arrays(name, operand, scope),
     }
 }

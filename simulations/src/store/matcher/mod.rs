@@ -12,7 +12,6 @@ use super::expression::{self, EvaluationContext, Scope};
 use super::order::equal;
 use super::path;
 use parse::Nesting;
-pub(crate) use parse::pattern;
 use predicate::Predicate;
 
 /// A parsed filter.
@@ -60,8 +59,12 @@ impl Matcher {
     }
 
     /// Returns the index of the array element that matched, for the positional operator `$`.
-    pub(crate) fn position(&self, document: &Document) -> Option<usize> {
-        self.root.position(document)
+    pub(crate) fn position(
+        &self,
+        document: &Document,
+        context: &EvaluationContext,
+    ) -> Option<usize> {
+        self.root.position(document, context)
     }
 
     /// Returns the paths and values that an upsert takes over from the filter.
@@ -109,13 +112,13 @@ impl Node {
         }
     }
 
-    fn position(&self, document: &Document) -> Option<usize> {
+    fn position(&self, document: &Document, context: &EvaluationContext) -> Option<usize> {
         match self {
             Self::And(nodes) | Self::Or(nodes) => nodes
                 .iter()
-                .filter_map(|n| n.position(document))
+                .filter_map(|n| n.position(document, context))
                 .next_back(),
-            Self::Path(path, predicate) => position(document, path, predicate),
+            Self::Path(path, predicate) => position(document, path, predicate, context),
             _ => None,
         }
     }
@@ -136,21 +139,30 @@ impl Node {
 
 /// Returns the index of the first element that satisfies the predicate, in the first array on a
 /// path.
-fn position(document: &Document, path: &str, predicate: &Predicate) -> Option<usize> {
+fn position(
+    document: &Document,
+    path: &str,
+    predicate: &Predicate,
+    context: &EvaluationContext,
+) -> Option<usize> {
     let (head, rest) = match path.split_once('.') {
         Some((head, rest)) => (head, Some(rest)),
         None => (path, None),
     };
     match (document.get(head)?, rest) {
-        (Bson::Document(inner), Some(rest)) => position(inner, rest, predicate),
-        (Bson::Array(items), None) => items.iter().position(|item| predicate.holds_for_item(item)),
+        (Bson::Document(inner), Some(rest)) => position(inner, rest, predicate, context),
+        (Bson::Array(items), None) => items
+            .iter()
+            .position(|item| predicate.holds_for_item(item, context)),
         (Bson::Array(items), Some(rest)) => items
             .iter()
             .position(|item| {
                 let Bson::Document(inner) = item else {
                     return false;
                 };
-                path::any(inner, rest, &mut |value| predicate.test_value(value))
+                path::any(inner, rest, &mut |value| {
+                    predicate.test_value(value, context)
+                })
             })
             .or_else(|| {
                 // The path can name an element, as in `a.0.b`.
@@ -158,7 +170,7 @@ fn position(document: &Document, path: &str, predicate: &Predicate) -> Option<us
                 let Bson::Document(inner) = items.get(path::index(place)?)? else {
                     return None;
                 };
-                position(inner, rest, predicate)
+                position(inner, rest, predicate, context)
             }),
         _ => None,
     }
@@ -202,7 +214,9 @@ impl ItemMatcher {
                 Bson::Document(document) => matcher.matches(document, context),
                 _ => Ok(false),
             },
-            Self::Value(predicates) => Ok(predicates.iter().all(|p| p.test_value(Some(item)))),
+            Self::Value(predicates) => {
+                Ok(predicates.iter().all(|p| p.test_value(Some(item), context)))
+            }
             Self::Equal(value) => Ok(equal(value, item)),
         }
     }

@@ -1,12 +1,12 @@
 //! Parses filters into predicates, with the server's error messages.
 
 use bson::{Bson, Document};
-use regex::{Regex, RegexBuilder};
 
 use super::predicate::{Bits, Predicate};
 use super::{Matcher, Node};
 use crate::store::error::StoreError;
 use crate::store::order::{compare, type_of_number};
+use crate::store::pattern::Pattern;
 use crate::store::{expression, number, path};
 
 type Answer<T> = Result<T, StoreError>;
@@ -14,14 +14,8 @@ type Answer<T> = Result<T, StoreError>;
 /// The largest depth of nested filters. The server has the same limit.
 const MAX_DEPTH: usize = 100;
 
-/// The length of the longest regular expression, in bytes.
-const MAX_PATTERN_BYTES: usize = 16_384;
-
 /// The most memory that all compiled patterns of one filter may take together, in bytes.
-const MAX_COMPILED_BYTES: usize = 64 * 1024 * 1024;
-
-/// The most memory that one compiled pattern may take, in bytes.
-const MAX_COMPILED_PATTERN_BYTES: usize = 10 * 1024 * 1024;
+const MAX_COMPILED_BYTES: usize = 8 * 1024 * 1024;
 
 /// The depth of a part of a filter, and the memory that each pattern in the filter may take.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +31,7 @@ impl Nesting {
         let share = MAX_COMPILED_BYTES / patterns_in(filter).max(1);
         Self {
             levels: 0,
-            pattern_bytes: share.min(MAX_COMPILED_PATTERN_BYTES),
+            pattern_bytes: share,
         }
     }
 
@@ -141,7 +135,7 @@ pub(super) fn is_operators(document: &Document) -> bool {
 pub(super) fn equality(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     match value {
         Bson::RegularExpression(r) => {
-            let pattern = compile(
+            let pattern = Pattern::new(
                 r.pattern.as_str(),
                 r.options.as_str(),
                 nesting.pattern_bytes,
@@ -217,7 +211,7 @@ fn membership(name: &str, value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     for item in items {
         match item {
             Bson::RegularExpression(r) => {
-                patterns.push(compile(
+                patterns.push(Pattern::new(
                     r.pattern.as_str(),
                     r.options.as_str(),
                     nesting.pattern_bytes,
@@ -241,7 +235,7 @@ fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting) -> Ans
     };
     match value {
         Bson::String(text) => Ok(Predicate::Regex(
-            compile(text, given.unwrap_or_default(), nesting.pattern_bytes)?,
+            Pattern::new(text, given.unwrap_or_default(), nesting.pattern_bytes)?,
             Box::new(Bson::Undefined),
         )),
         Bson::RegularExpression(r) => {
@@ -250,7 +244,7 @@ fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting) -> Ans
                 let text = "options set in both $regex and $options";
                 return Err(StoreError::new(51075, text));
             }
-            let compiled = compile(
+            let compiled = Pattern::new(
                 r.pattern.as_str(),
                 given.unwrap_or(own),
                 nesting.pattern_bytes,
@@ -259,40 +253,6 @@ fn regex_operator(value: &Bson, options: Option<&Bson>, nesting: Nesting) -> Ans
         }
         _ => Err(StoreError::bad_value("$regex has to be a string")),
     }
-}
-
-/// Compiles a pattern for a single use in an expression.
-pub(crate) fn pattern(text: &str, options: &str) -> Answer<Regex> {
-    compile(text, options, MAX_COMPILED_PATTERN_BYTES)
-}
-
-/// Compiles a pattern with the options of a BSON regular expression. The compiled pattern may take
-/// at most `max_bytes`.
-fn compile(text: &str, options: &str, max_bytes: usize) -> Answer<Regex> {
-    if text.len() > MAX_PATTERN_BYTES {
-        return Err(StoreError::new(51091, "Regular expression is too long"));
-    }
-    let mut builder = RegexBuilder::new(text);
-    builder.size_limit(max_bytes);
-    builder.dfa_size_limit(max_bytes / 4);
-    for option in options.chars() {
-        match option {
-            'i' => builder.case_insensitive(true),
-            'm' => builder.multi_line(true),
-            's' => builder.dot_matches_new_line(true),
-            'x' => builder.ignore_whitespace(true),
-            'u' => builder.unicode(true),
-            other => {
-                let text = format!("invalid flag in regex options: {other}");
-                return Err(StoreError::new(51108, text));
-            }
-        };
-    }
-    builder.build().map_err(|error| {
-        let reason = error.to_string();
-        let reason = reason.lines().last().unwrap_or_default().to_owned();
-        StoreError::new(51091, format!("Regular expression is invalid: {reason}"))
-    })
 }
 
 fn negation(value: &Bson, nesting: Nesting) -> Answer<Predicate> {

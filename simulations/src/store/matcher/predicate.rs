@@ -3,12 +3,12 @@
 use std::cmp::Ordering;
 
 use bson::{Bson, Document};
-use regex::Regex;
 
 use super::Matcher;
 use crate::store::error::StoreError;
 use crate::store::expression::EvaluationContext;
 use crate::store::order::{compare, equal, rank, type_name};
+use crate::store::pattern::Pattern;
 use crate::store::{number, path};
 
 /// A predicate on the value at a path.
@@ -20,10 +20,10 @@ pub(crate) enum Predicate {
     Greater(Bson),
     GreaterOrEqual(Bson),
     /// One of these values, which are sorted, or a match of one of the patterns.
-    In(Vec<Bson>, Vec<Regex>),
+    In(Vec<Bson>, Vec<Pattern>),
     Exists,
     Type(Vec<&'static str>),
-    Regex(Regex, Box<Bson>),
+    Regex(Pattern, Box<Bson>),
     Mod(i64, i64),
     Size(usize),
     All(Vec<Self>),
@@ -98,7 +98,7 @@ impl Predicate {
                 let found = path::any(document, path, &mut |value| {
                     let items = value.and_then(Bson::as_array).map_or(0, Vec::len);
                     questions += items.saturating_mul(self.parts());
-                    self.test_value(value)
+                    self.test_value(value, context)
                 });
                 budget.step(questions as u64)?;
                 Ok(found)
@@ -116,43 +116,44 @@ impl Predicate {
 
     /// True if a value satisfies the predicate. An array satisfies a comparison if the array itself
     /// or one of its elements does.
-    pub(crate) fn test_value(&self, value: Option<&Bson>) -> bool {
+    pub(crate) fn test_value(&self, value: Option<&Bson>, context: &EvaluationContext) -> bool {
         match (self, value) {
-            (Self::Not(inner), _) => !inner.iter().all(|p| p.test_value(value)),
-            (Self::All(inner), _) => inner.iter().all(|p| p.test_value(value)),
+            (Self::Not(inner), _) => !inner.iter().all(|p| p.test_value(value, context)),
+            (Self::All(inner), _) => inner.iter().all(|p| p.test_value(value, context)),
             (Self::Exists, _) => value.is_some(),
             (Self::Size(size), _) => value
                 .and_then(Bson::as_array)
                 .is_some_and(|a| a.len() == *size),
             (Self::ElementValue(_) | Self::ElementFields(_), Some(Bson::Array(items))) => {
-                items.iter().any(|item| self.holds_for_item(item))
+                items.iter().any(|item| self.holds_for_item(item, context))
             }
             (Self::ElementValue(_) | Self::ElementFields(_), _) => false,
             (_, Some(Bson::Array(items))) => {
-                self.test_one(value) || items.iter().any(|item| self.test_one(Some(item)))
+                self.test_one(value, context)
+                    || items.iter().any(|item| self.test_one(Some(item), context))
             }
-            _ => self.test_one(value),
+            _ => self.test_one(value, context),
         }
     }
 
     /// True if one element of an array satisfies the predicate. Of `All`, only the last predicate
     /// is tested.
-    pub(super) fn holds_for_item(&self, item: &Bson) -> bool {
+    pub(super) fn holds_for_item(&self, item: &Bson, context: &EvaluationContext) -> bool {
         match self {
-            Self::ElementValue(inner) => inner.iter().all(|p| p.test_value(Some(item))),
+            Self::ElementValue(inner) => inner.iter().all(|p| p.test_value(Some(item), context)),
             Self::ElementFields(matcher) => match item {
-                Bson::Document(inner) => matcher
-                    .matches(inner, &EvaluationContext::default())
-                    .unwrap_or(false),
+                Bson::Document(inner) => matcher.matches(inner, context).unwrap_or(false),
                 _ => false,
             },
-            Self::All(inner) => inner.last().is_some_and(|p| p.holds_for_item(item)),
-            Self::Not(inner) => !inner.iter().all(|p| p.holds_for_item(item)),
-            _ => self.test_one(Some(item)),
+            Self::All(inner) => inner
+                .last()
+                .is_some_and(|p| p.holds_for_item(item, context)),
+            Self::Not(inner) => !inner.iter().all(|p| p.holds_for_item(item, context)),
+            _ => self.test_one(Some(item), context),
         }
     }
 
-    fn test_one(&self, value: Option<&Bson>) -> bool {
+    fn test_one(&self, value: Option<&Bson>, context: &EvaluationContext) -> bool {
         let null = Bson::Null;
         match self {
             Self::Equal(wanted) => equal(value.unwrap_or(&null), wanted),
@@ -163,11 +164,11 @@ impl Predicate {
             Self::In(wanted, patterns) => {
                 let value = value.unwrap_or(&null);
                 wanted.binary_search_by(|w| compare(w, value)).is_ok()
-                    || patterns.iter().any(|p| fits(p, value))
+                    || patterns.iter().any(|p| fits(p, value, context))
             }
             Self::Type(names) => value.is_some_and(|v| names.contains(&type_name(v))),
             Self::Regex(pattern, source) => {
-                value.is_some_and(|v| fits(pattern, v) || equal(v, source))
+                value.is_some_and(|v| fits(pattern, v, context) || equal(v, source))
             }
             Self::Mod(divisor, remainder) => value
                 .and_then(number::truncated)
@@ -217,11 +218,17 @@ fn ordered(value: Option<&Bson>, wanted: &Bson, accept: fn(Ordering) -> bool) ->
     accept(compare(value, wanted))
 }
 
-fn fits(pattern: &Regex, value: &Bson) -> bool {
-    match value {
-        Bson::String(text) | Bson::Symbol(text) => pattern.is_match(text),
-        _ => false,
-    }
+/// True if a value is a text that the pattern matches. After an error, the steps of the query are
+/// used up, so that the query fails at its next step.
+fn fits(pattern: &Pattern, value: &Bson, context: &EvaluationContext) -> bool {
+    let (Bson::String(text) | Bson::Symbol(text)) = value else {
+        return false;
+    };
+    let found = pattern.is_match(text, &context.budget);
+    found.unwrap_or_else(|_| {
+        context.budget.exhaust();
+        false
+    })
 }
 
 /// Returns an array as a document whose field names are the indexes.

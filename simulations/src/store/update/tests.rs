@@ -12,7 +12,7 @@ fn update(
     let updater = Updater::new(&Update::Document(update.clone()), filters)?;
     updater.apply(
         document,
-        matcher.position(document),
+        matcher.position(document, &EvaluationContext::default()),
         false,
         &EvaluationContext::default(),
     )

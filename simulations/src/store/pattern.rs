@@ -1,0 +1,264 @@
+//! Regular expressions with a bound on their work.
+//!
+//! A pattern runs on an engine of linear time, if it needs neither look-around nor back-references.
+//! Both engines charge the budget of the query, and the size of a compiled pattern is bounded,
+//! because the engine of linear time takes time in proportion to it. Classes such as `\w` have only
+//! ASCII characters, as in the server.
+
+use fancy_regex::RegexBuilder as FancyBuilder;
+use regex::{Regex, RegexBuilder};
+
+use super::budget::Budget;
+use super::error::StoreError;
+
+/// The length of the longest pattern, in bytes.
+const MAX_PATTERN_BYTES: usize = 16_384;
+
+/// The size up to which a compiled pattern costs one step for each [`BYTES_PER_STEP`] of the text.
+const SMALL_BYTES: usize = 16 * 1024;
+
+/// The size of the largest compiled pattern, in bytes.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// The number of bytes of a text that count as one step for a small pattern.
+const BYTES_PER_STEP: usize = 16;
+
+/// The number of bytes of a large compiled pattern that count as one step for each byte of a text.
+const PATTERN_BYTES_PER_STEP: usize = 64;
+
+/// The most steps of an attempt to match with look-around or back-references.
+const MAX_BACKTRACKS: usize = 100_000;
+
+/// The longest text for a pattern with look-around or back-references, in bytes.
+const MAX_BACKTRACKED_BYTES: usize = 1024 * 1024;
+
+/// The steps that count for each byte of a text for a pattern with look-around or back-references.
+const BACKTRACKS_PER_BYTE: usize = 16;
+
+/// A compiled pattern.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern(Engine);
+
+#[derive(Clone, Debug)]
+enum Engine {
+    Small(Regex),
+    Large(Regex),
+    Backtracking(Box<fancy_regex::Regex>),
+}
+
+impl Pattern {
+    /// Compiles a pattern with the options of a BSON regular expression. The compiled pattern may
+    /// take at most `max_bytes`.
+    pub(crate) fn new(text: &str, options: &str, max_bytes: usize) -> Result<Self, StoreError> {
+        if text.len() > MAX_PATTERN_BYTES {
+            return Err(StoreError::new(51091, "Regular expression is too long"));
+        }
+        if let Some(other) = options.chars().find(|option| !"imsxu".contains(*option)) {
+            let text = format!("invalid flag in regex options: {other}");
+            return Err(StoreError::new(51108, text));
+        }
+        let small = plain(text, options, SMALL_BYTES.min(max_bytes));
+        let reason = match small {
+            Ok(regex) => return Ok(Self(Engine::Small(regex))),
+            Err(regex::Error::CompiledTooBig(_)) => {
+                match plain(text, options, MAX_BYTES.min(max_bytes)) {
+                    Ok(regex) => return Ok(Self(Engine::Large(regex))),
+                    Err(error) => error.to_string(),
+                }
+            }
+            Err(error) => match backtracking(text, options, MAX_BYTES.min(max_bytes)) {
+                Ok(regex) => return Ok(Self(Engine::Backtracking(Box::new(regex)))),
+                Err(_) => error.to_string(),
+            },
+        };
+        let reason = reason.lines().last().unwrap_or_default();
+        let text = format!("Regular expression is invalid: {reason}");
+        Err(StoreError::new(51091, text))
+    }
+
+    /// True if the pattern matches a part of the text.
+    ///
+    /// # Errors
+    ///
+    /// If the work of the query exceeds its limit.
+    pub(crate) fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, StoreError> {
+        let steps = |steps: usize| budget.step(1 + steps as u64);
+        match &self.0 {
+            Engine::Small(regex) => {
+                steps(text.len() / BYTES_PER_STEP)?;
+                Ok(regex.is_match(text))
+            }
+            Engine::Large(regex) => {
+                steps(
+                    text.len()
+                        .saturating_mul(MAX_BYTES / PATTERN_BYTES_PER_STEP),
+                )?;
+                Ok(regex.is_match(text))
+            }
+            Engine::Backtracking(regex) => {
+                if text.len() > MAX_BACKTRACKED_BYTES {
+                    let text = "a text is too long for a regular expression with look-around or \
+                                back-references";
+                    return Err(StoreError::new(51156, text));
+                }
+                steps(text.len().saturating_mul(BACKTRACKS_PER_BYTE))?;
+                regex.is_match(text).map_err(|error| {
+                    let text =
+                        format!("Error occurred while executing the regular expression: {error}");
+                    StoreError::new(51156, text)
+                })
+            }
+        }
+    }
+}
+
+fn plain(text: &str, options: &str, max_bytes: usize) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(&translated(text, r"(?-u:\b)", r"\n?\z"))
+        .case_insensitive(options.contains('i'))
+        .multi_line(options.contains('m'))
+        .dot_matches_new_line(options.contains('s'))
+        .ignore_whitespace(options.contains('x'))
+        .size_limit(max_bytes)
+        .dfa_size_limit(max_bytes)
+        .build()
+}
+
+fn backtracking(
+    text: &str,
+    options: &str,
+    max_bytes: usize,
+) -> Result<fancy_regex::Regex, fancy_regex::Error> {
+    FancyBuilder::new(&translated(text, r"\b", r"(?=\n?\z)"))
+        .case_insensitive(options.contains('i'))
+        .multi_line(options.contains('m'))
+        .dot_matches_new_line(options.contains('s'))
+        .verbose_mode(options.contains('x'))
+        .backtrack_limit(MAX_BACKTRACKS)
+        .delegate_size_limit(max_bytes)
+        .delegate_dfa_size_limit(max_bytes)
+        .build()
+}
+
+/// Returns a pattern in the syntax of the engines: with ASCII classes, with `boundary` for `\b` and
+/// `end` for `\Z`, and without the set operations that the engines have in classes.
+fn translated(pattern: &str, boundary: &str, end: &str) -> String {
+    let mut out = String::with_capacity(pattern.len());
+    let mut characters = pattern.chars().peekable();
+    let mut in_class = false;
+    while let Some(c) = characters.next() {
+        match c {
+            '\\' => {
+                let Some(escaped) = characters.next() else {
+                    out.push('\\');
+                    break;
+                };
+                match (escaped, in_class) {
+                    ('d', false) => out.push_str("[0-9]"),
+                    ('d', true) => out.push_str("0-9"),
+                    ('w', false) => out.push_str("[0-9A-Za-z_]"),
+                    ('w', true) => out.push_str("0-9A-Za-z_"),
+                    ('s', false) => out.push_str(r"[\t\n\x0B\x0C\r\x20]"),
+                    ('s', true) => out.push_str(r"\t\n\x0B\x0C\r\x20"),
+                    ('D', _) => out.push_str("[^0-9]"),
+                    ('W', _) => out.push_str("[^0-9A-Za-z_]"),
+                    ('S', _) => out.push_str(r"[^\t\n\x0B\x0C\r\x20]"),
+                    ('b', false) => out.push_str(boundary),
+                    ('Z', false) => out.push_str(end),
+                    (other, _) => out.extend(['\\', other]),
+                }
+            }
+            '[' if !in_class => {
+                in_class = true;
+                out.push('[');
+                if characters.next_if_eq(&'^').is_some() {
+                    out.push('^');
+                }
+                if characters.next_if_eq(&']').is_some() {
+                    out.push_str(r"\]");
+                }
+            }
+            '[' if characters.peek() != Some(&':') => out.push_str(r"\["),
+            '[' => {
+                // A class such as `[:alpha:]` inside a class.
+                out.push('[');
+                for inner in characters.by_ref() {
+                    out.push(inner);
+                    if inner == ']' {
+                        break;
+                    }
+                }
+            }
+            ']' => {
+                in_class = false;
+                out.push(']');
+            }
+            '&' | '~' if in_class => out.extend(['\\', c]),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_match(pattern: &str, text: &str) -> bool {
+        let pattern = Pattern::new(pattern, "", usize::MAX).expect(pattern);
+        pattern.is_match(text, &Budget::default()).expect(text)
+    }
+
+    #[test]
+    fn patterns_have_the_syntax_of_the_server() {
+        for (pattern, fitting, other) in [
+            (r"^\d+$", "12", "١٢"),
+            (r"^\w$", "a", "ä"),
+            (r"^[\w-]+$", "a-b", "a b"),
+            (r"^[^\s]$", "\u{a0}", " "),
+            (r"^\S\W\D$", "a-b", "a-1"),
+            (r"\bfoo\b", "a foo b", "afoob"),
+            (r"end\Z", "the end\n", "the end\n\n"),
+            ("^[a[b]$", "[", "]"),
+            ("^[]a]$", "]", "["),
+            ("^[a&&b]$", "&", "c"),
+            ("^[[:alpha:]]+$", "abc", "a1"),
+            ("foo(?=bar)", "foobar", "foobaz"),
+            ("(?<!a)b", "cb", "ab"),
+            (r"(a|b)\1", "xaa", "ab"),
+            (r"^(?>a+)b", "aab", "aac"),
+        ] {
+            assert!(is_match(pattern, fitting), "{pattern} {fitting}");
+            assert!(!is_match(pattern, other), "{pattern} {other}");
+        }
+        let options = Pattern::new("A . b # c", "isx", usize::MAX).expect("a pattern");
+        assert_eq!(options.is_match("a\nB", &Budget::default()), Ok(true));
+        for (pattern, options, code) in [("a", "q", 51108), ("(", "", 51091), ("(?=a", "", 51091)] {
+            let error = Pattern::new(pattern, options, usize::MAX).expect_err(pattern);
+            assert_eq!(error.code, code, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn the_work_of_a_pattern_is_charged_or_refused() {
+        let text = "a".repeat(5_000);
+        for pattern in [
+            "(a{1,100}){1,100}b",
+            "(a{1,30}){1,30}b",
+            "(a*)*(?=b)c",
+            r"(a+)+\1b",
+        ] {
+            let budget = Budget::default();
+            let Ok(pattern) = Pattern::new(pattern, "", usize::MAX) else {
+                continue;
+            };
+            let attempts = 100_000;
+            let over = (0..attempts).position(|_| pattern.is_match(&text, &budget).is_err());
+            assert!(over.is_some_and(|at| at < 2_000), "{pattern:?} {over:?}");
+        }
+        let small = Pattern::new("ab", "", usize::MAX).expect("a pattern");
+        let budget = Budget::default();
+        for _ in 0..100_000 {
+            assert_eq!(small.is_match("a short text", &budget), Ok(false));
+        }
+    }
+}
