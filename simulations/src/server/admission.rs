@@ -1,5 +1,5 @@
 //! The rate limit of new connections: the parameters that begin with
-//! `ingressConnectionEstablishmentRateLimiter`, which servers have since 8.2.
+//! `ingressConnectionEstablishment`, which servers have since 8.2.
 //!
 //! Each connection takes a token. Tokens come at a constant rate, and unused tokens are saved for a
 //! burst. A connection without a token waits in a queue, and its requests are not handled. If the
@@ -17,7 +17,7 @@ use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 use std::{collections::VecDeque, time::Duration};
 
-const PREFIX: &str = "ingressConnectionEstablishmentRateLimiter";
+const PREFIX: &str = "ingressConnectionEstablishment";
 
 /// The default of `...RatePerSec`, which limits nothing in practice.
 const DEFAULT_RATE_PER_SECOND: u64 = 2_147_483_647;
@@ -114,7 +114,7 @@ impl Admission {
         };
         let count = |n: u64| Bson::from(i64::try_from(n).unwrap_or(i64::MAX));
         Ok(match parameter {
-            "Enabled" => {
+            "RateLimiterEnabled" => {
                 let enabled = truth(command.get(key));
                 std::mem::replace(&mut self.enabled, enabled).into()
             }

@@ -200,6 +200,12 @@ impl Member {
             "listIndexes" => self.list_indexes(now, request),
             "collStats" | "collstats" => self.collection_statistics(request),
             "dbStats" | "dbstats" => self.database_statistics(request),
+            "validate" => self.validate(request),
+            "explain" => self.explain(now, request),
+            "createSearchIndexes" | "updateSearchIndex" | "dropSearchIndex" => {
+                let text = "Search index commands are only supported with Atlas.";
+                Err(fault(31082, text))
+            }
             #[cfg(test)]
             "panicForTest" => panic!("a request that panics"),
             other => Err(fault(59, format!("no such command: '{other}'"))),
@@ -295,6 +301,8 @@ fn is_read(name: &str) -> bool {
             | "collstats"
             | "dbStats"
             | "dbstats"
+            | "validate"
+            | "explain"
     )
 }
 

@@ -9,6 +9,7 @@ mod compression;
 mod concern;
 mod connection;
 mod cursor;
+mod diagnostics;
 mod dispatch;
 mod document;
 mod fail_point;

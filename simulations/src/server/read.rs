@@ -80,19 +80,13 @@ impl Member {
             _ => return Err(fault(40414, "BSON field 'aggregate.pipeline' is missing")),
         };
         let pipeline = self.with_sessions(now, command, pipeline);
-        let explains = truth(command.get("explain"));
-        let options = command.get_document("cursor");
-        let Ok(options) = options else {
+        if truth(command.get("explain")) {
+            return self.plan(now, request, "queryPlanner");
+        }
+        let Ok(options) = command.get_document("cursor") else {
             let text =
                 "The 'cursor' option is required, except for aggregate with the explain argument";
-            return Err(fault(
-                9,
-                if explains {
-                    "explain is not supported"
-                } else {
-                    text
-                },
-            ));
+            return Err(fault(9, text));
         };
         let collection = command.get_str(&request.name).ok().map(str::to_owned);
         let database = request.database.as_str();
@@ -364,6 +358,10 @@ fn find_of(command: &Document) -> Result<Find, Fault> {
             ));
         }
     }
+    if truth(command.get("returnKey")) && command.contains_key("sort") {
+        let text = "this simulated server does not implement returnKey with sort";
+        return Err(fault(238, text));
+    }
     let document = |key: &str| command.get_document(key).ok().cloned();
     Ok(Find {
         filter: document("filter").unwrap_or_default(),
@@ -371,6 +369,11 @@ fn find_of(command: &Document) -> Result<Find, Fault> {
         projection: document("projection"),
         skip: count_field(command, "skip"),
         limit: count_field(command, "limit"),
+        hint: command.get("hint").cloned(),
+        min: document("min").filter(|d| !d.is_empty()),
+        max: document("max").filter(|d| !d.is_empty()),
+        return_key: truth(command.get("returnKey")),
+        show_record_id: truth(command.get("showRecordId")),
     })
 }
 

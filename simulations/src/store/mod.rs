@@ -13,6 +13,7 @@ mod collection;
 mod error;
 mod expression;
 mod group;
+mod hint;
 mod index;
 mod indexes;
 mod lookup;

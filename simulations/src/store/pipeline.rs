@@ -66,6 +66,10 @@ pub(crate) fn check(stages: &[Document]) -> Answer<()> {
     }
     for (i, stage) in stages.iter().enumerate() {
         let name = stage_name(stage)?;
+        if name == "$listSearchIndexes" {
+            let text = "$listSearchIndexes stage is only allowed on MongoDB Atlas";
+            return Err(StoreError::new(6_047_401, text));
+        }
         if !STAGES.contains(&name) {
             let text = format!("Unrecognized pipeline stage name: '{name}'");
             return Err(StoreError::new(40324, text));

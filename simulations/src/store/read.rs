@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bson::{Bson, Document};
 
 use super::error::StoreError;
+use super::hint::Hinted;
 use super::matcher::Matcher;
 use super::order::Key;
 use super::path;
@@ -45,7 +46,11 @@ impl Store {
         } else {
             bound(find.limit)
         };
-        let needed = if sort.is_some() {
+        let hinted = match self.collection(namespace) {
+            Some(collection) => Some(Hinted::new(collection, find)?),
+            None => None,
+        };
+        let needed = if sort.is_some() || find.hint.is_some() {
             usize::MAX
         } else {
             skip.saturating_add(limit)
@@ -67,11 +72,19 @@ impl Store {
                 }
                 kept
             }
-            Some(collection) => collection
-                .matching(&matcher, &context, needed)?
-                .iter()
-                .filter_map(|record| collection.records.get(record).cloned())
-                .collect(),
+            Some(collection) => {
+                let records = collection.matching(&matcher, &context, needed)?;
+                let stored = |record: u64| Some((record, collection.records.get(&record)?.clone()));
+                let mut found: Vec<_> = records.into_iter().filter_map(stored).collect();
+                if let Some(hinted) = &hinted {
+                    hinted.arrange(find, &mut found);
+                }
+                let shown = found.into_iter().map(|(record, document)| match &hinted {
+                    Some(hinted) => hinted.shown(find, record, document),
+                    None => document,
+                });
+                shown.collect()
+            }
         };
         if let Some(sort) = sort {
             if sort.is_reversed_natural() {

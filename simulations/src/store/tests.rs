@@ -87,6 +87,7 @@ fn find_sorts_skips_limits_and_projects() {
         projection: Some(doc! { "a": 1 }),
         skip: 1,
         limit: 2,
+        ..Find::default()
     };
     assert_eq!(
         contents(&store, &find),

@@ -267,6 +267,17 @@ pub struct Find {
     pub skip: u64,
     /// The largest number of documents to return. 0 means no limit.
     pub limit: u64,
+    /// The name or the key of an index. Without a sort pattern, the documents come in the order of
+    /// this index.
+    pub hint: Option<Bson>,
+    /// The smallest key in the index of the hint.
+    pub min: Option<Document>,
+    /// The key in the index of the hint below which all returned documents are.
+    pub max: Option<Document>,
+    /// True to return only the fields of the index of the hint.
+    pub return_key: bool,
+    /// True to add the record number as `$recordId`.
+    pub show_record_id: bool,
 }
 
 /// A document, stored or computed. Clones share its memory.

@@ -145,9 +145,9 @@ async fn limit_connections<R: Runtime>(client: &Client<R>) {
         ("RatePerSec", Bson::from(20)),
         ("BurstCapacitySecs", 1.into()),
         ("MaxQueueDepth", 1.into()),
-        ("Enabled", true.into()),
+        ("RateLimiterEnabled", true.into()),
     ] {
-        let name = format!("ingressConnectionEstablishmentRateLimiter{parameter}");
+        let name = format!("ingressConnectionEstablishment{parameter}");
         let set = doc! { "setParameter": 1, name: value };
         admin.run_command(set).await.expect("a reply");
     }

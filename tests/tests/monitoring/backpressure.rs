@@ -146,7 +146,7 @@ fn hello_errors_in_background_population_do_not_change_the_server_description() 
 /// prose 10, "Connection Pool Backpressure"). At least 10 check outs fail, and no pool is cleared.
 #[test]
 fn a_connection_rate_limit_of_the_server_does_not_clear_the_pool() {
-    const PREFIX: &str = "ingressConnectionEstablishmentRateLimiter";
+    const PREFIX: &str = "ingressConnectionEstablishment";
     play(
         [standalone(), replica_set(), sharded_alone()],
         |scene| async move {
@@ -163,7 +163,7 @@ fn a_connection_rate_limit_of_the_server_does_not_clear_the_pool() {
             scene.tell(0, set("RatePerSec", 20.into())).await;
             scene.tell(0, set("BurstCapacitySecs", 1.into())).await;
             scene.tell(0, set("MaxQueueDepth", 1.into())).await;
-            scene.tell(0, set("Enabled", true.into())).await;
+            scene.tell(0, set("RateLimiterEnabled", true.into())).await;
             let finds = (0..100).map(|_| {
                 let things = watched.things();
                 scene.spawn(async move { things.find_one(doc! { "_id": 1 }).await })

@@ -214,7 +214,7 @@ fn odd_writes_and_queries() -> Vec<(Document, i32)> {
         (find(doc! { "sort": true }), 14),
         (find(doc! { "hint": "none" }), 2),
         (find(doc! { "hint": { "zz": 1 } }), 2),
-        (find(doc! { "min": { "a": 1 } }), 238),
+        (find(doc! { "min": { "a": 1 } }), 51173),
         (update(doc! { "mutli": true }), 40415),
         (update(doc! { "multi": 1 }), 14),
         (update(doc! { "hint": "none" }), 2),

@@ -6,7 +6,7 @@ use bson::{Document, doc};
 use onionskin_core::address::Address;
 use std::time::Duration;
 
-const PREFIX: &str = "ingressConnectionEstablishmentRateLimiter";
+const PREFIX: &str = "ingressConnectionEstablishment";
 
 fn limited() -> (World, ConnId) {
     let mut world = World::new(DeploymentOptions::standalone(Address::tcp("s", 1)), 1);
@@ -19,7 +19,7 @@ fn limited() -> (World, ConnId) {
     ] {
         command.insert(format!("{PREFIX}{parameter}"), value);
     }
-    command.insert(format!("{PREFIX}Enabled"), true);
+    command.insert(format!("{PREFIX}RateLimiterEnabled"), true);
     let reply = world.send_command(operator, &command).expect("a reply");
     assert_eq!(reply.get_bool("was").ok(), Some(false), "{reply}");
     (world, operator)
@@ -47,7 +47,7 @@ fn disabling_the_rate_limit_accepts_queued_and_new_connections() {
     let (mut world, operator) = limited();
     let connections: Vec<ConnId> = (0..3).map(|_| world.connect(0)).collect();
     let mut command = doc! { "setParameter": 1, "$db": "admin" };
-    command.insert(format!("{PREFIX}Enabled"), false);
+    command.insert(format!("{PREFIX}RateLimiterEnabled"), false);
     let reply = world.send_command(operator, &command).expect("a reply");
     assert_eq!(reply.get_bool("was").ok(), Some(true), "{reply}");
     assert!(world.send_command(connections[2], &ping()).is_some());

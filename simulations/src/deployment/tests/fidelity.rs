@@ -243,3 +243,135 @@ fn an_unknown_fail_point_and_a_batch_without_statements_have_the_codes_of_the_se
     let reply = send(&mut world, conn, aggregate);
     assert_eq!(reply.get_str("codeName").ok(), Some("Location40324"));
 }
+
+#[test]
+fn a_hint_orders_and_bounds_a_query() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 6);
+    let index = doc! { "createIndexes": "c", "indexes": [{ "key": { "n": -1 }, "name": "n" }] };
+    send(&mut world, conn, index);
+    let mut ids = |part: Document| {
+        let mut find = doc! { "find": "c" };
+        find.extend(part);
+        let reply = send(&mut world, conn, find);
+        let id = |d: &Bson| d.as_document().and_then(|d| d.get_i32("_id").ok());
+        batch(&reply).iter().filter_map(id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(doc! { "hint": "n", "limit": 2 }), [5, 4]);
+    assert_eq!(ids(doc! { "hint": { "n": -1 }, "skip": 4 }), [1, 0]);
+    assert_eq!(ids(doc! { "hint": { "$natural": -1 }, "limit": 1 }), [5]);
+    assert_eq!(
+        ids(doc! { "hint": "n", "sort": { "n": 1 }, "limit": 1 }),
+        [0]
+    );
+    let bounds = doc! { "hint": "n", "min": { "n": 4 }, "max": { "n": 1 } };
+    assert_eq!(ids(bounds), [4, 3, 2]);
+    let shown = doc! { "find": "c", "hint": "n", "returnKey": true, "limit": 1 };
+    assert_eq!(
+        batch(&send(&mut world, conn, shown)),
+        [doc! { "n": 5 }.into()]
+    );
+    let shown = doc! { "find": "c", "filter": { "_id": 0 }, "showRecordId": true };
+    let expected = doc! { "_id": 0, "n": 0, "$recordId": 1_i64 };
+    assert_eq!(batch(&send(&mut world, conn, shown)), [expected.into()]);
+}
+
+#[test]
+fn explain_describes_a_query_and_validate_a_collection() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 4);
+    let find = doc! { "find": "c", "filter": { "n": { "$gt": 1 } } };
+    let explain = doc! { "explain": find, "verbosity": "executionStats" };
+    let reply = send(&mut world, conn, explain);
+    let planner = reply.get_document("queryPlanner").expect("a plan");
+    let winning = planner.get_document("winningPlan").expect("a stage");
+    assert_eq!(winning.get_str("stage").ok(), Some("COLLSCAN"));
+    let statistics = reply.get_document("executionStats").expect("statistics");
+    assert_eq!(statistics.get_i32("nReturned").ok(), Some(2));
+    let hinted = doc! { "explain": { "find": "c", "hint": "none" } };
+    assert_eq!(code(&mut world, conn, hinted), Some(2));
+    let odd = doc! { "explain": { "find": "c", "fitler": {} } };
+    assert_eq!(code(&mut world, conn, odd), Some(40415));
+    let aggregate = doc! { "aggregate": "c", "pipeline": [], "explain": true };
+    assert!(send(&mut world, conn, aggregate).contains_key("queryPlanner"));
+    let reply = send(&mut world, conn, doc! { "validate": "c" });
+    assert_eq!(reply.get_bool("valid").ok(), Some(true), "{reply}");
+    assert_eq!(reply.get_i32("nrecords").ok(), Some(4));
+    assert_eq!(
+        code(&mut world, conn, doc! { "validate": "none" }),
+        Some(26)
+    );
+}
+
+#[test]
+fn fields_with_dots_and_dollars_are_set_and_removed() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1);
+    let set = doc! { "$replaceWith": {
+        "$setField": { "field": { "$literal": "$a.b" }, "input": "$$ROOT", "value": 5 },
+    } };
+    let unset = doc! { "$replaceWith": { "$unsetField": { "field": "n", "input": "$$ROOT" } } };
+    let aggregate = doc! { "aggregate": "c", "pipeline": [set, unset], "cursor": {} };
+    let expected = doc! { "_id": 0, "$a.b": 5 };
+    assert_eq!(batch(&send(&mut world, conn, aggregate)), [expected.into()]);
+}
+
+#[test]
+fn the_operands_after_the_deciding_one_are_not_evaluated() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 3);
+    let divided = doc! { "$gt": [{ "$divide": [4, "$n"] }, 3] };
+    let either = doc! { "$or": [{ "$eq": ["$n", 0] }, divided] };
+    let find = doc! { "find": "c", "filter": { "$expr": either } };
+    assert_eq!(batch(&send(&mut world, conn, find)).len(), 2);
+}
+
+#[test]
+fn fail_points_of_the_server_act_on_their_commands() {
+    let mut world = World::new(set_of(3), 1);
+    let (primary, _) = world
+        .until_primary(Duration::from_secs(60))
+        .expect("a primary");
+    let conn = world.connect(primary);
+    fill(&mut world, conn, 3);
+    let set = |name: &str, mode: Bson, data: Document| {
+        doc! { "configureFailPoint": name, "mode": mode, "data": data, "$db": "admin" }
+    };
+    send(
+        &mut world,
+        conn,
+        set("maxTimeAlwaysTimeOut", "alwaysOn".into(), doc! {}),
+    );
+    let limited = doc! { "find": "c", "maxTimeMS": 1000 };
+    assert_eq!(code(&mut world, conn, limited), Some(50));
+    assert_eq!(code(&mut world, conn, doc! { "find": "c" }), None);
+    send(
+        &mut world,
+        conn,
+        set("maxTimeAlwaysTimeOut", "off".into(), doc! {}),
+    );
+    let reply = send(&mut world, conn, doc! { "find": "c", "batchSize": 1 });
+    let once = doc! { "times": 1 };
+    let data = doc! { "errorCode": 280 };
+    send(
+        &mut world,
+        conn,
+        set("failGetMoreAfterCursorCheckout", once.into(), data),
+    );
+    let more = doc! { "getMore": cursor_id(&reply), "collection": "c" };
+    assert_eq!(code(&mut world, conn, more.clone()), Some(280));
+    assert_eq!(code(&mut world, conn, more), None);
+    // Without their producers, the secondaries do not confirm a write.
+    for member in (0..3).filter(|&member| member != primary) {
+        let other = world.connect(member);
+        send(
+            &mut world,
+            other,
+            set("stopReplProducer", "alwaysOn".into(), doc! {}),
+        );
+    }
+    let concern = doc! { "w": 3, "wtimeout": 100 };
+    let insert = doc! { "insert": "c", "documents": [{}], "writeConcern": concern };
+    let reply = send(&mut world, conn, insert);
+    assert!(reply.contains_key("writeConcernError"), "{reply}");
+}

@@ -152,4 +152,26 @@ pub(super) const ROWS: &[Row] = &[
         &[field("scale", Kind::Whole)],
     )
     .lax(),
+    row(
+        &["validate"],
+        Kind::Text,
+        &[
+            field("full", Kind::Flag),
+            field("repair", Kind::Flag).since(4, 4),
+            field("metadata", Kind::Flag).since(5, 0),
+            field("checkBSONConformance", Kind::Flag).since(6, 2),
+            field("background", Kind::Flag).since(4, 4),
+            field("scandata", Kind::Flag),
+        ],
+    )
+    .lax(),
+    row(
+        &["explain"],
+        Kind::Object,
+        &[field(
+            "verbosity",
+            Kind::OneOf(&["queryPlanner", "executionStats", "allPlansExecution"]),
+        )],
+    )
+    .api(),
 ];

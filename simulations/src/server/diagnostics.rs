@@ -1,0 +1,179 @@
+//! The commands that describe data and queries: `explain` and `validate`.
+
+use super::{
+    Member, commands,
+    connection::Request,
+    dispatch::{Answer, namespace},
+    fault::{Fault, bad_value, fault},
+    reply::Reply,
+};
+use crate::store::Namespace;
+use bson::{Bson, Document, doc};
+use onionskin_core::time::Instant;
+
+/// The commands that `explain` takes.
+const EXPLAINED: [&str; 8] = [
+    "find",
+    "aggregate",
+    "count",
+    "distinct",
+    "findAndModify",
+    "findandmodify",
+    "update",
+    "delete",
+];
+
+impl Member {
+    /// Executes `validate`. The store has no files, so only its indexes can be wrong.
+    pub(super) fn validate(&self, request: &Request) -> Answer {
+        let name = namespace(request)?;
+        let store = self.replica.store();
+        let Some(collection) = store.collection(&name) else {
+            let text = format!("Collection '{name}' does not exist to validate.");
+            return Err(fault(26, text));
+        };
+        let problem = collection.check_indexes().err();
+        let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+        let (mut keys, mut details) = (Document::new(), Document::new());
+        for index in store.list_indexes(&name)? {
+            let index = index.get_str("name").unwrap_or_default().to_owned();
+            keys.insert(index.clone(), number(collection.documents().count()));
+            details.insert(index, doc! { "valid": problem.is_none() });
+        }
+        let none: Vec<Bson> = Vec::new();
+        let reply = doc! {
+            "ns": name.to_string(), "uuid": Bson::Null, "nInvalidDocuments": 0,
+            "nNonCompliantDocuments": 0, "nrecords": number(collection.documents().count()),
+            "nIndexes": number(keys.len()), "keysPerIndex": keys, "indexDetails": details,
+            "valid": problem.is_none(), "repaired": false, "warnings": none.clone(),
+            "errors": problem.into_iter().collect::<Vec<_>>(),
+            "extraIndexEntries": none.clone(), "missingIndexEntries": none.clone(),
+            "corruptRecords": none,
+        };
+        Ok(Reply::from(reply).into())
+    }
+
+    /// Executes `explain`: checks the command, and describes how it would select documents.
+    pub(super) fn explain(&mut self, now: Instant, request: &Request) -> Answer {
+        let Ok(explained) = request.command.get_document(&request.name) else {
+            return Err(fault(40414, "BSON field 'explain.explain' is missing"));
+        };
+        let mut inner = explained.clone();
+        inner.insert("$db", request.database.as_str());
+        let name = inner.keys().next().cloned().unwrap_or_default();
+        if !EXPLAINED.contains(&name.as_str()) {
+            return Err(fault(
+                59,
+                format!("Explain failed due to unknown command: {name}"),
+            ));
+        }
+        let verbosity = request.command.get_str("verbosity");
+        let verbosity = verbosity.unwrap_or("allPlansExecution");
+        let inner = Request {
+            id: request.id,
+            bytes: request.bytes,
+            compressor: None,
+            legacy: false,
+            reply_wanted: true,
+            exhaust: false,
+            name,
+            database: request.database.clone(),
+            command: inner,
+        };
+        let [major, minor, _] = self.options.version.release;
+        commands::check(&inner, (major, minor))?;
+        self.plan(now, &inner, verbosity)
+    }
+
+    /// Returns the reply to the explanation of a command.
+    pub(super) fn plan(&mut self, now: Instant, request: &Request, verbosity: &str) -> Answer {
+        let command = &request.command;
+        let collection = command.get_str(&request.name).unwrap_or("$cmd.aggregate");
+        let name = Namespace::new(request.database.clone(), collection);
+        self.check_hint(&name, command)?;
+        let (filter, limit) = selection(request)?;
+        let with_execution = match verbosity {
+            "queryPlanner" => false,
+            "executionStats" | "allPlansExecution" => true,
+            other => {
+                return Err(bad_value(format!(
+                    "verbosity string must be one of \
+                {{'queryPlanner', 'executionStats', 'allPlansExecution'}}, not '{other}'"
+                )));
+            }
+        };
+        let selects_by_id = filter.len() == 1
+            && filter
+                .get("_id")
+                .is_some_and(|id| !matches!(id, Bson::Document(_)));
+        let stage = match (self.replica.store().contains(&name), selects_by_id) {
+            (false, _) => "EOF",
+            (true, true) => "IDHACK",
+            (true, false) if command.contains_key("hint") => "IXSCAN",
+            (true, false) => "COLLSCAN",
+        };
+        let mut winning = doc! { "stage": stage, "filter": filter.clone(), "direction": "forward" };
+        if let Some(hint) = command.get("hint").filter(|_| stage == "IXSCAN") {
+            winning.insert("indexName", hint.clone());
+        }
+        let found = self.with_store(
+            now,
+            command.get_document("let").ok(),
+            |store, environment| store.count(&name, &filter, 0, limit, environment),
+        )?;
+        let examined = self.replica.store().statistics(&name).count;
+        let number = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
+        let mut explained = command.clone();
+        explained.insert("$db", request.database.as_str());
+        let mut reply = doc! {
+            "explainVersion": "1",
+            "queryPlanner": {
+                "namespace": name.to_string(), "parsedQuery": filter,
+                "indexFilterSet": false, "winningPlan": winning.clone(),
+                "rejectedPlans": Vec::<Bson>::new(),
+            },
+        };
+        if with_execution {
+            let mut statistics = doc! {
+                "executionSuccess": true, "nReturned": number(found), "executionTimeMillis": 0,
+                "totalKeysExamined": 0, "totalDocsExamined": number(examined),
+                "executionStages": winning,
+            };
+            if verbosity == "allPlansExecution" {
+                statistics.insert("allPlansExecution", Vec::<Bson>::new());
+            }
+            reply.insert("executionStats", statistics);
+        }
+        reply.insert("command", explained);
+        reply.insert(
+            "serverInfo",
+            doc! { "host": "localhost", "port": 27017, "version": self.options.version.to_string() },
+        );
+        Ok(Reply::from(reply).into())
+    }
+}
+
+/// Returns the filter of a command, and the largest number of documents that it selects, where 0
+/// means all.
+fn selection(request: &Request) -> Result<(Document, u64), Fault> {
+    let command = &request.command;
+    let first = |list: &str| {
+        let items = command.get_array(list).ok();
+        items.and_then(|items| items.first()?.as_document().cloned())
+    };
+    let document = |from: &Document, key: &str| from.get_document(key).cloned().unwrap_or_default();
+    Ok(match request.name.as_str() {
+        "find" => {
+            let limit = super::document::count_field(command, "limit");
+            (document(command, "filter"), limit)
+        }
+        "aggregate" => {
+            let stage = first("pipeline").unwrap_or_default();
+            (document(&stage, "$match"), 0)
+        }
+        "findAndModify" | "findandmodify" => (document(command, "query"), 1),
+        "update" => (document(&first("updates").unwrap_or_default(), "q"), 0),
+        "delete" => (document(&first("deletes").unwrap_or_default(), "q"), 0),
+        _ => (document(command, "query"), 0),
+    })
+}

@@ -1,0 +1,104 @@
+//! Queries that name an index: its order, its bounds, and the keys and record numbers of documents.
+
+use std::sync::Arc;
+
+use bson::{Bson, Document};
+
+use super::collection::Collection;
+use super::error::StoreError;
+use super::index::generated_name;
+use super::sort::Sort;
+use super::types::{Find, Shared};
+use super::{Answer, path};
+
+/// The index of a hint, as far as a query uses it.
+#[derive(Debug)]
+pub(super) struct Hinted {
+    /// The key of the index, if the hint is not `$natural`.
+    key: Option<Document>,
+    /// The order of the index, if the query has no sort pattern.
+    order: Option<Sort>,
+    is_backward: bool,
+}
+
+impl Hinted {
+    /// Returns what a query uses of the index of its hint. The index must exist.
+    pub(super) fn new(collection: &Collection, find: &Find) -> Answer<Self> {
+        let key = match &find.hint {
+            Some(Bson::String(name)) if name != "_id_" => collection
+                .indexes
+                .iter()
+                .find(|index| index.name() == name)
+                .and_then(|index| index.specification.get_document("key").ok().cloned()),
+            Some(Bson::String(_)) => Some(bson::doc! { "_id": 1 }),
+            Some(Bson::Document(key)) if !key.is_empty() => Some(key.clone()),
+            _ => None,
+        };
+        let natural = key.as_ref().and_then(|key| key.get("$natural"));
+        let is_backward = natural.is_some_and(|n| super::number::as_double(n) == Some(-1.0));
+        let key = key.filter(|key| !key.contains_key("$natural"));
+        if key.is_none() && (find.min.is_some() || find.max.is_some()) {
+            let text = "When using min()/max() a hint of which index to use must be provided";
+            return Err(StoreError::new(51173, text));
+        }
+        for bound in [&find.min, &find.max].into_iter().flatten() {
+            let fits = key.as_ref().is_some_and(|key| key.keys().eq(bound.keys()));
+            if !fits {
+                let own = key.as_ref().map(generated_name).unwrap_or_default();
+                let text = format!("the bounds of min and max do not have the fields of {own}");
+                return Err(StoreError::new(51174, text));
+            }
+        }
+        // Special indexes such as `hashed` and `2dsphere` have no order.
+        let is_ordered = |key: &&Document| key.values().all(super::number::is_number);
+        let order = key.as_ref().filter(is_ordered).map(Sort::new).transpose()?;
+        Ok(Self {
+            key,
+            order,
+            is_backward,
+        })
+    }
+
+    /// Orders records as the index does, and removes those outside of the bounds of the query.
+    pub(super) fn arrange(&self, find: &Find, found: &mut Vec<(u64, Shared)>) {
+        if self.is_backward {
+            found.reverse();
+        }
+        let Some(order) = &self.order else { return };
+        let bound = |document: &Option<Document>| document.as_ref().map(|d| order.key(d));
+        let (min, max) = (bound(&find.min), bound(&find.max));
+        if min.is_some() || max.is_some() {
+            found.retain(|(_, document)| {
+                let key = order.key(document);
+                min.as_ref().is_none_or(|min| key >= *min)
+                    && max.as_ref().is_none_or(|max| key < *max)
+            });
+        }
+        let is_sorted = find.sort.as_ref().is_some_and(|sort| !sort.is_empty());
+        if !is_sorted {
+            found.sort_by_cached_key(|(_, document)| order.key(document));
+        }
+    }
+
+    /// Returns the document that a query with `returnKey` or `showRecordId` returns.
+    pub(super) fn shown(&self, find: &Find, record: u64, document: Shared) -> Shared {
+        if !find.return_key && !find.show_record_id {
+            return document;
+        }
+        let mut shown = match find.return_key {
+            true => {
+                let fields = self.key.iter().flat_map(|key| key.keys());
+                let values = fields.map(|field| {
+                    let value = path::values(&document, field).into_iter().next();
+                    (field.clone(), value.cloned().unwrap_or(Bson::Null))
+                });
+                values.collect()
+            }
+            false => Document::clone(&document),
+        };
+        if find.show_record_id {
+            shown.insert("$recordId", record.cast_signed());
+        }
+        Arc::new(shown)
+    }
+}
