@@ -37,7 +37,7 @@ mod stream;
 pub use client::Client;
 pub use cursor::Cursor;
 pub use onionskin::*;
-pub use run::Run;
+pub use run::{Block, Run};
 pub use runtime::{BlockingRuntime, Sleep};
 pub use stream::BlockingStream;
 

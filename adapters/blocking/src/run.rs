@@ -1,10 +1,7 @@
 //! Operations that are run instead of awaited.
 
-use crate::{BlockingRuntime, Cursor};
-use onionskin::{
-    Aggregate, CountDocuments, Delete, Execution, Find, FindOne, InsertMany, InsertOne, Result,
-    RunCommand, Update, futures, program::Program,
-};
+use crate::{BlockingRuntime as B, Cursor};
+use onionskin::{Execution, Result, futures, program::Program};
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
 
@@ -38,80 +35,57 @@ pub trait Run {
     fn run(self) -> Self::Output;
 }
 
-impl<P: Program> Run for Execution<BlockingRuntime, P> {
-    type Output = Result<P::Output>;
+impl<C: IntoFuture<IntoFuture: Block>> Run for C {
+    type Output = <C::IntoFuture as Block>::Output;
 
     fn run(self) -> Self::Output {
-        self.runtime().clone().block_on(self)
+        self.into_future().block()
     }
 }
 
-/// Implements `Run` for futures of calls.
-macro_rules! run_futures {
-    ($([$($bounds:tt)*] $future:ty;)*) => {$(
-        impl<$($bounds)*> Run for $future {
-            type Output = <Self as Future>::Output;
+/// A future of a call, which blocks the thread until it is ready.
+pub trait Block {
+    /// The result of the call.
+    type Output;
 
-            fn run(self) -> Self::Output {
-                self.runtime().clone().block_on(self)
+    /// Polls the future on the runtime of its client until it is ready.
+    fn block(self) -> Self::Output;
+}
+
+/// Implements `Block` for futures, each with its result and what makes it of the future's output.
+macro_rules! block {
+    ($([$($bounds:tt)*] $future:ty => $output:ty, $change:expr;)*) => {$(
+        impl<$($bounds)*> Block for $future {
+            type Output = $output;
+
+            fn block(self) -> Self::Output {
+                let runtime = self.runtime().clone();
+                let change: fn(B, <Self as Future>::Output) -> $output = $change;
+                change(runtime.clone(), runtime.block_on(self))
             }
         }
     )*};
+    ($([$($bounds:tt)*] $future:ty;)*) => {
+        block! {$([$($bounds)*] $future => <Self as Future>::Output, |_, output| output;)*}
+    };
 }
 
-run_futures! {
-    [U] futures::AggregateFuture<BlockingRuntime, U>;
-    [] futures::CountDocumentsFuture<BlockingRuntime>;
-    [] futures::DeleteFuture<BlockingRuntime>;
-    [T] futures::FindFuture<BlockingRuntime, T>;
-    [T: DeserializeOwned + 'static] futures::FindOneFuture<BlockingRuntime, T>;
-    [] futures::InsertManyFuture<BlockingRuntime>;
-    [] futures::InsertOneFuture<BlockingRuntime>;
-    [] futures::RunCommandFuture<BlockingRuntime>;
-    [] futures::UpdateFuture<BlockingRuntime>;
+block! {
+    [U] futures::AggregateFuture<B, U> => Result<Cursor<U>>, open;
+    [T] futures::FindFuture<B, T> => Result<Cursor<T>>, open;
 }
 
-/// Implements `Run` for operations whose result is the same when they are awaited.
-macro_rules! run {
-    ($([$($bounds:tt)*] $type:ty;)*) => {$(
-        impl<$($bounds)*> Run for $type {
-            type Output = <Self as IntoFuture>::Output;
-
-            fn run(self) -> Self::Output {
-                self.into_future().run()
-            }
-        }
-    )*};
+block! {
+    [P: Program] Execution<B, P>;
+    [] futures::CountDocumentsFuture<B>;
+    [] futures::DeleteFuture<B>;
+    [T: DeserializeOwned + 'static] futures::FindOneFuture<B, T>;
+    [] futures::InsertManyFuture<B>;
+    [] futures::InsertOneFuture<B>;
+    [] futures::RunCommandFuture<B>;
+    [] futures::UpdateFuture<B>;
 }
 
-run! {
-    [T: Send + Sync] CountDocuments<'_, BlockingRuntime, T>;
-    [T: Send + Sync] Delete<'_, BlockingRuntime, T>;
-    [T: Send + Sync + DeserializeOwned + 'static] FindOne<'_, BlockingRuntime, T>;
-    [T: Send + Sync] InsertMany<'_, BlockingRuntime, T>;
-    [T: Send + Sync] InsertOne<'_, BlockingRuntime, T>;
-    [] RunCommand<'_, BlockingRuntime>;
-    [T: Send + Sync] Update<'_, BlockingRuntime, T>;
-}
-
-impl<T: Send + Sync, U> Run for Aggregate<'_, BlockingRuntime, T, U> {
-    type Output = Result<Cursor<U>>;
-
-    fn run(self) -> Self::Output {
-        let future = self.into_future();
-        let runtime = future.runtime().clone();
-        let cursor = future.run()?;
-        Ok(Cursor::new(runtime, cursor))
-    }
-}
-
-impl<T: Send + Sync> Run for Find<'_, BlockingRuntime, T> {
-    type Output = Result<Cursor<T>>;
-
-    fn run(self) -> Self::Output {
-        let future = self.into_future();
-        let runtime = future.runtime().clone();
-        let cursor = future.run()?;
-        Ok(Cursor::new(runtime, cursor))
-    }
+fn open<T>(runtime: B, cursor: Result<onionskin::Cursor<B, T>>) -> Result<Cursor<T>> {
+    cursor.map(|cursor| Cursor::new(runtime, cursor))
 }

@@ -145,10 +145,9 @@ impl Member {
             reply.insert("executionStats", statistics);
         }
         reply.insert("command", explained);
-        reply.insert(
-            "serverInfo",
-            doc! { "host": "localhost", "port": 27017, "version": self.options.version.to_string() },
-        );
+        let version = self.options.version.to_string();
+        let server = doc! { "host": "localhost", "port": 27017, "version": version };
+        reply.insert("serverInfo", server);
         Ok(Reply::from(reply).into())
     }
 }

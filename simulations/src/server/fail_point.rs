@@ -37,7 +37,8 @@ const FAIL_GET_MORE: &str = "failGetMoreAfterCursorCheckout";
 /// The fail point that makes a member fetch no entries of the oplog.
 const STOP_PRODUCER: &str = "stopReplProducer";
 
-const NAMES: [&str; 4] = [FAIL_COMMAND, ALWAYS_TIME_OUT, FAIL_GET_MORE, STOP_PRODUCER];
+/// The names of all fail points.
+pub(super) const NAMES: [&str; 4] = [FAIL_COMMAND, ALWAYS_TIME_OUT, FAIL_GET_MORE, STOP_PRODUCER];
 
 /// A fail point that was set.
 #[derive(Clone, Debug)]

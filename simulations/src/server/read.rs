@@ -241,8 +241,8 @@ impl Member {
         Ok(Reply::from(reply).into())
     }
 
-    /// Replaces the stage `$listLocalSessions` at the start of a pipeline by its documents. Only the
-    /// session of the command is known.
+    /// Replaces the stage `$listLocalSessions` at the start of a pipeline by its documents. Only
+    /// the session of the command is known.
     fn with_sessions(
         &self,
         now: Instant,

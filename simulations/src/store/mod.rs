@@ -55,6 +55,8 @@ pub use types::{
     FindAndModify, FindAndModifyResult, InsertResult, Modification, Namespace, Shared,
     StatementResult, Update, UpdateResult, UpdateStatement,
 };
+#[cfg(test)]
+pub(crate) use {expression::KNOWN as EXPRESSIONS, pipeline::STAGES, update::OPERATORS as UPDATES};
 
 type Answer<T> = Result<T, StoreError>;
 

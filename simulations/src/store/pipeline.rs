@@ -22,7 +22,8 @@ const MAX_DEPTH: usize = 20;
 /// The largest number of stages of a pipeline.
 const MAX_STAGES: usize = 1000;
 
-const STAGES: &[&str] = &[
+/// The stages that pipelines can have.
+pub(crate) const STAGES: &[&str] = &[
     "$match",
     "$project",
     "$addFields",

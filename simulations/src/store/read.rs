@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bson::{Bson, Document};
 
+use super::collection::Collection;
 use super::error::StoreError;
+use super::expression::EvaluationContext;
 use super::hint::Hinted;
 use super::matcher::Matcher;
 use super::order::Key;
@@ -46,45 +48,17 @@ impl Store {
         } else {
             bound(find.limit)
         };
-        let hinted = match self.collection(namespace) {
-            Some(collection) => Some(Hinted::new(collection, find)?),
-            None => None,
-        };
         let needed = if sort.is_some() || find.hint.is_some() {
             usize::MAX
         } else {
             skip.saturating_add(limit)
         };
-        let mut found: Vec<Shared> = match self.collection(namespace) {
+        let mut found = match self.collection(namespace) {
             None => Vec::new(),
             Some(collection) if collection.view().is_some() => {
-                let run = Run {
-                    store: self,
-                    database: &namespace.database,
-                    context: &context,
-                    depth: 0,
-                };
-                let mut kept = Vec::new();
-                for document in run.collection(&namespace.collection, &[])? {
-                    if matcher.matches(&document, &context)? {
-                        kept.push(document);
-                    }
-                }
-                kept
+                self.find_in_view(namespace, &matcher, &context)?
             }
-            Some(collection) => {
-                let records = collection.matching(&matcher, &context, needed)?;
-                let stored = |record: u64| Some((record, collection.records.get(&record)?.clone()));
-                let mut found: Vec<_> = records.into_iter().filter_map(stored).collect();
-                if let Some(hinted) = &hinted {
-                    hinted.arrange(find, &mut found);
-                }
-                let shown = found.into_iter().map(|(record, document)| match &hinted {
-                    Some(hinted) => hinted.shown(find, record, document),
-                    None => document,
-                });
-                shown.collect()
-            }
+            Some(collection) => find_in(collection, find, &matcher, needed, &context)?,
         };
         if let Some(sort) = sort {
             if sort.is_reversed_natural() {
@@ -111,6 +85,27 @@ impl Store {
                 Ok(projected)
             }
         }
+    }
+
+    fn find_in_view(
+        &self,
+        namespace: &Namespace,
+        matcher: &Matcher,
+        context: &EvaluationContext,
+    ) -> Answer<Vec<Shared>> {
+        let run = Run {
+            store: self,
+            database: &namespace.database,
+            context,
+            depth: 0,
+        };
+        let mut kept = Vec::new();
+        for document in run.collection(&namespace.collection, &[])? {
+            if matcher.matches(&document, context)? {
+                kept.push(document);
+            }
+        }
+        Ok(kept)
     }
 
     /// Counts the documents that match. A limit of 0 means no limit.
@@ -236,6 +231,26 @@ impl Store {
     pub fn contains(&self, namespace: &Namespace) -> bool {
         self.collection(namespace).is_some()
     }
+}
+
+/// Returns at most `limit` matching documents of a collection, in natural order or in that of the
+/// hint.
+fn find_in(
+    collection: &Collection,
+    find: &Find,
+    matcher: &Matcher,
+    limit: usize,
+    context: &EvaluationContext,
+) -> Answer<Vec<Shared>> {
+    let hinted = Hinted::new(collection, find)?;
+    let records = collection.matching(matcher, context, limit)?;
+    let stored = |record: u64| Some((record, collection.records.get(&record)?.clone()));
+    let mut found: Vec<_> = records.into_iter().filter_map(stored).collect();
+    hinted.arrange(find, &mut found);
+    let shown = found
+        .into_iter()
+        .map(|(record, document)| hinted.shown(find, record, document));
+    Ok(shown.collect())
 }
 
 /// Returns the error for a command that is not permitted on a view.

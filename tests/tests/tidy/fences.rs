@@ -215,7 +215,7 @@ pub(crate) fn calls_without(calls: &[String], run: &str) -> Vec<String> {
     let code = without_comments(run);
     let missing = calls
         .iter()
-        .filter(|call| !code.contains(&format!("{call}<'_, ")));
+        .filter(|call| !code.contains(&format!("{call}Future<")));
     missing
         .map(|call| format!("{call} can be awaited, but adapters/blocking cannot run it"))
         .collect()
@@ -335,7 +335,7 @@ fn only_lines_of_logic_count_towards_the_line_limit_of_an_adapter() {
 fn a_call_that_the_blocking_client_cannot_run_is_found() {
     let client = "impl<R> IntoFuture for Find<'_, R> {}\ncall!(Delete, options, u64, Deleted);\n";
     assert_eq!(calls(client), ["Find", "Delete"]);
-    let run = "run! { [T] Delete<'_, B, T>; }\n// Find<'_, B>\n";
+    let run = "block! { [] DeleteFuture<B>; }\n// FindFuture<B>\n";
     assert_eq!(calls_without(&calls(client), run).len(), 1);
 }
 

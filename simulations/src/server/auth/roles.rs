@@ -285,8 +285,10 @@ fn is_own(login: &Login, request: &Request) -> bool {
 fn privilege(request: &Request) -> Option<Privilege> {
     let privilege = match request.name.as_str() {
         "aggregate" if crate::server::read::pipeline_writes(request) => Privilege::Write,
-        "find" | "aggregate" | "count" | "distinct" | "listCollections" | "listIndexes"
-        | "collStats" | "collstats" | "dbStats" | "dbstats" => Privilege::Read,
+        "find" | "aggregate" | "count" | "distinct" | "explain" | "validate"
+        | "listCollections" | "listIndexes" | "collStats" | "collstats" | "dbStats" | "dbstats" => {
+            Privilege::Read
+        }
         "insert" | "update" | "delete" | "findAndModify" | "findandmodify" => Privilege::Write,
         "create" | "drop" | "createIndexes" | "dropIndexes" | "deleteIndexes"
         | "renameCollection" | "collMod" => Privilege::Schema,

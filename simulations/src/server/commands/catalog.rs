@@ -8,7 +8,7 @@ const LEVELS: Kind = Kind::OneOf(&["off", "strict", "moderate"]);
 
 const ACTIONS: Kind = Kind::OneOf(&["error", "warn"]);
 
-const UUID: Field = field("collectionUUID", Kind::Binary).since(6, 0);
+const UUID: Field = field("collectionUUID", Kind::Binary).since(6, 0).refused();
 
 const INDEX_CHANGE: &[Field] = &[
     field("name", Kind::Text),

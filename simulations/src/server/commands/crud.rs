@@ -35,7 +35,7 @@ macro_rules! write_fields {
             field("stmtId", Kind::Int),
             field("stmtIds", Kind::ArrayOf(&Kind::Int)),
             field("isTimeseriesNamespace", Kind::Bool).since(5, 0),
-            field("collectionUUID", Kind::Binary).since(6, 0),
+            field("collectionUUID", Kind::Binary).since(6, 0).refused(),
             field("encryptionInformation", Kind::Object).since(6, 0).refused(),
             field("bypassEmptyTsReplacement", Kind::Bool).since(8, 0),
         ]
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Row] = &[
                 .refused(),
             field("$_resumeAfter", Kind::Object).since(4, 4).refused(),
             field("runtimeConstants", Kind::Object),
-            field("collectionUUID", Kind::Binary).since(6, 0),
+            field("collectionUUID", Kind::Binary).since(6, 0).refused(),
             field("encryptionInformation", Kind::Object)
                 .since(6, 0)
                 .refused(),
@@ -175,7 +175,7 @@ pub(super) const ROWS: &[Row] = &[
             field("exchange", Kind::Object).refused(),
             field("runtimeConstants", Kind::Object),
             field("isMapReduceCommand", Kind::Bool).since(4, 4),
-            field("collectionUUID", Kind::Binary).since(6, 0),
+            field("collectionUUID", Kind::Binary).since(6, 0).refused(),
             field("encryptionInformation", Kind::Object)
                 .since(6, 0)
                 .refused(),

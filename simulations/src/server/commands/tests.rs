@@ -1,7 +1,13 @@
 //! Tests of the table itself. `deployment/tests/commands.rs` tries each row on a server.
 
 use super::{Field, Kind, rows};
+use crate::{
+    server::fail_point,
+    store::{EXPRESSIONS, STAGES, UPDATES},
+};
 use std::collections::BTreeSet;
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/simulated-server.md");
 
 fn assert_distinct(names: impl Iterator<Item = &'static str>) {
     let mut seen = BTreeSet::new();
@@ -25,4 +31,71 @@ fn assert_fields(fields: &'static [Field]) {
 fn each_command_and_each_field_is_in_the_table_once() {
     assert_distinct(rows().flat_map(|row| row.names.iter().copied()));
     rows().for_each(|row| assert_fields(row.fields));
+}
+
+fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names = names.into_iter().map(|name| format!("`{name}`"));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a table of the commands whose fields are checked.
+fn commands() -> String {
+    let mut text = "| command | fields | refused by name |\n|---|---|---|\n".to_owned();
+    for row in rows() {
+        let (refused, accepted): (Vec<&Field>, Vec<&Field>) =
+            row.fields.iter().partition(|field| field.refused);
+        let list = |fields: Vec<&Field>| quoted(fields.into_iter().map(|field| field.name));
+        let names = quoted(row.names.iter().copied());
+        text += &format!("| {names} | {} | {} |\n", list(accepted), list(refused));
+    }
+    text
+}
+
+/// Returns names as lines of at most 100 columns.
+fn wrapped(names: &[&str]) -> String {
+    let mut names: Vec<&str> = names.to_vec();
+    names.sort_unstable();
+    let (mut text, mut line) = (String::new(), String::new());
+    for name in names {
+        let item = format!("`{name}`");
+        if !line.is_empty() && line.len() + item.len() + 2 > 100 {
+            text += &format!("{line}\n");
+            line.clear();
+        }
+        let gap = if line.is_empty() { "" } else { " " };
+        line += &format!("{gap}{item}");
+    }
+    text + &line + "\n"
+}
+
+/// With `ONIONSKIN_UPDATE_PAGES=1`, writes the page instead of comparing it.
+#[test]
+fn the_page_of_the_server_lists_what_the_tables_have() {
+    let page = std::fs::read_to_string(PAGE).expect("the page is in the repository");
+    let mut expected = page.clone();
+    for (part, list) in [
+        ("commands", commands()),
+        ("stages", wrapped(STAGES)),
+        ("expressions", wrapped(EXPRESSIONS)),
+        ("updates", wrapped(UPDATES)),
+        ("fail points", wrapped(&fail_point::NAMES)),
+    ] {
+        let (start, end) = (
+            format!("<!-- {part} -->\n"),
+            format!("<!-- end of {part} -->"),
+        );
+        let (before, rest) = expected.split_once(&start).expect(part);
+        let (_, after) = rest.split_once(&end).expect(part);
+        expected = format!("{before}{start}\n{list}\n{end}{after}");
+    }
+    if std::env::var_os("ONIONSKIN_UPDATE_PAGES").is_some() {
+        return std::fs::write(PAGE, expected).expect("the page can be written");
+    }
+    let differs = page
+        .lines()
+        .zip(expected.lines())
+        .find(|(found, wanted)| found != wanted);
+    let advice = "run this test with ONIONSKIN_UPDATE_PAGES=1";
+    assert_eq!(differs, None, "{advice}");
+    assert_eq!(page.len(), expected.len(), "{advice}");
 }

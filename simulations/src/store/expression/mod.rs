@@ -15,6 +15,8 @@ use super::error::StoreError;
 use super::{number, path};
 
 pub(crate) use collections::slice;
+#[cfg(test)]
+pub(crate) use operators::KNOWN;
 pub(crate) use operators::summary;
 pub(crate) use values::truthy;
 

@@ -10,7 +10,8 @@ use crate::store::error::StoreError;
 use crate::store::number;
 use crate::store::order::{compare, type_name};
 
-const KNOWN: &[&str] = &[
+/// The operators of expressions.
+pub(crate) const KNOWN: &[&str] = &[
     "$literal",
     "$add",
     "$subtract",

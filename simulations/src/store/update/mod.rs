@@ -45,7 +45,8 @@ enum Effect {
     Unset,
 }
 
-const OPERATORS: &[&str] = &[
+/// The operators of updates.
+pub(crate) const OPERATORS: &[&str] = &[
     "$set",
     "$unset",
     "$inc",
