@@ -132,7 +132,7 @@ mod tests {
     /// A flag of `serve`, a value for it, and a check that the options have this value.
     type Flag = (&'static str, &'static str, fn(&ServeOptions) -> bool);
 
-    const SERVE: [Flag; 18] = [
+    const SERVE: [Flag; 19] = [
         ("replica-set", "other", |o| {
             o.replica_set.as_deref() == Some("other")
         }),
@@ -175,6 +175,7 @@ mod tests {
         ("external-user", "a --external-user=b --tls", |o| {
             o.users.len() == 3
         }),
+        ("server-version", "8.0", |o| o.version.max_wire == 25),
         ("seed", "7", |o| o.seed == 7),
     ];
 
@@ -211,6 +212,7 @@ mod tests {
             "--compressors zstd,disabled",
             "--compressed-replies always",
             "--compression-threshold -1",
+            "--server-version 3.6",
         ] {
             assert!(served(wrong).is_err(), "{wrong}");
         }

@@ -4,7 +4,7 @@ use crate::at_least_one;
 use clap::Args;
 use onionskin_core::{options::Compressor, random::Seed};
 use onionskin_simulations::{
-    deployment::{AuthMechanism, CompressedReplies, MAX_VOTING_MEMBERS, User},
+    deployment::{AuthMechanism, CompressedReplies, MAX_VOTING_MEMBERS, ServerVersion, User},
     identity::{AwsIdentity, IssuerOptions, TokenIssuer},
     serve::{CLIENT_SUBJECT, Embedded, ServeOptions},
 };
@@ -90,6 +90,9 @@ pub(crate) struct Serve {
     /// The size of the smallest reply that is compressed, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     compression_threshold: usize,
+    /// The release that the servers claim: 4.2, 4.4, 5.0, 6.0, 7.0, 8.0 or 8.2.
+    #[arg(long, value_name = "RELEASE", value_parser = server_version, default_value = "7.0")]
+    server_version: ServerVersion,
     /// Compare the data of the members every second and at the end. If members with the same oplog
     /// have different data, print the difference and end with exit code 1.
     #[arg(long)]
@@ -137,6 +140,12 @@ fn compressors(text: &str) -> Result<Compressors, String> {
     names.collect::<Result<_, _>>().map(Compressors)
 }
 
+/// Parses the name of a release.
+fn server_version(name: &str) -> Result<ServerVersion, String> {
+    let names = || ServerVersion::NAMES.join(", ");
+    ServerVersion::named(name).ok_or_else(|| format!("must be one of {}", names()))
+}
+
 /// Parses the replies that are compressed.
 fn compressed_replies(text: &str) -> Result<CompressedReplies, String> {
     match text {
@@ -164,6 +173,7 @@ pub(crate) fn options(serve: &Serve) -> io::Result<ServeOptions> {
     options.tls_directory = serve.tls_dir.clone();
     options.tls_ca_file = serve.tls_ca_file.clone();
     options.seed = serve.seed;
+    options.version = serve.server_version;
     if let Some(auth) = &serve.auth {
         let Some((name, password)) = auth.split_once(':') else {
             return Err(io::Error::other("--auth takes USER:PASSWORD"));

@@ -1,7 +1,7 @@
 //! The options of a deployment on real sockets.
 
 use crate::deployment::{
-    AuthOptions, CompressionOptions, Limits, MemberOptions, NetworkOptions, User,
+    AuthOptions, CompressionOptions, Limits, MemberOptions, NetworkOptions, ServerVersion, User,
 };
 use std::{path::PathBuf, time::Duration};
 
@@ -49,6 +49,8 @@ pub struct ServeOptions {
     pub network: NetworkOptions,
     /// The limits of the servers. Default: those of [`Limits`].
     pub limits: Limits,
+    /// The release that the servers claim. Default: 7.0.0.
+    pub version: ServerVersion,
 }
 
 impl ServeOptions {
@@ -73,6 +75,7 @@ impl ServeOptions {
             heartbeat_interval: Duration::from_millis(200),
             network: NetworkOptions::default(),
             limits: Limits::default(),
+            version: ServerVersion::default(),
         }
     }
 

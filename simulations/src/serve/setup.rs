@@ -48,6 +48,7 @@ pub(super) fn deployment_options(
     result.auth = options.auth;
     result.compression = options.compression;
     result.limits = options.limits;
+    result.version = options.version;
     result.network = options.network;
     result.started_at = wall_time();
     result

@@ -42,10 +42,14 @@ impl Member {
             "collMod" => store.modify_collection(&namespace(request)?, &options(request))?,
             "drop" => {
                 let name = namespace(request)?;
-                // Since 7.0, the drop of a collection that does not exist is no error.
+                let is_old = self.options.version.release < [7, 0, 0];
                 if let Some(indexes) = store.drop_collection(&name)? {
                     let n = i32::try_from(indexes).unwrap_or(i32::MAX);
                     return Ok(doc! { "nIndexesWas": n, "ns": name.to_string() });
+                }
+                // Since 7.0, the drop of a collection that does not exist is no error.
+                if is_old {
+                    return Err(fault(26, "ns not found"));
                 }
             }
             "dropDatabase" => {

@@ -138,6 +138,18 @@ impl Member {
     fn execute(&mut self, now: Instant, conn: ConnId, request: &mut Request) -> Answer {
         self.check_authorized(now, conn, request)?;
         let [major, minor, _] = self.options.version.release;
+        // Since 5.1, an OP_QUERY can only be one of the first messages of a connection.
+        let is_first = matches!(
+            request.name.as_str(),
+            "hello" | "isMaster" | "ismaster" | "saslStart" | "saslContinue"
+        );
+        if request.legacy && !is_first && (major, minor) >= (5, 1) {
+            let text = format!(
+                "Unsupported OP_QUERY command: {}. The client driver may require an upgrade.",
+                request.name
+            );
+            return Err(fault(352, text));
+        }
         commands::check(request, (major, minor))?;
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),

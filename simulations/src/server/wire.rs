@@ -15,6 +15,7 @@ use onionskin_core::{
     time::Instant,
     unstable::wire::{Flags, FrameDecoder, Header, Message, OpCode, Section},
 };
+use std::collections::BTreeSet;
 
 /// The number of bytes that a client may send while its request waits, beyond one message of the
 /// largest size.
@@ -193,7 +194,9 @@ impl Member {
         };
         let start = connection.out.len();
         let is_final = matches!(&answer, Err(fault) if is_final(fault.error.code));
-        let retryable = request.command.contains_key("txnNumber") && (set || is_router);
+        // Servers before 4.4 do not label their errors (RW-16).
+        let labels = self.options.version.release >= [4, 4, 0];
+        let retryable = labels && request.command.contains_key("txnNumber") && (set || is_router);
         match answer {
             Ok(mut reply) => {
                 let code = reply.concern.as_ref().and_then(|c| c.get_i32("code").ok());
@@ -307,6 +310,10 @@ fn read_message(header: Header, message: &Message<'_>) -> Frame {
     let Some(mut command) = owned(message.body) else {
         return Frame::Refused(empty(""), fault(22, "malformed or too deeply nested BSON"));
     };
+    if let Some(name) = duplicate(message.body, command.len()) {
+        let text = format!("BSON field '{name}' is a duplicate field");
+        return Frame::Refused(empty(name), fault(40413, text));
+    }
     for section in message.sections() {
         let Section::Sequence {
             identifier,
@@ -331,6 +338,16 @@ fn read_message(header: Header, message: &Message<'_>) -> Frame {
         },
         Frame::Request,
     )
+}
+
+/// Returns the name of a field that a document has twice. `distinct` is the number of its names.
+fn duplicate(body: &RawDocument, distinct: usize) -> Option<&str> {
+    let names = || body.iter().flatten().map(|(name, _)| name.as_str());
+    if names().count() == distinct {
+        return None;
+    }
+    let mut seen = BTreeSet::new();
+    names().find(|name| !seen.insert(*name))
 }
 
 fn sequence(mut bytes: &[u8]) -> Option<Vec<Bson>> {

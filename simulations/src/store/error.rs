@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 78] = [
+const NAMES: [(i32, &str); 80] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -162,6 +162,7 @@ const NAMES: [(i32, &str); 78] = [
     (197, "InvalidIndexSpecificationOption"),
     (201, "CannotBuildIndexKeys"),
     (225, "TransactionTooOld"),
+    (238, "NotImplemented"),
     (241, "ConversionFailure"),
     (251, "NoSuchTransaction"),
     (262, "ExceededTimeLimit"),
@@ -172,6 +173,7 @@ const NAMES: [(i32, &str); 78] = [
     (323, "APIStrictError"),
     (324, "APIDeprecationError"),
     (334, "MechanismUnavailable"),
+    (352, "UnsupportedOpQueryCommand"),
     (354, "LoadBalancerSupportMismatch"),
     (391, "ReauthenticationRequired"),
     (462, "IngressRequestRateLimitExceeded"),

@@ -5,8 +5,11 @@ use crate::{
     deployment::{ConnId, DeploymentOptions, ServerVersion},
     store::Store,
 };
-use bson::{Binary, Bson, DateTime, Document, Timestamp, doc, oid::ObjectId, spec::BinarySubtype};
-use onionskin_core::address::Address;
+use bson::{
+    Binary, Bson, DateTime, Document, Timestamp, cstr, doc, oid::ObjectId, rawdoc,
+    spec::BinarySubtype,
+};
+use onionskin_core::{address::Address, unstable::wire::MessageWriter};
 
 fn world(release: [u16; 3]) -> (World, ConnId) {
     let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
@@ -328,4 +331,53 @@ fn fields_and_texts_follow_the_release() {
         error(&send(&mut world, conn, doc! { "find": "c", "skip": -1 })).0,
         2
     );
+}
+
+#[test]
+fn a_field_that_is_there_twice_is_refused() {
+    let (mut world, conn) = world([7, 0, 12]);
+    let mut raw = rawdoc! { "find": "c", "limit": 1, "$db": "d" };
+    raw.append(cstr!("limit"), 2);
+    let mut bytes = Vec::new();
+    MessageWriter::begin(&mut bytes, 77, 0).body(&raw).end();
+    world.send_bytes(conn, &bytes);
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    assert_eq!(error(&reply).0, 40413, "{reply}");
+}
+
+#[test]
+fn each_release_has_its_wire_version_and_its_commands() {
+    for (name, wire, drops) in [
+        ("4.2", 8, false),
+        ("4.4", 9, false),
+        ("5.0", 13, false),
+        ("6.0", 17, false),
+        ("7.0", 21, true),
+        ("8.0", 25, true),
+        ("8.2", 27, true),
+    ] {
+        let version = ServerVersion::named(name).expect(name);
+        let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+        options.version = version;
+        let mut world = World::new(options, 1);
+        let conn = world.connect(0);
+        let hello = send(&mut world, conn, doc! { "hello": 1 });
+        assert_eq!(hello.get_i32("maxWireVersion").ok(), Some(wire), "{name}");
+        let build = send(&mut world, conn, doc! { "buildInfo": 1 });
+        assert!(
+            build
+                .get_str("version")
+                .is_ok_and(|text| text.starts_with(name))
+        );
+        let missing = send(&mut world, conn, doc! { "drop": "none" });
+        assert_eq!(
+            missing.get_f64("ok").ok(),
+            Some(f64::from(u8::from(drops))),
+            "{name}"
+        );
+        let with_variables = send(&mut world, conn, doc! { "find": "c", "let": {} });
+        let expected = if wire < 13 { 40415 } else { 0 };
+        assert_eq!(error(&with_variables).0, expected, "{name}");
+    }
+    assert_eq!(ServerVersion::named("3.6"), None);
 }
