@@ -61,13 +61,15 @@ impl Member {
         match need {
             Need::Members(usize::MAX) => {
                 let text = "No write concern mode of that name found in replica set configuration";
-                reply.concern.get_or_insert_with(|| concern_error(79, text));
+                reply
+                    .concern
+                    .get_or_insert_with(|| concern_error(&request, 79, text));
             }
             Need::Members(n) if n > holders => {
                 let text = "Not enough data-bearing nodes";
                 reply
                     .concern
-                    .get_or_insert_with(|| concern_error(100, text));
+                    .get_or_insert_with(|| concern_error(&request, 100, text));
             }
             _ if !request.reply_wanted || self.is_confirmed(index, need) => {}
             _ if reply.concern.is_some() => {}

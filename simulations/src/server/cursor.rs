@@ -24,6 +24,8 @@ pub(super) struct Cursor {
     /// as large as requested leaves the cursor open, because the server has not looked for a
     /// further document.
     pub(super) ends_early: bool,
+    /// True if the command that opened the cursor had a time limit, which its `getMore`s share.
+    pub(super) is_limited: bool,
     /// The result of [`Cursor::own_bytes`] when the cursor was opened.
     pub(super) bytes: usize,
 }

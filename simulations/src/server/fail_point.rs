@@ -82,8 +82,12 @@ impl Member {
         self.enter(FAIL_COMMAND).map(|data| effect(&data))
     }
 
-    /// Returns the error of the fail point for a `getMore`, if it acts.
-    pub(super) fn fail_get_more(&mut self) -> Option<Fault> {
+    /// Returns the error of a fail point for a `getMore`, if one acts. `is_limited` is true if the
+    /// cursor has a time limit.
+    pub(super) fn fail_get_more(&mut self, is_limited: bool) -> Option<Fault> {
+        if is_limited && self.enter(ALWAYS_TIME_OUT).is_some() {
+            return Some(fault(50, "operation exceeded time limit"));
+        }
         let data = self.enter(FAIL_GET_MORE)?;
         let code = integer_field(&data, "errorCode").and_then(|c| i32::try_from(c).ok());
         let text = "Hit the failGetMoreAfterCursorCheckout failpoint";

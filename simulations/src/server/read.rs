@@ -68,6 +68,7 @@ impl Member {
             tail,
             no_timeout: truth(command.get("noCursorTimeout")),
             ends_early,
+            is_limited: is_limited(command),
             bytes: 0,
         };
         Ok(self.first_batch(now, cursor, size, single)?.into())
@@ -108,6 +109,7 @@ impl Member {
             tail: None,
             no_timeout: false,
             ends_early: writes,
+            is_limited: is_limited(command),
             bytes: 0,
         };
         let reply = self.first_batch(now, cursor, size, false)?;
@@ -139,6 +141,7 @@ impl Member {
             tail: None,
             no_timeout: false,
             ends_early: true,
+            is_limited: false,
             bytes: 0,
         };
         Ok(self
@@ -162,11 +165,14 @@ impl Member {
             }
             Some(cursor) => check_session(id, cursor, session_key(command))?,
         }
-        if let Some(fault) = self.fail_get_more() {
+        let is_limited = self.cursors.get(id).is_some_and(|cursor| cursor.is_limited);
+        if let Some(fault) = self.fail_get_more(is_limited) {
             return Err(fault);
         }
-        if let Some(deadline) = self.tail_deadline(now, id, command)
+        let is_empty = self.cursors.get(id).is_some_and(|c| c.documents.is_empty());
+        if is_empty
             && !self.refill(now, id)
+            && let Some(deadline) = self.tail_deadline(now, id, command)
         {
             return Ok(Outcome::Wait(Waiting::Tail, Some(deadline)));
         }
@@ -358,10 +364,6 @@ fn find_of(command: &Document) -> Result<Find, Fault> {
             ));
         }
     }
-    if truth(command.get("returnKey")) && command.contains_key("sort") {
-        let text = "this simulated server does not implement returnKey with sort";
-        return Err(fault(238, text));
-    }
     let document = |key: &str| command.get_document(key).ok().cloned();
     Ok(Find {
         filter: document("filter").unwrap_or_default(),
@@ -390,6 +392,11 @@ fn ends_early(find: &Find, found: &[Shared]) -> bool {
         _ => false,
     };
     is_limited || is_sorted || is_one
+}
+
+/// True if a command has a time limit, which its cursor shares.
+fn is_limited(command: &Document) -> bool {
+    integer_field(command, "maxTimeMS").is_some_and(|limit| limit > 0)
 }
 
 fn batch_size(from: &Document) -> Result<Option<usize>, Fault> {

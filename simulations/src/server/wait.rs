@@ -2,7 +2,7 @@
 
 use super::{
     Member,
-    connection::{Need, Pending, Waiting},
+    connection::{Need, Pending, Request, Waiting},
     fault::fault,
     reply::Reply,
 };
@@ -52,9 +52,7 @@ impl Member {
         match pending.waiting {
             Waiting::Replication { mut reply, .. } => {
                 let text = "waiting for replication timed out";
-                let mut error = concern_error(64, text);
-                error.insert("errInfo", doc! { "wtimeout": true });
-                reply.concern = Some(error);
+                reply.concern = Some(concern_error(&request, 64, text));
                 self.respond(conn, &request, Ok(reply));
             }
             Waiting::Hello { exhaust } => self.answer_hello(now, conn, request, exhaust),
@@ -115,7 +113,7 @@ impl Member {
             let text = "Primary stepped down while waiting for replication";
             let answer = match waiting {
                 Waiting::Replication { mut reply, .. } => {
-                    reply.concern = Some(concern_error(189, text));
+                    reply.concern = Some(concern_error(&request, 189, text));
                     Ok(reply)
                 }
                 _ => Err(fault(11602, text)),
@@ -163,7 +161,19 @@ impl Member {
     }
 }
 
-/// Returns a `writeConcernError`.
-pub(super) fn concern_error(code: i32, text: &str) -> Document {
-    doc! { "code": code, "codeName": &*code_name(code), "errmsg": text }
+/// Returns a `writeConcernError`, with the write concern of the command.
+pub(super) fn concern_error(request: &Request, code: i32, text: &str) -> Document {
+    let given = request.command.get_document("writeConcern").ok();
+    let mut concern = doc! { "w": "majority", "wtimeout": 0 };
+    concern.extend(given.cloned().unwrap_or_default());
+    let provenance = match given {
+        Some(_) => "clientSupplied",
+        None => "implicitDefault",
+    };
+    concern.insert("provenance", provenance);
+    let mut info = doc! { "writeConcern": concern };
+    if code == 64 {
+        info.insert("wtimeout", true);
+    }
+    doc! { "code": code, "codeName": &*code_name(code), "errmsg": text, "errInfo": info }
 }

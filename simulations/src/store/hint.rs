@@ -12,7 +12,7 @@ use super::types::{Find, Shared};
 use super::{Answer, path};
 
 /// The index of a hint, as far as a query uses it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Hinted {
     /// The key of the index, if the hint is not `$natural`.
     key: Option<Document>,

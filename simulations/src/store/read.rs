@@ -64,10 +64,15 @@ impl Store {
             if sort.is_reversed_natural() {
                 found.reverse();
             } else {
-                found.sort_by_cached_key(|document| sort.key(document));
+                found.sort_by_cached_key(|(_, document)| sort.key(document));
             }
         }
+        let hinted = match self.collection(namespace) {
+            Some(collection) => Hinted::new(collection, find)?,
+            None => Hinted::default(),
+        };
         let page = found.into_iter().skip(skip).take(limit);
+        let page = page.map(|(record, document)| hinted.shown(find, record, document));
         match projection {
             None => Ok(page.collect()),
             Some(projection) => {
@@ -92,7 +97,7 @@ impl Store {
         namespace: &Namespace,
         matcher: &Matcher,
         context: &EvaluationContext,
-    ) -> Answer<Vec<Shared>> {
+    ) -> Answer<Vec<(u64, Shared)>> {
         let run = Run {
             store: self,
             database: &namespace.database,
@@ -102,7 +107,8 @@ impl Store {
         let mut kept = Vec::new();
         for document in run.collection(&namespace.collection, &[])? {
             if matcher.matches(&document, context)? {
-                kept.push(document);
+                // The documents of a view have no records.
+                kept.push((0, document));
             }
         }
         Ok(kept)
@@ -233,7 +239,7 @@ impl Store {
     }
 }
 
-/// Returns at most `limit` matching documents of a collection, in natural order or in that of the
+/// Returns at most `limit` matching records of a collection, in natural order or in that of the
 /// hint.
 fn find_in(
     collection: &Collection,
@@ -241,16 +247,13 @@ fn find_in(
     matcher: &Matcher,
     limit: usize,
     context: &EvaluationContext,
-) -> Answer<Vec<Shared>> {
+) -> Answer<Vec<(u64, Shared)>> {
     let hinted = Hinted::new(collection, find)?;
     let records = collection.matching(matcher, context, limit)?;
     let stored = |record: u64| Some((record, collection.records.get(&record)?.clone()));
     let mut found: Vec<_> = records.into_iter().filter_map(stored).collect();
     hinted.arrange(find, &mut found);
-    let shown = found
-        .into_iter()
-        .map(|(record, document)| hinted.shown(find, record, document));
-    Ok(shown.collect())
+    Ok(found)
 }
 
 /// Returns the error for a command that is not permitted on a view.

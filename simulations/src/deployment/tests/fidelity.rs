@@ -271,6 +271,13 @@ fn a_hint_orders_and_bounds_a_query() {
         batch(&send(&mut world, conn, shown)),
         [doc! { "n": 5 }.into()]
     );
+    let shown = doc! {
+        "find": "c", "hint": "n", "returnKey": true, "sort": { "_id": 1 }, "limit": 1, "skip": 1,
+    };
+    assert_eq!(
+        batch(&send(&mut world, conn, shown)),
+        [doc! { "n": 1 }.into()]
+    );
     let shown = doc! { "find": "c", "filter": { "_id": 0 }, "showRecordId": true };
     let expected = doc! { "_id": 0, "n": 0, "$recordId": 1_i64 };
     assert_eq!(batch(&send(&mut world, conn, shown)), [expected.into()]);
@@ -373,5 +380,29 @@ fn fail_points_of_the_server_act_on_their_commands() {
     let concern = doc! { "w": 3, "wtimeout": 100 };
     let insert = doc! { "insert": "c", "documents": [{}], "writeConcern": concern };
     let reply = send(&mut world, conn, insert);
-    assert!(reply.contains_key("writeConcernError"), "{reply}");
+    let error = reply.get_document("writeConcernError").expect("an error");
+    let info = error.get_document("errInfo").expect("its facts");
+    let expected = doc! { "w": 3, "wtimeout": 100, "provenance": "clientSupplied" };
+    assert_eq!(info.get_document("writeConcern").ok(), Some(&expected));
+    assert_eq!(info.get_bool("wtimeout").ok(), Some(true));
+}
+
+#[test]
+fn a_tailable_cursor_without_await_data_finds_new_documents() {
+    let (mut world, conn) = standalone();
+    send(
+        &mut world,
+        conn,
+        doc! { "create": "log", "capped": true, "size": 1000 },
+    );
+    let insert = |id: i32| doc! { "insert": "log", "documents": [{ "_id": id }] };
+    send(&mut world, conn, insert(1));
+    let reply = send(&mut world, conn, doc! { "find": "log", "tailable": true });
+    let more = doc! { "getMore": cursor_id(&reply), "collection": "log" };
+    assert!(batch(&send(&mut world, conn, more.clone())).is_empty());
+    send(&mut world, conn, insert(2));
+    assert_eq!(
+        batch(&send(&mut world, conn, more)),
+        [doc! { "_id": 2 }.into()]
+    );
 }
