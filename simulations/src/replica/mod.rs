@@ -358,6 +358,11 @@ impl Replica {
         Some(store)
     }
 
+    /// Returns the term of the entry with this index, if the oplog has it.
+    pub(crate) fn term_at(&self, index: u64) -> Option<u64> {
+        self.log.term_at(index)
+    }
+
     /// Returns the time of the entry with this index.
     pub(crate) fn time_at(&self, index: u64) -> Timestamp {
         let entry = self.log.get(index);

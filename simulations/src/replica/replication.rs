@@ -123,7 +123,8 @@ impl Replica {
             return self.send(from, Kind::Appended { result: Ok(0) });
         }
         if !self.is_producing {
-            return;
+            // The member is alive, and has no further entries.
+            return self.send(from, Kind::Appended { result: Ok(0) });
         }
         let known = previous.index < self.log.base().index
             || self.log.term_at(previous.index) == Some(previous.term);
@@ -260,6 +261,9 @@ impl Replica {
     ) {
         if !self.follow(now, from, term) {
             return;
+        }
+        if !self.is_producing {
+            return self.send(from, Kind::Appended { result: Ok(0) });
         }
         let known = self.log.term_at(last.index) == Some(last.term);
         if !known && last.index > self.commit {

@@ -1,7 +1,7 @@
 //! The commands on collections, indexes and databases.
 
 use super::{
-    Member,
+    Member, commands,
     connection::Request,
     dispatch::{Answer, Outcome, namespace},
     document::truth,
@@ -11,22 +11,6 @@ use super::{
 };
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
-
-/// Fields that any command can have, and that are no options of a collection.
-const GENERIC: [&str; 12] = [
-    "$db",
-    "lsid",
-    "$clusterTime",
-    "$readPreference",
-    "writeConcern",
-    "readConcern",
-    "txnNumber",
-    "maxTimeMS",
-    "comment",
-    "apiVersion",
-    "apiStrict",
-    "apiDeprecationErrors",
-];
 
 impl Member {
     pub(super) fn change_catalog(&mut self, request: &Request) -> Answer {
@@ -158,12 +142,11 @@ impl Member {
     }
 }
 
-/// Returns the fields of a command without its name and without the fields in [`GENERIC`].
+/// Returns the fields of a command without its name and without those that every command has.
 fn options(request: &Request) -> Document {
-    let mut options = request.command.clone();
-    options.remove(&request.name);
-    for key in GENERIC {
-        options.remove(key);
-    }
-    options
+    let is_option = |name: &String| *name != request.name && !commands::is_generic(name);
+    let fields = request.command.iter().filter(|(name, _)| is_option(name));
+    fields
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }

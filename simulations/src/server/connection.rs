@@ -51,8 +51,11 @@ pub(super) enum Waiting {
     Hello { exhaust: bool },
     /// A fail point blocks the command.
     Blocked { effect: FailEffect },
-    /// A read waits until this member has reached a cluster time.
-    Time { after: Timestamp },
+    /// A read waits until this member, or a majority, has reached a cluster time.
+    Time {
+        after: Timestamp,
+        is_committed: bool,
+    },
     /// A `getMore` on a tailable cursor waits for documents.
     Tail,
     /// A step-down waits for a secondary to catch up.

@@ -6,6 +6,7 @@ use crate::{
     replica::SessionKey,
     store::{Find, Namespace, Shared, encoded_bytes},
 };
+use bson::Document;
 use onionskin_core::time::Instant;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -45,6 +46,8 @@ impl Cursor {
 pub(super) struct Tail {
     pub(super) collection: Namespace,
     pub(super) find: Find,
+    /// The `let` of the command.
+    pub(super) variables: Option<Document>,
     /// The number of documents that the query has found so far.
     pub(super) seen: u64,
     pub(super) awaits: bool,

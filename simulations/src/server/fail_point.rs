@@ -150,6 +150,15 @@ impl Member {
             }
             _ => return Err(bad_value("unknown fail point mode")),
         };
+        if name == STOP_PRODUCER && !matches!(mode, Mode::Off | Mode::AlwaysOn) {
+            return Err(bad_value(
+                "stopReplProducer can only be `off` or `alwaysOn`",
+            ));
+        }
+        if self.is_router() && matches!(name, STOP_PRODUCER | FAIL_GET_MORE) {
+            let text = format!("{name} has no effect on a router");
+            return Err(fault(266, text));
+        }
         let data = command.get_document("data").cloned().unwrap_or_default();
         let point = FailPoint {
             mode,
@@ -159,6 +168,7 @@ impl Member {
         let before = self.fail_points.insert(name, point);
         let count = before.map_or(0, |point| point.times_entered);
         if name == STOP_PRODUCER {
+            // A member either fetches entries or does not, so there is nothing to count.
             self.replica.set_producing(mode == Mode::Off);
         }
         Ok(doc! { "count": count }.into())

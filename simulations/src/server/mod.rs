@@ -120,6 +120,8 @@ pub(crate) struct Member {
     running: Option<ConnId>,
     /// The data that the running read sees, if it is not the newest.
     view: Option<read_concern::View>,
+    /// The data of the last read of earlier data, with the term and the index of its last entry.
+    kept_view: Option<((Option<u64>, u64), Store)>,
     ids: ObjectIds,
 }
 
@@ -187,6 +189,7 @@ impl Member {
             next_request_id: 0,
             running: None,
             view: None,
+            kept_view: None,
             ids: ObjectIds { unique, count: 0 },
         };
         member.begin_life(Instant::ZERO);
@@ -320,6 +323,7 @@ impl Member {
         self.quiesces_until = None;
         self.cursors.clear();
         self.fail_points.clear();
+        self.kept_view = None;
         self.replica.set_producing(true);
         self.admission = Admission::default();
         self.overload = Overload::default();

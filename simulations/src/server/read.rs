@@ -56,6 +56,7 @@ impl Member {
         let tail = tailable.then(|| Tail {
             collection: collection.clone(),
             find,
+            variables: variables.cloned(),
             seen: found.len() as u64,
             awaits: truth(command.get("awaitData")),
         });
@@ -167,6 +168,8 @@ impl Member {
         }
         let is_limited = self.cursors.get(id).is_some_and(|cursor| cursor.is_limited);
         if let Some(fault) = self.fail_get_more(is_limited) {
+            // A getMore that fails after it has taken the cursor closes the cursor.
+            self.cursors.remove(id);
             return Err(fault);
         }
         let is_empty = self.cursors.get(id).is_some_and(|c| c.documents.is_empty());
@@ -236,6 +239,7 @@ impl Member {
         let Ok(key) = command.get_str("key") else {
             return Err(fault(40414, "BSON field 'distinct.key' is missing"));
         };
+        self.check_hint(&collection, command)?;
         let filter = command.get_document("query").cloned().unwrap_or_default();
         let values = self.with_store(now, None, |store, environment| {
             store.distinct(&collection, key, &filter, environment)
@@ -319,7 +323,8 @@ impl Member {
         let Some(tail) = self.cursors.get(id).and_then(|c| c.tail.clone()) else {
             return false;
         };
-        let found = self.with_store(now, None, |store, environment| {
+        let variables = tail.variables.as_ref();
+        let found = self.with_store(now, variables, |store, environment| {
             store.find(&tail.collection, &tail.find, environment)
         });
         let seen = usize::try_from(tail.seen).unwrap_or(usize::MAX);

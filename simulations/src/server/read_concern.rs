@@ -55,10 +55,21 @@ impl Member {
             .ok();
         if let Some(after) = after {
             self.check_after(request, after)?;
-            if after > self.replica.last_time() {
-                let deadline = read_deadline(now, &request.command);
-                return Ok(Outcome::Wait(Waiting::Time { after }, deadline));
-            }
+        }
+        let (is_committed, at) = match level {
+            Level::Newest | Level::Linearizable => (false, None),
+            Level::Majority => (true, None),
+            Level::Snapshot(at) => (true, at),
+        };
+        if let Some(after) = after.max(at)
+            && !self.has_reached(after, is_committed)
+        {
+            let deadline = read_deadline(now, &request.command);
+            let waiting = Waiting::Time {
+                after,
+                is_committed,
+            };
+            return Ok(Outcome::Wait(waiting, deadline));
         }
         self.view = self.view_of(level)?;
         let outcome = self.execute_data(now, request);
@@ -189,24 +200,37 @@ impl Member {
         Err(fault(72, text))
     }
 
-    /// Returns the data that a level sees; `None` for the newest data.
-    fn view_of(&self, level: Level) -> Result<Option<View>, Fault> {
+    /// True if this member has reached a time, or a majority has.
+    pub(super) fn has_reached(&self, time: Timestamp, is_committed: bool) -> bool {
+        let reached = match is_committed {
+            true => self.replica.time_at(self.replica.commit()),
+            false => self.replica.last_time(),
+        };
+        reached >= time
+    }
+
+    /// Returns the data that a level sees; `None` for the newest data. The last such data is kept,
+    /// because reads of the same data often follow each other.
+    fn view_of(&mut self, level: Level) -> Result<Option<View>, Fault> {
         let commit = self.replica.commit();
         let (index, at) = match level {
             Level::Newest | Level::Linearizable => return Ok(None),
             Level::Majority if commit == self.replica.last().index => return Ok(None),
             Level::Majority => (commit, None),
             Level::Snapshot(None) => (commit, Some(self.replica.time_at(commit))),
-            Level::Snapshot(Some(at)) if at > self.replica.time_at(commit) => {
-                let text = "the requested atClusterTime is later than the majority commit point";
-                return Err(fault(246, text));
-            }
             Level::Snapshot(Some(at)) => (self.replica.index_at(at), Some(at)),
         };
-        let Some(store) = self.replica.store_at(index) else {
+        let term = self.replica.term_at(index);
+        let kept = self
+            .kept_view
+            .take()
+            .filter(|(place, _)| *place == (term, index));
+        let store = kept.map(|(_, store)| store);
+        let Some(store) = store.or_else(|| self.replica.store_at(index)) else {
             let text = "the oplog no longer has the requested atClusterTime";
             return Err(fault(239, text));
         };
+        self.kept_view = Some(((term, index), store.clone()));
         Ok(Some(View { store, at }))
     }
 }

@@ -28,7 +28,10 @@ impl Member {
             let ready = match pending.map(|p| &p.waiting) {
                 Some(Waiting::Replication { index, need, .. }) => self.is_confirmed(*index, *need),
                 Some(Waiting::Majority { index, .. }) => self.is_confirmed(*index, Need::Majority),
-                Some(Waiting::Time { after }) => self.replica.last_time() >= *after,
+                Some(Waiting::Time {
+                    after,
+                    is_committed,
+                }) => self.has_reached(*after, *is_committed),
                 Some(Waiting::Tail) => {
                     self.running = Some(conn);
                     let has_more = self.tail_has_more(now, conn);

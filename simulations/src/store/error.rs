@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 80] = [
+const NAMES: [(i32, &str); 87] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -120,6 +120,7 @@ const NAMES: [(i32, &str); 80] = [
     (18, "AuthenticationFailed"),
     (20, "IllegalOperation"),
     (22, "InvalidBSON"),
+    (24, "LockTimeout"),
     (26, "NamespaceNotFound"),
     (27, "IndexNotFound"),
     (28, "PathNotViable"),
@@ -149,8 +150,10 @@ const NAMES: [(i32, &str); 80] = [
     (91, "ShutdownInProgress"),
     (95, "NotSecondary"),
     (100, "UnsatisfiableWriteConcern"),
+    (112, "WriteConflict"),
     (123, "NotAReplicaSet"),
     (125, "CommandFailed"),
+    (133, "FailedToSatisfyReadPreference"),
     (134, "ReadConcernMajorityNotAvailableYet"),
     (136, "CappedPositionLost"),
     (146, "ExceededMemoryLimit"),
@@ -162,12 +165,16 @@ const NAMES: [(i32, &str); 80] = [
     (197, "InvalidIndexSpecificationOption"),
     (201, "CannotBuildIndexKeys"),
     (225, "TransactionTooOld"),
+    (237, "CursorKilled"),
     (238, "NotImplemented"),
+    (239, "SnapshotTooOld"),
     (241, "ConversionFailure"),
+    (246, "SnapshotUnavailable"),
     (251, "NoSuchTransaction"),
     (262, "ExceededTimeLimit"),
     (263, "OperationNotSupportedInTransaction"),
     (266, "FailPointSetFailed"),
+    (280, "ChangeStreamFatalError"),
     (292, "QueryExceededMemoryLimitNoDiskUseAllowed"),
     (322, "APIVersionError"),
     (323, "APIStrictError"),

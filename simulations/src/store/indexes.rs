@@ -205,7 +205,9 @@ impl Store {
     ///
     /// If no index has this name or key.
     pub fn check_hint(&self, namespace: &Namespace, hint: &Bson) -> Answer<()> {
-        let Some(collection) = self.collection(namespace) else {
+        // The indexes of a view are those of its collection, which are not looked up here.
+        let collection = self.collection(namespace);
+        let Some(collection) = collection.filter(|c| c.view().is_none()) else {
             return Ok(());
         };
         let exists = match hint {

@@ -166,7 +166,7 @@ impl Environment<'_> {
             timestamp: self.timestamp,
             variables: self.variables.clone(),
             random_state: std::cell::Cell::new(self.seed),
-            budget: budget::Budget::default(),
+            ..expression::EvaluationContext::default()
         }
     }
 }

@@ -1,9 +1,13 @@
 //! Regular expressions with a bound on their work.
 //!
 //! A pattern runs on an engine of linear time, if it needs neither look-around nor back-references.
-//! Both engines charge the budget of the query, and the size of a compiled pattern is bounded,
-//! because the engine of linear time takes time in proportion to it. Classes such as `\w` have only
-//! ASCII characters, as in the server.
+//! An attempt charges the budget of the query: by the length of the text on this engine, and by the
+//! limit of its steps on the other one. The size of a compiled pattern is bounded, because the
+//! engine of linear time takes time in proportion to it. Classes such as `\w` have only ASCII
+//! characters, as in the server.
+
+use std::iter::Peekable;
+use std::str::Chars;
 
 use fancy_regex::RegexBuilder as FancyBuilder;
 use regex::{Regex, RegexBuilder};
@@ -27,13 +31,13 @@ const BYTES_PER_STEP: usize = 16;
 const PATTERN_BYTES_PER_STEP: usize = 64;
 
 /// The most steps of an attempt to match with look-around or back-references.
-const MAX_BACKTRACKS: usize = 100_000;
+const MAX_BACKTRACKS: usize = 20_000;
 
 /// The longest text for a pattern with look-around or back-references, in bytes.
 const MAX_BACKTRACKED_BYTES: usize = 1024 * 1024;
 
-/// The steps that count for each byte of a text for a pattern with look-around or back-references.
-const BACKTRACKS_PER_BYTE: usize = 16;
+/// The steps that count for the compilation of a pattern.
+pub(crate) const STEPS_OF_COMPILATION: u64 = 5_000;
 
 /// A compiled pattern.
 #[derive(Clone, Debug)]
@@ -101,7 +105,8 @@ impl Pattern {
                                 back-references";
                     return Err(StoreError::new(51156, text));
                 }
-                steps(text.len().saturating_mul(BACKTRACKS_PER_BYTE))?;
+                // An attempt can take all its steps on a short text.
+                steps(MAX_BACKTRACKS + text.len())?;
                 regex.is_match(text).map_err(|error| {
                     let text =
                         format!("Error occurred while executing the regular expression: {error}");
@@ -113,14 +118,19 @@ impl Pattern {
 }
 
 fn plain(text: &str, options: &str, max_bytes: usize) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(&translated(text, r"(?-u:\b)", r"\n?\z"))
-        .case_insensitive(options.contains('i'))
-        .multi_line(options.contains('m'))
-        .dot_matches_new_line(options.contains('s'))
-        .ignore_whitespace(options.contains('x'))
-        .size_limit(max_bytes)
-        .dfa_size_limit(max_bytes)
-        .build()
+    RegexBuilder::new(&translated(
+        text,
+        options.contains('x'),
+        r"(?-u:\b)",
+        r"\n?\z",
+    ))
+    .case_insensitive(options.contains('i'))
+    .multi_line(options.contains('m'))
+    .dot_matches_new_line(options.contains('s'))
+    .ignore_whitespace(options.contains('x'))
+    .size_limit(max_bytes)
+    .dfa_size_limit(max_bytes)
+    .build()
 }
 
 fn backtracking(
@@ -128,45 +138,36 @@ fn backtracking(
     options: &str,
     max_bytes: usize,
 ) -> Result<fancy_regex::Regex, fancy_regex::Error> {
-    FancyBuilder::new(&translated(text, r"\b", r"(?=\n?\z)"))
-        .case_insensitive(options.contains('i'))
-        .multi_line(options.contains('m'))
-        .dot_matches_new_line(options.contains('s'))
-        .verbose_mode(options.contains('x'))
-        .backtrack_limit(MAX_BACKTRACKS)
-        .delegate_size_limit(max_bytes)
-        .delegate_dfa_size_limit(max_bytes)
-        .build()
+    FancyBuilder::new(&translated(
+        text,
+        options.contains('x'),
+        r"\b",
+        r"(?=\n?\z)",
+    ))
+    .case_insensitive(options.contains('i'))
+    .multi_line(options.contains('m'))
+    .dot_matches_new_line(options.contains('s'))
+    .verbose_mode(options.contains('x'))
+    .backtrack_limit(MAX_BACKTRACKS)
+    .delegate_size_limit(max_bytes)
+    .delegate_dfa_size_limit(max_bytes)
+    .build()
 }
 
 /// Returns a pattern in the syntax of the engines: with ASCII classes, with `boundary` for `\b` and
 /// `end` for `\Z`, and without the set operations that the engines have in classes.
-fn translated(pattern: &str, boundary: &str, end: &str) -> String {
+fn translated(pattern: &str, is_verbose: bool, boundary: &str, end: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut characters = pattern.chars().peekable();
     let mut in_class = false;
     while let Some(c) = characters.next() {
         match c {
-            '\\' => {
-                let Some(escaped) = characters.next() else {
-                    out.push('\\');
-                    break;
-                };
-                match (escaped, in_class) {
-                    ('d', false) => out.push_str("[0-9]"),
-                    ('d', true) => out.push_str("0-9"),
-                    ('w', false) => out.push_str("[0-9A-Za-z_]"),
-                    ('w', true) => out.push_str("0-9A-Za-z_"),
-                    ('s', false) => out.push_str(r"[\t\n\x0B\x0C\r\x20]"),
-                    ('s', true) => out.push_str(r"\t\n\x0B\x0C\r\x20"),
-                    ('D', _) => out.push_str("[^0-9]"),
-                    ('W', _) => out.push_str("[^0-9A-Za-z_]"),
-                    ('S', _) => out.push_str(r"[^\t\n\x0B\x0C\r\x20]"),
-                    ('b', false) => out.push_str(boundary),
-                    ('Z', false) => out.push_str(end),
-                    (other, _) => out.extend(['\\', other]),
-                }
-            }
+            '\\' => match characters.next() {
+                Some('Q') => quote(&mut characters, &mut out),
+                Some(escaped) => escape(escaped, in_class, (boundary, end), &mut out),
+                None => out.push('\\'),
+            },
+            '#' if is_verbose && !in_class => while characters.next_if(|c| *c != '\n').is_some() {},
             '[' if !in_class => {
                 in_class = true;
                 out.push('[');
@@ -193,10 +194,36 @@ fn translated(pattern: &str, boundary: &str, end: &str) -> String {
                 out.push(']');
             }
             '&' | '~' if in_class => out.extend(['\\', c]),
+            '-' if in_class && out.ends_with('-') => out.push_str(r"\-"),
             other => out.push(other),
         }
     }
     out
+}
+
+/// Appends an escaped character.
+fn escape(escaped: char, in_class: bool, (boundary, end): (&str, &str), out: &mut String) {
+    match (escaped, in_class) {
+        ('d', _) => out.push_str("[0-9]"),
+        ('w', _) => out.push_str("[0-9A-Za-z_]"),
+        ('s', _) => out.push_str(r"[\t\n\x0B\x0C\r\x20]"),
+        ('D', _) => out.push_str("[^0-9]"),
+        ('W', _) => out.push_str("[^0-9A-Za-z_]"),
+        ('S', _) => out.push_str(r"[^\t\n\x0B\x0C\r\x20]"),
+        ('b', false) => out.push_str(boundary),
+        ('Z', false) => out.push_str(end),
+        (other, _) => out.extend(['\\', other]),
+    }
+}
+
+/// Appends the text up to `\E` as it is.
+fn quote(characters: &mut Peekable<Chars<'_>>, out: &mut String) {
+    while let Some(c) = characters.next() {
+        if c == '\\' && characters.next_if_eq(&'E').is_some() {
+            return;
+        }
+        out.push_str(&regex::escape(c.encode_utf8(&mut [0; 4])));
+    }
 }
 
 #[cfg(test)]
@@ -226,12 +253,19 @@ mod tests {
             ("(?<!a)b", "cb", "ab"),
             (r"(a|b)\1", "xaa", "ab"),
             (r"^(?>a+)b", "aab", "aac"),
+            (r"^[\w-.]+@", "a-b.c@", "a b@"),
+            (r"^[\s-a]$", "-", "5"),
+            (r"^[\w-|]$", "-", "`"),
+            ("^[+--]$", ",", "a"),
+            (r"^\Qa.b*\E+$", "a.b**", "axb"),
         ] {
             assert!(is_match(pattern, fitting), "{pattern} {fitting}");
             assert!(!is_match(pattern, other), "{pattern} {other}");
         }
         let options = Pattern::new("A . b # c", "isx", usize::MAX).expect("a pattern");
         assert_eq!(options.is_match("a\nB", &Budget::default()), Ok(true));
+        let commented = Pattern::new("a # [x\n[b]c", "x", usize::MAX).expect("a pattern");
+        assert_eq!(commented.is_match("abc", &Budget::default()), Ok(true));
         for (pattern, options, code) in [("a", "q", 51108), ("(", "", 51091), ("(?=a", "", 51091)] {
             let error = Pattern::new(pattern, options, usize::MAX).expect_err(pattern);
             assert_eq!(error.code, code, "{pattern}");
@@ -255,6 +289,10 @@ mod tests {
             let over = (0..attempts).position(|_| pattern.is_match(&text, &budget).is_err());
             assert!(over.is_some_and(|at| at < 2_000), "{pattern:?} {over:?}");
         }
+        let short = Pattern::new(r"(a*)*\1b", "", usize::MAX).expect("a pattern");
+        let budget = Budget::default();
+        let over = (0..10_000).position(|_| short.is_match("aaaaaaaaaaaaaa", &budget).is_err());
+        assert!(over.is_some_and(|at| at < 3_000), "{over:?}");
         let small = Pattern::new("ab", "", usize::MAX).expect("a pattern");
         let budget = Budget::default();
         for _ in 0..100_000 {

@@ -177,7 +177,7 @@ fn a_connection_rate_limit_of_the_server_does_not_clear_the_pool() {
             assert!(found >= 20, "{found} finds succeeded");
             watched.assert_count(0, "pool cleared", pool_cleared);
             scene.pause(1_000).await;
-            scene.tell(0, set("Enabled", false.into())).await;
+            scene.tell(0, set("RateLimiterEnabled", false.into())).await;
             watched.find().await.expect("it is not busy any more");
             watched.end().await;
         },

@@ -20,8 +20,8 @@ pub enum Timer {
     Step(SocketId),
     /// The end of an operation's wait or pause, or its deadline while it has a grant.
     Wait(OperationId),
-    /// The time at which grants are examined. May be earlier than the first of their times, never
-    /// later: one timer for all grants costs less than one timer for each.
+    /// The time at which grants are examined. This time may be earlier than that of the first
+    /// grant, never later: one timer for all grants costs less than one timer for each.
     Grants,
     /// The deadline of the exchange on this socket. After it, the time until which the holder of
     /// the exchange has to check it in.

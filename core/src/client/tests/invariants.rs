@@ -99,7 +99,7 @@ fn assert_timers(client: &Client, snapshot: &Snapshot) {
                 );
                 waiting.id == *id && !waits_for_others
             }),
-            // May be armed without a grant.
+            // This timer may be armed without a grant.
             Timer::Grants => true,
             Timer::Exchange(socket) => {
                 matches!(connections.get(socket), Some(ConnectionState::InUse(..)))

@@ -367,7 +367,7 @@ fn fail_points_of_the_server_act_on_their_commands() {
     );
     let more = doc! { "getMore": cursor_id(&reply), "collection": "c" };
     assert_eq!(code(&mut world, conn, more.clone()), Some(280));
-    assert_eq!(code(&mut world, conn, more), None);
+    assert_eq!(code(&mut world, conn, more), Some(43));
     // Without their producers, the secondaries do not confirm a write.
     for member in (0..3).filter(|&member| member != primary) {
         let other = world.connect(member);
@@ -385,6 +385,21 @@ fn fail_points_of_the_server_act_on_their_commands() {
     let expected = doc! { "w": 3, "wtimeout": 100, "provenance": "clientSupplied" };
     assert_eq!(info.get_document("writeConcern").ok(), Some(&expected));
     assert_eq!(info.get_bool("wtimeout").ok(), Some(true));
+    // The secondaries are alive, so the primary stays, and they catch up afterwards.
+    let term = world.deployment.term(primary);
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(world.deployment.primary(), Some(primary));
+    assert_eq!(world.deployment.term(primary), term);
+    for member in (0..3).filter(|&member| member != primary) {
+        let other = world.connect(member);
+        send(
+            &mut world,
+            other,
+            set("stopReplProducer", "off".into(), doc! {}),
+        );
+    }
+    let insert = doc! { "insert": "c", "documents": [{}], "writeConcern": { "w": 3 } };
+    assert!(!send(&mut world, conn, insert).contains_key("writeConcernError"));
 }
 
 #[test]
@@ -405,4 +420,25 @@ fn a_tailable_cursor_without_await_data_finds_new_documents() {
         batch(&send(&mut world, conn, more)),
         [doc! { "_id": 2 }.into()]
     );
+}
+
+#[test]
+fn a_hint_on_a_view_and_fields_of_every_command_are_accepted() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 2);
+    let create = doc! { "create": "v", "viewOn": "c", "pipeline": [], "comment": "x", "help": 0 };
+    for _ in 0..2 {
+        let reply = send(&mut world, conn, create.clone());
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    }
+    let find = doc! { "find": "v", "hint": "of_the_collection" };
+    assert_eq!(batch(&send(&mut world, conn, find)).len(), 2);
+    let lists = send(
+        &mut world,
+        conn,
+        doc! { "listCollections": 1, "filter": { "name": "v" } },
+    );
+    let view = batch(&lists)[0].as_document().expect("a collection");
+    let expected = doc! { "viewOn": "c", "pipeline": [] };
+    assert_eq!(view.get_document("options").ok(), Some(&expected));
 }

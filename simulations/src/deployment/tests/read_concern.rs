@@ -98,3 +98,40 @@ fn a_time_that_no_member_has_reached_is_refused() {
     let reply = world.send_command(conn, &find).expect("a reply");
     assert_eq!(reply.get_i32("code").ok(), Some(50), "{reply}");
 }
+
+#[test]
+fn a_majority_read_after_a_time_waits_until_a_majority_has_it() {
+    let (mut world, primary, conn) = world();
+    insert(&mut world, conn, 1, "majority");
+    world.deployment.partition(world.now, &[primary]);
+    let reply = insert(&mut world, conn, 2, 1);
+    let own = reply.get_timestamp("operationTime").expect("a time");
+    let concern = doc! { "level": "majority", "afterClusterTime": own };
+    let find = doc! { "find": "c", "readConcern": concern.clone(), "maxTimeMS": 100, "$db": "d" };
+    let reply = world.send_command(conn, &find).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(50), "{reply}");
+    world.deployment.heal(world.now);
+    assert_eq!(read(&mut world, conn, concern).0, 2);
+}
+
+#[test]
+fn a_snapshot_of_another_member_is_waited_for() {
+    let (mut world, primary, conn) = world();
+    for id in 0..20 {
+        insert(&mut world, conn, id, "majority");
+        let at = read(&mut world, conn, doc! { "level": "snapshot" })
+            .1
+            .expect("a time");
+        let other = world.connect((primary + 1) % 3);
+        let find = doc! {
+            "find": "c", "$readPreference": { "mode": "secondary" }, "$db": "d",
+            "readConcern": { "level": "snapshot", "atClusterTime": at },
+        };
+        let reply = world.send_command(other, &find).expect("a reply");
+        let cursor = reply
+            .get_document("cursor")
+            .unwrap_or_else(|_| panic!("{reply}"));
+        let batch = cursor.get_array("firstBatch").expect("a batch");
+        assert_eq!(i32::try_from(batch.len()).ok(), Some(id + 1));
+    }
+}

@@ -43,6 +43,7 @@ pub(super) const GENERIC: &[Field] = &[
     field("shardVersion", Kind::Any),
     field("databaseVersion", Kind::Any),
     field("help", Kind::Any),
+    field("rawData", Kind::Bool).since(8, 2),
 ];
 
 const USER: &[Field] = &[

@@ -138,6 +138,7 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
                     Kind::Nested(_) if matches!(item, Bson::Document(_)) => {
                         check_kind(*kind, path, item, release)
                     }
+                    _ if expected_by(*kind, item) => Ok(()),
                     _ => check_kind(*kind, &format!("{path}.{at}"), item, release),
                 })
         }
@@ -148,6 +149,12 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
         }
         _ => Ok(()),
     }
+}
+
+/// True if a value of a kind without parts has a type of the kind.
+fn expected_by(kind: Kind, value: &Bson) -> bool {
+    let has_parts = matches!(kind, Kind::Nested(_) | Kind::ArrayOf(_) | Kind::OneOf(_));
+    !has_parts && expected(kind).contains(&type_name(value))
 }
 
 fn check_object(

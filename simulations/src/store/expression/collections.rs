@@ -9,11 +9,7 @@ use super::values::text;
 use super::{Evaluated, Scope, evaluate as eval};
 use crate::store::error::StoreError;
 use crate::store::order::{KeyRef, equal, type_name};
-use crate::store::pattern::Pattern;
 use crate::store::{Answer, number, size};
-
-/// The number of steps that the budget counts for compiling a regular expression.
-const STEPS_OF_PATTERN: u64 = 100;
 
 pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let string = |s: String| Ok(Some(Bson::String(s)));
@@ -97,16 +93,14 @@ fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     if name == "$trim" {
         return Ok(Some(Bson::String(input.trim().to_owned())));
     }
-    // The regular expression is compiled anew in each evaluation.
-    scope.context.budget.step(STEPS_OF_PATTERN)?;
     let pattern = match argument(name, operand, "regex")? {
-        Bson::RegularExpression(r) => {
-            Pattern::new(r.pattern.as_str(), r.options.as_str(), usize::MAX)?
-        }
+        Bson::RegularExpression(r) => scope
+            .context
+            .pattern(r.pattern.as_str(), r.options.as_str())?,
         other => {
             let value = eval(other, scope)?;
             let text = value.as_ref().and_then(Bson::as_str).unwrap_or_default();
-            Pattern::new(text, "", usize::MAX)?
+            scope.context.pattern(text, "")?
         }
     };
     Ok(Some(pattern.is_match(input, &scope.context.budget)?.into()))

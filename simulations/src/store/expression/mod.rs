@@ -5,13 +5,14 @@ mod control;
 mod operators;
 mod values;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use bson::{Bson, DateTime, Document, Timestamp};
 
 use super::budget::Budget;
 use super::error::StoreError;
+use super::pattern::{Pattern, STEPS_OF_COMPILATION};
 use super::{number, path};
 
 pub(crate) use collections::slice;
@@ -36,6 +37,8 @@ pub(crate) struct EvaluationContext {
     pub(crate) random_state: Cell<u64>,
     /// Counts the memory and the steps of the evaluation. All clones share the counters.
     pub(crate) budget: Budget,
+    /// The pattern that was compiled last, with its text and options.
+    pub(super) last_pattern: RefCell<Option<(String, String, Pattern)>>,
 }
 
 impl Default for EvaluationContext {
@@ -49,11 +52,27 @@ impl Default for EvaluationContext {
             variables: Document::new(),
             random_state: Cell::new(0),
             budget: Budget::default(),
+            last_pattern: RefCell::default(),
         }
     }
 }
 
 impl EvaluationContext {
+    /// Compiles a pattern, unless it is the one that was compiled last.
+    fn pattern(&self, text: &str, options: &str) -> Result<Pattern, StoreError> {
+        let mut last = self.last_pattern.borrow_mut();
+        if let Some((own, with, pattern)) = &*last
+            && own == text
+            && with == options
+        {
+            return Ok(pattern.clone());
+        }
+        self.budget.step(STEPS_OF_COMPILATION)?;
+        let pattern = Pattern::new(text, options, usize::MAX)?;
+        *last = Some((text.to_owned(), options.to_owned(), pattern.clone()));
+        Ok(pattern)
+    }
+
     /// Returns the next random number (SplitMix64).
     pub(crate) fn draw(&self) -> u64 {
         let state = self.random_state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
