@@ -81,18 +81,20 @@ def cursors(client, watch, summary):
     check(summary, "cursor_killed", reply and len(reply["cursorsKilled"]) == 1, reply)
 
 
-def open_on_both(client, watch):
+def open_on_both(client, watch, session=None):
     """Opens cursors until each service has one; returns them and one cursor id per service."""
     opened, of_service = [], {}
     while len(of_service) < 2 and len(opened) < MOST_CURSORS:
-        opened.append(client.peer.balanced.find().batch_size(7))
+        opened.append(client.peer.balanced.find(session=session).batch_size(7))
         next(opened[-1])
         of_service[watch.of("find")[-1].service_id] = opened[-1].cursor_id
     return opened, of_service
 
 
 def foreign_cursor(client, watch, summary):
-    opened, found = open_on_both(client, watch)
+    # Only the session of a cursor may use the cursor.
+    session = client.start_session()
+    opened, found = open_on_both(client, watch, session)
     check(summary, "two_cursors", len(found) == 2, found)
     # The test sends getMore as a plain command. The driver pins only its own cursors, so the
     # command uses any connection that no cursor holds.
@@ -100,7 +102,9 @@ def foreign_cursor(client, watch, summary):
     for _ in range(2 * len(opened)):
         for owner, cursor in found.items():
             try:
-                client.peer.command("getMore", cursor, collection="balanced", batchSize=1)
+                client.peer.command(
+                    "getMore", cursor, collection="balanced", batchSize=1, session=session
+                )
                 codes.add((watch.commands[-1].service_id == owner, None))
             except CursorNotFound as error:
                 codes.add((watch.commands[-1].service_id == owner, error.code))
@@ -108,6 +112,7 @@ def foreign_cursor(client, watch, summary):
           codes <= {(True, None), (False, 43)} and (False, 43) in codes, codes)
     for cursor in opened:
         cursor.close()
+    session.end_session()
 
 
 def lost_service(client, watch, summary):
