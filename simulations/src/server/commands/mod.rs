@@ -15,7 +15,7 @@ use super::{
 };
 use bson::{Bson, Document};
 pub(super) use types::{Field, Kind};
-use types::{field, type_name};
+use types::{field, has_required, type_name};
 
 /// A release in which a field appeared or was removed: the major and the minor number.
 type Release = (u16, u16);
@@ -67,6 +67,22 @@ impl Row {
         self
     }
 
+    /// True if a command has the form of this row. [`check`] finds the reason if it has not.
+    fn accepts(&self, command: &Document, release: Release) -> bool {
+        let mut elements = command.iter();
+        let value = elements.next().map(|(_, value)| value);
+        let is_valid = |(name, value): (&String, &Bson)| {
+            let mut known = self.fields.iter().chain(general::GENERIC);
+            match known.find(|field| field.name == name && field.exists(release)) {
+                Some(field) => field.accepts(value, release),
+                None => !self.strict,
+            }
+        };
+        value.is_none_or(|value| field(self.names[0], self.value).accepts(value, release))
+            && elements.all(is_valid)
+            && has_required(self.fields, command, release)
+    }
+
     const fn prefix(mut self, prefix: &'static str) -> Self {
         self.prefix = Some(prefix);
         self
@@ -92,6 +108,9 @@ pub(super) fn check(request: &Request, release: Release) -> Result<(), Fault> {
         return Err(fault(13, text));
     }
     check_api(request, Some(row))?;
+    if row.accepts(&request.command, release) {
+        return Ok(());
+    }
     let prefix = row.prefix.unwrap_or(row.names[0]);
     let mut elements = request.command.iter();
     if let Some((_, value)) = elements.next() {

@@ -93,6 +93,13 @@ impl Field {
         self.since <= release && release < self.until
     }
 
+    /// True if a value is one of this field. [`check`](Self::check) has the reason if it is not,
+    /// but takes longer.
+    pub(super) fn accepts(&self, value: &Bson, release: Release) -> bool {
+        let is_wrong = self.refused || self.natural && is_negative(value);
+        is_missing(Some(value)) || !is_wrong && kind_accepts(self.kind, value, release)
+    }
+
     /// Returns an error if a value is not one of this field.
     pub(super) fn check(&self, path: &str, value: &Bson, release: Release) -> Result<(), Fault> {
         if is_missing(Some(value)) {
@@ -110,6 +117,36 @@ impl Field {
         }
         Ok(())
     }
+}
+
+fn kind_accepts(kind: Kind, value: &Bson, release: Release) -> bool {
+    let expected = expected(kind);
+    if !expected.is_empty() && !expected.contains(&type_name(value)) {
+        return false;
+    }
+    match (kind, value) {
+        (Kind::Nested(fields), Bson::Document(document)) => accept(fields, document, release),
+        (Kind::ArrayOf(kind), Bson::Array(items)) => {
+            items.iter().all(|item| kind_accepts(*kind, item, release))
+        }
+        (Kind::OneOf(words), Bson::String(word)) => words.contains(&word.as_str()),
+        _ => true,
+    }
+}
+
+/// True if an object has these fields and no others.
+fn accept(fields: &[Field], document: &Document, release: Release) -> bool {
+    let is_known = |(name, value): (&String, &Bson)| {
+        let mut known = fields.iter().filter(|field| field.name == name);
+        known.any(|field| field.exists(release) && field.accepts(value, release))
+    };
+    document.iter().all(is_known) && has_required(fields, document, release)
+}
+
+/// True if no required field is missing.
+pub(super) fn has_required(fields: &[Field], document: &Document, release: Release) -> bool {
+    let mut required = fields.iter().filter(|f| f.required && f.exists(release));
+    required.all(|field| !is_missing(document.get(field.name)))
 }
 
 fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<(), Fault> {
@@ -138,7 +175,7 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
                     Kind::Nested(_) if matches!(item, Bson::Document(_)) => {
                         check_kind(*kind, path, item, release)
                     }
-                    _ if expected_by(*kind, item) => Ok(()),
+                    _ if kind_accepts(*kind, item, release) => Ok(()),
                     _ => check_kind(*kind, &format!("{path}.{at}"), item, release),
                 })
         }
@@ -149,12 +186,6 @@ fn check_kind(kind: Kind, path: &str, value: &Bson, release: Release) -> Result<
         }
         _ => Ok(()),
     }
-}
-
-/// True if a value of a kind without parts has a type of the kind.
-fn expected_by(kind: Kind, value: &Bson) -> bool {
-    let has_parts = matches!(kind, Kind::Nested(_) | Kind::ArrayOf(_) | Kind::OneOf(_));
-    !has_parts && expected(kind).contains(&type_name(value))
 }
 
 fn check_object(
