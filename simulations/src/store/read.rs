@@ -53,12 +53,15 @@ impl Store {
         } else {
             skip.saturating_add(limit)
         };
-        let mut found = match self.collection(namespace) {
+        let collection = self.collection(namespace);
+        let hinted = collection.map(|collection| Hinted::new(collection, find));
+        let hinted = hinted.transpose()?.unwrap_or_default();
+        let mut found = match collection {
             None => Vec::new(),
             Some(collection) if collection.view().is_some() => {
                 self.find_in_view(namespace, &matcher, &context)?
             }
-            Some(collection) => find_in(collection, find, &matcher, needed, &context)?,
+            Some(collection) => find_in(collection, find, &hinted, &matcher, needed, &context)?,
         };
         if let Some(sort) = sort {
             if sort.is_reversed_natural() {
@@ -67,10 +70,6 @@ impl Store {
                 found.sort_by_cached_key(|(_, document)| sort.key(document));
             }
         }
-        let hinted = match self.collection(namespace) {
-            Some(collection) => Hinted::new(collection, find)?,
-            None => Hinted::default(),
-        };
         let page = found.into_iter().skip(skip).take(limit);
         let page = page.map(|(record, document)| hinted.shown(find, record, document));
         match projection {
@@ -244,11 +243,11 @@ impl Store {
 fn find_in(
     collection: &Collection,
     find: &Find,
+    hinted: &Hinted,
     matcher: &Matcher,
     limit: usize,
     context: &EvaluationContext,
 ) -> Answer<Vec<(u64, Shared)>> {
-    let hinted = Hinted::new(collection, find)?;
     let records = collection.matching(matcher, context, limit)?;
     let stored = |record: u64| Some((record, collection.records.get(&record)?.clone()));
     let mut found: Vec<_> = records.into_iter().filter_map(stored).collect();
