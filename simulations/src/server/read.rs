@@ -361,14 +361,6 @@ impl Member {
 }
 
 fn find_of(command: &Document) -> Result<Find, Fault> {
-    for key in ["skip", "limit"] {
-        if integer_field(command, key).is_some_and(|n| n < 0) {
-            return Err(fault(
-                51024,
-                format!("BSON field '{key}' value must be >= 0"),
-            ));
-        }
-    }
     let document = |key: &str| command.get_document(key).ok().cloned();
     Ok(Find {
         filter: document("filter").unwrap_or_default(),

@@ -67,7 +67,8 @@ impl Row {
         self
     }
 
-    /// True if a command has the form of this row. [`check`] finds the reason if it has not.
+    /// True if a command has the form of this row. [`check`](Self::check) finds the reason if
+    /// it has not, but takes longer.
     fn accepts(&self, command: &Document, release: Release) -> bool {
         let mut elements = command.iter();
         let value = elements.next().map(|(_, value)| value);
@@ -81,6 +82,26 @@ impl Row {
         value.is_none_or(|value| field(self.names[0], self.value).accepts(value, release))
             && elements.all(is_valid)
             && has_required(self.fields, command, release)
+    }
+
+    /// Returns an error if a command does not have the form of this row.
+    fn check(&self, request: &Request, release: Release) -> Result<(), Fault> {
+        let prefix = self.prefix.unwrap_or(self.names[0]);
+        let mut elements = request.command.iter();
+        if let Some((_, value)) = elements.next() {
+            let path = format!("{prefix}.{}", request.name);
+            field(self.names[0], self.value).check(&path, value, release)?;
+        }
+        for (name, value) in elements {
+            let known = self.fields.iter().chain(general::GENERIC);
+            let mut known = known.filter(|field| field.exists(release));
+            match known.find(|field| field.name == name) {
+                Some(field) => field.check(&format!("{prefix}.{name}"), value, release)?,
+                None if self.strict => return Err(unknown(&format!("{prefix}.{name}"))),
+                None => {}
+            }
+        }
+        check_missing(prefix, self.fields, &request.command, release)
     }
 
     const fn prefix(mut self, prefix: &'static str) -> Self {
@@ -108,24 +129,12 @@ pub(super) fn check(request: &Request, release: Release) -> Result<(), Fault> {
         return Err(fault(13, text));
     }
     check_api(request, Some(row))?;
-    if row.accepts(&request.command, release) {
-        return Ok(());
+    let is_accepted = row.accepts(&request.command, release);
+    debug_assert_eq!(is_accepted, row.check(request, release).is_ok());
+    match is_accepted {
+        true => Ok(()),
+        false => row.check(request, release),
     }
-    let prefix = row.prefix.unwrap_or(row.names[0]);
-    let mut elements = request.command.iter();
-    if let Some((_, value)) = elements.next() {
-        field(row.names[0], row.value).check(&format!("{prefix}.{name}"), value, release)?;
-    }
-    for (name, value) in elements {
-        let known = row.fields.iter().chain(general::GENERIC);
-        let mut known = known.filter(|field| field.exists(release));
-        match known.find(|field| field.name == name) {
-            Some(field) => field.check(&format!("{prefix}.{name}"), value, release)?,
-            None if row.strict => return Err(unknown(&format!("{prefix}.{name}"))),
-            None => {}
-        }
-    }
-    check_missing(prefix, row.fields, &request.command, release)
 }
 
 /// True for a field that every command has.
