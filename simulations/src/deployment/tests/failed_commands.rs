@@ -1,20 +1,10 @@
 //! Tests of commands that fail after a part of their effect: each member has the same data
 //! afterwards, and no later write is lost.
 
-use super::world::{World, set_of};
+use super::world::{World, with_primary};
 use crate::deployment::{ConnId, Deployment};
 use bson::{Document, doc};
 use std::time::Duration;
-
-/// A world of three members with a primary, and a connection to it.
-fn world() -> (World, usize, ConnId) {
-    let mut world = World::new(set_of(3), 1);
-    let (primary, _) = world
-        .until_primary(Duration::from_secs(60))
-        .expect("a primary");
-    let conn = world.connect(primary);
-    (world, primary, conn)
-}
 
 /// Sends a command that must succeed.
 fn done(world: &mut World, conn: ConnId, command: &Document) -> Document {
@@ -53,7 +43,7 @@ fn compare(world: &mut World) {
 
 #[test]
 fn a_failed_merge_into_a_new_collection_loses_no_later_insert() {
-    let (mut world, primary, conn) = world();
+    let (mut world, primary, conn) = with_primary();
     let source = doc! { "insert": "source", "documents": [{ "_id": 1 }], "$db": "d" };
     done(&mut world, conn, &source);
     let merge = doc! {
@@ -84,7 +74,7 @@ fn a_failed_merge_into_a_new_collection_loses_no_later_insert() {
 
 #[test]
 fn a_multi_update_that_fails_midway_is_the_same_on_all_members() {
-    let (mut world, _, conn) = world();
+    let (mut world, _, conn) = with_primary();
     let documents = [doc! { "_id": 1, "n": 1 }, doc! { "_id": 2, "n": "x" }];
     let insert = doc! { "insert": "c", "documents": documents, "$db": "d" };
     done(&mut world, conn, &insert);
@@ -109,7 +99,7 @@ fn a_multi_update_that_fails_midway_is_the_same_on_all_members() {
 
 #[test]
 fn a_find_and_modify_whose_projection_fails_changes_nothing() {
-    let (mut world, _, conn) = world();
+    let (mut world, _, conn) = with_primary();
     let insert = doc! { "insert": "c", "documents": [{ "_id": 1, "n": 0 }], "$db": "d" };
     done(&mut world, conn, &insert);
     let projection = doc! { "q": { "$divide": [1, "$n"] } };

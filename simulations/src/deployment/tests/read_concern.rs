@@ -1,18 +1,8 @@
 //! Reads of earlier data: `majority`, `snapshot` and `linearizable`.
 
-use super::world::{World, set_of};
+use super::world::{World, with_primary};
 use crate::deployment::ConnId;
 use bson::{Bson, Document, Timestamp, doc};
-use std::time::Duration;
-
-fn world() -> (World, usize, ConnId) {
-    let mut world = World::new(set_of(3), 1);
-    let (primary, _) = world
-        .until_primary(Duration::from_secs(60))
-        .expect("a primary");
-    let conn = world.connect(primary);
-    (world, primary, conn)
-}
 
 fn insert(world: &mut World, conn: ConnId, id: i32, w: impl Into<Bson>) -> Document {
     let insert = doc! {
@@ -34,7 +24,7 @@ fn read(world: &mut World, conn: ConnId, concern: Document) -> (usize, Option<Ti
 
 #[test]
 fn a_majority_read_sees_only_what_a_majority_has() {
-    let (mut world, primary, conn) = world();
+    let (mut world, primary, conn) = with_primary();
     insert(&mut world, conn, 1, "majority");
     world.deployment.partition(world.now, &[primary]);
     insert(&mut world, conn, 2, 1);
@@ -45,7 +35,7 @@ fn a_majority_read_sees_only_what_a_majority_has() {
 
 #[test]
 fn a_snapshot_read_sees_the_data_of_its_time_also_later() {
-    let (mut world, _, conn) = world();
+    let (mut world, _, conn) = with_primary();
     insert(&mut world, conn, 1, "majority");
     let (count, at) = read(&mut world, conn, doc! { "level": "snapshot" });
     assert_eq!(count, 1);
@@ -71,7 +61,7 @@ fn a_snapshot_read_sees_the_data_of_its_time_also_later() {
 
 #[test]
 fn a_linearizable_read_waits_for_a_majority() {
-    let (mut world, primary, conn) = world();
+    let (mut world, primary, conn) = with_primary();
     insert(&mut world, conn, 1, "majority");
     let level = doc! { "level": "linearizable" };
     assert_eq!(read(&mut world, conn, level.clone()).0, 1);
@@ -83,7 +73,7 @@ fn a_linearizable_read_waits_for_a_majority() {
 
 #[test]
 fn a_time_that_no_member_has_reached_is_refused() {
-    let (mut world, _, conn) = world();
+    let (mut world, _, conn) = with_primary();
     insert(&mut world, conn, 1, "majority");
     let after = Timestamp {
         time: u32::MAX,
@@ -101,7 +91,7 @@ fn a_time_that_no_member_has_reached_is_refused() {
 
 #[test]
 fn a_majority_read_after_a_time_waits_until_a_majority_has_it() {
-    let (mut world, primary, conn) = world();
+    let (mut world, primary, conn) = with_primary();
     insert(&mut world, conn, 1, "majority");
     world.deployment.partition(world.now, &[primary]);
     let reply = insert(&mut world, conn, 2, 1);
@@ -116,7 +106,7 @@ fn a_majority_read_after_a_time_waits_until_a_majority_has_it() {
 
 #[test]
 fn a_snapshot_of_another_member_is_waited_for() {
-    let (mut world, primary, conn) = world();
+    let (mut world, primary, conn) = with_primary();
     for id in 0..20 {
         insert(&mut world, conn, id, "majority");
         let at = read(&mut world, conn, doc! { "level": "snapshot" })

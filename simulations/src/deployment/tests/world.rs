@@ -34,6 +34,16 @@ pub(super) fn set_of(members: usize) -> DeploymentOptions {
     options
 }
 
+/// Makes a world of three members with a primary, and a connection to it.
+pub(super) fn with_primary() -> (World, usize, ConnId) {
+    let mut world = World::new(set_of(3), 1);
+    let (primary, _) = world
+        .until_primary(Duration::from_secs(60))
+        .expect("a primary");
+    let conn = world.connect(primary);
+    (world, primary, conn)
+}
+
 impl World {
     pub(super) fn new(options: DeploymentOptions, seed: u8) -> Self {
         let deployment = Deployment::new(options, &Seed::new([seed; 32])).expect("valid options");
