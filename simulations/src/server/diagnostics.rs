@@ -7,7 +7,7 @@ use super::{
     fault::{Fault, bad_value, fault},
     reply::Reply,
 };
-use crate::store::Namespace;
+use crate::store::{Find, Namespace};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
@@ -116,10 +116,16 @@ impl Member {
         if let Some(hint) = command.get("hint").filter(|_| stage == "IXSCAN") {
             winning.insert("indexName", hint.clone());
         }
+        let find = Find {
+            filter: filter.clone(),
+            limit,
+            collation: super::read::collation(command),
+            ..Find::default()
+        };
         let found = self.with_store(
             now,
             command.get_document("let").ok(),
-            |store, environment| store.count(&name, &filter, 0, limit, environment),
+            |store, environment| store.count(&name, &find, environment),
         )?;
         let examined = self.replica.store().statistics(&name).count;
         let number = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);

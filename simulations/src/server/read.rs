@@ -95,12 +95,14 @@ impl Member {
         let name = collection.as_deref().unwrap_or("$cmd.aggregate");
         let full = format!("{database}.{name}");
         let variables = command.get_document("let").ok();
+        let given = collation(command);
         let size = batch_size(options)?.unwrap_or(FIRST_BATCH);
         if let Some(name) = &collection {
             self.check_hint(&Namespace::new(database, name), command)?;
         }
         let documents = self.with_store(now, variables, |store, environment| {
-            store.aggregate(database, collection.as_deref(), &pipeline, environment)
+            let collection = collection.as_deref();
+            store.aggregate(database, collection, &pipeline, given.as_ref(), environment)
         })?;
         let writes = Store::pipeline_writes(&pipeline);
         let cursor = Cursor {
@@ -223,11 +225,15 @@ impl Member {
         let collection = namespace(request)?;
         let command = &request.command;
         self.check_hint(&collection, command)?;
-        let filter = command.get_document("query").cloned().unwrap_or_default();
-        let limit = integer_field(command, "limit").unwrap_or(0).unsigned_abs();
-        let skip = count_field(command, "skip");
+        let find = Find {
+            filter: command.get_document("query").cloned().unwrap_or_default(),
+            limit: integer_field(command, "limit").unwrap_or(0).unsigned_abs(),
+            skip: count_field(command, "skip"),
+            collation: collation(command),
+            ..Find::default()
+        };
         let n = self.with_store(now, None, |store, environment| {
-            store.count(&collection, &filter, skip, limit, environment)
+            store.count(&collection, &find, environment)
         })?;
         let n = i32::try_from(n).unwrap_or(i32::MAX);
         Ok(Reply::from(doc! { "n": n }).into())
@@ -240,9 +246,13 @@ impl Member {
             return Err(fault(40414, "BSON field 'distinct.key' is missing"));
         };
         self.check_hint(&collection, command)?;
-        let filter = command.get_document("query").cloned().unwrap_or_default();
+        let find = Find {
+            filter: command.get_document("query").cloned().unwrap_or_default(),
+            collation: collation(command),
+            ..Find::default()
+        };
         let values = self.with_store(now, None, |store, environment| {
-            store.distinct(&collection, key, &filter, environment)
+            store.distinct(&collection, key, &find, environment)
         })?;
         let mut reply = doc! { "values": values };
         if let Some(at) = self.view.as_ref().and_then(|view| view.at) {
@@ -373,7 +383,13 @@ fn find_of(command: &Document) -> Result<Find, Fault> {
         max: document("max").filter(|d| !d.is_empty()),
         return_key: truth(command.get("returnKey")),
         show_record_id: truth(command.get("showRecordId")),
+        collation: collation(command),
     })
+}
+
+/// Returns the collation of a command or statement.
+pub(super) fn collation(of: &Document) -> Option<Document> {
+    of.get_document("collation").ok().cloned()
 }
 
 /// True if the server knows the end of a query as soon as it has returned the last document: the

@@ -6,6 +6,7 @@ use super::{
     dispatch::{Answer, Outcome, namespace},
     document::{integer, truth},
     fault::{Fault, bad_value, fault, type_mismatch},
+    read::collation,
     retry::RetryableWrite,
 };
 use crate::{
@@ -353,6 +354,7 @@ fn update_statement(mut statement: Document) -> Result<UpdateStatement, Fault> {
         upsert: truth(statement.get("upsert")),
         array_filters: documents(&statement, "arrayFilters"),
         sort: statement.get_document("sort").ok().cloned(),
+        collation: collation(&statement),
         hint: statement.remove("hint"),
     })
 }
@@ -374,6 +376,7 @@ fn delete_statement(mut statement: Document) -> Result<DeleteStatement, Fault> {
         filter,
         limit,
         hint,
+        collation: collation(&statement),
     })
 }
 
@@ -411,6 +414,7 @@ fn find_and_modify_command(command: &Document) -> Result<FindAndModify, Fault> {
         sort: document("sort"),
         projection: document("fields"),
         modification,
+        collation: collation(command),
     })
 }
 

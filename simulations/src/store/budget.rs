@@ -86,6 +86,18 @@ impl Budget {
         self.charge(bytes)
     }
 
+    /// Counts steps where no error can be returned. If there are too many, the next call of
+    /// [`Budget::step`] returns the error.
+    pub(crate) fn count(&self, steps: usize) {
+        let taken = self.0.steps.get().saturating_add(steps as u64);
+        self.0.steps.set(taken);
+    }
+
+    /// True if the next call of [`Budget::step`] returns an error.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.0.steps.get() >= MAX_STEPS
+    }
+
     /// Uses up all steps, so that the next step is an error.
     pub(crate) fn exhaust(&self) {
         self.0.steps.set(u64::MAX);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bson::{Binary, Bson, Document, doc, spec::BinarySubtype};
 
 use super::change::Change;
+use super::collation::Collation;
 use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::EvaluationContext;
@@ -41,6 +42,16 @@ impl Store {
             return Err(StoreError::new(72, text));
         }
         options.remove("create");
+        if let Some(Bson::Document(given)) = options.get("collation").cloned() {
+            if given.is_empty() {
+                let text = "'collation' cannot be an empty document";
+                return Err(StoreError::bad_value(text));
+            }
+            match Collation::parse(&given)? {
+                None => options.remove("collation"),
+                Some(full) => options.insert("collation", full.specification().clone()),
+            };
+        }
         if let Some(existing) = self.collection(namespace) {
             if identical_documents(&existing.options, &options) {
                 return Ok(());
@@ -243,7 +254,7 @@ fn entry(namespace: &Namespace, collection: &Collection) -> Document {
             "info",
             doc! { "readOnly": false, "uuid": Bson::Binary(uuid) },
         );
-        entry.insert("idIndex", id_index());
+        entry.insert("idIndex", id_index(collection.collation.as_deref()));
     }
     entry
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 
+use super::collation::{self, Collation};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
-use super::index::{Index, duplicate_key};
+use super::index::{Index, duplicate_key, id_index};
 use super::matcher::Matcher;
 use super::number;
 use super::order::Key;
@@ -20,6 +21,8 @@ pub struct Collection {
     pub(crate) indexes: Vec<Index>,
     pub(crate) options: Arc<Document>,
     pub(crate) serial: u64,
+    /// The default collation of the collection, which is also that of the index on `_id`.
+    pub(crate) collation: Option<Arc<Collation>>,
     by_id: BTreeMap<Key, u64>,
     /// The size of all documents together, in bytes.
     bytes: u64,
@@ -27,7 +30,10 @@ pub struct Collection {
 
 impl Collection {
     pub(crate) fn new(options: Arc<Document>, serial: u64) -> Self {
+        let collation = options.get_document("collation").ok();
+        let collation = collation.and_then(|given| Collation::parse(given).ok().flatten());
         Self {
+            collation,
             options,
             serial,
             ..Self::default()
@@ -74,27 +80,28 @@ impl Collection {
         document: &Document,
         own: Option<u64>,
     ) -> Result<(), StoreError> {
-        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
+        let key = self.key_of_id(document);
         if self
             .by_id
-            .get(&Key(id.clone()))
+            .get(&key)
             .is_some_and(|record| Some(*record) != own)
         {
-            return Err(duplicate_key(
-                namespace,
-                "_id_",
-                doc! { "_id": 1 },
-                doc! { "_id": id },
-            ));
+            let (index, values) = (id_index(self.collation.as_deref()), doc! { "_id": key.0 });
+            return Err(duplicate_key(namespace, &index, values));
         }
         self.indexes
             .iter()
             .try_for_each(|index| index.check(namespace, document, own))
     }
 
-    /// True if a document has this `_id`.
-    pub(super) fn has_id(&self, id: &Key) -> bool {
-        self.by_id.contains_key(id)
+    /// True if a document has the `_id` of this document.
+    pub(super) fn has_id_of(&self, document: &Document) -> bool {
+        self.by_id.contains_key(&self.key_of_id(document))
+    }
+
+    fn key_of_id(&self, document: &Document) -> Key {
+        let id = document.get("_id").unwrap_or(&Bson::Null);
+        collation::key(self.collation.as_deref(), id)
     }
 
     /// Stores a document, in the place of the record's former document if there is one. The record
@@ -103,8 +110,7 @@ impl Collection {
         self.take(record);
         self.bytes += bytes_of(&document);
         self.records.insert(record, document.clone());
-        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
-        self.by_id.insert(Key(id), record);
+        self.by_id.insert(self.key_of_id(&document), record);
         for index in &mut self.indexes {
             index.insert(record, &document);
         }
@@ -138,8 +144,7 @@ impl Collection {
             return;
         };
         self.bytes -= bytes_of(&document);
-        let id = document.get("_id").cloned().unwrap_or(Bson::Null);
-        self.by_id.remove(&Key(id));
+        self.by_id.remove(&self.key_of_id(&document));
         for index in &mut self.indexes {
             index.remove(record, &document);
         }
@@ -157,11 +162,18 @@ impl Collection {
 
     /// Returns the numbers of the records that an index finds for the filter. `None` means that no
     /// index can be used, so that all records must be tested.
-    fn candidates(&self, matcher: &Matcher) -> Option<Vec<u64>> {
-        if let Some(ids) = matcher.ids() {
+    /// An index of another collation than that of the query does not find strings.
+    fn candidates(&self, matcher: &Matcher, query: Option<&Collation>) -> Option<Vec<u64>> {
+        let fits = |own: Option<&Collation>, values: &[&Bson]| {
+            own == query || values.iter().all(|value| collation::is_independent(value))
+        };
+        let own = self.collation.as_deref();
+        if let Some(ids) = matcher.ids()
+            && fits(own, &ids)
+        {
             let found = ids
                 .iter()
-                .filter_map(|id| self.by_id.get(&Key((*id).clone())).copied());
+                .filter_map(|id| self.by_id.get(&collation::key(own, id)).copied());
             let mut found: Vec<_> = found.collect();
             found.sort_unstable();
             found.dedup();
@@ -169,6 +181,9 @@ impl Collection {
         }
         self.indexes.iter().find_map(|index| {
             let values = matcher.equalities(index.lookup_field()?)?;
+            if !fits(index.collation.as_deref(), &values) {
+                return None;
+            }
             let mut found: Vec<_> = values.iter().flat_map(|v| index.lookup(v)).collect();
             found.sort_unstable();
             found.dedup();
@@ -190,7 +205,7 @@ impl Collection {
             }
             Ok(found.len() < limit)
         };
-        match self.candidates(matcher) {
+        match self.candidates(matcher, context.collation.as_deref()) {
             Some(candidates) => {
                 for record in candidates {
                     let Some(document) = self.records.get(&record) else {

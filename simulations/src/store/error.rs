@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 87] = [
+const NAMES: [(i32, &str); 90] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -157,10 +157,13 @@ const NAMES: [(i32, &str); 87] = [
     (134, "ReadConcernMajorityNotAvailableYet"),
     (136, "CappedPositionLost"),
     (146, "ExceededMemoryLimit"),
+    (161, "IncompatibleCollationVersion"),
     (166, "CommandNotSupportedOnView"),
+    (167, "OptionNotSupportedOnView"),
     (168, "InvalidPipelineOperator"),
     (171, "CannotIndexParallelArrays"),
     (175, "QueryPlanKilled"),
+    (181, "AmbiguousIndexKeyPattern"),
     (189, "PrimarySteppedDown"),
     (197, "InvalidIndexSpecificationOption"),
     (201, "CannotBuildIndexKeys"),

@@ -119,7 +119,7 @@ pub(super) fn group(
         let scope = Scope::new(document, context);
         let mark = budget.charged();
         let key = expression::evaluate(id, &scope)?.unwrap_or(Bson::Null);
-        let members = groups.entry(Key(key.clone())).or_default();
+        let members = groups.entry(context.key(&key)).or_default();
         if members.is_empty() {
             budget.charge_copies(&key, 1)?;
             order.push(key);
@@ -130,7 +130,7 @@ pub(super) fn group(
     }
     let mut result = Vec::new();
     for key in order {
-        let members = groups.remove(&Key(key.clone())).unwrap_or_default();
+        let members = groups.remove(&context.key(&key)).unwrap_or_default();
         let mark = budget.charged();
         let mut row = doc! { "_id": key };
         for (name, operator, operand) in &fields {
@@ -161,9 +161,11 @@ fn accumulate(
         "$last" => values.pop().flatten().unwrap_or(Bson::Null),
         "$push" => Bson::Array(values.into_iter().flatten().collect()),
         "$addToSet" => {
-            let mut set: BTreeMap<Key, ()> = BTreeMap::new();
-            set.extend(values.into_iter().flatten().map(|v| (Key(v), ())));
-            Bson::Array(set.into_keys().map(|k| k.0).collect())
+            let mut set: BTreeMap<Key, Bson> = BTreeMap::new();
+            for value in values.into_iter().flatten() {
+                set.entry(context.key(&value)).or_insert(value);
+            }
+            Bson::Array(set.into_values().collect())
         }
         "$mergeObjects" => {
             let mut merged = Document::new();
@@ -174,6 +176,9 @@ fn accumulate(
             }
             Bson::Document(merged)
         }
-        _ => summary(operator, &values.into_iter().flatten().collect::<Vec<_>>()),
+        _ => {
+            let values: Vec<_> = values.into_iter().flatten().collect();
+            summary(operator, &values, context)
+        }
     })
 }

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use bson::{Bson, Document};
 
+use super::collation::Collation;
 use super::collection::Collection;
 use super::error::StoreError;
-use super::index::generated_name;
+use super::expression::EvaluationContext;
+use super::index::{Index, generated_name};
 use super::sort::Sort;
 use super::types::{Find, Shared};
 use super::{Answer, path};
@@ -19,17 +21,27 @@ pub(super) struct Hinted {
     /// The order of the index, if the query has no sort pattern.
     order: Option<Sort>,
     is_backward: bool,
+    /// The position of the index among the secondary indexes of the collection.
+    position: Option<usize>,
 }
 
 impl Hinted {
     /// Returns what a query uses of the index of its hint. The index must exist.
     pub(super) fn new(collection: &Collection, find: &Find) -> Answer<Self> {
+        let named = |index: &Index| match &find.hint {
+            Some(Bson::String(name)) => index.name() == name,
+            Some(Bson::Document(key)) => {
+                let own = index.specification.get_document("key");
+                own.is_ok_and(|own| generated_name(own) == generated_name(key))
+            }
+            _ => false,
+        };
+        let position = collection.indexes.iter().position(named);
         let key = match &find.hint {
-            Some(Bson::String(name)) if name != "_id_" => collection
-                .indexes
-                .iter()
-                .find(|index| index.name() == name)
-                .and_then(|index| index.specification.get_document("key").ok().cloned()),
+            Some(Bson::String(name)) if name != "_id_" => {
+                let index = position.and_then(|position| collection.indexes.get(position));
+                index.and_then(|index| index.specification.get_document("key").ok().cloned())
+            }
             Some(Bson::String(_)) => Some(bson::doc! { "_id": 1 }),
             Some(Bson::Document(key)) if !key.is_empty() => Some(key.clone()),
             _ => None,
@@ -56,27 +68,42 @@ impl Hinted {
             key,
             order,
             is_backward,
+            position,
         })
     }
 
+    /// Returns the collation of the index.
+    pub(super) fn collation(&self, collection: &Collection) -> Option<Arc<Collation>> {
+        let index = self.position.and_then(|at| collection.indexes.get(at));
+        index.map_or_else(
+            || collection.collation.clone(),
+            |index| index.collation.clone(),
+        )
+    }
+
     /// Orders records as the index does, and removes those outside of the bounds of the query.
-    pub(super) fn arrange(&self, find: &Find, found: &mut Vec<(u64, Shared)>) {
+    pub(super) fn arrange(
+        &self,
+        find: &Find,
+        found: &mut Vec<(u64, Shared)>,
+        context: &EvaluationContext,
+    ) {
         if self.is_backward {
             found.reverse();
         }
         let Some(order) = &self.order else { return };
-        let bound = |document: &Option<Document>| document.as_ref().map(|d| order.key(d));
+        let bound = |document: &Option<Document>| document.as_ref().map(|d| order.key(d, context));
         let (min, max) = (bound(&find.min), bound(&find.max));
         if min.is_some() || max.is_some() {
             found.retain(|(_, document)| {
-                let key = order.key(document);
+                let key = order.key(document, context);
                 min.as_ref().is_none_or(|min| key >= *min)
                     && max.as_ref().is_none_or(|max| key < *max)
             });
         }
         let is_sorted = find.sort.as_ref().is_some_and(|sort| !sort.is_empty());
         if !is_sorted {
-            found.sort_by_cached_key(|(_, document)| order.key(document));
+            found.sort_by_cached_key(|(_, document)| order.key(document, context));
         }
     }
 

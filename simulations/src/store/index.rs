@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bson::{Bson, Document, doc};
 
+use super::collation::{self, Collation, display_key};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::matcher::Matcher;
-use super::order::{Key, display};
+use super::order::{Key, display, display_document};
 use super::types::{Namespace, Shared};
 use super::{path, size};
 
@@ -26,6 +27,7 @@ pub(crate) struct Index {
     unique: bool,
     sparse: bool,
     partial: Option<Matcher>,
+    pub(crate) collation: Option<Arc<Collation>>,
     entries: BTreeMap<Vec<Key>, BTreeSet<u64>>,
 }
 
@@ -47,7 +49,9 @@ impl Index {
             .cloned()
             .unwrap_or_default();
         let partial = specification.get_document("partialFilterExpression").ok();
+        let collation = specification.get_document("collation").ok();
         Self {
+            collation: collation.and_then(|given| Collation::parse(given).ok().flatten()),
             fields: key.keys().cloned().collect(),
             unique: flag("unique"),
             sparse: flag("sparse"),
@@ -63,13 +67,16 @@ impl Index {
 
     /// Returns the keys that a document has in this index.
     fn keys(&self, document: &Document) -> BTreeSet<Vec<Key>> {
-        if let Some(partial) = &self.partial
-            && !partial
-                .matches(document, &EvaluationContext::default())
-                .unwrap_or(false)
-        {
-            return BTreeSet::new();
+        if let Some(partial) = &self.partial {
+            let context = EvaluationContext {
+                collation: self.collation.clone(),
+                ..EvaluationContext::default()
+            };
+            if !partial.matches(document, &context).unwrap_or(false) {
+                return BTreeSet::new();
+            }
         }
+        let key = |value: &Bson| collation::key(self.collation.as_deref(), value);
         let mut keys: Vec<Vec<Key>> = vec![Vec::new()];
         let mut present = false;
         for field in &self.fields {
@@ -82,10 +89,10 @@ impl Index {
                         values.insert(Key(Bson::Undefined))
                     }
                     Some(Bson::Array(items)) => {
-                        values.extend(items.iter().cloned().map(Key));
+                        values.extend(items.iter().map(key));
                         true
                     }
-                    Some(value) => values.insert(Key(value.clone())),
+                    Some(value) => values.insert(key(value)),
                 };
                 false
             });
@@ -134,18 +141,13 @@ impl Index {
     }
 
     fn duplicate(&self, namespace: &Namespace, key: &[Key]) -> StoreError {
-        let pattern = self
-            .specification
-            .get_document("key")
-            .cloned()
-            .unwrap_or_default();
         let values: Document = self
             .fields
             .iter()
             .zip(key)
             .map(|(f, k)| (f.clone(), k.0.clone()))
             .collect();
-        duplicate_key(namespace, self.name(), pattern, values)
+        duplicate_key(namespace, &self.specification, values)
     }
 
     pub(crate) fn insert(&mut self, record: u64, document: &Document) {
@@ -177,7 +179,7 @@ impl Index {
 
     pub(crate) fn lookup(&self, value: &Bson) -> impl Iterator<Item = u64> + '_ {
         self.entries
-            .get([Key(value.clone())].as_slice())
+            .get([collation::key(self.collation.as_deref(), value)].as_slice())
             .into_iter()
             .flatten()
             .copied()
@@ -197,29 +199,47 @@ impl Index {
     }
 }
 
-/// Returns the error for a key that another document already has.
+/// Returns the error for a key in an index that another document already has. The server does not
+/// show strings of a collation, but their sort keys.
 pub(crate) fn duplicate_key(
     namespace: &Namespace,
-    index: &str,
-    pattern: Document,
-    values: Document,
+    specification: &Document,
+    mut values: Document,
 ) -> StoreError {
+    let collation = specification.get_document("collation").ok();
+    for value in values.iter_mut().map(|(_, value)| value) {
+        if let (Bson::String(key), Some(_)) = (&value, collation) {
+            *value = Bson::String(display_key(key));
+        }
+    }
     let shown: Vec<_> = values
         .iter()
         .map(|(k, v)| format!("{k}: {}", display(v)))
         .collect();
+    let index = specification.get_str("name").unwrap_or_default();
+    let of = collation.map(|c| format!(" collation: {}", display_document(c)));
     let message = format!(
-        "E11000 duplicate key error collection: {namespace} index: {index} dup key: {{ {} }}",
+        "E11000 duplicate key error collection: {namespace} index: {index}{} dup key: {{ {} }}",
+        of.unwrap_or_default(),
         shown.join(", ")
     );
-    StoreError::new(11000, message)
-        .with("keyPattern", pattern)
-        .with("keyValue", values)
+    let pattern = specification.get_document("key");
+    let error = StoreError::new(11000, message)
+        .with("keyPattern", pattern.cloned().unwrap_or_default())
+        .with("keyValue", values);
+    match collation {
+        Some(collation) => error.with("collation", collation.clone()),
+        None => error,
+    }
 }
 
-/// Returns the specification of the index on `_id`.
-pub(crate) fn id_index() -> Document {
-    doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" }
+/// Returns the specification of the index on `_id` of a collection with a default collation.
+pub(crate) fn id_index(collation: Option<&Collation>) -> Document {
+    let mut index = doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" };
+    if let Some(collation) = collation {
+        index.insert("collation", collation.specification().clone());
+    }
+    index
 }
 
 /// Returns the name that the server makes from the key of an index without a name, such as

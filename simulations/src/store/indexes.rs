@@ -6,6 +6,8 @@ use bson::{Bson, Document, doc};
 
 use super::catalog::not_found;
 use super::change::Change;
+use super::collation::Collation;
+use super::collection::Collection;
 use super::error::StoreError;
 use super::index::{Index, generated_name, id_index};
 use super::matcher::Matcher;
@@ -86,15 +88,23 @@ impl Store {
 
     /// Returns the specification of the index to build, or `None` if the index exists already.
     fn new_index(&self, namespace: &Namespace, entry: &Document) -> Answer<Option<Document>> {
-        let specification = normalized(entry)?;
         let collection = self
             .collection(namespace)
             .ok_or_else(|| not_found(namespace))?;
+        let specification = normalized(entry, collection.collation.as_deref())?;
         let key = specification
             .get_document("key")
             .cloned()
             .unwrap_or_default();
         if identical_documents(&key, &doc! { "_id": 1 }) {
+            let own = collection
+                .collation
+                .as_deref()
+                .map(Collation::specification);
+            if specification.get_document("collation").ok() != own {
+                let text = "The _id index must have the same collation as the collection.";
+                return Err(StoreError::bad_value(text));
+            }
             return Ok(None);
         }
         let name = specification.get_str("name").unwrap_or_default();
@@ -160,11 +170,7 @@ impl Store {
                     return Err(StoreError::new(72, "cannot drop _id index"));
                 }
                 Bson::String(name) => collection.indexes.iter().position(|i| i.name() == name),
-                Bson::Document(key) => collection.indexes.iter().position(|i| {
-                    i.specification
-                        .get_document("key")
-                        .is_ok_and(|k| generated_name(k) == generated_name(key))
-                }),
+                Bson::Document(key) => position_of_key(collection, key)?,
                 _ => None,
             };
             gone.push(position.ok_or_else(|| {
@@ -251,13 +257,37 @@ impl Store {
             .indexes
             .iter()
             .map(|i| Document::clone(&i.specification));
-        Ok(std::iter::once(id_index()).chain(others).collect())
+        let id = id_index(collection.collation.as_deref());
+        Ok(std::iter::once(id).chain(others).collect())
+    }
+}
+
+/// Returns the position of the index with this key, or `None` if there is none.
+fn position_of_key(collection: &Collection, key: &Document) -> Answer<Option<usize>> {
+    let has_key = |index: &Index| {
+        let own = index.specification.get_document("key");
+        own.is_ok_and(|own| generated_name(own) == generated_name(key))
+    };
+    let mut found = (0..)
+        .zip(&collection.indexes)
+        .filter(|(_, index)| has_key(index));
+    let first = found.next().map(|(position, _)| position);
+    match found.count() {
+        0 => Ok(first),
+        others => {
+            let text = format!(
+                "{} indexes found for key: {}, identify by name instead",
+                others + 1,
+                display_document(key)
+            );
+            Err(StoreError::new(181, text))
+        }
     }
 }
 
 /// Checks an entry of `createIndexes`, and returns the specification in the form that the
-/// collection keeps.
-fn normalized(entry: &Document) -> Answer<Document> {
+/// collection keeps. An index without a collation has that of its collection.
+fn normalized(entry: &Document, default: Option<&Collation>) -> Answer<Document> {
     let Ok(key) = entry.get_document("key") else {
         let text = "Error in specification: The 'key' field is a required property of an index \
                     specification";
@@ -291,6 +321,29 @@ fn normalized(entry: &Document) -> Answer<Document> {
         );
         return Err(StoreError::new(197, text));
     }
+    check_types(entry)?;
+    let collation = collation_of(entry, default)?;
+    if key
+        .values()
+        .any(|direction| direction.as_str() == Some("text"))
+    {
+        if collation.is_some() {
+            let text = "Index type 'text' does not support collation";
+            return Err(StoreError::new(67, text));
+        }
+        return Ok(text_index(&result, entry));
+    }
+    let known = ["v", "key", "name", "ns", "collation"];
+    let rest = entry
+        .iter()
+        .filter(|(field, _)| !known.contains(&field.as_str()));
+    result.extend(rest.map(|(field, value)| (field.clone(), value.clone())));
+    result.extend(collation.map(|full| ("collation".to_owned(), full.into())));
+    Ok(result)
+}
+
+/// Returns an error if a field of an entry of `createIndexes` has a wrong type.
+fn check_types(entry: &Document) -> Answer<()> {
     for (field, value) in entry {
         let is_wanted = match field.as_str() {
             "unique" | "sparse" | "background" | "hidden" => {
@@ -314,18 +367,20 @@ fn normalized(entry: &Document) -> Answer<Document> {
     {
         Matcher::new(filter)?;
     }
-    if key
-        .values()
-        .any(|direction| direction.as_str() == Some("text"))
-    {
-        return Ok(text_index(&result, entry));
+    Ok(())
+}
+
+/// Returns the collation of a new index with all fields, or `None` if it compares bytes.
+fn collation_of(entry: &Document, default: Option<&Collation>) -> Answer<Option<Document>> {
+    let Ok(given) = entry.get_document("collation") else {
+        return Ok(default.map(|default| default.specification().clone()));
+    };
+    if given.is_empty() {
+        let text = "The field 'collation' cannot be an empty object.";
+        return Err(StoreError::bad_value(text));
     }
-    let known = ["v", "key", "name", "ns"];
-    let rest = entry
-        .iter()
-        .filter(|(field, _)| !known.contains(&field.as_str()));
-    result.extend(rest.map(|(field, value)| (field.clone(), value.clone())));
-    Ok(result)
+    let collation = Collation::parse(given)?;
+    Ok(collation.map(|collation| collation.specification().clone()))
 }
 
 /// Returns the specification of a text index, as the collection keeps it. The index has no entries

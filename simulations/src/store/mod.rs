@@ -9,6 +9,7 @@
 mod budget;
 mod catalog;
 mod change;
+mod collation;
 mod collection;
 mod error;
 mod expression;
@@ -41,6 +42,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bson::Document;
+use collation::Collation;
 
 pub use change::Change;
 pub use collection::Collection;
@@ -121,6 +123,33 @@ impl Store {
         self.data.collection(namespace).map(Arc::as_ref)
     }
 
+    /// Returns the context of a command on a collection or view. Without a collation, the command
+    /// has the default one of the collection.
+    fn context(
+        &self,
+        namespace: &Namespace,
+        collation: Option<&Document>,
+        environment: &Environment<'_>,
+    ) -> Answer<expression::EvaluationContext> {
+        let collection = self.collection(namespace);
+        let default = collection.and_then(|collection| collection.collation.clone());
+        let collation = match collation.filter(|given| !given.is_empty()) {
+            None => default,
+            Some(given) => {
+                let given = Collation::parse(given)?;
+                if collection.is_some_and(|c| c.view().is_some()) && given != default {
+                    let text = "Cannot override a view's default collation";
+                    return Err(StoreError::new(167, text));
+                }
+                given
+            }
+        };
+        Ok(expression::EvaluationContext {
+            collation,
+            ..environment.evaluation_context()
+        })
+    }
+
     /// Returns all collections and views, ordered by name.
     pub(crate) fn collections(&self) -> impl Iterator<Item = (Namespace, &Collection)> {
         self.data
@@ -160,7 +189,7 @@ impl Environment<'_> {
         Ok(())
     }
 
-    fn evaluation_context(&self) -> expression::EvaluationContext {
+    pub(in crate::store) fn evaluation_context(&self) -> expression::EvaluationContext {
         expression::EvaluationContext {
             now: self.now,
             timestamp: self.timestamp,

@@ -31,30 +31,6 @@ impl Ord for Key {
     }
 }
 
-/// A borrowed value with the same order as [`Key`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyRef<'a>(pub(crate) &'a Bson);
-
-impl PartialEq for KeyRef<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for KeyRef<'_> {}
-
-impl PartialOrd for KeyRef<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for KeyRef<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        compare(self.0, other.0)
-    }
-}
-
 /// Returns the position of a value's type in the sort order. Values of different positions are
 /// never equal.
 pub(crate) fn rank(value: &Bson) -> u8 {
@@ -79,21 +55,30 @@ pub(crate) fn rank(value: &Bson) -> u8 {
     }
 }
 
-/// Compares two values in MongoDB's sort order.
+/// Compares two values in MongoDB's sort order, and strings by their bytes.
 pub(crate) fn compare(a: &Bson, b: &Bson) -> Ordering {
-    rank(a).cmp(&rank(b)).then_with(|| within(a, b))
+    compare_with(a, b, &str::cmp)
 }
 
-fn within(a: &Bson, b: &Bson) -> Ordering {
+/// Compares two values in MongoDB's sort order, and strings with `texts`.
+pub(crate) fn compare_with(
+    a: &Bson,
+    b: &Bson,
+    texts: &impl Fn(&str, &str) -> Ordering,
+) -> Ordering {
+    rank(a).cmp(&rank(b)).then_with(|| within(a, b, texts))
+}
+
+fn within(a: &Bson, b: &Bson, texts: &impl Fn(&str, &str) -> Ordering) -> Ordering {
     match (a, b) {
         (Bson::ObjectId(a), Bson::ObjectId(b)) => a.bytes().cmp(&b.bytes()),
-        (Bson::String(a) | Bson::Symbol(a), Bson::String(b) | Bson::Symbol(b)) => a.cmp(b),
-        (Bson::Document(a), Bson::Document(b)) => compare_documents(a, b),
+        (Bson::String(a) | Bson::Symbol(a), Bson::String(b) | Bson::Symbol(b)) => texts(a, b),
+        (Bson::Document(a), Bson::Document(b)) => compare_documents(a, b, texts),
         (Bson::Array(a), Bson::Array(b)) => {
             let first = a
                 .iter()
                 .zip(b)
-                .map(|(a, b)| compare(a, b))
+                .map(|(a, b)| compare_with(a, b, texts))
                 .find(|o| o.is_ne());
             first.unwrap_or_else(|| a.len().cmp(&b.len()))
         }
@@ -114,18 +99,22 @@ fn within(a: &Bson, b: &Bson) -> Ordering {
         (Bson::JavaScriptCodeWithScope(a), Bson::JavaScriptCodeWithScope(b)) => a
             .code
             .cmp(&b.code)
-            .then_with(|| compare_documents(&a.scope, &b.scope)),
+            .then_with(|| compare_documents(&a.scope, &b.scope, texts)),
         _ => number::compare(a, b),
     }
 }
 
 /// Compares documents field by field: first the types, then the names, then the values.
-pub(crate) fn compare_documents(a: &Document, b: &Document) -> Ordering {
+fn compare_documents(
+    a: &Document,
+    b: &Document,
+    texts: &impl Fn(&str, &str) -> Ordering,
+) -> Ordering {
     for ((name_a, a), (name_b, b)) in a.iter().zip(b) {
         let order = rank(a)
             .cmp(&rank(b))
             .then_with(|| name_a.cmp(name_b))
-            .then_with(|| within(a, b));
+            .then_with(|| within(a, b, texts));
         if order.is_ne() {
             return order;
         }

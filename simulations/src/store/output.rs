@@ -83,8 +83,8 @@ impl Store {
             let value = document.get(field).cloned().unwrap_or(Bson::Null);
             filter.insert(field, doc! { "$eq": value });
         }
-        let (_, found) =
-            self.select(target, &filter, None, 1, &environment.evaluation_context())?;
+        let context = self.context(target, None, environment)?;
+        let (_, found) = self.select(target, &filter, None, 1, &context)?;
         let matched = !found.is_empty();
         let update = match (
             matched,

@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use bson::{Bson, Document};
 
 use super::error::StoreError;
-use super::order::compare;
+use super::expression::EvaluationContext;
+use super::order::Key;
 
 /// The largest number of parts of a path. Documents in a pipeline are not nested deeper than this.
 const MAX_PARTS: usize = 200;
@@ -120,16 +121,22 @@ fn collect_below<'a>(value: &'a Bson, path: &str, found: &mut Vec<&'a Bson>) {
     }
 }
 
-/// Returns the value at a path by which a document is sorted. An array counts as its least element
-/// in ascending order and as its greatest one in descending order. A missing value counts as null.
-/// An empty array comes before null.
-pub(crate) fn sort_key(document: &Document, path: &str, descending: bool) -> Bson {
-    let mut best: Option<Bson> = None;
-    let mut consider = |value: Bson| {
+/// Returns the key of the value at a path by which a document is sorted. An array counts as its
+/// least element in ascending order and as its greatest one in descending order. A missing value
+/// counts as null. An empty array comes before null.
+pub(crate) fn sort_key(
+    document: &Document,
+    path: &str,
+    descending: bool,
+    context: &EvaluationContext,
+) -> Key {
+    let mut best: Option<Key> = None;
+    let mut consider = |value: &Bson| {
+        let value = context.key(value);
         let better = match &best {
             None => true,
             Some(best) => {
-                let order = compare(&value, best);
+                let order = value.cmp(best);
                 order
                     == if descending {
                         Ordering::Greater
@@ -144,14 +151,14 @@ pub(crate) fn sort_key(document: &Document, path: &str, descending: bool) -> Bso
     };
     any(document, path, &mut |value| {
         match value {
-            None => consider(Bson::Null),
-            Some(Bson::Array(items)) if items.is_empty() => consider(Bson::Undefined),
-            Some(Bson::Array(items)) => items.iter().cloned().for_each(&mut consider),
-            Some(value) => consider(value.clone()),
+            None => consider(&Bson::Null),
+            Some(Bson::Array(items)) if items.is_empty() => consider(&Bson::Undefined),
+            Some(Bson::Array(items)) => items.iter().for_each(&mut consider),
+            Some(value) => consider(value),
         }
         false
     });
-    best.unwrap_or(Bson::Null)
+    best.unwrap_or(Key(Bson::Null))
 }
 
 /// Returns the value at a path whose parts are names of fields and indexes into arrays.

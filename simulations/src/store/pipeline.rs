@@ -213,7 +213,7 @@ impl Run<'_> {
             }
             "$sort" => {
                 let sort = Sort::new(object(15973, name, operand)?)?;
-                documents.sort_by_cached_key(|d| sort.key(d));
+                documents.sort_by_cached_key(|d| sort.key(d, self.context));
                 Ok(documents)
             }
             "$group" => group(&documents, object(15947, name, operand)?, self.context),
@@ -221,7 +221,7 @@ impl Run<'_> {
                 let spec = doc! { "_id": operand.clone(), "count": { "$sum": 1 } };
                 let mut groups = group(&documents, &spec, self.context)?;
                 let sort = Sort::new(&doc! { "count": -1 })?;
-                groups.sort_by_cached_key(|d| sort.key(d));
+                groups.sort_by_cached_key(|d| sort.key(d, self.context));
                 Ok(groups)
             }
             "$unwind" => unwind(&documents, operand, &self.context.budget),

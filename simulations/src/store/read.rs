@@ -1,6 +1,6 @@
 //! Queries, counts, distinct values and aggregations.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bson::{Bson, Document};
@@ -10,7 +10,6 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::hint::Hinted;
 use super::matcher::Matcher;
-use super::order::Key;
 use super::path;
 use super::pipeline::{self, Run};
 use super::projection::Projection;
@@ -31,7 +30,7 @@ impl Store {
         find: &Find,
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Shared>> {
-        let context = environment.evaluation_context();
+        let context = self.context(namespace, find.collation.as_ref(), environment)?;
         let matcher = Matcher::new(&find.filter)?;
         let sort = find
             .sort
@@ -67,7 +66,7 @@ impl Store {
             if sort.is_reversed_natural() {
                 found.reverse();
             } else {
-                found.sort_by_cached_key(|(_, document)| sort.key(document));
+                found.sort_by_cached_key(|(_, document)| sort.key(document, &context));
             }
         }
         let page = found.into_iter().skip(skip).take(limit);
@@ -113,7 +112,7 @@ impl Store {
         Ok(kept)
     }
 
-    /// Counts the documents that match. A limit of 0 means no limit.
+    /// Counts the documents that a query returns.
     ///
     /// # Errors
     ///
@@ -122,22 +121,15 @@ impl Store {
     pub fn count(
         &self,
         namespace: &Namespace,
-        filter: &Document,
-        skip: u64,
-        limit: u64,
+        find: &Find,
         environment: &mut Environment<'_>,
     ) -> Answer<u64> {
-        let find = Find {
-            filter: filter.clone(),
-            skip,
-            limit,
-            ..Find::default()
-        };
-        self.find(namespace, &find, environment)
+        self.find(namespace, find, environment)
             .map(|found| found.len() as u64)
     }
 
-    /// Returns the distinct values of a field, sorted. Each element of an array is a value.
+    /// Returns the distinct values that the documents of a query have in a field, sorted. Each
+    /// element of an array is a value.
     ///
     /// # Errors
     ///
@@ -147,19 +139,19 @@ impl Store {
         &self,
         namespace: &Namespace,
         key: &str,
-        filter: &Document,
+        find: &Find,
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Bson>> {
-        let find = Find {
-            filter: filter.clone(),
-            ..Find::default()
-        };
-        let found = self.find(namespace, &find, environment)?;
-        let mut values = BTreeSet::new();
+        let context = self.context(namespace, find.collation.as_ref(), environment)?;
+        let found = self.find(namespace, find, environment)?;
+        let mut values = BTreeMap::new();
         for document in &found {
-            values.extend(path::values(document, key).into_iter().cloned().map(Key));
+            context.budget.step(1)?;
+            for value in path::values(document, key) {
+                values.entry(context.key(value)).or_insert(value);
+            }
         }
-        Ok(values.into_iter().map(|key| key.0).collect())
+        Ok(values.into_values().cloned().collect())
     }
 
     /// True if the last stage of a pipeline is `$out` or `$merge`.
@@ -171,7 +163,7 @@ impl Store {
     }
 
     /// Runs a pipeline on a collection, or on the database if `collection` is `None` (`aggregate:
-    /// 1`).
+    /// 1`). The default collation is that of the collection.
     ///
     /// # Errors
     ///
@@ -182,10 +174,12 @@ impl Store {
         database: &str,
         collection: Option<&str>,
         pipeline: &[Document],
+        collation: Option<&Document>,
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Shared>> {
         pipeline::check(pipeline)?;
-        let context = environment.evaluation_context();
+        let namespace = Namespace::new(database, collection.unwrap_or_default());
+        let context = self.context(&namespace, collation, environment)?;
         let writes = Self::pipeline_writes(pipeline);
         let (stages, last) = match pipeline.split_last() {
             Some((last, stages)) if writes => (stages, Some(last)),
@@ -251,7 +245,11 @@ fn find_in(
     let records = collection.matching(matcher, context, limit)?;
     let stored = |record: u64| Some((record, collection.records.get(&record)?.clone()));
     let mut found: Vec<_> = records.into_iter().filter_map(stored).collect();
-    hinted.arrange(find, &mut found);
+    let context = EvaluationContext {
+        collation: hinted.collation(collection),
+        ..context.clone()
+    };
+    hinted.arrange(find, &mut found, &context);
     Ok(found)
 }
 

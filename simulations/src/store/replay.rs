@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use bson::{Bson, Document};
+use bson::Document;
 
 use super::change::Change;
 use super::collection::Collection;
-use super::order::{Key, identical_documents};
+use super::order::identical_documents;
 use super::types::{Namespace, Shared};
 use super::{Data, Store};
 
@@ -285,10 +285,9 @@ fn misfit_of_new(
     record: u64,
     document: &Document,
 ) -> Option<&'static str> {
-    let id = document.get("_id").cloned().unwrap_or(Bson::Null);
     match collection.records.contains_key(&record) {
         true => Some("the record exists"),
-        false if collection.has_id(&Key(id)) => Some("the _id exists"),
+        false if collection.has_id_of(document) => Some("the _id exists"),
         false => None,
     }
 }

@@ -5,6 +5,7 @@ use std::cmp::{Ordering, Reverse};
 use bson::Document;
 
 use super::error::StoreError;
+use super::expression::EvaluationContext;
 use super::number;
 use super::order::Key;
 use super::path;
@@ -74,14 +75,14 @@ impl Sort {
         Ok(Self { fields })
     }
 
-    /// Returns the key by which a document is sorted.
-    pub(crate) fn key(&self, document: &Document) -> Vec<Part> {
+    /// Returns the key by which a document is sorted under the collation of the context.
+    pub(crate) fn key(&self, document: &Document, context: &EvaluationContext) -> Vec<Part> {
         let parts = self.fields.iter().map(|(name, descending)| {
             // The documents are in the order of `$natural` already.
             let key = if name == "$natural" {
                 Key(bson::Bson::Null)
             } else {
-                Key(path::sort_key(document, name, *descending))
+                path::sort_key(document, name, *descending, context)
             };
             if *descending {
                 Part::Descending(Reverse(key))

@@ -1,4 +1,5 @@
 mod changes;
+mod collation;
 mod limits;
 
 use bson::oid::ObjectId;
@@ -43,7 +44,7 @@ fn contents(store: &Store, find: &Find) -> Vec<Document> {
 }
 
 fn aggregate(store: &mut Store, pipeline: &[Document]) -> Answer<Vec<Document>> {
-    let outcome = with(|e| store.aggregate("db", Some("c"), pipeline, e))?;
+    let outcome = with(|e| store.aggregate("db", Some("c"), pipeline, None, e))?;
     Ok(outcome.iter().map(|d| Document::clone(d)).collect())
 }
 
@@ -169,6 +170,7 @@ fn find_and_modify_returns_the_document_before_or_after_the_update() {
                 array_filters: vec![],
                 return_new,
             },
+            collation: None,
         };
         let outcome = with(|e| store.find_and_modify(&namespace(), &command, e)).expect("a value");
         assert_eq!(outcome.value, Some(doc! { "n": expected }));
@@ -244,7 +246,7 @@ fn out_and_merge_write_to_the_target() {
     )
     .expect("out");
     aggregate(&mut store, &[doc! { "$merge": { "into": "d" } }]).expect("merge");
-    let count = with(|e| store.count(&Namespace::new("db", "d"), &doc! {}, 0, 0, e));
+    let count = with(|e| store.count(&Namespace::new("db", "d"), &Find::default(), e));
     assert_eq!(count, Ok(2));
 }
 

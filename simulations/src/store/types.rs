@@ -142,6 +142,8 @@ pub struct UpdateStatement {
     pub sort: Option<Document>,
     /// The name or the key of an index, which must exist.
     pub hint: Option<Bson>,
+    /// The collation, by default that of the collection.
+    pub collation: Option<Document>,
 }
 
 impl UpdateStatement {
@@ -156,6 +158,7 @@ impl UpdateStatement {
             array_filters: vec![],
             sort: None,
             hint: None,
+            collation: None,
         }
     }
 }
@@ -197,6 +200,8 @@ pub struct DeleteStatement {
     pub limit: u32,
     /// The name or the key of an index, which must exist.
     pub hint: Option<Bson>,
+    /// The collation, by default that of the collection.
+    pub collation: Option<Document>,
 }
 
 /// The result of a delete command.
@@ -238,6 +243,8 @@ pub struct FindAndModify {
     pub projection: Option<Document>,
     /// The modification of the document.
     pub modification: Modification,
+    /// The collation, by default that of the collection.
+    pub collation: Option<Document>,
 }
 
 /// The result of `findAndModify`.
@@ -278,6 +285,8 @@ pub struct Find {
     pub return_key: bool,
     /// True to add the record number as `$recordId`.
     pub show_record_id: bool,
+    /// The collation, by default that of the collection.
+    pub collation: Option<Document>,
 }
 
 /// A document, stored or computed. Clones share its memory.

@@ -110,14 +110,9 @@ impl Store {
     ) -> Answer<DeleteResult> {
         self.check_writable(namespace)?;
         let mut result = DeleteResult::default();
-        let context = environment.evaluation_context();
         for (index, statement) in statements.iter().enumerate() {
-            let limit = if statement.limit == 0 { usize::MAX } else { 1 };
-            let hinted = self.check_hint_of(namespace, statement.hint.as_ref());
-            let found = hinted
-                .and_then(|()| self.select(namespace, &statement.filter, None, limit, &context));
-            match found {
-                Ok((_, found)) => {
+            match self.select_deleted(namespace, statement, environment) {
+                Ok(found) => {
                     for (record, document) in found {
                         self.remove(namespace, record, document)?;
                         result.deleted += 1;
@@ -132,6 +127,20 @@ impl Store {
             }
         }
         Ok(result)
+    }
+
+    /// Returns the records that a statement deletes.
+    fn select_deleted(
+        &self,
+        namespace: &Namespace,
+        statement: &DeleteStatement,
+        environment: &Environment<'_>,
+    ) -> Answer<Vec<(u64, Shared)>> {
+        let context = self.context(namespace, statement.collation.as_ref(), environment)?;
+        let limit = if statement.limit == 0 { usize::MAX } else { 1 };
+        self.check_hint_of(namespace, statement.hint.as_ref())?;
+        let (_, found) = self.select(namespace, &statement.filter, None, limit, &context)?;
+        Ok(found)
     }
 
     /// Finds one document, modifies it, and returns the document before or after the modification.
@@ -156,7 +165,7 @@ impl Store {
         command: &FindAndModify,
         environment: &mut Environment<'_>,
     ) -> Answer<FindAndModifyResult> {
-        let context = environment.evaluation_context();
+        let context = self.context(namespace, command.collation.as_ref(), environment)?;
         let projection = command.projection.as_ref().filter(|p| !p.is_empty());
         let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
         let matcher = Matcher::new(&command.filter)?;
@@ -186,6 +195,7 @@ impl Store {
                     array_filters: array_filters.clone(),
                     sort: command.sort.clone(),
                     hint: None,
+                    collation: command.collation.clone(),
                 };
                 let done = self.update_one(namespace, &statement, environment)?;
                 result.updated_existing = done.counts.matched > 0;
@@ -299,7 +309,7 @@ impl Store {
             .filter_map(|r| Some((*r, collection.records.get(r)?.clone())));
         let mut found: Vec<_> = found.collect();
         if let Some(sort) = sort {
-            found.sort_by_cached_key(|(_, document)| sort.key(document));
+            found.sort_by_cached_key(|(_, document)| sort.key(document, context));
             found.truncate(limit);
         }
         Ok((matcher, found))
@@ -311,7 +321,7 @@ impl Store {
         statement: &UpdateStatement,
         environment: &mut Environment<'_>,
     ) -> Answer<Updated> {
-        let context = environment.evaluation_context();
+        let context = self.context(namespace, statement.collation.as_ref(), environment)?;
         let updater = Updater::new(&statement.update, &statement.array_filters)?;
         if statement.multi && updater.is_replacement() {
             let text = "multi update is not supported for replacement-style update";

@@ -6,9 +6,9 @@ use bson::{Bson, Document};
 
 use super::operators::{argument, exactly, is_null, list, null_if_missing};
 use super::values::text;
-use super::{Evaluated, Scope, evaluate as eval};
+use super::{Evaluated, EvaluationContext, Scope, evaluate as eval};
 use crate::store::error::StoreError;
-use crate::store::order::{KeyRef, equal, type_name};
+use crate::store::order::{Key, type_name};
 use crate::store::{Answer, number, size};
 
 pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
@@ -177,7 +177,9 @@ pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated
         _ => {
             let wanted = values.get(1).and_then(Option::as_ref);
             let wanted = wanted.unwrap_or(&Bson::Null);
-            let place = items.iter().position(|item| equal(item, wanted));
+            let place = items
+                .iter()
+                .position(|item| scope.context.equal(item, wanted));
             Some(Bson::Int32(
                 place.and_then(|p| i32::try_from(p).ok()).unwrap_or(-1),
             ))
@@ -219,7 +221,12 @@ fn contains(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
         return Err(StoreError::new(40081, message));
     };
     let wanted = null_if_missing(wanted);
-    Ok(Some(items.iter().any(|item| equal(item, &wanted)).into()))
+    Ok(Some(
+        items
+            .iter()
+            .any(|item| scope.context.equal(item, &wanted))
+            .into(),
+    ))
 }
 
 fn range(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
@@ -258,14 +265,16 @@ fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated 
         .collect();
     if lists.is_some() {
         for value in values.iter().flatten() {
-            scope.context.budget.charge_copies(value, 1)?;
+            // The operators on sets make a key of each element as well.
+            let copies = if name == "$concatArrays" { 1 } else { 2 };
+            scope.context.budget.charge_copies(value, copies)?;
         }
     }
     match (name, lists) {
         ("$concatArrays", Some(lists)) => Ok(Some(Bson::Array(
             lists.into_iter().flatten().cloned().collect(),
         ))),
-        (_, Some(lists)) => Ok(Some(Bson::Array(sets(name, &lists)))),
+        (_, Some(lists)) => Ok(Some(Bson::Array(sets(name, &lists, scope.context)))),
         (_, None) => {
             match values
                 .iter()
@@ -304,26 +313,26 @@ pub(crate) fn slice(items: &[Bson], skip: Option<i64>, take: i64) -> Vec<Bson> {
         .collect()
 }
 
-fn set_of(list: &[Bson]) -> BTreeSet<KeyRef<'_>> {
-    list.iter().map(KeyRef).collect()
+fn set_of(list: &[Bson], context: &EvaluationContext) -> BTreeSet<Key> {
+    list.iter().map(|value| context.key(value)).collect()
 }
 
-fn sets(name: &str, lists: &[&Vec<Bson>]) -> Vec<Bson> {
+fn sets(name: &str, lists: &[&Vec<Bson>], context: &EvaluationContext) -> Vec<Bson> {
     let distinct = |values: &mut dyn Iterator<Item = &Bson>| {
         let mut seen = BTreeSet::new();
-        let fresh = values.filter(|value| seen.insert(KeyRef(value)));
+        let fresh = values.filter(|value| seen.insert(context.key(value)));
         fresh.cloned().collect()
     };
     match (name, lists) {
         ("$setUnion", lists) => distinct(&mut lists.iter().flat_map(|l| l.iter())),
         ("$setIntersection", [first, rest @ ..]) => {
-            let rest: Vec<_> = rest.iter().map(|list| set_of(list)).collect();
-            let common = |v: &&Bson| rest.iter().all(|list| list.contains(&KeyRef(v)));
+            let rest: Vec<_> = rest.iter().map(|list| set_of(list, context)).collect();
+            let common = |v: &&Bson| rest.iter().all(|list| list.contains(&context.key(v)));
             distinct(&mut first.iter().filter(common))
         }
         (_, [first, second, ..]) => {
-            let second = set_of(second);
-            distinct(&mut first.iter().filter(|v| !second.contains(&KeyRef(v))))
+            let second = set_of(second, context);
+            distinct(&mut first.iter().filter(|v| !second.contains(&context.key(v))))
         }
         _ => Vec::new(),
     }

@@ -6,14 +6,18 @@ mod operators;
 mod values;
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bson::{Bson, DateTime, Document, Timestamp};
 
 use super::budget::Budget;
+use super::collation::{self, Collation};
 use super::error::StoreError;
+use super::order::{Key, compare, compare_with};
 use super::pattern::{Pattern, STEPS_OF_COMPILATION};
-use super::{number, path};
+use super::{number, path, size};
 
 pub(crate) use collections::slice;
 #[cfg(test)]
@@ -39,7 +43,12 @@ pub(crate) struct EvaluationContext {
     pub(crate) budget: Budget,
     /// The pattern that was compiled last, with its text and options.
     pub(super) last_pattern: RefCell<Option<(String, String, Pattern)>>,
+    /// The collation by which strings are compared, or `None` to compare their bytes.
+    pub(crate) collation: Option<Arc<Collation>>,
 }
+
+/// The number of bytes of strings that a collation compares in one step.
+const COLLATED_BYTES_PER_STEP: usize = 8;
 
 impl Default for EvaluationContext {
     fn default() -> Self {
@@ -53,6 +62,7 @@ impl Default for EvaluationContext {
             random_state: Cell::new(0),
             budget: Budget::default(),
             last_pattern: RefCell::default(),
+            collation: None,
         }
     }
 }
@@ -71,6 +81,32 @@ impl EvaluationContext {
         let pattern = Pattern::new(text, options, usize::MAX)?;
         *last = Some((text.to_owned(), options.to_owned(), pattern.clone()));
         Ok(pattern)
+    }
+
+    /// Compares two values, and strings by the collation.
+    pub(crate) fn compare(&self, a: &Bson, b: &Bson) -> Ordering {
+        match &self.collation {
+            None => compare(a, b),
+            Some(collation) => compare_with(a, b, &|a: &str, b: &str| {
+                let bytes = a.len().saturating_add(b.len());
+                self.budget.count(bytes / COLLATED_BYTES_PER_STEP + 1);
+                collation.compare(a, b)
+            }),
+        }
+    }
+
+    /// True if two values compare equal.
+    pub(crate) fn equal(&self, a: &Bson, b: &Bson) -> bool {
+        self.compare(a, b).is_eq()
+    }
+
+    /// Returns the key of a value. The keys of values that compare equal are equal.
+    pub(crate) fn key(&self, value: &Bson) -> Key {
+        if self.collation.is_some() {
+            let bytes = size::memory(value);
+            self.budget.count(bytes / COLLATED_BYTES_PER_STEP + 1);
+        }
+        collation::key(self.collation.as_deref(), value)
     }
 
     /// Returns the next random number (SplitMix64).

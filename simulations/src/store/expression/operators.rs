@@ -5,10 +5,10 @@ use bson::Bson;
 use super::collections::{arrays, objects, strings};
 use super::control::{control, conversion, iterate};
 use super::values::{date_part, truthy};
-use super::{Evaluated, Scope, evaluate as eval, numeric};
+use super::{Evaluated, EvaluationContext, Scope, evaluate as eval, numeric};
 use crate::store::error::StoreError;
 use crate::store::number;
-use crate::store::order::{compare, type_name};
+use crate::store::order::type_name;
 
 /// The operators of expressions.
 pub(crate) const KNOWN: &[&str] = &[
@@ -167,7 +167,8 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
         "$eq" | "$ne" | "$gt" | "$gte" | "$lt" | "$lte" | "$cmp" => {
             let [a, b] = exactly(name, operand, scope)?;
             // Undefined stands for a missing value, which comes before null in the sort order.
-            let order = compare(&a.unwrap_or(Bson::Undefined), &b.unwrap_or(Bson::Undefined));
+            let [a, b] = [a, b].map(|value| value.unwrap_or(Bson::Undefined));
+            let order = scope.context.compare(&a, &b);
             match name {
                 "$eq" => yes(order.is_eq()),
                 "$ne" => yes(order.is_ne()),
@@ -196,7 +197,7 @@ pub(super) fn evaluate(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluat
                 [Some(Bson::Array(items))] => std::mem::take(items),
                 _ => values.into_iter().flatten().collect(),
             };
-            Ok(Some(summary(name, &values)))
+            Ok(Some(summary(name, &values, scope.context)))
         }
         "$type" => {
             let value = list(operand, scope)?.pop().flatten();
@@ -388,17 +389,17 @@ fn function(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
 
 /// Returns the `$sum`, `$avg`, `$min` or `$max` of values. A sum and an average ignore values that
 /// are not numbers.
-pub(crate) fn summary(name: &str, values: &[Bson]) -> Bson {
+pub(crate) fn summary(name: &str, values: &[Bson], context: &EvaluationContext) -> Bson {
     let present = values
         .iter()
         .filter(|v| !matches!(v, Bson::Null | Bson::Undefined));
     match name {
         "$min" => present
-            .min_by(|a, b| compare(a, b))
+            .min_by(|a, b| context.compare(a, b))
             .cloned()
             .unwrap_or(Bson::Null),
         "$max" => present
-            .max_by(|a, b| compare(a, b))
+            .max_by(|a, b| context.compare(a, b))
             .cloned()
             .unwrap_or(Bson::Null),
         _ => {

@@ -9,7 +9,6 @@ use bson::{Bson, Document};
 
 use super::error::StoreError;
 use super::expression::{self, EvaluationContext, Scope};
-use super::order::equal;
 use super::path;
 use parse::Nesting;
 use predicate::Predicate;
@@ -217,7 +216,7 @@ impl ItemMatcher {
             Self::Value(predicates) => {
                 Ok(predicates.iter().all(|p| p.test_value(Some(item), context)))
             }
-            Self::Equal(value) => Ok(equal(value, item)),
+            Self::Equal(value) => Ok(context.equal(value, item)),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use bson::{Bson, Document};
 
 use super::Matcher;
+use crate::store::collation::is_independent;
 use crate::store::error::StoreError;
 use crate::store::expression::EvaluationContext;
 use crate::store::order::{compare, equal, rank, type_name};
@@ -156,14 +157,14 @@ impl Predicate {
     fn test_one(&self, value: Option<&Bson>, context: &EvaluationContext) -> bool {
         let null = Bson::Null;
         match self {
-            Self::Equal(wanted) => equal(value.unwrap_or(&null), wanted),
-            Self::Less(wanted) => ordered(value, wanted, Ordering::is_lt),
-            Self::LessOrEqual(wanted) => ordered(value, wanted, Ordering::is_le),
-            Self::Greater(wanted) => ordered(value, wanted, Ordering::is_gt),
-            Self::GreaterOrEqual(wanted) => ordered(value, wanted, Ordering::is_ge),
+            Self::Equal(wanted) => context.equal(value.unwrap_or(&null), wanted),
+            Self::Less(wanted) => ordered(value, wanted, context, Ordering::is_lt),
+            Self::LessOrEqual(wanted) => ordered(value, wanted, context, Ordering::is_le),
+            Self::Greater(wanted) => ordered(value, wanted, context, Ordering::is_gt),
+            Self::GreaterOrEqual(wanted) => ordered(value, wanted, context, Ordering::is_ge),
             Self::In(wanted, patterns) => {
                 let value = value.unwrap_or(&null);
-                wanted.binary_search_by(|w| compare(w, value)).is_ok()
+                is_one_of(wanted, value, context)
                     || patterns.iter().any(|p| fits(p, value, context))
             }
             Self::Type(names) => value.is_some_and(|v| names.contains(&type_name(v))),
@@ -204,7 +205,22 @@ impl Predicate {
     }
 }
 
-fn ordered(value: Option<&Bson>, wanted: &Bson, accept: fn(Ordering) -> bool) -> bool {
+/// True if a value is equal to one of the sorted values.
+fn is_one_of(wanted: &[Bson], value: &Bson, context: &EvaluationContext) -> bool {
+    if context.collation.is_none() || is_independent(value) {
+        return wanted.binary_search_by(|w| compare(w, value)).is_ok();
+    }
+    // The values are in the order of their bytes, not in that of the collation.
+    context.budget.count(wanted.len());
+    !context.budget.is_exhausted() && wanted.iter().any(|w| context.equal(w, value))
+}
+
+fn ordered(
+    value: Option<&Bson>,
+    wanted: &Bson,
+    context: &EvaluationContext,
+    accept: fn(Ordering) -> bool,
+) -> bool {
     let null = Bson::Null;
     let value = value.unwrap_or(&null);
     let extreme = matches!(wanted, Bson::MinKey | Bson::MaxKey);
@@ -215,7 +231,7 @@ fn ordered(value: Option<&Bson>, wanted: &Bson, accept: fn(Ordering) -> bool) ->
     if nan(value) != nan(wanted) {
         return false;
     }
-    accept(compare(value, wanted))
+    accept(context.compare(value, wanted))
 }
 
 /// True if a value is a text that the pattern matches. After an error, the steps of the query are

@@ -81,6 +81,7 @@ fn run(store: &mut Store, step: &Step) -> bool {
                 filter: doc! { "a": *a },
                 limit: 0,
                 hint: None,
+                collation: None,
             };
             store.delete(&ns, &[statement], true, e).is_ok()
         }
@@ -90,6 +91,7 @@ fn run(store: &mut Store, step: &Step) -> bool {
                 sort: None,
                 projection: fails.then(|| doc! { "q": { "$divide": [1, "$a"] } }),
                 modification: modification.clone(),
+                collation: None,
             };
             store.find_and_modify(&ns, &command, e).is_ok()
         }
@@ -107,12 +109,12 @@ fn run(store: &mut Store, step: &Step) -> bool {
             .is_ok(),
         Step::Out => {
             let pipeline = [doc! { "$set": { "_id": "$a" } }, doc! { "$out": "e" }];
-            store.aggregate("db", Some("c"), &pipeline, e).is_ok()
+            store.aggregate("db", Some("c"), &pipeline, None, e).is_ok()
         }
         Step::Merge(matched, other) => {
             let merge = doc! { "into": "e", "whenMatched": matched, "whenNotMatched": other };
             let pipeline = [doc! { "$merge": merge }];
-            store.aggregate("db", Some("c"), &pipeline, e).is_ok()
+            store.aggregate("db", Some("c"), &pipeline, None, e).is_ok()
         }
         Step::Collection(capped) => {
             let options = doc! { "capped": capped, "size": 100, "max": 2 };

@@ -9,7 +9,7 @@ use super::{Answer, Effect, Operation};
 use crate::store::error::StoreError;
 use crate::store::expression::{EvaluationContext, slice};
 use crate::store::number;
-use crate::store::order::{KeyRef, type_name};
+use crate::store::order::{Key, type_name};
 use crate::store::sort::Sort;
 
 /// Returns an error if the modifiers of `$push` or `$addToSet` are malformed.
@@ -92,8 +92,8 @@ pub(super) fn effect(
     };
     let before = items.len();
     let result = match operator {
-        "$push" => push(items, &operation.operand)?,
-        "$addToSet" => add_to_set(items, &operation.operand),
+        "$push" => push(items, &operation.operand, context)?,
+        "$addToSet" => add_to_set(items, &operation.operand, context),
         "$pop" => pop(items, &operation.operand),
         "$pullAll" => {
             let gone = operation
@@ -101,10 +101,10 @@ pub(super) fn effect(
                 .as_array()
                 .map(Vec::as_slice)
                 .unwrap_or_default();
-            let gone: BTreeSet<KeyRef<'_>> = gone.iter().map(KeyRef).collect();
+            let gone: BTreeSet<Key> = gone.iter().map(|value| context.key(value)).collect();
             items
                 .into_iter()
-                .filter(|item| !gone.contains(&KeyRef(item)))
+                .filter(|item| !gone.contains(&context.key(item)))
                 .collect()
         }
         _ => {
@@ -152,7 +152,7 @@ fn not_an_array(
     }
 }
 
-fn push(mut items: Vec<Bson>, operand: &Bson) -> Answer<Vec<Bson>> {
+fn push(mut items: Vec<Bson>, operand: &Bson, context: &EvaluationContext) -> Answer<Vec<Bson>> {
     let modifiers = operand.as_document().filter(|d| d.contains_key("$each"));
     let Some(modifiers) = modifiers else {
         items.push(operand.clone());
@@ -174,12 +174,14 @@ fn push(mut items: Vec<Bson>, operand: &Bson) -> Answer<Vec<Bson>> {
     if let Some(order) = modifiers.get("$sort") {
         match element_sort(order)? {
             ElementSort::Whole(descending) => items.sort_by(|a, b| {
-                let order = crate::store::order::compare(a, b);
+                let order = context.compare(a, b);
                 if descending { order.reverse() } else { order }
             }),
             ElementSort::Fields(sort) => {
                 let empty = Document::new();
-                items.sort_by_cached_key(|item| sort.key(item.as_document().unwrap_or(&empty)));
+                items.sort_by_cached_key(|item| {
+                    sort.key(item.as_document().unwrap_or(&empty), context)
+                });
             }
         }
     }
@@ -189,13 +191,15 @@ fn push(mut items: Vec<Bson>, operand: &Bson) -> Answer<Vec<Bson>> {
     Ok(items)
 }
 
-fn add_to_set(mut items: Vec<Bson>, operand: &Bson) -> Vec<Bson> {
+fn add_to_set(mut items: Vec<Bson>, operand: &Bson, context: &EvaluationContext) -> Vec<Bson> {
     let each = operand
         .as_document()
         .and_then(|d| d.get_array("$each").ok());
     let wanted = each.map_or_else(|| std::slice::from_ref(operand), Vec::as_slice);
-    let mut present: BTreeSet<KeyRef<'_>> = items.iter().map(KeyRef).collect();
-    let fresh = wanted.iter().filter(|value| present.insert(KeyRef(value)));
+    let mut present: BTreeSet<Key> = items.iter().map(|value| context.key(value)).collect();
+    let fresh = wanted
+        .iter()
+        .filter(|value| present.insert(context.key(value)));
     let fresh: Vec<Bson> = fresh.cloned().collect();
     items.extend(fresh);
     items

@@ -5,7 +5,7 @@ use bson::{Bson, Document, Timestamp};
 use super::{Answer, Effect, Operation, arrays};
 use crate::store::error::StoreError;
 use crate::store::expression::EvaluationContext;
-use crate::store::order::{compare, display, identical, type_name};
+use crate::store::order::{display, identical, type_name};
 use crate::store::{number, path};
 
 /// Returns an error if an operand is malformed. No document is needed for this check.
@@ -109,7 +109,7 @@ pub(super) fn effect(
                 std::cmp::Ordering::Greater
             };
             match current {
-                Some(before) if compare(operand, before) != wanted => Ok(Effect::Keep),
+                Some(before) if context.compare(operand, before) != wanted => Ok(Effect::Keep),
                 _ => Ok(Effect::Set(operand.clone())),
             }
         }
