@@ -9,7 +9,7 @@ use super::{
     fault::{Fault, bad_value, fault},
     reply::{Reply, timestamp},
     retry::session_key,
-    write::documents,
+    write::{bypasses_validation, documents},
 };
 use crate::{
     deployment::ConnId,
@@ -101,6 +101,7 @@ impl Member {
             self.check_hint(&Namespace::new(database, name), command)?;
         }
         let documents = self.with_store(now, variables, |store, environment| {
+            environment.bypasses_validation = bypasses_validation(command);
             let collection = collection.as_deref();
             store.aggregate(database, collection, &pipeline, given.as_ref(), environment)
         })?;

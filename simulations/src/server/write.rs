@@ -94,6 +94,7 @@ impl Member {
             ids: &mut next,
             seed,
             variables: Document::new(),
+            bypasses_validation: false,
         };
         if let Some(variables) = variables {
             environment.set_variables(variables)?;
@@ -132,7 +133,9 @@ impl Member {
         }
         let count = fresh.len();
         if count > 0 {
+            let bypasses = bypasses_validation(&request.command);
             let outcome = self.with_store(now, None, |store, environment| {
+                environment.bypasses_validation = bypasses;
                 store.insert(&namespace, fresh, ordered, environment)
             })?;
             let mut failed = Vec::new();
@@ -237,6 +240,7 @@ impl Member {
         let removes = command.modification == Modification::Remove;
         let variables = request.command.get_document("let").ok();
         let result = self.with_store(now, variables, |store, environment| {
+            environment.bypasses_validation = bypasses_validation(&request.command);
             store.find_and_modify(&namespace, &command, environment)
         })?;
         let n = i32::try_from(result.n).unwrap_or(i32::MAX);
@@ -274,6 +278,7 @@ impl Member {
                 continue;
             }
             let done = self.with_store(now, variables, |store, environment| {
+                environment.bypasses_validation = bypasses_validation(&request.command);
                 run(store, statement, environment)
             });
             match done {
@@ -331,6 +336,11 @@ impl Member {
         });
         documents.collect()
     }
+}
+
+/// True if a command writes documents that the validator of the collection refuses.
+pub(super) fn bypasses_validation(command: &Document) -> bool {
+    truth(command.get("bypassDocumentValidation"))
 }
 
 fn is_ordered(request: &Request) -> bool {

@@ -15,6 +15,7 @@ use super::index::id_index;
 use super::matcher::Matcher;
 use super::order::identical_documents;
 use super::types::Namespace;
+use super::validation::Validator;
 use super::{Answer, Store};
 
 /// The databases that each server has.
@@ -28,8 +29,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the collection exists with other options, if the name is not valid, or if `capped` is
-    /// given without `size`.
+    /// If the collection exists with other options, if the name, the collation or the validator is
+    /// not valid, or if `capped` is given without `size`.
     pub fn create_collection(
         &mut self,
         namespace: &Namespace,
@@ -42,6 +43,7 @@ impl Store {
             return Err(StoreError::new(72, text));
         }
         options.remove("create");
+        Validator::check_options(&options)?;
         if let Some(Bson::Document(given)) = options.get("collation").cloned() {
             if given.is_empty() {
                 let text = "'collation' cannot be an empty document";
@@ -71,17 +73,24 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If there is no such collection.
+    /// If there is no such collection, or if the validator is malformed.
     pub fn modify_collection(&mut self, namespace: &Namespace, options: &Document) -> Answer<()> {
         let collection = self
             .collection(namespace)
             .ok_or_else(|| not_found(namespace))?;
+        Validator::check_options(options)?;
         let before = collection.options.clone();
         let mut after = Document::clone(&before);
         let fields = options
             .iter()
             .filter(|(name, _)| *name != "collMod" && *name != "index");
         after.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
+        if after
+            .get_document("validator")
+            .is_ok_and(Document::is_empty)
+        {
+            after.remove("validator");
+        }
         let change = Change::ModifyCollection {
             namespace: namespace.clone(),
             before,

@@ -12,7 +12,8 @@ use super::index::{Index, duplicate_key, id_index};
 use super::matcher::Matcher;
 use super::number;
 use super::order::Key;
-use super::types::{Namespace, Shared};
+use super::types::{Environment, Namespace, Shared};
+use super::validation::Validator;
 
 /// A collection's documents, options and indexes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +24,7 @@ pub struct Collection {
     pub(crate) serial: u64,
     /// The default collation of the collection, which is also that of the index on `_id`.
     pub(crate) collation: Option<Arc<Collation>>,
+    validator: Option<Arc<Validator>>,
     by_id: BTreeMap<Key, u64>,
     /// The size of all documents together, in bytes.
     bytes: u64,
@@ -34,10 +36,38 @@ impl Collection {
         let collation = collation.and_then(|given| Collation::parse(given).ok().flatten());
         Self {
             collation,
+            validator: Validator::of(&options).map(Arc::new),
             options,
             serial,
             ..Self::default()
         }
+    }
+
+    pub(crate) fn set_options(&mut self, options: Arc<Document>) {
+        self.validator = Validator::of(&options).map(Arc::new);
+        self.options = options;
+    }
+
+    /// Returns an error if the validator refuses the new form of a document. `before` is its old
+    /// form.
+    pub(crate) fn validate(
+        &self,
+        document: &Document,
+        before: Option<&Document>,
+        environment: &Environment<'_>,
+    ) -> Result<(), StoreError> {
+        let Some(validator) = self
+            .validator
+            .as_ref()
+            .filter(|_| !environment.bypasses_validation)
+        else {
+            return Ok(());
+        };
+        let context = EvaluationContext {
+            collation: self.collation.clone(),
+            ..environment.evaluation_context()
+        };
+        validator.validate(document, before, &context)
     }
 
     /// Returns the documents in natural order.

@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 90] = [
+const NAMES: [(i32, &str); 92] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -151,6 +151,7 @@ const NAMES: [(i32, &str); 90] = [
     (95, "NotSecondary"),
     (100, "UnsatisfiableWriteConcern"),
     (112, "WriteConflict"),
+    (121, "DocumentValidationFailure"),
     (123, "NotAReplicaSet"),
     (125, "CommandFailed"),
     (133, "FailedToSatisfyReadPreference"),
@@ -167,6 +168,7 @@ const NAMES: [(i32, &str); 90] = [
     (189, "PrimarySteppedDown"),
     (197, "InvalidIndexSpecificationOption"),
     (201, "CannotBuildIndexKeys"),
+    (224, "QueryFeatureNotAllowed"),
     (225, "TransactionTooOld"),
     (237, "CursorKilled"),
     (238, "NotImplemented"),

@@ -36,6 +36,7 @@ mod sources;
 mod tests;
 mod types;
 mod update;
+mod validation;
 mod write;
 
 use std::collections::BTreeMap;
@@ -77,6 +78,7 @@ type Answer<T> = Result<T, StoreError>;
 ///     ids: &mut || ObjectId::from_bytes([0; 12]),
 ///     seed: 0,
 ///     variables: Document::new(),
+///     bypasses_validation: false,
 /// };
 /// let namespace = Namespace::new("garden", "onions");
 /// store.insert(&namespace, vec![doc! { "_id": 1 }], true, &mut environment)?;

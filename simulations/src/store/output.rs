@@ -130,6 +130,7 @@ fn reborrow<'a>(environment: &'a mut Environment<'_>) -> Environment<'a> {
         ids: &mut *environment.ids,
         seed: environment.seed,
         variables: Document::new(),
+        bypasses_validation: environment.bypasses_validation,
     }
 }
 

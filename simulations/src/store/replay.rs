@@ -236,7 +236,7 @@ impl Data {
 
     fn set_options(&mut self, namespace: &Namespace, options: &Arc<Document>) {
         if let Some(collection) = self.collection_mut(namespace) {
-            collection.options = options.clone();
+            collection.set_options(options.clone());
         }
     }
 

@@ -1,6 +1,7 @@
 mod changes;
 mod collation;
 mod limits;
+mod validation;
 
 use bson::oid::ObjectId;
 use bson::{Bson, DateTime, Document, Timestamp, bson, doc};
@@ -24,6 +25,7 @@ fn with<T>(run: impl FnOnce(&mut Environment<'_>) -> T) -> T {
         ids: &mut ids,
         seed: 7,
         variables: Document::new(),
+        bypasses_validation: false,
     })
 }
 

@@ -55,6 +55,9 @@ pub struct Environment<'a> {
     pub seed: u64,
     /// The variables of the command's `let`, which expressions read as `$$name`.
     pub variables: Document,
+    /// True if the command writes documents that the validator of the collection refuses
+    /// (`bypassDocumentValidation`).
+    pub bypasses_validation: bool,
 }
 
 impl fmt::Debug for Environment<'_> {

@@ -250,6 +250,7 @@ impl Store {
                 format!("ns does not exist: {namespace}"),
             ));
         };
+        collection.validate(&document, None, environment)?;
         collection.check_unique(namespace, &document, None)?;
         let (record, document) = (collection.next_record(), Arc::new(document));
         let change = Change::Insert {
@@ -353,6 +354,7 @@ impl Store {
             if changed {
                 size::check(&after)?;
                 if let Some(collection) = self.collection(namespace) {
+                    collection.validate(&after, Some(&before), environment)?;
                     collection.check_unique(namespace, &after, Some(record))?;
                 }
                 done.counts.modified += 1;

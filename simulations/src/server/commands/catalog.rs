@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Row] = &[
             field("size", Kind::Whole),
             field("max", Kind::Whole),
             field("storageEngine", Kind::Object),
-            field("validator", Kind::Object).refused(),
+            field("validator", Kind::Object),
             field("validationLevel", LEVELS),
             field("validationAction", ACTIONS),
             field("indexOptionDefaults", Kind::Object),
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Row] = &[
         Kind::Text,
         &[
             field("index", Kind::Nested(INDEX_CHANGE)),
-            field("validator", Kind::Object).refused(),
+            field("validator", Kind::Object),
             field("validationLevel", LEVELS),
             field("validationAction", ACTIONS),
             field("viewOn", Kind::Text),

@@ -2,16 +2,19 @@
 
 mod parse;
 mod predicate;
+mod schema;
 #[cfg(test)]
 mod tests;
 
-use bson::{Bson, Document};
+use bson::{Bson, Document, doc};
 
 use super::error::StoreError;
 use super::expression::{self, EvaluationContext, Scope};
-use super::path;
+use super::{path, size};
 use parse::Nesting;
 use predicate::Predicate;
+pub(crate) use schema::Reporter;
+use schema::Schema;
 
 /// A parsed filter.
 #[derive(Clone, Debug)]
@@ -26,6 +29,7 @@ enum Node {
     Nor(Vec<Self>),
     Path(String, Predicate),
     Expression(Bson),
+    Schema(Schema),
 }
 
 impl Matcher {
@@ -36,6 +40,19 @@ impl Matcher {
         })
     }
 
+    /// Parses each field of a filter as a filter of its own. The patterns of all of them share the
+    /// memory of one filter.
+    pub(crate) fn clauses(filter: &Document) -> Result<Vec<Self>, StoreError> {
+        let nesting = Nesting::of(filter);
+        let clauses = filter.iter().map(|(name, operand)| {
+            let clause = doc! { name: operand.clone() };
+            Ok(Self {
+                root: parse::filter(&clause, nesting)?,
+            })
+        });
+        clauses.collect()
+    }
+
     /// True if a document matches.
     pub(crate) fn matches(
         &self,
@@ -43,6 +60,17 @@ impl Matcher {
         context: &EvaluationContext,
     ) -> Result<bool, StoreError> {
         self.root.matches(document, context)
+    }
+
+    /// Returns the schema if the filter is a schema and nothing else.
+    pub(crate) fn schema(&self) -> Option<&Schema> {
+        match &self.root {
+            Node::And(nodes) => match nodes.as_slice() {
+                [Node::Schema(schema)] => Some(schema),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// Returns the only values of `_id` that can match, or `None` if the filter gives no list of
@@ -93,6 +121,18 @@ impl Node {
             Self::Or(nodes) => each(nodes, true),
             Self::Nor(nodes) => each(nodes, true).map(|found| !found),
             Self::Path(path, predicate) => predicate.matches(document, path, context),
+            Self::Schema(schema) => {
+                context.budget.step(1)?;
+                let budget = &context.budget;
+                let bytes = size::memory_of_document(document)?;
+                let mark = budget.charged();
+                budget.charge(bytes)?;
+                let holds = schema.holds(&Bson::Document(document.clone()), context);
+                budget.release_to(mark);
+                // The schema counts its work, which can have been too much.
+                budget.step(1)?;
+                Ok(holds)
+            }
             Self::Expression(expression) => {
                 let scope = Scope::new(document, context);
                 let mark = context.budget.charged();

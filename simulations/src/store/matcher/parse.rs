@@ -3,6 +3,7 @@
 use bson::{Bson, Document};
 
 use super::predicate::{Bits, Predicate};
+use super::schema::Schema;
 use super::{Matcher, Node};
 use crate::store::error::StoreError;
 use crate::store::order::{compare, type_of_number};
@@ -35,14 +36,19 @@ impl Nesting {
         }
     }
 
-    fn deeper(self) -> Self {
+    pub(super) fn deeper(self) -> Self {
         Self {
             levels: self.levels + 1,
             ..self
         }
     }
 
-    fn check(self) -> Answer<()> {
+    /// Returns the memory that each pattern of the filter may take, in bytes.
+    pub(super) const fn pattern_bytes(self) -> usize {
+        self.pattern_bytes
+    }
+
+    pub(super) fn check(self) -> Answer<()> {
         if self.levels > MAX_DEPTH {
             let text = format!("exceeded maximum query tree depth of {MAX_DEPTH}");
             return Err(StoreError::bad_value(text));
@@ -62,7 +68,10 @@ fn patterns_in(filter: &Document) -> usize {
             _ => 0,
         }
     }
-    usize::from(filter.contains_key("$regex")) + filter.values().map(count).sum::<usize>()
+    let named = ["$regex", "pattern"]
+        .iter()
+        .filter(|name| filter.contains_key(name));
+    named.count() + filter.values().map(count).sum::<usize>()
 }
 
 pub(super) fn filter(filter: &Document, nesting: Nesting) -> Answer<Node> {
@@ -74,6 +83,13 @@ pub(super) fn filter(filter: &Document, nesting: Nesting) -> Answer<Node> {
             "$or" => nodes.push(Node::Or(list(name, value, nesting)?)),
             "$nor" => nodes.push(Node::Nor(list(name, value, nesting)?)),
             "$comment" => {}
+            "$jsonSchema" => {
+                let Bson::Document(schema) = value else {
+                    let text = "$jsonSchema must be an object";
+                    return Err(StoreError::type_mismatch(text));
+                };
+                nodes.push(Node::Schema(Schema::parse(schema, nesting)?));
+            }
             "$expr" => {
                 expression::check(value, 0)?;
                 nodes.push(Node::Expression(value.clone()));
@@ -301,7 +317,7 @@ fn all(value: &Bson, nesting: Nesting) -> Answer<Predicate> {
     Ok(Predicate::All(inner.collect::<Answer<_>>()?))
 }
 
-fn types(value: &Bson) -> Answer<Vec<&'static str>> {
+pub(super) fn types(value: &Bson) -> Answer<Vec<&'static str>> {
     let many = |items: &[Bson]| {
         let mut names = Vec::new();
         for item in items {

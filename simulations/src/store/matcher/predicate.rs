@@ -236,7 +236,7 @@ fn ordered(
 
 /// True if a value is a text that the pattern matches. After an error, the steps of the query are
 /// used up, so that the query fails at its next step.
-fn fits(pattern: &Pattern, value: &Bson, context: &EvaluationContext) -> bool {
+pub(super) fn fits(pattern: &Pattern, value: &Bson, context: &EvaluationContext) -> bool {
     let (Bson::String(text) | Bson::Symbol(text)) = value else {
         return false;
     };

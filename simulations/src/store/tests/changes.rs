@@ -137,6 +137,7 @@ fn panics(store: &mut Store, id: i32) -> bool {
         ids: &mut || std::panic::resume_unwind(Box::new(())),
         seed: 7,
         variables: Document::new(),
+        bypasses_validation: false,
     };
     let insert = std::panic::AssertUnwindSafe(|| {
         store.insert(&namespace(), documents, false, &mut environment)
