@@ -16,6 +16,30 @@ use super::{path, size};
 
 type Answer<T> = Result<T, StoreError>;
 
+/// The accumulators of groups.
+const ACCUMULATORS: &[&str] = &[
+    "$sum",
+    "$avg",
+    "$min",
+    "$max",
+    "$first",
+    "$last",
+    "$push",
+    "$addToSet",
+    "$count",
+    "$mergeObjects",
+    "$stdDevPop",
+    "$stdDevSamp",
+    "$firstN",
+    "$lastN",
+    "$minN",
+    "$maxN",
+    "$top",
+    "$bottom",
+    "$topN",
+    "$bottomN",
+];
+
 /// Returns one copy of a document for each element of the array at the path of `$unwind`. A value
 /// other than an array counts as one element. A document with an empty array, null or no value at
 /// the path is dropped, or stays with `preserveNullAndEmptyArrays`.
@@ -91,19 +115,7 @@ pub(super) fn group(
             let text = format!("The field '{name}' must be an accumulator object");
             return Err(StoreError::new(40234, text));
         };
-        if !matches!(
-            operator.as_str(),
-            "$sum"
-                | "$avg"
-                | "$min"
-                | "$max"
-                | "$first"
-                | "$last"
-                | "$push"
-                | "$addToSet"
-                | "$count"
-                | "$mergeObjects"
-        ) {
+        if !ACCUMULATORS.contains(&operator.as_str()) {
             return Err(StoreError::new(
                 15952,
                 format!("unknown group operator '{operator}'"),
@@ -151,6 +163,10 @@ fn accumulate(
 ) -> Answer<Bson> {
     if operator == "$count" {
         return Ok(count_value(members.len()));
+    }
+    if operator.ends_with('N') || matches!(operator, "$top" | "$bottom") {
+        let members: Vec<&Document> = members.iter().map(|member| &***member).collect();
+        return expression::of_group(operator, operand, &members, context);
     }
     let mut values = Vec::new();
     for member in members {

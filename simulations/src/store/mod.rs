@@ -6,6 +6,7 @@
 //! ([`Store::take_changes`]) or undoes them. Another member applies these changes, and a rollback
 //! reverts them.
 
+mod bucket;
 mod budget;
 mod catalog;
 mod change;
@@ -28,6 +29,7 @@ mod pending;
 mod pipeline;
 mod projection;
 mod read;
+mod redact;
 mod replay;
 mod size;
 mod sort;

@@ -86,35 +86,76 @@ impl Pattern {
     ///
     /// If the work of the query exceeds its limit.
     pub(crate) fn is_match(&self, text: &str, budget: &Budget) -> Result<bool, StoreError> {
-        let steps = |steps: usize| budget.step(1 + steps as u64);
+        self.charge(text, budget)?;
         match &self.0 {
-            Engine::Small(regex) => {
-                steps(text.len() / BYTES_PER_STEP)?;
-                Ok(regex.is_match(text))
-            }
-            Engine::Large(regex) => {
-                steps(
-                    text.len()
-                        .saturating_mul(MAX_BYTES / PATTERN_BYTES_PER_STEP),
-                )?;
-                Ok(regex.is_match(text))
-            }
-            Engine::Backtracking(regex) => {
-                if text.len() > MAX_BACKTRACKED_BYTES {
-                    let text = "a text is too long for a regular expression with look-around or \
-                                back-references";
-                    return Err(StoreError::new(51156, text));
-                }
-                // An attempt can take all its steps on a short text.
-                steps(MAX_BACKTRACKS + text.len())?;
-                regex.is_match(text).map_err(|error| {
-                    let text =
-                        format!("Error occurred while executing the regular expression: {error}");
-                    StoreError::new(51156, text)
-                })
-            }
+            Engine::Small(regex) | Engine::Large(regex) => Ok(regex.is_match(text)),
+            Engine::Backtracking(regex) => regex.is_match(text).map_err(|e| failed(&e)),
         }
     }
+}
+
+impl Pattern {
+    /// Returns the first match that begins at `start` or later, as the bounds of the match and of
+    /// each group. `start` is the position of a character, or the length of the text.
+    ///
+    /// # Errors
+    ///
+    /// If the work of the query exceeds its limit.
+    pub(crate) fn captures(
+        &self,
+        text: &str,
+        start: usize,
+        budget: &Budget,
+    ) -> Result<Option<Groups>, StoreError> {
+        self.charge(text.get(start..).unwrap_or_default(), budget)?;
+        Ok(match &self.0 {
+            Engine::Small(regex) | Engine::Large(regex) => {
+                let found = regex.captures_at(text, start);
+                found.map(|found| found.iter().map(|part| part.map(bounds)).collect())
+            }
+            Engine::Backtracking(regex) => {
+                let found = regex
+                    .captures_from_pos(text, start)
+                    .map_err(|e| failed(&e))?;
+                found.map(|found| {
+                    let parts = found.iter();
+                    parts
+                        .map(|part| part.map(|p| (p.start(), p.end())))
+                        .collect()
+                })
+            }
+        })
+    }
+
+    /// Charges an attempt to match a text.
+    fn charge(&self, text: &str, budget: &Budget) -> Result<(), StoreError> {
+        let steps = match &self.0 {
+            Engine::Small(_) => text.len() / BYTES_PER_STEP,
+            Engine::Large(_) => text
+                .len()
+                .saturating_mul(MAX_BYTES / PATTERN_BYTES_PER_STEP),
+            Engine::Backtracking(_) if text.len() > MAX_BACKTRACKED_BYTES => {
+                let text = "a text is too long for a regular expression with look-around or \
+                            back-references";
+                return Err(StoreError::new(51156, text));
+            }
+            // An attempt can take all its steps on a short text.
+            Engine::Backtracking(_) => MAX_BACKTRACKS + text.len(),
+        };
+        budget.step(1 + steps as u64)
+    }
+}
+
+/// The bounds of a match and of its groups. A group that did not take part has none.
+pub(crate) type Groups = Vec<Option<(usize, usize)>>;
+
+fn bounds(part: regex::Match<'_>) -> (usize, usize) {
+    (part.start(), part.end())
+}
+
+fn failed(error: &fancy_regex::Error) -> StoreError {
+    let text = format!("Error occurred while executing the regular expression: {error}");
+    StoreError::new(51156, text)
 }
 
 fn plain(text: &str, options: &str, max_bytes: usize) -> Result<Regex, regex::Error> {

@@ -47,6 +47,18 @@ pub(crate) const STAGES: &[&str] = &[
     "$indexStats",
     "$documents",
     "$unionWith",
+    "$bucket",
+    "$bucketAuto",
+    "$redact",
+];
+
+/// The stages that a server has and the simulated server does not.
+const REFUSED: &[&str] = &[
+    "$densify",
+    "$fill",
+    "$geoNear",
+    "$graphLookup",
+    "$setWindowFields",
 ];
 
 const OF_UPDATES: &[&str] = &[
@@ -70,6 +82,10 @@ pub(crate) fn check(stages: &[Document]) -> Answer<()> {
         if name == "$listSearchIndexes" {
             let text = "$listSearchIndexes stage is only allowed on MongoDB Atlas";
             return Err(StoreError::new(6_047_401, text));
+        }
+        if REFUSED.contains(&name) {
+            let text = format!("this simulated server does not implement the stage '{name}'");
+            return Err(StoreError::new(238, text));
         }
         if !STAGES.contains(&name) {
             let text = format!("Unrecognized pipeline stage name: '{name}'");
@@ -171,7 +187,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn stage(
+    pub(super) fn stage(
         &self,
         mut documents: Vec<Shared>,
         collection: &str,
@@ -224,6 +240,8 @@ impl Run<'_> {
                 groups.sort_by_cached_key(|d| sort.key(d, self.context));
                 Ok(groups)
             }
+            "$bucket" | "$bucketAuto" => self.bucket(documents, name, operand),
+            "$redact" => self.redact(documents, operand),
             "$unwind" => unwind(&documents, operand, &self.context.budget),
             "$limit" | "$skip" | "$count" | "$sample" => self.amount(documents, name, operand),
             "$replaceRoot" | "$replaceWith" => self.replace_root(documents, name, operand),
@@ -450,7 +468,7 @@ pub(super) fn count_value(count: usize) -> Bson {
     i32::try_from(count).map_or(Bson::Int64(i64::MAX), Bson::Int32)
 }
 
-fn object<'a>(code: i32, name: &str, operand: &'a Bson) -> Answer<&'a Document> {
+pub(super) fn object<'a>(code: i32, name: &str, operand: &'a Bson) -> Answer<&'a Document> {
     operand
         .as_document()
         .ok_or_else(|| StoreError::new(code, format!("the {name} specification must be an object")))

@@ -1,5 +1,6 @@
 mod changes;
 mod collation;
+mod expressions;
 mod limits;
 mod validation;
 

@@ -1,134 +1,25 @@
-//! Expressions on strings, arrays and documents.
-
-use std::collections::BTreeSet;
+//! Expressions on arrays and documents.
 
 use bson::{Bson, Document};
 
 use super::operators::{argument, exactly, is_null, list, null_if_missing};
-use super::values::text;
-use super::{Evaluated, EvaluationContext, Scope, evaluate as eval};
+use super::selection::{of_array, sort_array};
+use super::sets::{combine, compare_sets, kind_of, zip};
+use super::{Evaluated, Scope, evaluate as eval};
 use crate::store::error::StoreError;
-use crate::store::order::{Key, type_name};
+use crate::store::order::type_name;
 use crate::store::{Answer, number, size};
 
-pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let string = |s: String| Ok(Some(Bson::String(s)));
-    if matches!(name, "$trim" | "$regexMatch") {
-        return patterns(name, operand, scope);
-    }
-    let values = list(operand, scope)?;
-    if name == "$concat" {
-        return concat(&values, scope);
-    }
-    let subject = values
-        .first()
-        .and_then(Option::as_ref)
-        .and_then(text)
-        .unwrap_or_default();
-    let place = |i: usize| {
-        values
-            .get(i)
-            .and_then(Option::as_ref)
-            .and_then(number::truncated)
-    };
-    match name {
-        "$toUpper" => string(subject.to_ascii_uppercase()),
-        "$toLower" => string(subject.to_ascii_lowercase()),
-        "$strLenCP" => Ok(Some(Bson::Int32(
-            i32::try_from(subject.chars().count()).unwrap_or(0),
-        ))),
-        "$strLenBytes" => Ok(Some(Bson::Int32(i32::try_from(subject.len()).unwrap_or(0)))),
-        "$split" => match values
-            .get(1)
-            .and_then(Option::as_ref)
-            .and_then(Bson::as_str)
-        {
-            Some("") => Err(StoreError::new(
-                40087,
-                "$split requires a non-empty separator",
-            )),
-            Some(by) if !is_null(&values[0]) => {
-                let budget = &scope.context.budget;
-                let parts = subject.split(by).count();
-                budget.charge(subject.len().saturating_add(parts * size_of::<Bson>()))?;
-                let parts = subject.split(by);
-                let parts = parts.map(|part| Bson::String(part.to_owned()));
-                Ok(Some(Bson::Array(parts.collect())))
-            }
-            _ => Ok(Some(Bson::Null)),
-        },
-        "$substrCP" => {
-            let start = usize::try_from(place(1).unwrap_or(0)).unwrap_or(0);
-            let length = usize::try_from(place(2).unwrap_or(0)).unwrap_or(usize::MAX);
-            string(subject.chars().skip(start).take(length).collect())
-        }
-        _ => {
-            let start = usize::try_from(place(1).unwrap_or(0)).unwrap_or(0);
-            let length = usize::try_from(place(2).unwrap_or(-1)).unwrap_or(usize::MAX);
-            let bytes: Vec<u8> = subject.bytes().skip(start).take(length).collect();
-            String::from_utf8(bytes)
-                .map(Bson::String)
-                .map(Some)
-                .map_err(|_| {
-                    StoreError::new(
-                        28656,
-                        "$substrBytes:  Invalid range, starting or ending index is \
-                                        in the middle of a UTF-8 character.",
-                    )
-                })
-        }
-    }
-}
-
-/// Evaluates `$trim` and `$regexMatch`, whose operand is a document of named arguments.
-fn patterns(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    let input = eval(argument(name, operand, "input")?, scope)?;
-    let Some(input) = input.as_ref().and_then(Bson::as_str) else {
-        return Ok(Some(if name == "$trim" {
-            Bson::Null
-        } else {
-            false.into()
-        }));
-    };
-    if name == "$trim" {
-        return Ok(Some(Bson::String(input.trim().to_owned())));
-    }
-    let pattern = match argument(name, operand, "regex")? {
-        Bson::RegularExpression(r) => scope
-            .context
-            .pattern(r.pattern.as_str(), r.options.as_str())?,
-        other => {
-            let value = eval(other, scope)?;
-            let text = value.as_ref().and_then(Bson::as_str).unwrap_or_default();
-            scope.context.pattern(text, "")?
-        }
-    };
-    Ok(Some(pattern.is_match(input, &scope.context.budget)?.into()))
-}
-
-fn concat(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
-    let strings = values.iter().flatten().filter_map(Bson::as_str);
-    let bytes = strings.map(str::len).sum();
-    size::check_intermediate(bytes)?;
-    scope.context.budget.charge(bytes)?;
-    let mut joined = String::with_capacity(bytes);
-    for value in values {
-        match value {
-            Some(Bson::String(s)) => joined.push_str(s),
-            value if is_null(value) => return Ok(Some(Bson::Null)),
-            other => {
-                let kind = other.as_ref().map_or("missing", type_name);
-                let message = format!("$concat only supports strings, not {kind}");
-                return Err(StoreError::new(16702, message));
-            }
-        }
-    }
-    Ok(Some(Bson::String(joined)))
-}
-
 pub(super) fn arrays(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
-    if name == "$in" {
-        return contains(name, operand, scope);
+    match name {
+        "$in" => return contains(name, operand, scope),
+        "$setEquals" | "$setIsSubset" | "$allElementsTrue" | "$anyElementTrue" => {
+            return compare_sets(name, operand, scope);
+        }
+        "$zip" => return zip(name, operand, scope),
+        "$sortArray" => return sort_array(name, operand, scope),
+        "$firstN" | "$lastN" | "$minN" | "$maxN" => return of_array(name, operand, scope),
+        _ => {}
     }
     let values = list(operand, scope)?;
     let first = values.first().and_then(Option::as_ref);
@@ -207,10 +98,6 @@ fn array_operand<'a>(name: &str, value: Option<&'a Bson>) -> Answer<Option<&'a V
     }
 }
 
-fn kind_of(value: Option<&Bson>) -> &'static str {
-    value.map_or("missing", type_name)
-}
-
 fn contains(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     let [wanted, within] = exactly(name, operand, scope)?;
     let Some(Bson::Array(items)) = within else {
@@ -256,43 +143,6 @@ fn range(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
     Ok(Some(Bson::Array(numbers.collect())))
 }
 
-/// Evaluates `$concatArrays` and the operators on sets. The result is null if an operand is null or
-/// missing and all others are arrays.
-fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
-    let lists: Option<Vec<&Vec<Bson>>> = values
-        .iter()
-        .map(|v| v.as_ref().and_then(Bson::as_array))
-        .collect();
-    if lists.is_some() {
-        for value in values.iter().flatten() {
-            // The operators on sets make a key of each element as well.
-            let copies = if name == "$concatArrays" { 1 } else { 2 };
-            scope.context.budget.charge_copies(value, copies)?;
-        }
-    }
-    match (name, lists) {
-        ("$concatArrays", Some(lists)) => Ok(Some(Bson::Array(
-            lists.into_iter().flatten().cloned().collect(),
-        ))),
-        (_, Some(lists)) => Ok(Some(Bson::Array(sets(name, &lists, scope.context)))),
-        (_, None) => {
-            match values
-                .iter()
-                .find(|v| !is_null(v) && !matches!(v, Some(Bson::Array(_))))
-            {
-                Some(other) => Err(StoreError::new(
-                    28664,
-                    format!(
-                        "{name} only supports arrays, not {}",
-                        kind_of(other.as_ref())
-                    ),
-                )),
-                None => Ok(Some(Bson::Null)),
-            }
-        }
-    }
-}
-
 /// Returns a part of an array. Without `skip`, the part is the first `take` elements, or the last
 /// `-take` elements if `take` is negative. With `skip`, the part is `take` elements from position
 /// `skip`. A negative `skip` counts from the end of the array.
@@ -311,31 +161,6 @@ pub(crate) fn slice(items: &[Bson], skip: Option<i64>, take: i64) -> Vec<Bson> {
         .take(bound(count))
         .cloned()
         .collect()
-}
-
-fn set_of(list: &[Bson], context: &EvaluationContext) -> BTreeSet<Key> {
-    list.iter().map(|value| context.key(value)).collect()
-}
-
-fn sets(name: &str, lists: &[&Vec<Bson>], context: &EvaluationContext) -> Vec<Bson> {
-    let distinct = |values: &mut dyn Iterator<Item = &Bson>| {
-        let mut seen = BTreeSet::new();
-        let fresh = values.filter(|value| seen.insert(context.key(value)));
-        fresh.cloned().collect()
-    };
-    match (name, lists) {
-        ("$setUnion", lists) => distinct(&mut lists.iter().flat_map(|l| l.iter())),
-        ("$setIntersection", [first, rest @ ..]) => {
-            let rest: Vec<_> = rest.iter().map(|list| set_of(list, context)).collect();
-            let common = |v: &&Bson| rest.iter().all(|list| list.contains(&context.key(v)));
-            distinct(&mut first.iter().filter(common))
-        }
-        (_, [first, second, ..]) => {
-            let second = set_of(second, context);
-            distinct(&mut first.iter().filter(|v| !second.contains(&context.key(v))))
-        }
-        _ => Vec::new(),
-    }
 }
 
 fn get_field(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
@@ -386,9 +211,31 @@ fn set_field(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     }
 }
 
+/// Evaluates `$binarySize` and `$bsonSize`.
+fn encoded_size(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let [value] = exactly(name, operand, scope)?;
+    let bytes = match (name, &value) {
+        (_, value) if is_null(value) => return Ok(Some(Bson::Null)),
+        ("$binarySize", Some(Bson::String(text))) => text.len(),
+        ("$binarySize", Some(Bson::Binary(binary))) => binary.bytes.len(),
+        ("$bsonSize", Some(Bson::Document(document))) => size::of(document),
+        _ => {
+            let kind = kind_of(value.as_ref());
+            let (code, wanted) = match name {
+                "$binarySize" => (51276, "a string or BinData"),
+                _ => (31393, "an object"),
+            };
+            let text = format!("{name} requires {wanted}, found: {kind}");
+            return Err(StoreError::new(code, text));
+        }
+    };
+    Ok(Some(Bson::Int32(i32::try_from(bytes).unwrap_or(i32::MAX))))
+}
+
 pub(super) fn objects(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
     match name {
         "$getField" => return get_field(name, operand, scope),
+        "$binarySize" | "$bsonSize" => return encoded_size(name, operand, scope),
         "$setField" | "$unsetField" => return set_field(name, operand, scope),
         _ => {}
     }

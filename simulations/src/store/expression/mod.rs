@@ -1,8 +1,17 @@
 //! Aggregation expressions, evaluated on one document.
 
+mod arguments;
+mod calendar;
 mod collections;
 mod control;
+mod dates;
+mod format;
+mod known;
+mod math;
 mod operators;
+mod selection;
+mod sets;
+mod strings;
 mod values;
 
 use std::cell::{Cell, RefCell};
@@ -20,9 +29,10 @@ use super::pattern::{Pattern, STEPS_OF_COMPILATION};
 use super::{number, path, size};
 
 pub(crate) use collections::slice;
-#[cfg(test)]
-pub(crate) use operators::KNOWN;
-pub(crate) use operators::summary;
+pub(crate) use known::KNOWN;
+use known::REFUSED;
+pub(crate) use math::summary;
+pub(crate) use selection::of_group;
 pub(crate) use values::truthy;
 
 /// The result of an expression: a value, or `None` if the value is missing.
@@ -69,7 +79,7 @@ impl Default for EvaluationContext {
 
 impl EvaluationContext {
     /// Compiles a pattern, unless it is the one that was compiled last.
-    fn pattern(&self, text: &str, options: &str) -> Result<Pattern, StoreError> {
+    pub(super) fn pattern(&self, text: &str, options: &str) -> Result<Pattern, StoreError> {
         let mut last = self.last_pattern.borrow_mut();
         if let Some((own, with, pattern)) = &*last
             && own == text
@@ -294,7 +304,11 @@ pub(crate) fn check(expression: &Bson, depth: usize) -> Result<(), StoreError> {
                         ),
                     ));
                 }
-                if !operators::is_known(name) {
+                if REFUSED.contains(&name) {
+                    let text = format!("this simulated server does not implement '{name}'");
+                    return Err(StoreError::new(238, text));
+                }
+                if !KNOWN.contains(&name) {
                     let text = format!("Unrecognized expression '{name}'");
                     return Err(StoreError::new(168, text));
                 }

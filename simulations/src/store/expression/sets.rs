@@ -1,0 +1,220 @@
+//! Expressions that combine arrays, as lists or as sets.
+
+use std::collections::BTreeSet;
+
+use bson::Bson;
+
+use super::arguments::is_set;
+use super::operators::{argument, is_null, list, null_if_missing};
+use super::values::truthy;
+use super::{Evaluated, EvaluationContext, Scope, evaluate as eval};
+use crate::store::Answer;
+use crate::store::error::StoreError;
+use crate::store::order::{Key, type_name};
+
+/// Evaluates `$concatArrays` and the operators on sets. The result is null if an operand is null or
+/// missing and all others are arrays.
+pub(super) fn combine(name: &str, values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
+    let lists: Option<Vec<&Vec<Bson>>> = values
+        .iter()
+        .map(|v| v.as_ref().and_then(Bson::as_array))
+        .collect();
+    if lists.is_some() {
+        for value in values.iter().flatten() {
+            // The operators on sets make a key of each element as well.
+            let copies = if name == "$concatArrays" { 1 } else { 2 };
+            scope.context.budget.charge_copies(value, copies)?;
+        }
+    }
+    match (name, lists) {
+        ("$concatArrays", Some(lists)) => Ok(Some(Bson::Array(
+            lists.into_iter().flatten().cloned().collect(),
+        ))),
+        (_, Some(lists)) => Ok(Some(Bson::Array(sets(name, &lists, scope.context)))),
+        (_, None) => {
+            match values
+                .iter()
+                .find(|v| !is_null(v) && !matches!(v, Some(Bson::Array(_))))
+            {
+                Some(other) => Err(StoreError::new(
+                    28664,
+                    format!(
+                        "{name} only supports arrays, not {}",
+                        kind_of(other.as_ref())
+                    ),
+                )),
+                None => Ok(Some(Bson::Null)),
+            }
+        }
+    }
+}
+
+pub(super) fn kind_of(value: Option<&Bson>) -> &'static str {
+    value.map_or("missing", type_name)
+}
+
+fn set_of(list: &[Bson], context: &EvaluationContext) -> BTreeSet<Key> {
+    list.iter().map(|value| context.key(value)).collect()
+}
+
+fn sets(name: &str, lists: &[&Vec<Bson>], context: &EvaluationContext) -> Vec<Bson> {
+    let distinct = |values: &mut dyn Iterator<Item = &Bson>| {
+        let mut seen = BTreeSet::new();
+        let fresh = values.filter(|value| seen.insert(context.key(value)));
+        fresh.cloned().collect()
+    };
+    match (name, lists) {
+        ("$setUnion", lists) => distinct(&mut lists.iter().flat_map(|l| l.iter())),
+        ("$setIntersection", [first, rest @ ..]) => {
+            let rest: Vec<_> = rest.iter().map(|list| set_of(list, context)).collect();
+            let common = |v: &&Bson| rest.iter().all(|list| list.contains(&context.key(v)));
+            distinct(&mut first.iter().filter(common))
+        }
+        (_, [first, second, ..]) => {
+            let second = set_of(second, context);
+            let is_other = |v: &&Bson| !second.contains(&context.key(v));
+            distinct(&mut first.iter().filter(is_other))
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Evaluates the operators that compare sets, and those that test the elements of a set.
+pub(super) fn compare_sets(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let values = list(operand, scope)?;
+    let least = if matches!(name, "$setEquals" | "$setIsSubset") {
+        2
+    } else {
+        1
+    };
+    let is_exact = name != "$setEquals";
+    if values.len() < least || is_exact && values.len() > least {
+        let given = values.len();
+        let text =
+            format!("Expression {name} takes exactly {least} arguments. {given} were passed in.");
+        return Err(StoreError::new(if is_exact { 16020 } else { 17045 }, text));
+    }
+    let mut lists = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        let Some(Bson::Array(items)) = value else {
+            let kind = kind_of(value.as_ref());
+            let (code, text) = match name {
+                "$setEquals" => (
+                    17044,
+                    format!(
+                        "All operands of $setEquals must be arrays. {}-th argument is of type: \
+                         {kind}",
+                        index + 1
+                    ),
+                ),
+                "$setIsSubset" => (
+                    if index == 0 { 17046 } else { 17042 },
+                    format!("both operands of $setIsSubset must be arrays, but one is: {kind}"),
+                ),
+                "$allElementsTrue" => (
+                    17040,
+                    format!("{name}'s argument must be an array, but is {kind}"),
+                ),
+                _ => (
+                    17041,
+                    format!("{name}'s argument must be an array, but is {kind}"),
+                ),
+            };
+            return Err(StoreError::new(code, text));
+        };
+        lists.push(items);
+    }
+    let set = |items: &Vec<Bson>| -> Answer<BTreeSet<Key>> {
+        let memory = items.iter().map(crate::store::size::memory).sum();
+        scope.context.budget.charge(memory)?;
+        Ok(set_of(items, scope.context))
+    };
+    let answer = match name {
+        "$allElementsTrue" => lists[0].iter().all(truthy),
+        "$anyElementTrue" => lists[0].iter().any(truthy),
+        "$setIsSubset" => set(lists[0])?.is_subset(&set(lists[1])?),
+        _ => {
+            let first = set(lists[0])?;
+            let others = lists[1..].iter().map(|items| Ok(set(items)? == first));
+            others
+                .collect::<Answer<Vec<bool>>>()?
+                .into_iter()
+                .all(|same| same)
+        }
+    };
+    Ok(Some(answer.into()))
+}
+
+/// Evaluates `$zip`.
+pub(super) fn zip(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let Bson::Array(inputs) = argument(name, operand, "inputs")? else {
+        return Err(StoreError::new(
+            34461,
+            "inputs must be an array of expressions",
+        ));
+    };
+    let is_long = is_set(operand, "useLongestLength");
+    let defaults = operand.as_document().and_then(|d| d.get("defaults"));
+    let defaults = match defaults {
+        None => Vec::new(),
+        Some(Bson::Array(_)) if !is_long => {
+            let text = "cannot specify defaults unless useLongestLength is true";
+            return Err(StoreError::new(34466, text));
+        }
+        Some(Bson::Array(items)) if items.len() != inputs.len() => {
+            let text = "defaults and inputs must have the same length";
+            return Err(StoreError::new(34467, text));
+        }
+        Some(Bson::Array(items)) => {
+            let values = items
+                .iter()
+                .map(|item| Ok(null_if_missing(eval(item, scope)?)));
+            values.collect::<Answer<Vec<_>>>()?
+        }
+        Some(_) => {
+            return Err(StoreError::new(
+                34462,
+                "defaults must be an array of expressions",
+            ));
+        }
+    };
+    let mut lists = Vec::new();
+    for input in inputs {
+        match eval(input, scope)? {
+            Some(Bson::Array(items)) => lists.push(items),
+            value if is_null(&value) => return Ok(Some(Bson::Null)),
+            other => {
+                let kind = kind_of(other.as_ref());
+                let text = format!("$zip found a non-array expression in input: {kind}");
+                return Err(StoreError::new(34468, text));
+            }
+        }
+    }
+    let lengths = lists.iter().map(Vec::len);
+    let length = if is_long {
+        lengths.max()
+    } else {
+        lengths.min()
+    }
+    .unwrap_or(0);
+    let budget = &scope.context.budget;
+    budget.charge(
+        length
+            .saturating_mul(lists.len())
+            .saturating_mul(size_of::<Bson>()),
+    )?;
+    let mut rows = Vec::with_capacity(length);
+    for at in 0..length {
+        let mut row = Vec::with_capacity(lists.len());
+        for (place, items) in lists.iter().enumerate() {
+            let value = items
+                .get(at)
+                .or_else(|| defaults.get(place))
+                .unwrap_or(&Bson::Null);
+            budget.charge_copies(value, 1)?;
+            row.push(value.clone());
+        }
+        rows.push(Bson::Array(row));
+    }
+    Ok(Some(Bson::Array(rows)))
+}

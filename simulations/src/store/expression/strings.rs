@@ -1,0 +1,334 @@
+//! Expressions on strings.
+
+use bson::{Bson, doc};
+
+use super::operators::{argument, is_null, list};
+use super::values::text;
+use super::{Evaluated, Scope, evaluate as eval};
+use crate::store::error::StoreError;
+use crate::store::order::{display, type_name};
+use crate::store::pattern::Pattern;
+use crate::store::{Answer, number, size};
+
+pub(super) fn strings(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let string = |s: String| Ok(Some(Bson::String(s)));
+    match name {
+        "$trim" | "$ltrim" | "$rtrim" => return trim(name, operand, scope),
+        "$regexMatch" | "$regexFind" | "$regexFindAll" => return regex(name, operand, scope),
+        "$replaceOne" | "$replaceAll" => return replace(name, operand, scope),
+        _ => {}
+    }
+    let values = list(operand, scope)?;
+    match name {
+        "$concat" => return concat(&values, scope),
+        "$indexOfBytes" | "$indexOfCP" => return index_of(name, &values),
+        _ => {}
+    }
+    let text_at = |i: usize| {
+        let value = values.get(i).and_then(Option::as_ref);
+        value.and_then(text).unwrap_or_default()
+    };
+    let subject = text_at(0);
+    let place = |i: usize| {
+        values
+            .get(i)
+            .and_then(Option::as_ref)
+            .and_then(number::truncated)
+    };
+    match name {
+        "$toUpper" => string(subject.to_ascii_uppercase()),
+        "$toLower" => string(subject.to_ascii_lowercase()),
+        "$strcasecmp" => {
+            let upper = |text: String| text.to_ascii_uppercase();
+            let order = upper(subject).cmp(&upper(text_at(1)));
+            Ok(Some(Bson::Int32(order as i32)))
+        }
+        "$strLenCP" => Ok(Some(count(subject.chars().count()))),
+        "$strLenBytes" => Ok(Some(count(subject.len()))),
+        "$split" => split(&values, &subject, scope),
+        "$substrCP" => {
+            let start = usize::try_from(place(1).unwrap_or(0)).unwrap_or(0);
+            let length = usize::try_from(place(2).unwrap_or(0)).unwrap_or(usize::MAX);
+            string(subject.chars().skip(start).take(length).collect())
+        }
+        _ => {
+            let start = usize::try_from(place(1).unwrap_or(0)).unwrap_or(0);
+            let length = usize::try_from(place(2).unwrap_or(-1)).unwrap_or(usize::MAX);
+            let bytes: Vec<u8> = subject.bytes().skip(start).take(length).collect();
+            String::from_utf8(bytes)
+                .map(Bson::String)
+                .map(Some)
+                .map_err(|_| {
+                    StoreError::new(
+                        28656,
+                        "$substrBytes:  Invalid range, starting or ending index is \
+                                        in the middle of a UTF-8 character.",
+                    )
+                })
+        }
+    }
+}
+
+fn count(n: usize) -> Bson {
+    Bson::Int32(i32::try_from(n).unwrap_or(i32::MAX))
+}
+
+fn split(values: &[Option<Bson>], subject: &str, scope: &Scope<'_>) -> Evaluated {
+    match values
+        .get(1)
+        .and_then(Option::as_ref)
+        .and_then(Bson::as_str)
+    {
+        Some("") => Err(StoreError::new(
+            40087,
+            "$split requires a non-empty separator",
+        )),
+        Some(by) if !is_null(&values[0]) => {
+            let budget = &scope.context.budget;
+            let parts = subject.split(by).count();
+            budget.charge(subject.len().saturating_add(parts * size_of::<Bson>()))?;
+            let parts = subject.split(by);
+            let parts = parts.map(|part| Bson::String(part.to_owned()));
+            Ok(Some(Bson::Array(parts.collect())))
+        }
+        _ => Ok(Some(Bson::Null)),
+    }
+}
+
+/// Evaluates a named argument that must be a string. Returns `None` if it is null or missing.
+fn named_text(
+    name: &str,
+    operand: &Bson,
+    key: &str,
+    code: i32,
+    scope: &Scope<'_>,
+) -> Answer<Option<String>> {
+    match eval(argument(name, operand, key)?, scope)? {
+        Some(Bson::String(text)) => Ok(Some(text)),
+        value if is_null(&value) => Ok(None),
+        other => {
+            let kind = other.as_ref().map_or("missing", type_name);
+            let text = format!("{name} requires that '{key}' be a string, found: {kind}");
+            Err(StoreError::new(code, text))
+        }
+    }
+}
+
+fn trim(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let input = named_text(name, operand, "input", 50699, scope)?;
+    let has_chars = operand
+        .as_document()
+        .is_some_and(|d| d.contains_key("chars"));
+    let chars = match has_chars {
+        true => named_text(name, operand, "chars", 50700, scope)?,
+        false => None,
+    };
+    let Some(input) = input.filter(|_| chars.is_some() || !has_chars) else {
+        return Ok(Some(Bson::Null));
+    };
+    if let Some(chars) = &chars {
+        let pairs = chars.len().saturating_mul(input.len());
+        scope.context.budget.step(pairs as u64 / 16)?;
+    }
+    let is_trimmed = |c: char| match &chars {
+        Some(chars) => chars.contains(c),
+        None => c.is_whitespace() || c == '\0',
+    };
+    let trimmed = match name {
+        "$ltrim" => input.trim_start_matches(is_trimmed),
+        "$rtrim" => input.trim_end_matches(is_trimmed),
+        _ => input.trim_matches(is_trimmed),
+    };
+    Ok(Some(Bson::String(trimmed.to_owned())))
+}
+
+fn replace(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let input = named_text(name, operand, "input", 51746, scope)?;
+    let find = named_text(name, operand, "find", 51745, scope)?;
+    let replacement = named_text(name, operand, "replacement", 51744, scope)?;
+    let (Some(input), Some(find), Some(replacement)) = (input, find, replacement) else {
+        return Ok(Some(Bson::Null));
+    };
+    let most = if name == "$replaceOne" { 1 } else { usize::MAX };
+    scope.context.budget.step(input.len() as u64 / 16)?;
+    let places = input.matches(find.as_str()).take(most).count();
+    let bytes = input
+        .len()
+        .saturating_add(places.saturating_mul(replacement.len()));
+    size::check_intermediate(bytes)?;
+    scope.context.budget.charge(bytes)?;
+    Ok(Some(Bson::String(input.replacen(
+        &find,
+        &replacement,
+        most,
+    ))))
+}
+
+/// Evaluates `$indexOfBytes` and `$indexOfCP`.
+fn index_of(name: &str, values: &[Option<Bson>]) -> Evaluated {
+    let by_bytes = name == "$indexOfBytes";
+    let wrong = |code: i32, place: &str, value: &Option<Bson>| {
+        let kind = value.as_ref().map_or("missing", type_name);
+        let text = format!("{name} requires a string as the {place} argument, found: {kind}");
+        Err(StoreError::new(code, text))
+    };
+    let (Some(input), Some(wanted)) = (values.first(), values.get(1)) else {
+        let text = format!("Expression {name} takes at least 2 arguments, and at most 4");
+        return Err(StoreError::new(28667, text));
+    };
+    let input = match input {
+        Some(Bson::String(input)) => input,
+        value if is_null(value) => return Ok(Some(Bson::Null)),
+        other => return wrong(if by_bytes { 40091 } else { 40093 }, "first", other),
+    };
+    let Some(Bson::String(wanted)) = wanted else {
+        return wrong(if by_bytes { 40092 } else { 40094 }, "second", wanted);
+    };
+    let bound = |place: usize, what: &str| match values.get(place) {
+        None => Ok(None),
+        Some(value) => {
+            let shown = || value.as_ref().map(display).unwrap_or_default();
+            let whole = value.as_ref().and_then(number::as_integer).ok_or_else(|| {
+                let text = format!(
+                    "{name} requires an integral {what} index, found: {}",
+                    shown()
+                );
+                StoreError::new(40096, text)
+            })?;
+            usize::try_from(whole).map(Some).map_err(|_| {
+                let text = format!("{name} requires a nonnegative {what} index, found: {whole}");
+                StoreError::new(40097, text)
+            })
+        }
+    };
+    let (start, end) = (bound(2, "starting")?.unwrap_or(0), bound(3, "ending")?);
+    let byte_of = |place: usize| match by_bytes {
+        true => place,
+        false => input
+            .char_indices()
+            .nth(place)
+            .map_or(input.len(), |(at, _)| at),
+    };
+    let end = byte_of(end.unwrap_or(usize::MAX)).min(input.len());
+    let length = if by_bytes {
+        input.len()
+    } else {
+        input.chars().count()
+    };
+    let first = byte_of(start);
+    let part = input.as_bytes().get(first..end).filter(|_| start <= length);
+    let part = part.and_then(|part| std::str::from_utf8(part).ok());
+    let Some(found) = part.and_then(|part| part.find(wanted.as_str())) else {
+        return Ok(Some(Bson::Int32(-1)));
+    };
+    let at = first + found;
+    Ok(Some(count(match by_bytes {
+        true => at,
+        false => input[..at].chars().count(),
+    })))
+}
+
+/// Evaluates `$regexMatch`, `$regexFind` and `$regexFindAll`.
+fn regex(name: &str, operand: &Bson, scope: &Scope<'_>) -> Evaluated {
+    let input = named_text(name, operand, "input", 51104, scope)?;
+    let pattern = pattern_of(name, operand, scope)?;
+    let (Some(input), Some(pattern)) = (input, pattern) else {
+        return Ok(Some(match name {
+            "$regexMatch" => false.into(),
+            "$regexFind" => Bson::Null,
+            _ => Bson::Array(Vec::new()),
+        }));
+    };
+    let budget = &scope.context.budget;
+    if name == "$regexMatch" {
+        return Ok(Some(pattern.is_match(&input, budget)?.into()));
+    }
+    let (mut found, mut start) = (Vec::new(), 0);
+    while let Some(parts) = pattern.captures(&input, start, budget)? {
+        let Some((from, to)) = parts.first().copied().flatten() else {
+            break;
+        };
+        let text = |(from, to): (usize, usize)| Bson::String(input[from..to].to_owned());
+        budget.step(from as u64 / 64)?;
+        let captures = parts[1..].iter().map(|part| part.map_or(Bson::Null, text));
+        let entry = doc! {
+            "match": text((from, to)), "idx": count(input[..from].chars().count()),
+            "captures": captures.collect::<Vec<_>>(),
+        };
+        budget.hold_document(&entry)?;
+        if name == "$regexFind" {
+            return Ok(Some(entry.into()));
+        }
+        found.push(Bson::Document(entry));
+        // After an empty match, the search goes on behind the next character.
+        let step = input[to..].chars().next().map_or(1, char::len_utf8);
+        start = if to > from { to } else { to + step };
+        if start > input.len() {
+            break;
+        }
+    }
+    Ok(Some(match name {
+        "$regexFind" => Bson::Null,
+        _ => Bson::Array(found),
+    }))
+}
+
+/// Returns the pattern of the arguments `regex` and `options`, or `None` if it is null.
+fn pattern_of(name: &str, operand: &Bson, scope: &Scope<'_>) -> Answer<Option<Pattern>> {
+    let given = match argument(name, operand, "regex")? {
+        literal @ Bson::RegularExpression(_) => Some(literal.clone()),
+        other => eval(other, scope)?,
+    };
+    let options = match operand
+        .as_document()
+        .is_some_and(|d| d.contains_key("options"))
+    {
+        true => named_text(name, operand, "options", 51106, scope)?,
+        false => None,
+    };
+    match given {
+        Some(Bson::RegularExpression(regex)) => {
+            let own = regex.options.as_str();
+            if !own.is_empty() && options.is_some() {
+                let text = format!(
+                    "{name}: found regex option(s) specified in both 'regex' and 'option' fields"
+                );
+                return Err(StoreError::new(51107, text));
+            }
+            let options = options.as_deref().unwrap_or(own);
+            scope
+                .context
+                .pattern(regex.pattern.as_str(), options)
+                .map(Some)
+        }
+        Some(Bson::String(text)) => {
+            let options = options.unwrap_or_default();
+            scope.context.pattern(&text, &options).map(Some)
+        }
+        value if is_null(&value) => Ok(None),
+        _ => {
+            let text = format!("{name} needs 'regex' to be of type string or regex");
+            Err(StoreError::new(51105, text))
+        }
+    }
+}
+
+fn concat(values: &[Option<Bson>], scope: &Scope<'_>) -> Evaluated {
+    let strings = values.iter().flatten().filter_map(Bson::as_str);
+    let bytes = strings.map(str::len).sum();
+    size::check_intermediate(bytes)?;
+    scope.context.budget.charge(bytes)?;
+    let mut joined = String::with_capacity(bytes);
+    for value in values {
+        match value {
+            Some(Bson::String(s)) => joined.push_str(s),
+            value if is_null(value) => return Ok(Some(Bson::Null)),
+            other => {
+                let kind = other.as_ref().map_or("missing", type_name);
+                let message = format!("$concat only supports strings, not {kind}");
+                return Err(StoreError::new(16702, message));
+            }
+        }
+    }
+    Ok(Some(Bson::String(joined)))
+}
