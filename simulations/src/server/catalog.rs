@@ -23,7 +23,13 @@ impl Member {
         let store = self.replica.store_mut();
         match request.name.as_str() {
             "create" => store.create_collection(&namespace(request)?, options(request))?,
-            "collMod" => store.modify_collection(&namespace(request)?, &options(request))?,
+            "collMod" => {
+                let name = namespace(request)?;
+                store.modify_collection(&name, &options(request))?;
+                if let Ok(index) = command.get_document("index") {
+                    return Ok(store.modify_index(&name, index)?);
+                }
+            }
             "drop" => {
                 let name = namespace(request)?;
                 let is_old = self.options.version.release < [7, 0, 0];

@@ -12,6 +12,7 @@ mod cursor;
 mod diagnostics;
 mod dispatch;
 mod document;
+mod expiry;
 mod fail_point;
 mod fault;
 mod hello;
@@ -109,6 +110,9 @@ pub(crate) struct Member {
     compression_counts: CompressionCounts,
     admission: Admission,
     overload: Overload,
+    /// The time of the next pass that deletes documents whose time to live has ended; `None` if
+    /// there is nothing to delete.
+    expires_at: Option<Instant>,
     routing: Routing,
     outputs: VecDeque<Output>,
     /// True if each connection waits for [`Member::next_turn`] before its next request.
@@ -182,6 +186,7 @@ impl Member {
             compression_counts: CompressionCounts::default(),
             admission: Admission::default(),
             overload: Overload::default(),
+            expires_at: None,
             routing: Routing::default(),
             outputs: VecDeque::new(),
             takes_turns: false,
@@ -273,6 +278,7 @@ impl Member {
         }
         self.admit_queued(now);
         self.cursors.expire(now);
+        self.expire_documents(now);
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
@@ -280,7 +286,7 @@ impl Member {
             return None;
         }
         let timer = self.timers.first().map(|&(at, _)| at);
-        let timer = earliest(timer, self.quiesces_until);
+        let timer = earliest(earliest(timer, self.quiesces_until), self.expires_at);
         earliest(
             earliest(self.replica.deadline(), timer),
             earliest(self.cursors.deadline(), self.admission.deadline()),
@@ -324,6 +330,7 @@ impl Member {
         self.cursors.clear();
         self.fail_points.clear();
         self.kept_view = None;
+        self.expires_at = None;
         self.replica.set_producing(true);
         self.admission = Admission::default();
         self.overload = Overload::default();
@@ -342,6 +349,7 @@ impl Member {
         self.replica.restart(now);
         self.up = true;
         self.begin_life(now);
+        self.schedule_expiry(now);
     }
 
     /// Starts a step-down. Returns false if this member is not the primary of a replica set, or is
@@ -452,6 +460,7 @@ impl Member {
             ReplicaEvent::Progress => return self.check_waiting(now),
             ReplicaEvent::Changed => {
                 self.counter += 1;
+                self.schedule_expiry(now);
                 return self.answer_hellos(now);
             }
             ReplicaEvent::StepDownEnded(success) => return self.on_step_down_ended(now, success),

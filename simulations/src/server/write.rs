@@ -12,8 +12,8 @@ use super::{
 use crate::{
     replica::{Effect, Retry},
     store::{
-        DeleteStatement, Environment, FindAndModify, Modification, Namespace, Store, StoreError,
-        Update, UpdateStatement, WriteError,
+        Change, DeleteStatement, Environment, FindAndModify, Modification, Namespace, Store,
+        StoreError, Update, UpdateStatement, WriteError,
     },
 };
 use bson::{Bson, DateTime, Document, doc};
@@ -312,7 +312,11 @@ impl Member {
     pub(super) fn log(&mut self, now: Instant, retry: Option<Retry>) {
         let changes = self.replica.store_mut().take_changes();
         if !changes.is_empty() || retry.is_some() {
+            let concerns_expiry = changes.iter().any(Change::concerns_expiry);
             self.replica.append(now, changes, retry);
+            if concerns_expiry {
+                self.schedule_expiry(now);
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::collation::Collation;
 use super::collection::Collection;
 use super::error::StoreError;
 use super::expression::EvaluationContext;
-use super::index::id_index;
+use super::index_options;
 use super::matcher::Matcher;
 use super::order::identical_documents;
 use super::types::Namespace;
@@ -44,6 +44,15 @@ impl Store {
         }
         options.remove("create");
         Validator::check_options(&options)?;
+        match index_options::clustered(&options)? {
+            None => options.remove("clusteredIndex"),
+            Some(full) => options.insert("clusteredIndex", full),
+        };
+        if options.contains_key("expireAfterSeconds") && !options.contains_key("clusteredIndex") {
+            let text = "'expireAfterSeconds' is only supported on time-series collections or when \
+                        the 'clusteredIndex' option is specified";
+            return Err(StoreError::new(72, text));
+        }
         if let Some(Bson::Document(given)) = options.get("collation").cloned() {
             if given.is_empty() {
                 let text = "'collation' cannot be an empty document";
@@ -84,6 +93,11 @@ impl Store {
         let fields = options
             .iter()
             .filter(|(name, _)| *name != "collMod" && *name != "index");
+        let fields: Vec<_> = fields.collect();
+        if fields.is_empty() {
+            return Ok(());
+        }
+        let fields = fields.into_iter();
         after.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
         if after
             .get_document("validator")
@@ -263,7 +277,9 @@ fn entry(namespace: &Namespace, collection: &Collection) -> Document {
             "info",
             doc! { "readOnly": false, "uuid": Bson::Binary(uuid) },
         );
-        entry.insert("idIndex", id_index(collection.collation.as_deref()));
+        if collection.clustered().is_none() {
+            entry.insert("idIndex", collection.id_index());
+        }
     }
     entry
 }

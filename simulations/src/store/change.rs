@@ -122,6 +122,17 @@ impl Change {
         documents.saturating_add(CHANGE_BYTES)
     }
 
+    /// True if the change can give documents a time to live.
+    pub(crate) fn concerns_expiry(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateCollection { .. }
+                | Self::ModifyCollection { .. }
+                | Self::CreateIndex { .. }
+                | Self::DropIndex { .. }
+        )
+    }
+
     /// Returns the name of the changed collection, or `None` for a dropped database. For a renamed
     /// collection, this is the old name.
     #[must_use]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::collation::{self, Collation};
 use super::error::StoreError;
@@ -72,7 +72,7 @@ impl Collection {
 
     /// Returns the documents in natural order.
     pub fn documents(&self) -> impl Iterator<Item = &Shared> {
-        self.records.values()
+        self.ordered().map(|(_, document)| document)
     }
 
     /// Returns the name of the collection that a view is on, and the view's pipeline. Returns
@@ -116,12 +116,57 @@ impl Collection {
             .get(&key)
             .is_some_and(|record| Some(*record) != own)
         {
-            let (index, values) = (id_index(self.collation.as_deref()), doc! { "_id": key.0 });
+            let (index, values) = (self.id_index(), doc! { "_id": key.0 });
             return Err(duplicate_key(namespace, &index, values));
         }
         self.indexes
             .iter()
             .try_for_each(|index| index.check(namespace, document, own))
+    }
+
+    /// Returns the specification of the index by which the collection is clustered, or `None` if it
+    /// is not clustered.
+    pub(crate) fn clustered(&self) -> Option<&Document> {
+        self.options.get_document("clusteredIndex").ok()
+    }
+
+    /// True if the collection is clustered by an index of this name.
+    pub(super) fn is_clustered_by(&self, name: &str) -> bool {
+        let index = self.clustered();
+        index.is_some_and(|index| index.get_str("name").is_ok_and(|own| own == name))
+    }
+
+    /// Returns the specification of the index on `_id`.
+    pub(super) fn id_index(&self) -> Document {
+        let mut index = id_index(self.collation.as_deref());
+        if let Some(clustered) = self.clustered() {
+            index.extend(clustered.clone());
+            index.insert("clustered", true);
+        }
+        index
+    }
+
+    /// Returns the records in natural order: the order of the inserts, or that of `_id` in a
+    /// clustered collection.
+    fn ordered(&self) -> Box<dyn Iterator<Item = (u64, &Shared)> + '_> {
+        match self.clustered() {
+            None => Box::new(
+                self.records
+                    .iter()
+                    .map(|(record, document)| (*record, document)),
+            ),
+            Some(_) => Box::new(self.by_id.values().filter_map(|record| {
+                let document = self.records.get(record)?;
+                Some((*record, document))
+            })),
+        }
+    }
+
+    /// Returns the numbers of the records whose `_id` is a date up to `last`.
+    pub(super) fn dated(&self, last: DateTime) -> impl Iterator<Item = u64> + '_ {
+        let first = Key(Bson::DateTime(DateTime::MIN));
+        let dates = self.by_id.range(first..=Key(Bson::DateTime(last)));
+        dates.map(|(_, record)| *record)
     }
 
     /// True if a document has the `_id` of this document.
@@ -236,7 +281,14 @@ impl Collection {
             Ok(found.len() < limit)
         };
         match self.candidates(matcher, context.collation.as_deref()) {
-            Some(candidates) => {
+            Some(mut candidates) => {
+                if self.clustered().is_some() {
+                    candidates.sort_by_cached_key(|record| {
+                        self.records
+                            .get(record)
+                            .map(|document| self.key_of_id(document))
+                    });
+                }
                 for record in candidates {
                     let Some(document) = self.records.get(&record) else {
                         continue;
@@ -247,8 +299,8 @@ impl Collection {
                 }
             }
             None => {
-                for (record, document) in &self.records {
-                    if !consider(*record, document)? {
+                for (record, document) in self.ordered() {
+                    if !consider(record, document)? {
                         break;
                     }
                 }

@@ -38,7 +38,7 @@ impl Hinted {
         };
         let position = collection.indexes.iter().position(named);
         let key = match &find.hint {
-            Some(Bson::String(name)) if name != "_id_" => {
+            Some(Bson::String(name)) if name != "_id_" && !collection.is_clustered_by(name) => {
                 let index = position.and_then(|position| collection.indexes.get(position));
                 index.and_then(|index| index.specification.get_document("key").ok().cloned())
             }
@@ -72,10 +72,14 @@ impl Hinted {
         })
     }
 
+    /// Returns the index, if it is not that of `_id`.
+    pub(super) fn index<'a>(&self, collection: &'a Collection) -> Option<&'a Index> {
+        self.position.and_then(|at| collection.indexes.get(at))
+    }
+
     /// Returns the collation of the index.
     pub(super) fn collation(&self, collection: &Collection) -> Option<Arc<Collation>> {
-        let index = self.position.and_then(|at| collection.indexes.get(at));
-        index.map_or_else(
+        self.index(collection).map_or_else(
             || collection.collation.clone(),
             |index| index.collation.clone(),
         )

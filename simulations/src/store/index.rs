@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, DateTime, Document, doc};
 
 use super::collation::{self, Collation, display_key};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
+use super::index_options::is_wildcard;
 use super::matcher::Matcher;
 use super::order::{Key, display, display_document};
 use super::types::{Namespace, Shared};
@@ -26,6 +27,10 @@ pub(crate) struct Index {
     fields: Vec<String>,
     unique: bool,
     sparse: bool,
+    /// The field whose values are hashed.
+    hashed: Option<String>,
+    /// False for an index of text or of all fields, whose keys are not kept.
+    is_kept: bool,
     partial: Option<Matcher>,
     pub(crate) collation: Option<Arc<Collation>>,
     entries: BTreeMap<Vec<Key>, BTreeSet<u64>>,
@@ -55,6 +60,13 @@ impl Index {
             fields: key.keys().cloned().collect(),
             unique: flag("unique"),
             sparse: flag("sparse"),
+            hashed: key
+                .iter()
+                .find(|(_, kind)| kind.as_str() == Some("hashed"))
+                .map(|(field, _)| field.clone()),
+            is_kept: !key
+                .iter()
+                .any(|(field, kind)| is_wildcard(field) || kind.as_str() == Some("text")),
             partial: partial.and_then(|filter| Matcher::new(filter).ok()),
             entries: BTreeMap::new(),
             specification,
@@ -67,6 +79,9 @@ impl Index {
 
     /// Returns the keys that a document has in this index.
     fn keys(&self, document: &Document) -> BTreeSet<Vec<Key>> {
+        if !self.is_kept {
+            return BTreeSet::new();
+        }
         if let Some(partial) = &self.partial {
             let context = EvaluationContext {
                 collation: self.collation.clone(),
@@ -121,13 +136,23 @@ impl Index {
     }
 
     /// Returns an error if this index is unique and another record than `own` has one of the
-    /// document's keys.
+    /// document's keys, or if the document has an array in a field that is hashed.
     pub(crate) fn check(
         &self,
         namespace: &Namespace,
         document: &Document,
         own: Option<u64>,
     ) -> Result<(), StoreError> {
+        if let Some(field) = &self.hashed {
+            let is_array = path::any(document, field, &mut |v| matches!(v, Some(Bson::Array(_))));
+            if is_array {
+                let text = format!(
+                    "hashed indexes do not currently support array values. Found array at path: \
+                     {field}"
+                );
+                return Err(StoreError::new(16766, text));
+            }
+        }
         if !self.unique {
             return Ok(());
         }
@@ -172,9 +197,22 @@ impl Index {
     /// keys of the document exceed [`MAX_KEYS`] or [`MAX_KEY_BYTES`].
     pub(crate) fn lookup_field(&self) -> Option<&str> {
         match self.fields.as_slice() {
-            [field] if self.partial.is_none() => Some(field),
+            [field] if self.partial.is_none() && self.is_kept => Some(field),
             _ => None,
         }
+    }
+
+    /// True if a query by the hint of this index does not find documents without a key in it.
+    pub(crate) fn omits(&self, document: &Document) -> bool {
+        let is_partial = self.sparse || self.partial.is_some();
+        is_partial && self.is_kept && self.keys(document).is_empty()
+    }
+
+    /// Returns the numbers of the records with a date up to `last`.
+    pub(crate) fn dated(&self, last: DateTime) -> BTreeSet<u64> {
+        let first = vec![Key(Bson::DateTime(DateTime::MIN))];
+        let dates = self.entries.range(first..=vec![Key(Bson::DateTime(last))]);
+        dates.flat_map(|(_, records)| records).copied().collect()
     }
 
     pub(crate) fn lookup(&self, value: &Bson) -> impl Iterator<Item = u64> + '_ {

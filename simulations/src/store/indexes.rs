@@ -9,44 +9,14 @@ use super::change::Change;
 use super::collation::Collation;
 use super::collection::Collection;
 use super::error::StoreError;
-use super::index::{Index, generated_name, id_index};
-use super::matcher::Matcher;
+use super::index::{Index, generated_name};
+use super::index_options::{check_expiry, normalized};
 use super::order::{display_document, identical_documents};
 use super::types::{CreateIndexesResult, Namespace};
 use super::{Answer, Store};
 
 /// The largest number of indexes of a collection, that of `_id` included.
 const MAX_INDEXES: usize = 64;
-
-/// The options of an index.
-const OPTIONS: [&str; 26] = [
-    "v",
-    "key",
-    "name",
-    "ns",
-    "background",
-    "unique",
-    "hidden",
-    "partialFilterExpression",
-    "sparse",
-    "expireAfterSeconds",
-    "storageEngine",
-    "weights",
-    "default_language",
-    "language_override",
-    "textIndexVersion",
-    "2dsphereIndexVersion",
-    "bits",
-    "min",
-    "max",
-    "bucketSize",
-    "collation",
-    "wildcardProjection",
-    "coarsestIndexedLevel",
-    "finestIndexedLevel",
-    "dropDups",
-    "prepareUnique",
-];
 
 impl Store {
     /// Builds indexes from the entries of `createIndexes`. A missing collection is created.
@@ -145,6 +115,64 @@ impl Store {
         Ok(Some(specification))
     }
 
+    /// Changes the options `expireAfterSeconds` and `hidden` of an index, as `collMod` does.
+    /// Returns the old and the new values for the reply.
+    ///
+    /// # Errors
+    ///
+    /// If the collection or the index does not exist, or if the index has several fields.
+    pub fn modify_index(&mut self, namespace: &Namespace, change: &Document) -> Answer<Document> {
+        let collection = self
+            .collection(namespace)
+            .ok_or_else(|| not_found(namespace))?;
+        let position = match (change.get("name"), change.get("keyPattern")) {
+            (Some(Bson::String(name)), _) => {
+                let mut indexes = collection.indexes.iter();
+                indexes.position(|index| index.name() == name)
+            }
+            (_, Some(Bson::Document(key))) => position_of_key(collection, key)?,
+            _ => {
+                let text = "Must specify either index name or key pattern.";
+                return Err(StoreError::new(72, text));
+            }
+        };
+        let found = position.and_then(|at| Some((at, collection.indexes.get(at)?)));
+        let Some((position, index)) = found else {
+            let text = format!(
+                "cannot find index {} for ns {namespace}",
+                display_document(change)
+            );
+            return Err(StoreError::new(27, text));
+        };
+        let before = index.specification.clone();
+        let mut after = Document::clone(&before);
+        let mut reply = Document::new();
+        for option in ["expireAfterSeconds", "hidden"] {
+            let Some(value) = change.get(option) else {
+                continue;
+            };
+            if let Some(old) = before.get(option) {
+                reply.insert(format!("{option}_old"), old.clone());
+            }
+            reply.insert(format!("{option}_new"), value.clone());
+            after.insert(option, value.clone());
+        }
+        check_expiry(&after)?;
+        let namespace = namespace.clone();
+        self.atomically(|store| {
+            store.commit(Change::DropIndex {
+                namespace: namespace.clone(),
+                specification: before,
+                position,
+            })?;
+            store.commit(Change::CreateIndex {
+                namespace,
+                specification: Arc::new(after),
+            })
+        })?;
+        Ok(reply)
+    }
+
     /// Drops indexes by name, key, list of names, or `"*"`. Returns the number of indexes before
     /// the call (`nIndexesWas`).
     ///
@@ -166,7 +194,7 @@ impl Store {
                     gone.extend(0..collection.indexes.len());
                     continue;
                 }
-                Bson::String(name) if name == "_id_" => {
+                Bson::String(name) if name == "_id_" || collection.is_clustered_by(name) => {
                     return Err(StoreError::new(72, "cannot drop _id index"));
                 }
                 Bson::String(name) => collection.indexes.iter().position(|i| i.name() == name),
@@ -218,7 +246,9 @@ impl Store {
         };
         let exists = match hint {
             Bson::String(name) => {
-                name == "_id_" || collection.indexes.iter().any(|index| index.name() == name)
+                name == "_id_"
+                    || collection.is_clustered_by(name)
+                    || collection.indexes.iter().any(|index| index.name() == name)
             }
             Bson::Document(key) if key.is_empty() || key.contains_key("$natural") => true,
             Bson::Document(key) => {
@@ -257,7 +287,7 @@ impl Store {
             .indexes
             .iter()
             .map(|i| Document::clone(&i.specification));
-        let id = id_index(collection.collation.as_deref());
+        let id = collection.id_index();
         Ok(std::iter::once(id).chain(others).collect())
     }
 }
@@ -283,133 +313,4 @@ fn position_of_key(collection: &Collection, key: &Document) -> Answer<Option<usi
             Err(StoreError::new(181, text))
         }
     }
-}
-
-/// Checks an entry of `createIndexes`, and returns the specification in the form that the
-/// collection keeps. An index without a collation has that of its collection.
-fn normalized(entry: &Document, default: Option<&Collation>) -> Answer<Document> {
-    let Ok(key) = entry.get_document("key") else {
-        let text = "Error in specification: The 'key' field is a required property of an index \
-                    specification";
-        return Err(StoreError::failed_to_parse(text));
-    };
-    if key.is_empty() {
-        return Err(StoreError::new(67, "Index keys cannot be an empty object."));
-    }
-    for (field, direction) in key {
-        let zero = super::number::as_double(direction) == Some(0.0);
-        if zero || !(super::number::is_number(direction) || direction.as_str().is_some()) {
-            let shown = super::order::display(direction);
-            let text = format!(
-                "Values in v:2 index key pattern must be numbers or strings and \
-                                not 0: {field}: {shown}"
-            );
-            return Err(StoreError::new(67, text));
-        }
-    }
-    let name = entry
-        .get_str("name")
-        .map_or_else(|_| generated_name(key), str::to_owned);
-    let mut result = doc! { "v": 2, "key": key.clone(), "name": name };
-    if let Some((field, _)) = entry
-        .iter()
-        .find(|(field, _)| !OPTIONS.contains(&field.as_str()))
-    {
-        let shown = display_document(entry);
-        let text = format!(
-            "The field '{field}' is not valid for an index specification. Specification: {shown}"
-        );
-        return Err(StoreError::new(197, text));
-    }
-    check_types(entry)?;
-    let collation = collation_of(entry, default)?;
-    if key
-        .values()
-        .any(|direction| direction.as_str() == Some("text"))
-    {
-        if collation.is_some() {
-            let text = "Index type 'text' does not support collation";
-            return Err(StoreError::new(67, text));
-        }
-        return Ok(text_index(&result, entry));
-    }
-    let known = ["v", "key", "name", "ns", "collation"];
-    let rest = entry
-        .iter()
-        .filter(|(field, _)| !known.contains(&field.as_str()));
-    result.extend(rest.map(|(field, value)| (field.clone(), value.clone())));
-    result.extend(collation.map(|full| ("collation".to_owned(), full.into())));
-    Ok(result)
-}
-
-/// Returns an error if a field of an entry of `createIndexes` has a wrong type.
-fn check_types(entry: &Document) -> Answer<()> {
-    for (field, value) in entry {
-        let is_wanted = match field.as_str() {
-            "unique" | "sparse" | "background" | "hidden" => {
-                matches!(value, Bson::Boolean(_)) || super::number::is_number(value)
-            }
-            "expireAfterSeconds" | "v" => super::number::is_number(value),
-            "partialFilterExpression" | "collation" | "wildcardProjection" => {
-                matches!(value, Bson::Document(_))
-            }
-            _ => true,
-        };
-        if !is_wanted {
-            let shown = super::order::display(value);
-            let text = format!("The field '{field}' of an index has the wrong type: {shown}");
-            return Err(StoreError::type_mismatch(text));
-        }
-    }
-    if let Some(filter) = entry
-        .get("partialFilterExpression")
-        .and_then(Bson::as_document)
-    {
-        Matcher::new(filter)?;
-    }
-    Ok(())
-}
-
-/// Returns the collation of a new index with all fields, or `None` if it compares bytes.
-fn collation_of(entry: &Document, default: Option<&Collation>) -> Answer<Option<Document>> {
-    let Ok(given) = entry.get_document("collation") else {
-        return Ok(default.map(|default| default.specification().clone()));
-    };
-    if given.is_empty() {
-        let text = "The field 'collation' cannot be an empty object.";
-        return Err(StoreError::bad_value(text));
-    }
-    let collation = Collation::parse(given)?;
-    Ok(collation.map(|collation| collation.specification().clone()))
-}
-
-/// Returns the specification of a text index, as the collection keeps it. The index has no entries
-/// of its own, because `$text` is refused.
-fn text_index(base: &Document, entry: &Document) -> Document {
-    let mut result = base.clone();
-    let mut weights = entry.get_document("weights").cloned().unwrap_or_default();
-    let (mut key, mut is_listed) = (Document::new(), false);
-    for (field, direction) in base.get_document("key").into_iter().flatten() {
-        if direction.as_str() != Some("text") {
-            key.insert(field.clone(), direction.clone());
-            continue;
-        }
-        if !is_listed {
-            is_listed = true;
-            key.extend(doc! { "_fts": "text", "_ftsx": 1 });
-        }
-        if !weights.contains_key(field) {
-            weights.insert(field.clone(), 1);
-        }
-    }
-    result.insert("key", key);
-    result.insert("weights", weights);
-    let with = |name: &str, default: &str| {
-        let given = entry.get_str(name).unwrap_or(default);
-        given.to_owned()
-    };
-    result.insert("default_language", with("default_language", "english"));
-    result.insert("language_override", with("language_override", "language"));
-    result.insert("textIndexVersion", 3);
-    result
 }

@@ -249,6 +249,9 @@ fn find_in(
         collation: hinted.collation(collection),
         ..context.clone()
     };
+    if let Some(index) = hinted.index(collection) {
+        found.retain(|(_, document)| !index.omits(document));
+    }
     hinted.arrange(find, &mut found, &context);
     Ok(found)
 }

@@ -1,6 +1,7 @@
 mod changes;
 mod collation;
 mod expressions;
+mod indexes;
 mod limits;
 mod validation;
 

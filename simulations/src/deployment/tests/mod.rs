@@ -6,6 +6,7 @@ mod balanced;
 mod commands;
 mod connection_rate_limit;
 mod elections;
+mod expiry;
 mod failed_commands;
 mod fidelity;
 mod memory;

@@ -1,0 +1,349 @@
+//! The options of indexes: their types, their defaults, and which of them exclude each other.
+
+use bson::{Bson, Document, doc};
+
+use super::Answer;
+use super::collation::Collation;
+use super::error::StoreError;
+use super::index::generated_name;
+use super::matcher::Matcher;
+use super::order::display_document;
+
+/// The options of an index.
+const OPTIONS: [&str; 26] = [
+    "v",
+    "key",
+    "name",
+    "ns",
+    "background",
+    "unique",
+    "hidden",
+    "partialFilterExpression",
+    "sparse",
+    "expireAfterSeconds",
+    "storageEngine",
+    "weights",
+    "default_language",
+    "language_override",
+    "textIndexVersion",
+    "2dsphereIndexVersion",
+    "bits",
+    "min",
+    "max",
+    "bucketSize",
+    "collation",
+    "wildcardProjection",
+    "coarsestIndexedLevel",
+    "finestIndexedLevel",
+    "dropDups",
+    "prepareUnique",
+];
+
+/// Checks an entry of `createIndexes`, and returns the specification in the form that the
+/// collection keeps. An index without a collation has that of its collection.
+pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answer<Document> {
+    let Ok(key) = entry.get_document("key") else {
+        let text = "Error in specification: The 'key' field is a required property of an index \
+                    specification";
+        return Err(StoreError::failed_to_parse(text));
+    };
+    if key.is_empty() {
+        return Err(StoreError::new(67, "Index keys cannot be an empty object."));
+    }
+    for (field, direction) in key {
+        let zero = super::number::as_double(direction) == Some(0.0);
+        if zero || !(super::number::is_number(direction) || direction.as_str().is_some()) {
+            let shown = super::order::display(direction);
+            let text = format!(
+                "Values in v:2 index key pattern must be numbers or strings and \
+                                not 0: {field}: {shown}"
+            );
+            return Err(StoreError::new(67, text));
+        }
+    }
+    let name = entry
+        .get_str("name")
+        .map_or_else(|_| generated_name(key), str::to_owned);
+    let mut result = doc! { "v": 2, "key": key.clone(), "name": name };
+    if let Some((field, _)) = entry
+        .iter()
+        .find(|(field, _)| !OPTIONS.contains(&field.as_str()))
+    {
+        let shown = display_document(entry);
+        let text = format!(
+            "The field '{field}' is not valid for an index specification. Specification: {shown}"
+        );
+        return Err(StoreError::new(197, text));
+    }
+    check_types(entry)?;
+    check_key(key, entry)?;
+    check_expiry(entry)?;
+    let collation = collation_of(entry, default)?;
+    if key
+        .values()
+        .any(|direction| direction.as_str() == Some("text"))
+    {
+        if collation.is_some() {
+            let text = "Index type 'text' does not support collation";
+            return Err(StoreError::new(67, text));
+        }
+        return Ok(text_index(&result, entry));
+    }
+    let known = ["v", "key", "name", "ns", "collation"];
+    let rest = entry
+        .iter()
+        .filter(|(field, _)| !known.contains(&field.as_str()));
+    result.extend(rest.map(|(field, value)| (field.clone(), value.clone())));
+    result.extend(collation.map(|full| ("collation".to_owned(), full.into())));
+    Ok(result)
+}
+
+/// Returns an error if a field of an entry of `createIndexes` has a wrong type.
+fn check_types(entry: &Document) -> Answer<()> {
+    for (field, value) in entry {
+        let is_wanted = match field.as_str() {
+            "unique" | "sparse" | "background" | "hidden" => {
+                matches!(value, Bson::Boolean(_)) || super::number::is_number(value)
+            }
+            "expireAfterSeconds" | "v" => super::number::is_number(value),
+            "partialFilterExpression" | "collation" | "wildcardProjection" => {
+                matches!(value, Bson::Document(_))
+            }
+            _ => true,
+        };
+        if !is_wanted {
+            let shown = super::order::display(value);
+            let text = format!("The field '{field}' of an index has the wrong type: {shown}");
+            return Err(StoreError::type_mismatch(text));
+        }
+    }
+    let Ok(filter) = entry.get_document("partialFilterExpression") else {
+        return Ok(());
+    };
+    if entry.contains_key("sparse") {
+        let text = "cannot mix \"partialFilterExpression\" and \"sparse\" options";
+        return Err(StoreError::new(67, text));
+    }
+    Matcher::new(filter)?;
+    match unsupported(filter) {
+        Some(part) => {
+            let text = format!("Expression not supported in partial index: {part}");
+            Err(StoreError::new(67, text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns the collation of a new index with all fields, or `None` if it compares bytes.
+fn collation_of(entry: &Document, default: Option<&Collation>) -> Answer<Option<Document>> {
+    let Ok(given) = entry.get_document("collation") else {
+        return Ok(default.map(|default| default.specification().clone()));
+    };
+    if given.is_empty() {
+        let text = "The field 'collation' cannot be an empty object.";
+        return Err(StoreError::bad_value(text));
+    }
+    let collation = Collation::parse(given)?;
+    Ok(collation.map(|collation| collation.specification().clone()))
+}
+
+/// Returns the specification of a text index, as the collection keeps it. The index has no entries
+/// of its own, because `$text` is refused.
+fn text_index(base: &Document, entry: &Document) -> Document {
+    let mut result = base.clone();
+    let mut weights = entry.get_document("weights").cloned().unwrap_or_default();
+    let (mut key, mut is_listed) = (Document::new(), false);
+    for (field, direction) in base.get_document("key").into_iter().flatten() {
+        if direction.as_str() != Some("text") {
+            key.insert(field.clone(), direction.clone());
+            continue;
+        }
+        if !is_listed {
+            is_listed = true;
+            key.extend(doc! { "_fts": "text", "_ftsx": 1 });
+        }
+        if !weights.contains_key(field) {
+            weights.insert(field.clone(), 1);
+        }
+    }
+    result.insert("key", key);
+    result.insert("weights", weights);
+    let with = |name: &str, default: &str| {
+        let given = entry.get_str(name).unwrap_or(default);
+        given.to_owned()
+    };
+    result.insert("default_language", with("default_language", "english"));
+    result.insert("language_override", with("language_override", "language"));
+    result.insert("textIndexVersion", 3);
+    result
+}
+
+/// Returns an operator in a filter that a partial index must not have.
+fn unsupported(filter: &Document) -> Option<&str> {
+    filter
+        .iter()
+        .find_map(|(name, value)| match (name.as_str(), value) {
+            ("$and" | "$or", Bson::Array(items)) => items
+                .iter()
+                .filter_map(Bson::as_document)
+                .find_map(unsupported),
+            ("$exists", value) if !super::expression::truthy(value) => Some("$exists"),
+            ("$eq" | "$gt" | "$gte" | "$lt" | "$lte" | "$in" | "$type" | "$exists", _) => None,
+            (operator, _) if operator.starts_with('$') => Some(operator),
+            (_, Bson::Document(inner))
+                if inner.keys().next().is_some_and(|k| k.starts_with('$')) =>
+            {
+                unsupported(inner)
+            }
+            _ => None,
+        })
+}
+
+/// Returns an error if the key of an index has an unknown type, or one that does not permit the
+/// options of the index.
+fn check_key(key: &Document, entry: &Document) -> Answer<()> {
+    let is_set = |name: &str| entry.get(name).is_some_and(super::expression::truthy);
+    let types = || key.values().filter_map(Bson::as_str);
+    let known = ["text", "2d", "2dsphere", "hashed"];
+    if let Some(other) = types().find(|kind| !known.contains(kind)) {
+        let text = format!("Unknown index plugin '{other}'");
+        return Err(StoreError::new(67, text));
+    }
+    match types().filter(|kind| *kind == "hashed").count() {
+        0 => {}
+        1 if is_set("unique") => {
+            let text = "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.";
+            return Err(StoreError::new(16764, text));
+        }
+        1 => {}
+        n => {
+            let text = format!(
+                "A maximum of one index field is allowed to be hashed but found {n} for 'key' {}",
+                display_document(key)
+            );
+            return Err(StoreError::new(31303, text));
+        }
+    }
+    let is_wildcard = key.keys().any(|name| is_wildcard(name));
+    if is_wildcard && is_set("unique") {
+        let text = "Index type 'wildcard' does not support the unique option";
+        return Err(StoreError::new(67, text));
+    }
+    if is_wildcard && types().next().is_some() {
+        let text = "wildcard indexes do not allow other index types";
+        return Err(StoreError::new(67, text));
+    }
+    let is_of_id = key.len() == 1 && key.contains_key("_id");
+    if is_of_id && !key.values().any(|kind| kind.as_str().is_some()) {
+        let allowed = ["v", "key", "name", "ns", "collation"];
+        // A descending index on `_id` is an ordinary one.
+        let is_ascending = key
+            .values()
+            .all(|n| super::number::as_double(n) == Some(1.0));
+        let mut others = entry
+            .keys()
+            .filter(|name| !allowed.contains(&name.as_str()));
+        if let Some(other) = others.next().filter(|_| is_ascending) {
+            let text = format!(
+                "The field '{other}' is not valid for an _id index specification. Specification: \
+                 {}",
+                display_document(entry)
+            );
+            return Err(StoreError::new(197, text));
+        }
+    }
+    Ok(())
+}
+
+/// True if a field of a key stands for all fields below it.
+pub(super) fn is_wildcard(field: &str) -> bool {
+    field == "$**" || field.ends_with(".$**")
+}
+
+/// Returns an error if the time to live of an index is out of range, or if the index has several
+/// fields.
+pub(super) fn check_expiry(entry: &Document) -> Answer<()> {
+    let Some(seconds) = entry.get("expireAfterSeconds") else {
+        return Ok(());
+    };
+    let in_range = super::number::truncated(seconds)
+        .is_some_and(|seconds| (0..=i64::from(i32::MAX)).contains(&seconds));
+    if !in_range {
+        let text = format!(
+            "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a \
+             different number than {}",
+            super::order::display(seconds)
+        );
+        return Err(StoreError::new(67, text));
+    }
+    if entry.get_document("key").is_ok_and(|key| key.len() > 1) {
+        let text = format!(
+            "TTL indexes are single-field indexes, compound indexes do not support TTL. Index \
+             spec: {}",
+            display_document(entry)
+        );
+        return Err(StoreError::new(67, text));
+    }
+    Ok(())
+}
+
+/// Checks the option `clusteredIndex` of a new collection, and returns it with all fields.
+pub(super) fn clustered(options: &Document) -> Answer<Option<Document>> {
+    let given = match options.get("clusteredIndex") {
+        None => return Ok(None),
+        Some(Bson::Document(given)) => given,
+        Some(value) if !super::expression::truthy(value) => return Ok(None),
+        Some(_) => {
+            let text = "The clusteredIndex option is only supported as an object";
+            return Err(StoreError::new(5_979_703, text));
+        }
+    };
+    let known = ["v", "key", "name", "unique"];
+    if let Some(other) = given.keys().find(|name| !known.contains(&name.as_str())) {
+        let text = format!("BSON field 'ClusteredIndexSpec.{other}' is an unknown field.");
+        return Err(StoreError::new(40415, text));
+    }
+    for required in ["key", "unique"] {
+        if !given.contains_key(required) {
+            let text = format!(
+                "BSON field 'ClusteredIndexSpec.{required}' is missing but a required field"
+            );
+            return Err(StoreError::new(40414, text));
+        }
+    }
+    let Ok(key) = given.get_document("key") else {
+        let text = "BSON field 'ClusteredIndexSpec.key' is the wrong type, expected type 'object'";
+        return Err(StoreError::type_mismatch(text));
+    };
+    if generated_name(key) != "_id_1" {
+        let text = "The clusteredIndex option supports only the key {_id: 1}";
+        return Err(StoreError::new(5_979_701, text));
+    }
+    if !given.get("unique").is_some_and(super::expression::truthy) {
+        let text = "The clusteredIndex option requires unique: true to be specified";
+        return Err(StoreError::new(5_979_700, text));
+    }
+    if given
+        .get("v")
+        .is_some_and(|v| super::number::as_integer(v) != Some(2))
+    {
+        let text = "The clusteredIndex option requires the version 2";
+        return Err(StoreError::new(5_979_704, text));
+    }
+    if options.get("capped").is_some_and(super::expression::truthy) {
+        let text = "A capped collection cannot have the option clusteredIndex";
+        return Err(StoreError::new(6_049_200, text));
+    }
+    let name = match given.get("name") {
+        None => "_id_",
+        Some(Bson::String(name)) => name,
+        Some(_) => {
+            let text = "BSON field 'ClusteredIndexSpec.name' is the wrong type, expected type \
+                        'string'";
+            return Err(StoreError::type_mismatch(text));
+        }
+    };
+    Ok(Some(
+        doc! { "v": 2, "key": { "_id": 1 }, "name": name, "unique": true },
+    ))
+}
