@@ -2,6 +2,7 @@
 
 mod certificates;
 mod hostile;
+mod streams;
 mod unsent_replies;
 
 use super::{Embedded, ServeOptions};

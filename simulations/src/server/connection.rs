@@ -58,6 +58,8 @@ pub(super) enum Waiting {
     },
     /// A `getMore` on a tailable cursor waits for documents.
     Tail,
+    /// A `getMore` whose client accepts several replies waits for its turn to send the next one.
+    Stream,
     /// A step-down waits for a secondary to catch up.
     StepDown,
     /// A router waits for the shard's reply to the forwarded request.

@@ -90,7 +90,10 @@ impl Member {
         match outcome {
             Ok(Outcome::Reply(mut reply)) => {
                 add(&mut reply);
-                self.respond(conn, &request, Ok(reply));
+                match request.name.as_str() {
+                    "getMore" => self.answer_get_more(now, conn, request, Ok(reply)),
+                    _ => self.respond(conn, &request, Ok(reply)),
+                }
             }
             Ok(Outcome::Written(mut reply)) => {
                 add(&mut reply);
@@ -121,7 +124,7 @@ impl Member {
                 self.waiting.insert(conn);
             }
             Waiting::StepDown => self.stepping_down = Some(conn),
-            Waiting::Blocked { .. } | Waiting::Routed { .. } => {}
+            Waiting::Blocked { .. } | Waiting::Routed { .. } | Waiting::Stream => {}
         }
         if let Some(at) = deadline {
             self.timers.insert((at, conn));

@@ -270,7 +270,7 @@ impl Member {
 }
 
 /// Returns an `electionId` that grows with the term, as the server makes it.
-fn election_id(term: u64) -> ObjectId {
+pub(super) fn election_id(term: u64) -> ObjectId {
     let mut bytes = [0; 12];
     bytes[..4].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());
     bytes[4..].copy_from_slice(&term.to_be_bytes());

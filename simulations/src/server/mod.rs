@@ -23,6 +23,7 @@ mod reply;
 mod retry;
 mod router;
 mod shutdown;
+mod stream;
 mod wait;
 mod wire;
 mod write;

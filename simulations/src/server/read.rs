@@ -361,13 +361,13 @@ impl Member {
     }
 
     /// Answers a `getMore` that waited, with or without documents.
-    pub(super) fn answer_tail(&mut self, now: Instant, conn: ConnId, request: &Request) {
-        let answer = self.next_batch(now, request);
+    pub(super) fn answer_tail(&mut self, now: Instant, conn: ConnId, request: Request) {
+        let answer = self.next_batch(now, &request);
         let answer = answer.map(|outcome| match outcome {
             Outcome::Reply(reply) | Outcome::Written(reply) => reply,
             Outcome::Wait(..) | Outcome::Route => Reply::default(),
         });
-        self.respond(conn, request, answer);
+        self.answer_get_more(now, conn, request, answer);
     }
 }
 

@@ -58,11 +58,21 @@ impl Reply {
     }
 }
 
-/// The cluster times that a member of a replica set adds to each reply.
+/// The cluster times that a member of a replica set or a router adds to each reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) operation: Timestamp,
     pub(super) cluster: Timestamp,
+}
+
+impl Times {
+    /// Returns the times of a reply after the last entry of the oplog.
+    pub(super) const fn at(last: Timestamp) -> Self {
+        Self {
+            operation: last,
+            cluster: last,
+        }
+    }
 }
 
 /// The fields of an error reply apart from the error itself.

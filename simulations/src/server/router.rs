@@ -8,6 +8,7 @@ use super::{
     document::{integer, integer_field, owned},
     fail_point::FailEffect,
     fault::fault,
+    reply::Times,
 };
 use crate::deployment::{ConnId, Shape};
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
@@ -22,6 +23,9 @@ pub(super) struct Routing {
     /// through a load balancer. The cursor ends with this connection. Otherwise the value is
     /// `None`.
     cursors: BTreeMap<i64, Option<ConnId>>,
+    /// The times of the last reply of the shard, which the replies of the router itself have as
+    /// well; `None` before the first one.
+    pub(super) times: Option<Times>,
 }
 
 impl Routing {
@@ -113,6 +117,7 @@ impl Member {
             return self.close(conn);
         };
         let (killed, unknown) = self.cursors_to_kill(&request);
+        self.note_times(reply.body);
         self.note_cursors(conn, &request, reply.body);
         for id in &killed {
             self.routing.cursors.remove(id);
@@ -133,6 +138,14 @@ impl Member {
             self.pack_reply(conn, start, request.compressor);
         }
         self.advance(now, conn);
+    }
+
+    fn note_times(&mut self, reply: &RawDocument) {
+        let cluster = reply.get_document("$clusterTime");
+        let cluster = cluster.and_then(|cluster| cluster.get_timestamp("clusterTime"));
+        if let (Ok(cluster), Ok(operation)) = (cluster, reply.get_timestamp("operationTime")) {
+            self.routing.times = Some(Times { operation, cluster });
+        }
     }
 
     /// Returns the cursors of a `killCursors`: those that this router knows, and the others.
@@ -173,10 +186,14 @@ fn changed(
     effect: Option<FailEffect>,
 ) -> Option<RawDocumentBuf> {
     let effect = effect.filter(|e| e.concern.is_some() || e.labels.is_some());
-    if effect.is_none() && unknown_cursors.is_empty() {
+    // A router does not repeat the election and the position of a write of the shard.
+    let has_position = matches!(reply.get("opTime"), Ok(Some(_)));
+    if effect.is_none() && unknown_cursors.is_empty() && !has_position {
         return Some(reply.to_owned());
     }
     let mut reply: Document = owned(reply)?;
+    reply.remove("opTime");
+    reply.remove("electionId");
     if let Ok(missing) = reply.get_array_mut("cursorsNotFound") {
         missing.extend(unknown_cursors.into_iter().map(Bson::from));
     }

@@ -73,7 +73,8 @@ impl Member {
                 let error = fault(50, "operation exceeded time limit");
                 self.respond(conn, &request, Err(error));
             }
-            Waiting::Tail => self.answer_tail(now, conn, &request),
+            Waiting::Tail => self.answer_tail(now, conn, request),
+            Waiting::Stream => self.start(now, conn, request),
             Waiting::StepDown | Waiting::Routed { .. } => {}
         }
         self.advance(now, conn);
@@ -147,7 +148,7 @@ impl Member {
             Waiting::Replication { reply, .. } | Waiting::Majority { reply, .. } => {
                 self.respond(conn, &pending.request, Ok(reply));
             }
-            Waiting::Tail => self.answer_tail(now, conn, &pending.request),
+            Waiting::Tail => self.answer_tail(now, conn, pending.request),
             _ => self.run(now, conn, pending.request, None),
         }
         self.advance(now, conn);

@@ -111,11 +111,15 @@ impl Member {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return false;
         };
-        if !connection.is_resting || connection.pending.is_some() || connection.closing {
+        if !connection.is_resting || connection.closing {
             return false;
         }
-        connection.is_resting = false;
-        self.advance(now, conn);
+        if connection.pending.is_none() {
+            connection.is_resting = false;
+            self.advance(now, conn);
+        } else if !self.continue_stream(now, conn) {
+            return false;
+        }
         let connection = self.connections.get(&conn);
         connection.is_some_and(|connection| connection.is_resting || connection.closing)
     }
@@ -174,13 +178,10 @@ impl Member {
         }
         self.next_request_id = self.next_request_id.wrapping_add(1).max(1);
         let id = self.next_request_id;
-        let times = self.is_set().then(|| {
-            let last = self.replica.last_time();
-            Times {
-                operation: last,
-                cluster: last,
-            }
-        });
+        let times = match self.is_set() {
+            true => Some(Times::at(self.replica.last_time())),
+            false => self.routing.times,
+        };
         let mut envelope = Envelope::answer(request, id, times);
         if let Some(previous) = chain {
             envelope.more = true;

@@ -6,7 +6,9 @@ use super::{
     dispatch::{Answer, Outcome, namespace},
     document::{integer, truth},
     fault::{Fault, bad_value, fault, type_mismatch},
+    hello::election_id,
     read::collation,
+    reply::Reply,
     retry::RetryableWrite,
 };
 use crate::{
@@ -32,13 +34,14 @@ struct Tally {
 
 impl Tally {
     fn count(&mut self, index: usize, effect: &Effect) {
-        let Effect::Write {
-            matched,
-            modified,
-            upserted,
-        } = effect
-        else {
-            return;
+        let (matched, modified, upserted) = match effect {
+            Effect::Write {
+                matched,
+                modified,
+                upserted,
+            } => (matched, modified, upserted),
+            // The statement was executed as a findAndModify of one document.
+            Effect::Modify(_) => (&1, &1, &None),
         };
         self.n += matched;
         self.modified += modified;
@@ -157,7 +160,7 @@ impl Member {
             }
         }
         self.record(now, &mut tally, retryable);
-        Ok(Outcome::Written(tally.into_reply(false).into()))
+        Ok(Outcome::Written(self.write_reply(tally, false)))
     }
 
     pub(super) fn update(&mut self, now: Instant, request: &mut Request) -> Answer {
@@ -192,7 +195,7 @@ impl Member {
                 })
             },
         );
-        Ok(Outcome::Written(tally.into_reply(true).into()))
+        Ok(Outcome::Written(self.write_reply(tally, true)))
     }
 
     pub(super) fn delete(&mut self, now: Instant, request: &mut Request) -> Answer {
@@ -224,16 +227,24 @@ impl Member {
                 })
             },
         );
-        Ok(Outcome::Written(tally.into_reply(false).into()))
+        Ok(Outcome::Written(self.write_reply(tally, false)))
     }
 
     pub(super) fn find_and_modify(&mut self, now: Instant, request: &Request) -> Answer {
         let namespace = namespace(request)?;
         let retryable = self.retryable_write(request, 1)?;
-        if let Some(Effect::Modify(reply)) = retryable.as_ref().and_then(|a| a.done(0)) {
-            let mut reply = reply.clone();
-            reply.insert("retriedStmtId", 0);
-            return Ok(Outcome::Written(reply.into()));
+        match retryable.as_ref().and_then(|a| a.done(0)) {
+            Some(Effect::Modify(reply)) => {
+                let mut reply = reply.clone();
+                reply.insert("retriedStmtId", 0);
+                return Ok(Outcome::Written(reply.into()));
+            }
+            Some(Effect::Write { .. }) => {
+                let text = "findAndModify retry request is not compatible with the previous write \
+                            in the transaction, which was another command";
+                return Err(fault(40606, text));
+            }
+            None => {}
         }
         self.check_hint(&namespace, &request.command)?;
         let command = find_and_modify_command(&request.command)?;
@@ -258,6 +269,21 @@ impl Member {
         };
         self.record(now, &mut tally, retryable);
         Ok(Outcome::Written(reply.into()))
+    }
+
+    /// Returns the reply to a write command. A member of a replica set adds its election and the
+    /// position of its last write; a router leaves these out.
+    fn write_reply(&self, tally: Tally, is_update: bool) -> Reply {
+        let mut reply = tally.into_reply(is_update);
+        if self.is_set() {
+            let term = self.replica.term();
+            let position = doc! {
+                "ts": self.replica.last_time(),
+                "t": i64::try_from(self.replica.last().term).unwrap_or(i64::MAX),
+            };
+            reply.extend(doc! { "electionId": election_id(term), "opTime": position });
+        }
+        reply.into()
     }
 
     /// Runs statements in order. A statement that was already executed gets its recorded result.

@@ -129,7 +129,8 @@ fn a_retried_write_is_executed_once_even_after_a_failover() {
         "lsid": { "id": session }, "txnNumber": 5_i64, "$db": "d",
     };
     let without_times = |mut reply: Document| {
-        for key in ["$clusterTime", "operationTime", "retriedStmtIds"] {
+        let own = ["electionId", "opTime", "retriedStmtIds"];
+        for key in ["$clusterTime", "operationTime"].into_iter().chain(own) {
             reply.remove(key);
         }
         reply

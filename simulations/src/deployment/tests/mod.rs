@@ -15,4 +15,5 @@ mod protocol;
 mod random_commands;
 mod read_concern;
 mod sharded;
+mod streams;
 mod world;
