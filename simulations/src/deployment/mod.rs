@@ -35,6 +35,7 @@ use onionskin_core::{
     random::Seed,
     time::{Instant, earliest},
 };
+pub(crate) use routing::SHARD_NAME;
 use routing::Traffic;
 use std::{
     collections::{BTreeMap, VecDeque},

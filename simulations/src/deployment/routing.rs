@@ -13,7 +13,8 @@ use std::sync::Arc;
 const INNER: u64 = 1 << 63;
 
 /// The name of the shard's replica set.
-const SHARD_NAME: &str = "shard0";
+/// The name of the shard and of its replica set.
+pub(crate) const SHARD_NAME: &str = "shard0";
 
 /// Bytes in transit between a router and the shard.
 #[derive(Debug)]

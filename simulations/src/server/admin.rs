@@ -36,6 +36,9 @@ impl Member {
             "setParameter" => self.set_parameters(request)?,
             "replSetGetStatus" => self.replica_status(now)?,
             "replSetGetConfig" => self.replica_config()?,
+            "currentOp" => self.current_operations(now, conn, request)?,
+            "killOp" => self.kill_operation(now, request)?,
+            "listShards" | "enableSharding" => self.sharding(request)?,
             "configureFailPoint" => return self.configure_fail_point(request).map(Some),
             _ => return Ok(None),
         };
@@ -205,7 +208,7 @@ impl Member {
         } })
     }
 
-    fn date(&self, now: Instant) -> DateTime {
+    pub(super) fn date(&self, now: Instant) -> DateTime {
         DateTime::from_millis(i64::try_from(self.wall_millis(now)).unwrap_or(i64::MAX))
     }
 }

@@ -217,6 +217,9 @@ impl Member {
             "dbStats" | "dbstats" => self.database_statistics(request),
             "validate" => self.validate(request),
             "explain" => self.explain(now, request),
+            "top" => self.top(),
+            "dataSize" => self.data_size(request),
+            "profile" => self.profile(request),
             "createSearchIndexes" | "updateSearchIndex" | "dropSearchIndex" => {
                 let text = "Search index commands are only supported with Atlas.";
                 Err(fault(31082, text))
@@ -318,6 +321,7 @@ fn is_read(name: &str) -> bool {
             | "dbstats"
             | "validate"
             | "explain"
+            | "dataSize"
     )
 }
 

@@ -16,6 +16,7 @@ mod expiry;
 mod fail_point;
 mod fault;
 mod hello;
+mod operations;
 mod overload;
 mod read;
 mod read_concern;

@@ -8,6 +8,7 @@ use super::{
     document::{integer, integer_field, owned},
     fail_point::FailEffect,
     fault::fault,
+    operations::sharded_reply,
     reply::Times,
 };
 use crate::deployment::{ConnId, Shape};
@@ -56,6 +57,9 @@ impl Member {
     /// Refuses a `getMore` of a cursor that this router does not know. The shard must answer all
     /// other commands.
     pub(super) fn check_routed(&self, request: &Request) -> Answer {
+        if request.name == "top" {
+            return Err(fault(59, "no such command: 'top'"));
+        }
         if request.name == "getMore"
             && let Some(id) = integer_field(&request.command, "getMore")
             && !self.routing.cursors.contains_key(&id)
@@ -73,6 +77,10 @@ impl Member {
                 command.insert("cursors", self.cursors_to_kill(&request).0);
                 RawDocumentBuf::try_from(&command)
             }
+            "shardCollection" => match self.creation_on_shard(&request) {
+                Ok(create) => RawDocumentBuf::try_from(&create),
+                Err(fault) => return self.respond(conn, &request, Err(fault)),
+            },
             _ => RawDocumentBuf::try_from(&request.command),
         };
         let Ok(body) = body else {
@@ -122,7 +130,12 @@ impl Member {
         for id in &killed {
             self.routing.cursors.remove(id);
         }
-        let Some(body) = changed(reply.body, unknown, effect) else {
+        let body = match request.name.as_str() {
+            "shardCollection" => owned(reply.body)
+                .and_then(|reply| RawDocumentBuf::try_from(&sharded_reply(&request, &reply)).ok()),
+            _ => changed(reply.body, unknown, effect),
+        };
+        let Some(body) = body else {
             return self.close(conn);
         };
         self.next_request_id = self.next_request_id.wrapping_add(1).max(1);

@@ -247,6 +247,15 @@ impl Store {
     }
 }
 
+/// True if a document matches a filter.
+///
+/// # Errors
+///
+/// If the filter is malformed, or fails on the document.
+pub(crate) fn matches(filter: &Document, document: &Document) -> Answer<bool> {
+    Matcher::new(filter)?.matches(document, &EvaluationContext::default())
+}
+
 fn matching(entries: impl Iterator<Item = Document>, filter: &Document) -> Answer<Vec<Document>> {
     let matcher = Matcher::new(filter)?;
     let context = EvaluationContext::default();

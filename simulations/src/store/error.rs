@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 92] = [
+const NAMES: [(i32, &str); 93] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -140,6 +140,7 @@ const NAMES: [(i32, &str); 92] = [
     (66, "ImmutableField"),
     (67, "CannotCreateIndex"),
     (68, "IndexAlreadyExists"),
+    (70, "ShardNotFound"),
     (72, "InvalidOptions"),
     (73, "InvalidNamespace"),
     (76, "NoReplicationEnabled"),

@@ -49,6 +49,7 @@ use std::sync::Arc;
 use bson::Document;
 use collation::Collation;
 
+pub(crate) use catalog::matches;
 pub use change::Change;
 pub use collection::Collection;
 pub(crate) use error::code_name;

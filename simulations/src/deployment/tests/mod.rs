@@ -10,6 +10,7 @@ mod expiry;
 mod failed_commands;
 mod fidelity;
 mod memory;
+mod operations;
 mod overload;
 mod protocol;
 mod random_commands;

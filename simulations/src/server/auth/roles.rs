@@ -286,17 +286,17 @@ fn privilege(request: &Request) -> Option<Privilege> {
     let privilege = match request.name.as_str() {
         "aggregate" if crate::server::read::pipeline_writes(request) => Privilege::Write,
         "find" | "aggregate" | "count" | "distinct" | "explain" | "validate"
-        | "listCollections" | "listIndexes" | "collStats" | "collstats" | "dbStats" | "dbstats" => {
-            Privilege::Read
-        }
+        | "listCollections" | "listIndexes" | "dataSize" | "collStats" | "collstats"
+        | "dbStats" | "dbstats" => Privilege::Read,
         "insert" | "update" | "delete" | "findAndModify" | "findandmodify" => Privilege::Write,
         "create" | "drop" | "createIndexes" | "dropIndexes" | "deleteIndexes"
-        | "renameCollection" | "collMod" => Privilege::Schema,
+        | "renameCollection" | "collMod" | "profile" => Privilege::Schema,
         "dropDatabase" => Privilege::Drop,
         "createUser" | "updateUser" | "dropUser" | "dropAllUsersFromDatabase" | "usersInfo" => {
             Privilege::Users
         }
-        "serverStatus" | "hostInfo" | "replSetGetStatus" | "replSetGetConfig"
+        "currentOp" | "killOp" | "top" | "listShards" | "enableSharding" | "shardCollection"
+        | "serverStatus" | "hostInfo" | "replSetGetStatus" | "replSetGetConfig"
         | "replSetStepDown" | "replSetFreeze" | "getParameter" | "setParameter" | "getLog"
         | "getCmdLineOpts" | "configureFailPoint" | "connPoolStats" => Privilege::Cluster,
         _ => return None,

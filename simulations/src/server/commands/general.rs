@@ -101,6 +101,50 @@ pub(super) const ROWS: &[Row] = &[
     row(&["replSetGetStatus", "replSetGetConfig"], Kind::Any, &[])
         .admin()
         .lax(),
+    row(&["currentOp"], Kind::Any, &[]).admin().lax(),
+    row(&["killOp"], Kind::Any, &[field("op", Kind::Any).required()]).admin(),
+    row(&["top"], Kind::Any, &[]).admin(),
+    row(&["listShards"], Kind::Any, &[]).admin(),
+    row(
+        &["enableSharding"],
+        Kind::Text,
+        &[field("primaryShard", Kind::Text)],
+    )
+    .admin(),
+    row(
+        &["shardCollection"],
+        Kind::Text,
+        &[
+            field("key", Kind::Object).required(),
+            field("unique", Kind::Flag),
+            field("numInitialChunks", Kind::Whole),
+            field("presplitHashedZones", Kind::Flag).refused(),
+            field("collation", Kind::Object),
+            field("timeseries", Kind::Object).since(5, 1).refused(),
+            field("implicitlyCreateIndex", Kind::Flag).since(6, 0),
+            field("enforceUniquenessCheck", Kind::Flag).since(6, 0),
+        ],
+    )
+    .admin(),
+    row(
+        &["profile"],
+        Kind::Whole,
+        &[
+            field("slowms", Kind::Whole),
+            field("sampleRate", Kind::Whole),
+            field("filter", Kind::Any).since(4, 4).refused(),
+        ],
+    ),
+    row(
+        &["dataSize"],
+        Kind::Text,
+        &[
+            field("keyPattern", Kind::Object).refused(),
+            field("min", Kind::Object).refused(),
+            field("max", Kind::Object).refused(),
+            field("estimate", Kind::Flag),
+        ],
+    ),
     row(&["getLog", "getCmdLineOpts"], Kind::Any, &[])
         .admin()
         .lax(),

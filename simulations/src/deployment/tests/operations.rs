@@ -1,0 +1,151 @@
+//! Tests of the commands on running operations, on the use of collections, and of sharding.
+
+use super::world::World;
+use crate::deployment::{ConnId, DeploymentOptions};
+use bson::{Bson, Document, doc};
+use onionskin_core::address::Address;
+use std::time::Duration;
+
+fn standalone() -> (World, ConnId) {
+    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
+    let conn = world.connect(0);
+    (world, conn)
+}
+
+fn send(world: &mut World, conn: ConnId, mut command: Document) -> Document {
+    if !command.contains_key("$db") {
+        command.insert("$db", "admin");
+    }
+    world.send_command(conn, &command).expect("a reply")
+}
+
+fn code(world: &mut World, conn: ConnId, command: Document) -> i32 {
+    send(world, conn, command).get_i32("code").unwrap_or(0)
+}
+
+#[test]
+fn waiting_operations_are_shown_and_ended() {
+    let (mut world, conn) = standalone();
+    let other = world.connect(0);
+    send(
+        &mut world,
+        other,
+        doc! { "create": "c", "capped": true, "size": 1000, "$db": "d" },
+    );
+    send(
+        &mut world,
+        other,
+        doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "d" },
+    );
+    let find = doc! { "find": "c", "tailable": true, "awaitData": true, "$db": "d" };
+    let reply = send(&mut world, other, find);
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let id = cursor.get_i64("id").expect("an id");
+    let get_more = doc! { "getMore": id, "collection": "c", "maxTimeMS": 50_000, "$db": "d" };
+    world.send(other, &get_more);
+    let all = send(&mut world, conn, doc! { "currentOp": 1 });
+    assert_eq!(
+        all.get_array("inprog").expect("operations").len(),
+        2,
+        "{all}"
+    );
+    let one = send(
+        &mut world,
+        conn,
+        doc! { "currentOp": 1, "op": "getmore", "ns": "d.c" },
+    );
+    let operations = one.get_array("inprog").expect("operations");
+    let operation = operations[0].as_document().expect("an operation");
+    let number = operation.get_i32("opid").expect("a number");
+    send(&mut world, conn, doc! { "killOp": 1, "op": number });
+    world.run_for(Duration::from_millis(1));
+    let (_, _, ended) = world.reply(other).expect("a reply");
+    assert_eq!(ended.get_i32("code").ok(), Some(11601), "{ended}");
+    assert_eq!(code(&mut world, conn, doc! { "killOp": 1 }), 40414);
+    assert_eq!(
+        code(&mut world, conn, doc! { "currentOp": 1, "$db": "d" }),
+        13
+    );
+}
+
+#[test]
+fn the_use_and_the_size_of_collections_are_shown() {
+    let (mut world, conn) = standalone();
+    send(
+        &mut world,
+        conn,
+        doc! { "insert": "c", "documents": [{ "_id": 1 }], "$db": "d" },
+    );
+    let top = send(&mut world, conn, doc! { "top": 1 });
+    let totals = top.get_document("totals").expect("totals");
+    assert!(totals.contains_key("d.c"), "{top}");
+    let size = send(&mut world, conn, doc! { "dataSize": "d.c", "$db": "d" });
+    assert_eq!(size.get_i64("numObjects").ok(), Some(1), "{size}");
+    assert_eq!(size.get_i64("size").ok(), Some(14), "{size}");
+    for (level, expected) in [(-1, 0), (0, 0), (1, 238), (2, 238)] {
+        assert_eq!(
+            code(&mut world, conn, doc! { "profile": level, "$db": "d" }),
+            expected
+        );
+    }
+    for command in [
+        doc! { "listShards": 1 },
+        doc! { "enableSharding": "d" },
+        doc! { "shardCollection": "d.c", "key": { "_id": 1 } },
+    ] {
+        assert_eq!(code(&mut world, conn, command.clone()), 59, "{command}");
+    }
+}
+
+#[test]
+fn routers_list_their_shard_and_create_sharded_collections() {
+    let mut world = World::new(
+        DeploymentOptions::sharded(vec![Address::tcp("r0", 27017)]),
+        1,
+    );
+    world.run_for(Duration::from_secs(1));
+    let conn = world.connect(0);
+    let shards = send(&mut world, conn, doc! { "listShards": 1 });
+    assert_eq!(
+        shards.get_array("shards").expect("shards").len(),
+        1,
+        "{shards}"
+    );
+    assert_eq!(code(&mut world, conn, doc! { "enableSharding": "d" }), 0);
+    let elsewhere = doc! { "enableSharding": "d", "primaryShard": "none" };
+    assert_eq!(code(&mut world, conn, elsewhere), 70);
+    for key in [doc! { "a": "hashed" }, doc! { "a": 1, "b": 1 }] {
+        let reply = send(
+            &mut world,
+            conn,
+            doc! { "shardCollection": "d.c", "key": key },
+        );
+        assert_eq!(
+            reply.get_str("collectionsharded").ok(),
+            Some("d.c"),
+            "{reply}"
+        );
+    }
+    for (key, option, value, expected) in [
+        (-1, "unique", Bson::from(false), 2),
+        (1, "unique", true.into(), 238),
+        (1, "collation", doc! { "locale": "en" }.into(), 2),
+        (1, "collation", doc! { "locale": "simple" }.into(), 0),
+    ] {
+        let mut command = doc! { "shardCollection": "d.c", "key": { "a": key } };
+        command.insert(option, value);
+        assert_eq!(
+            code(&mut world, conn, command.clone()),
+            expected,
+            "{command}"
+        );
+    }
+    assert_eq!(code(&mut world, conn, doc! { "top": 1 }), 59);
+    let listed = send(&mut world, conn, doc! { "listCollections": 1, "$db": "d" });
+    let cursor = listed.get_document("cursor").expect("a cursor");
+    assert_eq!(
+        cursor.get_array("firstBatch").expect("a batch").len(),
+        1,
+        "{listed}"
+    );
+}

@@ -1,0 +1,236 @@
+//! The commands that show and end running operations, those that describe the use of collections,
+//! and those of sharding.
+
+use super::{
+    Member, commands,
+    connection::{Pending, Request, Waiting},
+    dispatch::Answer,
+    document::{integer, integer_field, truth},
+    fault::{Fault, fault},
+    reply::Reply,
+};
+use crate::{
+    deployment::{ConnId, SHARD_NAME},
+    store::matches,
+};
+use bson::{Bson, Document, Timestamp, doc};
+use onionskin_core::time::Instant;
+
+/// The size of the largest command that `currentOp` shows, in bytes. The server shortens others as
+/// well.
+const MAX_SHOWN_BYTES: usize = 1000;
+
+impl Member {
+    /// Returns the operations that wait, and that of the command itself.
+    pub(super) fn current_operations(
+        &self,
+        now: Instant,
+        own: ConnId,
+        request: &Request,
+    ) -> Result<Document, Fault> {
+        let is_option = |name: &str| {
+            name == request.name || name.starts_with('$') || commands::is_generic(name)
+        };
+        let fields = request.command.iter().filter(|(name, _)| !is_option(name));
+        let filter: Document = fields.map(|(n, v)| (n.clone(), v.clone())).collect();
+        let mut shown = Vec::new();
+        for (conn, connection) in &self.connections {
+            let running = match &connection.pending {
+                Some(pending) => Some(&pending.request),
+                None => (*conn == own).then_some(request),
+            };
+            let Some(running) = running else { continue };
+            let operation = self.operation(now, connection.number, running);
+            if matches(&filter, &operation)? {
+                shown.push(operation);
+            }
+        }
+        Ok(doc! { "inprog": shown })
+    }
+
+    fn operation(&self, now: Instant, number: i32, request: &Request) -> Document {
+        let command = &request.command;
+        let collection = match request.name.as_str() {
+            "getMore" => command.get_str("collection"),
+            name => command.get_str(name),
+        };
+        let (op, fallback) = match request.name.as_str() {
+            "find" => ("query", "$cmd"),
+            "getMore" => ("getmore", "$cmd"),
+            _ => ("command", "$cmd"),
+        };
+        let shown = match request.bytes <= MAX_SHOWN_BYTES {
+            true => command.clone(),
+            false => doc! { "$truncated": request.name.as_str() },
+        };
+        let ns = format!("{}.{}", request.database, collection.unwrap_or(fallback));
+        doc! {
+            "type": "op", "host": self.options.addresses[self.index].to_string(),
+            "desc": format!("conn{number}"), "connectionId": number, "active": true,
+            "currentOpTime": self.date(now).try_to_rfc3339_string().unwrap_or_default(),
+            "opid": number, "secs_running": 0_i64, "microsecs_running": 0_i64,
+            "op": op, "ns": ns, "command": shown, "numYields": 0, "waitingForLock": false,
+        }
+    }
+
+    /// Ends an operation that waits, as `killOp` does. The number of an operation is that of its
+    /// connection.
+    pub(super) fn kill_operation(
+        &mut self,
+        now: Instant,
+        request: &Request,
+    ) -> Result<Document, Fault> {
+        let Some(number) = request.command.get("op").and_then(integer) else {
+            return Err(fault(14, "Expected field \"op\" to have numeric type"));
+        };
+        let found = self.connections.iter().find(|(_, connection)| {
+            let waiting = connection.pending.as_ref().map(|pending| &pending.waiting);
+            let ends = matches!(
+                waiting,
+                Some(
+                    Waiting::Blocked { .. }
+                        | Waiting::Tail
+                        | Waiting::Stream
+                        | Waiting::Time { .. }
+                        | Waiting::Majority { .. }
+                )
+            );
+            ends && i64::from(connection.number) == number
+        });
+        let conn = found.map(|(conn, _)| *conn);
+        if let Some(conn) = conn
+            && let Some(Pending { request, .. }) = self.unpark(conn)
+        {
+            let error = fault(11601, "operation was interrupted");
+            self.respond(conn, &request, Err(error));
+            self.advance(now, conn);
+        }
+        Ok(doc! { "info": "attempting to kill op" })
+    }
+
+    /// Returns the use of each collection, which is not counted.
+    pub(super) fn top(&self) -> Answer {
+        let none = doc! { "time": 0_i64, "count": 0_i64 };
+        let kinds = [
+            "total",
+            "readLock",
+            "writeLock",
+            "queries",
+            "getmore",
+            "insert",
+            "update",
+            "remove",
+            "commands",
+        ];
+        let counted = kinds
+            .into_iter()
+            .map(|kind| (kind.to_owned(), none.clone().into()));
+        let row: Document = counted.collect();
+        let mut totals = doc! { "note": "all times in microseconds" };
+        for (namespace, _) in self.replica.store().collections() {
+            totals.insert(namespace.to_string(), row.clone());
+        }
+        Ok(Reply::from(doc! { "totals": totals }).into())
+    }
+
+    /// Returns the size and the number of documents of a collection.
+    pub(super) fn data_size(&self, request: &Request) -> Answer {
+        let full = request.command.get_str(&request.name).unwrap_or_default();
+        let found = self.replica.store().statistics(&Self::full_name(full)?);
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let is_estimate = truth(request.command.get("estimate"));
+        let reply = doc! {
+            "size": number(found.size_bytes), "numObjects": number(found.count), "millis": 0,
+            "estimate": is_estimate,
+        };
+        Ok(Reply::from(reply).into())
+    }
+
+    /// Returns the level of the profiler. The profiler is always off.
+    pub(super) fn profile(&self, request: &Request) -> Answer {
+        match integer_field(&request.command, &request.name) {
+            Some(-1 | 0) => {
+                let reply = doc! { "was": 0, "slowms": 100, "sampleRate": 1.0 };
+                Ok(Reply::from(reply).into())
+            }
+            _ => {
+                let text = "this simulated server does not implement the profiler";
+                Err(fault(238, text))
+            }
+        }
+    }
+
+    /// Answers the commands of sharding that change nothing. Only routers have them.
+    pub(super) fn sharding(&self, request: &Request) -> Result<Document, Fault> {
+        if !self.is_router() {
+            return Err(fault(59, format!("no such command: '{}'", request.name)));
+        }
+        match request.name.as_str() {
+            "listShards" => {
+                let started = self.options.started_at.as_unix_millis() / 1000;
+                let time = Timestamp {
+                    time: u32::try_from(started).unwrap_or(u32::MAX),
+                    increment: 1,
+                };
+                Ok(doc! { "shards": [{
+                    "_id": SHARD_NAME, "host": format!("{SHARD_NAME}/shard:27018"), "state": 1,
+                    "topologyTime": time,
+                }] })
+            }
+            _ => match request.command.get("primaryShard") {
+                Some(Bson::String(name)) if name != SHARD_NAME => {
+                    Err(fault(70, format!("Shard {name} not found")))
+                }
+                _ => Ok(Document::new()),
+            },
+        }
+    }
+
+    /// Checks a `shardCollection`, and returns the command that creates the collection on the
+    /// shard.
+    pub(super) fn creation_on_shard(&self, request: &Request) -> Result<Document, Fault> {
+        let full = request.command.get_str(&request.name).unwrap_or_default();
+        let name = Self::full_name(full)?;
+        let key = request
+            .command
+            .get_document("key")
+            .cloned()
+            .unwrap_or_default();
+        let is_valid = |part: &Bson| integer(part) == Some(1) || part.as_str() == Some("hashed");
+        if key.is_empty() || !key.values().all(is_valid) {
+            let text = format!("Shard key {key} is empty, or has a part other than 1 and 'hashed'");
+            return Err(fault(2, text));
+        }
+        if truth(request.command.get("unique")) {
+            let text = "this simulated server does not implement unique shard keys";
+            return Err(fault(238, text));
+        }
+        let collation = request.command.get_document("collation").ok();
+        if collation.is_some_and(|c| c.len() != 1 || c.get_str("locale").ok() != Some("simple")) {
+            let text = "The collation for shardCollection must be {locale: 'simple'}";
+            return Err(fault(2, text));
+        }
+        let mut create = doc! { "create": name.collection, "$db": name.database };
+        if let Ok(session) = request.command.get_document("lsid") {
+            create.insert("lsid", session.clone());
+        }
+        Ok(create)
+    }
+}
+
+/// Returns the reply to a `shardCollection`, from that of the shard to the creation of the
+/// collection. The collection can exist before.
+pub(super) fn sharded_reply(request: &Request, reply: &Document) -> Document {
+    let is_done = reply.get_f64("ok").ok() == Some(1.0) || reply.get_i32("code").ok() == Some(48);
+    if !is_done {
+        return reply.clone();
+    }
+    let name = request.command.get_str(&request.name).unwrap_or_default();
+    let mut result = doc! { "collectionsharded": name, "ok": 1.0 };
+    for time in ["$clusterTime", "operationTime"] {
+        if let Some(value) = reply.get(time) {
+            result.insert(time, value.clone());
+        }
+    }
+    result
+}
