@@ -136,7 +136,8 @@ impl Index {
     }
 
     /// Returns an error if this index is unique and another record than `own` has one of the
-    /// document's keys, or if the document has an array in a field that is hashed.
+    /// document's keys, if the document has an array in a field that is hashed, or if it has
+    /// different arrays in two fields.
     pub(crate) fn check(
         &self,
         namespace: &Namespace,
@@ -153,6 +154,7 @@ impl Index {
                 return Err(StoreError::new(16766, text));
             }
         }
+        self.check_arrays(document)?;
         if !self.unique {
             return Ok(());
         }
@@ -160,6 +162,26 @@ impl Index {
             let taken = self.entries.get(&key);
             if taken.is_some_and(|records| records.iter().any(|r| Some(*r) != own)) {
                 return Err(self.duplicate(namespace, &key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns an error if two fields of the key have different arrays on their paths, because the
+    /// document would have a key for each pair of their elements.
+    fn check_arrays(&self, document: &Document) -> Result<(), StoreError> {
+        if !self.is_kept || self.fields.len() < 2 {
+            return Ok(());
+        }
+        let mut first = None;
+        for field in &self.fields {
+            let Some(array) = path::first_array(document, field) else {
+                continue;
+            };
+            let other = *first.get_or_insert(array);
+            if other != array {
+                let text = format!("cannot index parallel arrays [{array}] [{other}]");
+                return Err(StoreError::new(171, text));
             }
         }
         Ok(())

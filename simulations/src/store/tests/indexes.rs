@@ -100,6 +100,30 @@ fn hashed_indexes_refuse_arrays() {
 }
 
 #[test]
+fn an_index_of_two_fields_refuses_two_arrays() {
+    let mut store = filled(vec![doc! { "_id": 1, "a": [1], "b": 1 }]);
+    assert_eq!(created(&mut store, doc! { "key": { "a": 1, "b": 1 } }), 0);
+    assert_eq!(
+        created(&mut store, doc! { "key": { "c.x": 1, "c.y": 1 } }),
+        0
+    );
+    assert_eq!(
+        insert(&mut store, doc! { "_id": 2, "a": [1], "b": [2] }),
+        171
+    );
+    assert_eq!(
+        insert(&mut store, doc! { "_id": 3, "c": [{ "x": 1, "y": 2 }] }),
+        0
+    );
+    assert_eq!(
+        insert(&mut store, doc! { "c": { "x": [1], "y": [2] } }),
+        171
+    );
+    let mut store = filled(vec![doc! { "_id": 1, "a": [1], "b": [1] }]);
+    assert_eq!(created(&mut store, doc! { "key": { "a": 1, "b": 1 } }), 171);
+}
+
+#[test]
 fn a_clustered_collection_is_in_the_order_of_its_ids() {
     let mut store = Store::new();
     let options = doc! { "clusteredIndex": { "key": { "_id": 1 }, "unique": true, "name": "by" } };
