@@ -334,6 +334,10 @@ pub struct Limits {
     /// command that would exceed it fails with the error 146, unless it opens the only cursor.
     /// Default: 2,000,000.
     pub max_cursor_documents: usize,
+    /// The largest memory of a member's data in bytes: the encoding of the documents, and the keys
+    /// of secondary indexes. A write that would exceed it fails with the error 14031. Default: 1
+    /// GiB.
+    pub max_data_bytes: usize,
     /// The largest number of sessions whose retryable writes a member records. If it is exceeded,
     /// the record that changed longest ago is removed. Default: 10,000.
     pub max_sessions: usize,
@@ -362,6 +366,7 @@ impl Default for Limits {
             max_cursor_documents: 2_000_000,
             max_unfinished_bytes: 512 * 1024 * 1024,
             max_cursor_bytes: 512 * 1024 * 1024,
+            max_data_bytes: 1 << 30,
             max_sessions: 10_000,
             max_session_bytes: 64 * 1024 * 1024,
             cursor_timeout: Duration::from_secs(600),

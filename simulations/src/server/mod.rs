@@ -155,9 +155,11 @@ impl Member {
         index: usize,
         options: Arc<DeploymentOptions>,
         accounts: Arc<Accounts>,
-        replica: Replica,
+        mut replica: Replica,
         seed: &Seed,
     ) -> Self {
+        let limit = options.limits.max_data_bytes;
+        replica.store_mut().set_limit(limit);
         let mut random = seed.split("server").random();
         let mut unique = [0; 5];
         random.fill(&mut unique);

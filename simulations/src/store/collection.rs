@@ -8,7 +8,7 @@ use bson::{Bson, DateTime, Document, doc};
 use super::collation::{self, Collation};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
-use super::index::{Index, duplicate_key, id_index};
+use super::index::{Index, duplicate_key, id_index, out_of_space};
 use super::matcher::Matcher;
 use super::number;
 use super::order::Key;
@@ -102,13 +102,14 @@ impl Collection {
             .map_or(1, |(last, _)| last + 1)
     }
 
-    /// Returns an error if another record than `own` has the document's `_id` or one of its keys in
-    /// a unique index.
-    pub(crate) fn check_unique(
+    /// Returns an error if another record than `own` has the document's `_id`, if an index refuses
+    /// the document, or if the document and its keys do not fit into `room` bytes.
+    pub(crate) fn check(
         &self,
         namespace: &Namespace,
         document: &Document,
         own: Option<u64>,
+        mut room: usize,
     ) -> Result<(), StoreError> {
         let key = self.key_of_id(document);
         if self
@@ -119,9 +120,20 @@ impl Collection {
             let (index, values) = (self.id_index(), doc! { "_id": key.0 });
             return Err(duplicate_key(namespace, &index, values));
         }
-        self.indexes
-            .iter()
-            .try_for_each(|index| index.check(namespace, document, own))
+        let size = super::size::of(document);
+        room = room.checked_sub(size).ok_or_else(out_of_space)?;
+        for index in &self.indexes {
+            room -= index.check(namespace, document, own, room)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the memory of the collection in bytes: the encoding of its documents, and the keys
+    /// of its secondary indexes.
+    pub(super) fn memory(&self) -> usize {
+        let documents = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+        let keys = self.indexes.iter().map(Index::bytes).sum();
+        documents.saturating_add(keys)
     }
 
     /// Returns the specification of the index by which the collection is clustered, or `None` if it
@@ -235,9 +247,8 @@ impl Collection {
         self.indexes.insert(position.min(self.indexes.len()), index);
     }
 
-    /// Returns the numbers of the records that an index finds for the filter. `None` means that no
-    /// index can be used, so that all records must be tested.
-    /// An index of another collation than that of the query does not find strings.
+    /// Returns the numbers of the records that an index finds for the filter. `None` means that all
+    /// records must be tested: no index can be used, or it finds most of the records. An index of another collation than that of the query does not find strings.
     fn candidates(&self, matcher: &Matcher, query: Option<&Collation>) -> Option<Vec<u64>> {
         let fits = |own: Option<&Collation>, values: &[&Bson]| {
             own == query || values.iter().all(|value| collation::is_independent(value))
@@ -249,21 +260,28 @@ impl Collection {
             let found = ids
                 .iter()
                 .filter_map(|id| self.by_id.get(&collation::key(own, id)).copied());
-            let mut found: Vec<_> = found.collect();
-            found.sort_unstable();
-            found.dedup();
-            return Some(found);
+            return Some(sorted(found.collect()));
         }
-        self.indexes.iter().find_map(|index| {
+        let by_equality = |index: &Index| {
             let values = matcher.equalities(index.lookup_field()?)?;
-            if !fits(index.collation.as_deref(), &values) {
+            let fits = fits(index.collation.as_deref(), &values);
+            fits.then(|| sorted(values.iter().flat_map(|v| index.lookup(v)).collect()))
+        };
+        let by_range = |index: &Index| {
+            let bounds = matcher.bounds(index.lookup_field()?);
+            let values = bounds.values();
+            if values.is_empty() || !fits(index.collation.as_deref(), &values) {
                 return None;
             }
-            let mut found: Vec<_> = values.iter().flat_map(|v| index.lookup(v)).collect();
-            found.sort_unstable();
-            found.dedup();
-            Some(found)
-        })
+            // To test all records is faster than to sort the numbers of most of them.
+            let most = self.records.len() / 2;
+            let found: Vec<_> = index.lookup_range(bounds).take(most + 1).collect();
+            (found.len() <= most).then(|| sorted(found))
+        };
+        let mut indexes = self.indexes.iter();
+        indexes
+            .find_map(by_equality)
+            .or_else(|| self.indexes.iter().find_map(by_range))
     }
 
     /// Returns the numbers of at most `limit` matching records, in natural order.
@@ -339,6 +357,13 @@ impl Collection {
     pub(crate) const fn size_bytes(&self) -> u64 {
         self.bytes
     }
+}
+
+/// Returns the numbers of records in natural order, each of them once.
+fn sorted(mut records: Vec<u64>) -> Vec<u64> {
+    records.sort_unstable();
+    records.dedup();
+    records
 }
 
 fn bytes_of(document: &Document) -> u64 {

@@ -1,6 +1,8 @@
-//! Secondary indexes, which enforce uniqueness and find documents by the equality of one field.
+//! Secondary indexes, which enforce uniqueness and find documents by the values of one field.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::slice;
 use std::sync::Arc;
 
 use bson::{Bson, DateTime, Document, doc};
@@ -9,16 +11,11 @@ use super::collation::{self, Collation, display_key};
 use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::index_options::is_wildcard;
+use super::keys::{self, KeyMaker, Keys};
 use super::matcher::Matcher;
 use super::order::{Key, display, display_document};
+use super::path;
 use super::types::{Namespace, Shared};
-use super::{path, size};
-
-/// The largest number of keys of one document in an index. Further keys are left out.
-const MAX_KEYS: usize = 10_000;
-
-/// The memory that one document's keys in an index may take, in bytes. Further keys are left out.
-const MAX_KEY_BYTES: usize = 512 * 1024 * 1024;
 
 /// An index other than that of `_id`.
 #[derive(Clone, Debug)]
@@ -34,6 +31,10 @@ pub(crate) struct Index {
     partial: Option<Matcher>,
     pub(crate) collation: Option<Arc<Collation>>,
     entries: BTreeMap<Vec<Key>, BTreeSet<u64>>,
+    /// The memory of the keys of all documents in bytes.
+    bytes: usize,
+    /// True if a document ever had several keys.
+    is_multikey: bool,
 }
 
 impl PartialEq for Index {
@@ -69,6 +70,8 @@ impl Index {
                 .any(|(field, kind)| is_wildcard(field) || kind.as_str() == Some("text")),
             partial: partial.and_then(|filter| Matcher::new(filter).ok()),
             entries: BTreeMap::new(),
+            bytes: 0,
+            is_multikey: false,
             specification,
         }
     }
@@ -78,9 +81,9 @@ impl Index {
     }
 
     /// Returns the keys that a document has in this index.
-    fn keys(&self, document: &Document) -> BTreeSet<Vec<Key>> {
+    fn keys(&self, document: &Document) -> Result<Keys, StoreError> {
         if !self.is_kept {
-            return BTreeSet::new();
+            return Ok(Keys::default());
         }
         if let Some(partial) = &self.partial {
             let context = EvaluationContext {
@@ -88,62 +91,28 @@ impl Index {
                 ..EvaluationContext::default()
             };
             if !partial.matches(document, &context).unwrap_or(false) {
-                return BTreeSet::new();
+                return Ok(Keys::default());
             }
         }
-        let key = |value: &Bson| collation::key(self.collation.as_deref(), value);
-        let mut keys: Vec<Vec<Key>> = vec![Vec::new()];
-        let mut present = false;
-        for field in &self.fields {
-            let mut values = BTreeSet::new();
-            path::any(document, field, &mut |value| {
-                present |= value.is_some();
-                match value {
-                    None => values.insert(Key(Bson::Null)),
-                    Some(Bson::Array(items)) if items.is_empty() => {
-                        values.insert(Key(Bson::Undefined))
-                    }
-                    Some(Bson::Array(items)) => {
-                        values.extend(items.iter().map(key));
-                        true
-                    }
-                    Some(value) => values.insert(key(value)),
-                };
-                false
-            });
-            if values.is_empty() {
-                values.insert(Key(Bson::Null));
-            }
-            keys = keys
-                .iter()
-                .flat_map(|key| {
-                    values
-                        .iter()
-                        .map(|v| [key.as_slice(), std::slice::from_ref(v)].concat())
-                })
-                .take(MAX_KEYS)
-                .scan(0_usize, |bytes, key| {
-                    let more: usize = key.iter().map(|part| size::memory(&part.0)).sum();
-                    *bytes = bytes.saturating_add(more);
-                    (*bytes <= MAX_KEY_BYTES).then_some(key)
-                })
-                .collect();
-        }
-        if self.sparse && !present {
-            return BTreeSet::new();
-        }
-        keys.into_iter().collect()
+        let maker = KeyMaker {
+            fields: &self.fields,
+            sparse: self.sparse,
+            key: &|value| collation::key(self.collation.as_deref(), value),
+        };
+        maker.keys(document)
     }
 
-    /// Returns an error if this index is unique and another record than `own` has one of the
-    /// document's keys, if the document has an array in a field that is hashed, or if it has
-    /// different arrays in two fields.
+    /// Returns an error if the index refuses a document: if the document has no keys for a reason
+    /// of [`KeyMaker::keys`], if it has an array in a field that is hashed, if the keys do not fit
+    /// into `room` bytes, or if this index is unique and another record than `own` has one of them.
+    /// Returns the memory of the keys.
     pub(crate) fn check(
         &self,
         namespace: &Namespace,
         document: &Document,
         own: Option<u64>,
-    ) -> Result<(), StoreError> {
+        room: usize,
+    ) -> Result<usize, StoreError> {
         if let Some(field) = &self.hashed {
             let is_array = path::any(document, field, &mut |v| matches!(v, Some(Bson::Array(_))));
             if is_array {
@@ -154,37 +123,22 @@ impl Index {
                 return Err(StoreError::new(16766, text));
             }
         }
-        self.check_arrays(document)?;
-        if !self.unique {
-            return Ok(());
+        let keys = self.keys(document)?;
+        if keys.bytes > room {
+            return Err(out_of_space());
         }
-        for key in self.keys(document) {
-            let taken = self.entries.get(&key);
+        for key in keys.keys.iter().filter(|_| self.unique) {
+            let taken = self.entries.get(key);
             if taken.is_some_and(|records| records.iter().any(|r| Some(*r) != own)) {
-                return Err(self.duplicate(namespace, &key));
+                return Err(self.duplicate(namespace, key));
             }
         }
-        Ok(())
+        Ok(keys.bytes)
     }
 
-    /// Returns an error if two fields of the key have different arrays on their paths, because the
-    /// document would have a key for each pair of their elements.
-    fn check_arrays(&self, document: &Document) -> Result<(), StoreError> {
-        if !self.is_kept || self.fields.len() < 2 {
-            return Ok(());
-        }
-        let mut first = None;
-        for field in &self.fields {
-            let Some(array) = path::first_array(document, field) else {
-                continue;
-            };
-            let other = *first.get_or_insert(array);
-            if other != array {
-                let text = format!("cannot index parallel arrays [{array}] [{other}]");
-                return Err(StoreError::new(171, text));
-            }
-        }
-        Ok(())
+    /// Returns the memory of the keys of all documents in bytes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn duplicate(&self, namespace: &Namespace, key: &[Key]) -> StoreError {
@@ -197,16 +151,28 @@ impl Index {
         duplicate_key(namespace, &self.specification, values)
     }
 
+    /// Adds the keys of a document, which [`check`](Self::check) has accepted.
     pub(crate) fn insert(&mut self, record: u64, document: &Document) {
-        for key in self.keys(document) {
+        let Ok(Keys { keys, bytes }) = self.keys(document) else {
+            return;
+        };
+        self.bytes += bytes;
+        self.is_multikey |= keys.len() > 1;
+        for key in keys {
             self.entries.entry(key).or_default().insert(record);
         }
     }
 
     pub(crate) fn remove(&mut self, record: u64, document: &Document) {
-        for key in self.keys(document) {
+        let Ok(Keys { keys, .. }) = self.keys(document) else {
+            return;
+        };
+        for key in keys {
             if let Some(records) = self.entries.get_mut(&key) {
-                records.remove(&record);
+                // After an interrupted insert, keys can be missing.
+                if records.remove(&record) {
+                    self.bytes = self.bytes.saturating_sub(keys::bytes_of(&key));
+                }
                 if records.is_empty() {
                     self.entries.remove(&key);
                 }
@@ -214,12 +180,11 @@ impl Index {
         }
     }
 
-    /// Returns the field of an index over one field without a partial filter, and `None` for other
-    /// indexes. A lookup by equality in such an index finds every document that matches, unless the
-    /// keys of the document exceed [`MAX_KEYS`] or [`MAX_KEY_BYTES`].
+    /// Returns the first field of an index without a partial filter, and `None` for other indexes.
+    /// A lookup by this field finds every document that has one of the values.
     pub(crate) fn lookup_field(&self) -> Option<&str> {
-        match self.fields.as_slice() {
-            [field] if self.partial.is_none() && self.is_kept => Some(field),
+        match self.fields.first() {
+            Some(field) if self.partial.is_none() && self.is_kept => Some(field),
             _ => None,
         }
     }
@@ -227,7 +192,7 @@ impl Index {
     /// True if a query by the hint of this index does not find documents without a key in it.
     pub(crate) fn omits(&self, document: &Document) -> bool {
         let is_partial = self.sparse || self.partial.is_some();
-        is_partial && self.is_kept && self.keys(document).is_empty()
+        is_partial && self.is_kept && self.keys(document).is_ok_and(|keys| keys.keys.is_empty())
     }
 
     /// Returns the numbers of the records with a date up to `last`.
@@ -237,26 +202,82 @@ impl Index {
         dates.flat_map(|(_, records)| records).copied().collect()
     }
 
+    /// Returns the records whose first field has this value.
     pub(crate) fn lookup(&self, value: &Bson) -> impl Iterator<Item = u64> + '_ {
-        self.entries
-            .get([collation::key(self.collation.as_deref(), value)].as_slice())
-            .into_iter()
-            .flatten()
-            .copied()
+        let wanted = self.key(value);
+        let from: Bound<&[Key]> = Bound::Included(slice::from_ref(&wanted));
+        let found = self.entries.range::<[Key], _>((from, Bound::Unbounded));
+        let found = found.take_while(move |(key, _)| key.first() == Some(&wanted));
+        found.flat_map(|(_, records)| records).copied()
     }
 
-    /// Adds all records to a new index. A duplicate key in a unique index is an error.
+    /// Returns the records whose first field is within the bounds, or in a multikey index within
+    /// one of them.
+    pub(crate) fn lookup_range(&self, bounds: Bounds<'_>) -> impl Iterator<Item = u64> + '_ {
+        let lower = bounds.lower.map(|value| self.key(value));
+        let upper = bounds
+            .upper
+            .filter(|_| lower.is_none() || !self.is_multikey);
+        let upper = upper.map(|value| self.key(value));
+        let from: Bound<&[Key]> = match &lower {
+            Some(lower) => Bound::Included(slice::from_ref(lower)),
+            None => Bound::Unbounded,
+        };
+        let found = self.entries.range::<[Key], _>((from, Bound::Unbounded));
+        let found = found.take_while(move |(key, _)| {
+            upper
+                .as_ref()
+                .is_none_or(|upper| key.first() <= Some(upper))
+        });
+        found.flat_map(|(_, records)| records).copied()
+    }
+
+    fn key(&self, value: &Bson) -> Key {
+        collation::key(self.collation.as_deref(), value)
+    }
+
+    /// Adds all records to a new index. An error of [`check`](Self::check) is an error here, with
+    /// `room` for all keys together.
     pub(crate) fn build(
         &mut self,
         namespace: &Namespace,
         records: &BTreeMap<u64, Shared>,
+        room: usize,
     ) -> Result<(), StoreError> {
         for (record, document) in records {
-            self.check(namespace, document, None)?;
+            self.check(namespace, document, None, room.saturating_sub(self.bytes))?;
             self.insert(*record, document);
         }
         Ok(())
     }
+}
+
+/// The bounds of a query on a field, as values that the documents may have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds<'a> {
+    pub(crate) lower: Option<&'a Bson>,
+    pub(crate) upper: Option<&'a Bson>,
+}
+
+impl<'a> Bounds<'a> {
+    /// Takes over the bounds of another condition on the field, where these have none.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            lower: self.lower.or(other.lower),
+            upper: self.upper.or(other.upper),
+        }
+    }
+
+    pub(crate) fn values(self) -> Vec<&'a Bson> {
+        self.lower.into_iter().chain(self.upper).collect()
+    }
+}
+
+/// Returns the error of a command that would exceed the limit of the data of a member.
+pub(super) fn out_of_space() -> StoreError {
+    let text = "the data and the indexes of this member have reached its limit of memory; drop \
+                data, or raise Limits::max_data_bytes";
+    StoreError::new(14031, text)
 }
 
 /// Returns the error for a key in an index that another document already has. The server does not

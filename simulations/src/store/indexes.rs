@@ -111,7 +111,7 @@ impl Store {
             return Err(StoreError::new(67, text));
         }
         let mut trial = Index::new(Arc::new(specification.clone()));
-        trial.build(namespace, &collection.records)?;
+        trial.build(namespace, &collection.records, self.room())?;
         Ok(Some(specification))
     }
 

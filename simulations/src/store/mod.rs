@@ -20,6 +20,7 @@ mod hint;
 mod index;
 mod index_options;
 mod indexes;
+mod keys;
 mod lookup;
 mod matcher;
 mod number;
@@ -99,12 +100,17 @@ pub struct Store {
     data: Data,
     /// The changes of the running command, in the order in which they were made.
     pending: Vec<Change>,
+    /// The largest memory of the data and its indexes that commands may reach, in bytes. `None` for
+    /// no limit.
+    limit: Option<usize>,
 }
 
 /// The databases, which only [`Change`]s change.
 #[derive(Clone, Debug, Default)]
 struct Data {
     databases: BTreeMap<String, BTreeMap<String, Arc<Collection>>>,
+    /// The memory of all collections in bytes, as [`Collection::memory`] counts it.
+    bytes: usize,
     /// The largest serial number that a collection of this store ever got.
     serial: u64,
 }
@@ -122,6 +128,18 @@ impl Store {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Sets the largest memory of the data and its indexes, in bytes. A command that would exceed it
+    /// fails with the error 14031. The changes of other members are applied nevertheless.
+    pub const fn set_limit(&mut self, bytes: usize) {
+        self.limit = Some(bytes);
+    }
+
+    /// Returns the memory that the data and its indexes may still take, in bytes.
+    fn room(&self) -> usize {
+        let room = |limit: usize| limit.saturating_sub(self.data.bytes);
+        self.limit.map_or(usize::MAX, room)
     }
 
     /// Returns the collection or view with the given name.

@@ -161,13 +161,6 @@ pub(crate) fn sort_key(
     best.unwrap_or(Key(Bson::Null))
 }
 
-/// Returns the shortest part of a path at which a document has an array.
-pub(crate) fn first_array<'a>(document: &Document, path: &'a str) -> Option<&'a str> {
-    let ends = path.match_indices('.').map(|(end, _)| end);
-    let mut parts = ends.chain([path.len()]).map(|end| &path[..end]);
-    parts.find(|part| matches!(exact(document, part), Some(Bson::Array(_))))
-}
-
 /// Returns the value at a path whose parts are names of fields and indexes into arrays.
 pub(crate) fn exact<'a>(document: &'a Document, path: &str) -> Option<&'a Bson> {
     let mut parts = path.split('.');

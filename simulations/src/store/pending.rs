@@ -9,7 +9,7 @@ use super::{Answer, Store};
 impl Store {
     /// Makes a change as a part of the running command.
     pub(super) fn commit(&mut self, change: Change) -> Answer<()> {
-        let Self { data, pending } = self;
+        let Self { data, pending, .. } = self;
         data.check(&change)
             .map_err(|misfit| StoreError::new(1, misfit.to_string()))?;
         // The change is kept first, so that a panic in the middle of it is undone as well.

@@ -53,9 +53,15 @@ impl Data {
         database.get(&namespace.collection)
     }
 
-    fn collection_mut(&mut self, namespace: &Namespace) -> Option<&mut Collection> {
-        let database = self.databases.get_mut(&namespace.database)?;
-        database.get_mut(&namespace.collection).map(Arc::make_mut)
+    /// Changes a collection, if it exists.
+    fn change(&mut self, namespace: &Namespace, change: impl FnOnce(&mut Collection)) {
+        let database = self.databases.get_mut(&namespace.database);
+        let found = database.and_then(|database| database.get_mut(&namespace.collection));
+        if let Some(collection) = found.map(Arc::make_mut) {
+            let before = collection.memory();
+            change(collection);
+            self.bytes = self.bytes.saturating_sub(before) + collection.memory();
+        }
     }
 
     /// Returns an error if a change does not fit the data.
@@ -223,38 +229,37 @@ impl Data {
     }
 
     fn put(&mut self, namespace: &Namespace, record: u64, document: &Shared) {
-        if let Some(collection) = self.collection_mut(namespace) {
-            collection.put(record, document.clone());
-        }
+        self.change(namespace, |collection| {
+            collection.put(record, document.clone())
+        });
     }
 
     fn take(&mut self, namespace: &Namespace, record: u64) {
-        if let Some(collection) = self.collection_mut(namespace) {
-            collection.take(record);
-        }
+        self.change(namespace, |collection| collection.take(record));
     }
 
     fn set_options(&mut self, namespace: &Namespace, options: &Arc<Document>) {
-        if let Some(collection) = self.collection_mut(namespace) {
-            collection.set_options(options.clone());
-        }
+        self.change(namespace, |collection| {
+            collection.set_options(options.clone())
+        });
     }
 
     fn add_index(&mut self, namespace: &Namespace, position: usize, specification: &Arc<Document>) {
-        if let Some(collection) = self.collection_mut(namespace) {
+        self.change(namespace, |collection| {
             collection.add_index(position, specification.clone());
-        }
+        });
     }
 
     fn remove_index(&mut self, namespace: &Namespace, position: usize) {
-        if let Some(collection) = self.collection_mut(namespace)
-            && position < collection.indexes.len()
-        {
-            collection.indexes.remove(position);
-        }
+        self.change(namespace, |collection| {
+            if position < collection.indexes.len() {
+                collection.indexes.remove(position);
+            }
+        });
     }
 
     fn place(&mut self, namespace: &Namespace, collection: Arc<Collection>) {
+        self.bytes += collection.memory();
         let database = self
             .databases
             .entry(namespace.database.clone())
@@ -269,6 +274,10 @@ impl Data {
         if database.is_empty() {
             self.databases.remove(&namespace.database);
         }
+        let bytes = collection
+            .as_ref()
+            .map_or(0, |collection| collection.memory());
+        self.bytes = self.bytes.saturating_sub(bytes);
         collection
     }
 

@@ -2,6 +2,7 @@ mod changes;
 mod collation;
 mod expressions;
 mod indexes;
+mod keys;
 mod limits;
 mod validation;
 

@@ -251,7 +251,7 @@ impl Store {
             ));
         };
         collection.validate(&document, None, environment)?;
-        collection.check_unique(namespace, &document, None)?;
+        collection.check(namespace, &document, None, self.room())?;
         let (record, document) = (collection.next_record(), Arc::new(document));
         let change = Change::Insert {
             namespace: namespace.clone(),
@@ -355,7 +355,8 @@ impl Store {
                 size::check(&after)?;
                 if let Some(collection) = self.collection(namespace) {
                     collection.validate(&after, Some(&before), environment)?;
-                    collection.check_unique(namespace, &after, Some(record))?;
+                    let room = self.room().saturating_add(size::of(&before));
+                    collection.check(namespace, &after, Some(record), room)?;
                 }
                 done.counts.modified += 1;
                 let change = Change::Replace {

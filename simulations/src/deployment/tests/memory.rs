@@ -224,3 +224,41 @@ fn with_turns_enabled_each_request_of_a_connection_waits_for_its_turn() {
     assert_eq!(answered(&mut world), Some(4));
     assert!(!world.deployment.next_turn(world.now, conn));
 }
+
+#[test]
+fn an_insert_whose_index_keys_exceed_the_limit_of_the_data_fails_alone() {
+    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+    options.limits.max_data_bytes = 4 << 20;
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    let indexes: Vec<Document> = (0..63)
+        .map(|n| doc! { "key": { "a": 1, format!("f{n}"): 1 }, "name": format!("n{n}") })
+        .collect();
+    let command = doc! { "createIndexes": "c", "indexes": indexes, "$db": "d" };
+    let reply = world.send_command(conn, &command).expect("a reply");
+    assert_eq!(reply.get_i32("numIndexesAfter").ok(), Some(64), "{reply}");
+    let insert = |items: i32| {
+        let array: Vec<i32> = (0..items).collect();
+        doc! { "insert": "c", "documents": [{ "a": array }], "$db": "d" }
+    };
+    let reply = world.send_command(conn, &insert(80_000)).expect("a reply");
+    let errors = reply.get_array("writeErrors").expect("a write error");
+    let code = errors[0].as_document().and_then(|e| e.get_i32("code").ok());
+    assert_eq!(code, Some(14031), "{reply}");
+    let reply = world.send_command(conn, &insert(10)).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+    // Further documents fit until the limit, and again after a drop.
+    let mut count = 0;
+    while world
+        .send_command(conn, &insert(10))
+        .is_some_and(|r| r.get_i32("n").ok() == Some(1))
+    {
+        count += 1;
+    }
+    assert!((10..100).contains(&count), "{count}");
+    world
+        .send_command(conn, &doc! { "drop": "c", "$db": "d" })
+        .expect("a reply");
+    let reply = world.send_command(conn, &insert(80_000)).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(1), "{reply}");
+}

@@ -10,6 +10,7 @@ use bson::{Bson, Document, doc};
 
 use super::error::StoreError;
 use super::expression::{self, EvaluationContext, Scope};
+use super::index::Bounds;
 use super::{path, size};
 use parse::Nesting;
 use predicate::Predicate;
@@ -85,6 +86,11 @@ impl Matcher {
         self.root.equalities(path)
     }
 
+    /// Returns the bounds within which the values of a field must be.
+    pub(crate) fn bounds(&self, path: &str) -> Bounds<'_> {
+        self.root.bounds(path)
+    }
+
     /// Returns the index of the array element that matched, for the positional operator `$`.
     pub(crate) fn position(
         &self,
@@ -148,6 +154,17 @@ impl Node {
             Self::And(nodes) => nodes.iter().find_map(|n| n.equalities(wanted)),
             Self::Path(path, predicate) if path == wanted => predicate.equalities(),
             _ => None,
+        }
+    }
+
+    fn bounds(&self, wanted: &str) -> Bounds<'_> {
+        match self {
+            Self::And(nodes) => {
+                let all = nodes.iter().map(|node| node.bounds(wanted));
+                all.fold(Bounds::default(), Bounds::and)
+            }
+            Self::Path(path, predicate) if path == wanted => predicate.bounds(),
+            _ => Bounds::default(),
         }
     }
 

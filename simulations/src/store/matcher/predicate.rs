@@ -8,6 +8,7 @@ use super::Matcher;
 use crate::store::collation::is_independent;
 use crate::store::error::StoreError;
 use crate::store::expression::EvaluationContext;
+use crate::store::index::Bounds;
 use crate::store::order::{compare, equal, rank, type_name};
 use crate::store::pattern::Pattern;
 use crate::store::{number, path};
@@ -201,6 +202,31 @@ impl Predicate {
                 Some(values.iter().collect())
             }
             _ => None,
+        }
+    }
+
+    /// Returns the bounds that the predicate demands. A bound that documents without a value, or
+    /// with an array as their value, can meet is left out.
+    pub(super) fn bounds(&self) -> Bounds<'_> {
+        let is_plain = |value: &&Bson| match value {
+            Bson::Double(number) => !number.is_nan(),
+            Bson::Int32(_)
+            | Bson::Int64(_)
+            | Bson::String(_)
+            | Bson::ObjectId(_)
+            | Bson::Boolean(_)
+            | Bson::DateTime(_)
+            | Bson::Timestamp(_) => true,
+            _ => false,
+        };
+        let (lower, upper) = match self {
+            Self::Less(value) | Self::LessOrEqual(value) => (None, Some(value)),
+            Self::Greater(value) | Self::GreaterOrEqual(value) => (Some(value), None),
+            _ => (None, None),
+        };
+        Bounds {
+            lower: lower.filter(is_plain),
+            upper: upper.filter(is_plain),
         }
     }
 }
