@@ -4,7 +4,7 @@ use super::fault::{Fault, fault};
 use crate::{
     deployment::Limits,
     replica::SessionKey,
-    store::{Find, Namespace, Shared, encoded_bytes},
+    store::{Find, Namespace, Position, Shared, encoded_bytes},
 };
 use bson::Document;
 use onionskin_core::time::Instant;
@@ -48,8 +48,10 @@ pub(super) struct Tail {
     pub(super) find: Find,
     /// The `let` of the command.
     pub(super) variables: Option<Document>,
-    /// The number of documents that the query has found so far.
-    pub(super) seen: u64,
+    /// The newest document of the collection when the query ran the last time.
+    pub(super) place: Position,
+    /// The number of documents that the query may still return.
+    pub(super) limit: usize,
     pub(super) awaits: bool,
 }
 

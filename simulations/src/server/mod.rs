@@ -25,6 +25,7 @@ mod retry;
 mod router;
 mod shutdown;
 mod stream;
+mod tail;
 mod wait;
 mod wire;
 mod write;

@@ -12,13 +12,11 @@ use super::{
     write::{bypasses_validation, documents},
 };
 use crate::{
-    deployment::ConnId,
     replica::SessionKey,
     store::{Find, Namespace, Shared, Store},
 };
 use bson::{Bson, DateTime, Document, Timestamp, doc};
 use onionskin_core::{bson::DocumentWriter, time::Instant};
-use std::{collections::VecDeque, time::Duration};
 
 /// The default size of a first batch, in documents.
 const FIRST_BATCH: usize = 101;
@@ -26,9 +24,6 @@ const FIRST_BATCH: usize = 101;
 /// The largest size of the documents of one batch, in bytes. Only the first document of a batch can
 /// exceed it.
 const MAX_BATCH_BYTES: usize = 16 * 1024 * 1024;
-
-/// The default time for which a `getMore` on a tailable cursor waits for documents.
-const AWAIT_DATA: Duration = Duration::from_secs(1);
 
 /// True if an aggregate writes its result to a collection.
 pub(super) fn pipeline_writes(request: &Request) -> bool {
@@ -53,11 +48,17 @@ impl Member {
         }
         let is_missing = !self.replica.store().contains(&collection);
         let ends_early = is_missing || ends_early(&find, &found);
-        let tail = tailable.then(|| Tail {
+        // A tailable cursor on a collection without documents ends at once, as in the server.
+        let place = self.replica.store().end(&collection).filter(|_| tailable);
+        let tail = place.map(|place| Tail {
+            limit: match usize::try_from(find.limit) {
+                Ok(0) | Err(_) => usize::MAX,
+                Ok(limit) => limit.saturating_sub(found.len()),
+            },
             collection: collection.clone(),
             find,
             variables: variables.cloned(),
-            seen: found.len() as u64,
+            place,
             awaits: truth(command.get("awaitData")),
         });
         let single = truth(command.get("singleBatch"));
@@ -177,7 +178,7 @@ impl Member {
         }
         let is_empty = self.cursors.get(id).is_some_and(|c| c.documents.is_empty());
         if is_empty
-            && !self.refill(now, id)
+            && !self.refill(now, id)?
             && let Some(deadline) = self.tail_deadline(now, id, command)
         {
             return Ok(Outcome::Wait(Waiting::Tail, Some(deadline)));
@@ -185,7 +186,7 @@ impl Member {
         self.next_batch(now, request)
     }
 
-    fn next_batch(&mut self, now: Instant, request: &Request) -> Answer {
+    pub(super) fn next_batch(&mut self, now: Instant, request: &Request) -> Answer {
         let id = integer_field(&request.command, &request.name).unwrap_or(0);
         let size = batch_size(&request.command)?.filter(|&n| n > 0);
         let Some(mut cursor) = self.cursors.remove(id) else {
@@ -315,59 +316,6 @@ impl Member {
             self.cursors.insert(now, id, cursor);
         }
         Ok(reply)
-    }
-
-    /// Returns the deadline of a `getMore` that must wait: its cursor awaits data and has no
-    /// documents. Returns `None` if the `getMore` need not wait.
-    fn tail_deadline(&self, now: Instant, id: i64, command: &Document) -> Option<Instant> {
-        let cursor = self.cursors.get(id)?;
-        let tail = cursor.tail.as_ref()?;
-        let period = match count_field(command, "maxTimeMS") {
-            0 => AWAIT_DATA,
-            n => Duration::from_millis(n),
-        };
-        (tail.awaits && cursor.documents.is_empty()).then(|| now + period)
-    }
-
-    /// Runs the query of a tailable cursor again. Returns true if there are new documents.
-    fn refill(&mut self, now: Instant, id: i64) -> bool {
-        let Some(tail) = self.cursors.get(id).and_then(|c| c.tail.clone()) else {
-            return false;
-        };
-        let variables = tail.variables.as_ref();
-        let found = self.with_store(now, variables, |store, environment| {
-            store.find(&tail.collection, &tail.find, environment)
-        });
-        let seen = usize::try_from(tail.seen).unwrap_or(usize::MAX);
-        let fresh: VecDeque<Shared> = found.unwrap_or_default().into_iter().skip(seen).collect();
-        if fresh.is_empty() {
-            return false;
-        }
-        if let Some(mut cursor) = self.cursors.remove(id) {
-            if let Some(tail) = &mut cursor.tail {
-                tail.seen += fresh.len() as u64;
-            }
-            cursor.documents.extend(fresh);
-            self.cursors.insert(now, id, cursor);
-        }
-        true
-    }
-
-    /// True if a waiting `getMore` can be answered: it has documents, or its cursor was closed.
-    pub(super) fn tail_has_more(&mut self, now: Instant, conn: ConnId) -> bool {
-        let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
-        let id = pending.and_then(|p| integer_field(&p.request.command, &p.request.name));
-        id.is_some_and(|id| self.cursors.get(id).is_none() || self.refill(now, id))
-    }
-
-    /// Answers a `getMore` that waited, with or without documents.
-    pub(super) fn answer_tail(&mut self, now: Instant, conn: ConnId, request: Request) {
-        let answer = self.next_batch(now, &request);
-        let answer = answer.map(|outcome| match outcome {
-            Outcome::Reply(reply) | Outcome::Written(reply) => reply,
-            Outcome::Wait(..) | Outcome::Route => Reply::default(),
-        });
-        self.answer_get_more(now, conn, request, answer);
     }
 }
 

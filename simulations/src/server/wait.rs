@@ -32,12 +32,7 @@ impl Member {
                     after,
                     is_committed,
                 }) => self.has_reached(*after, *is_committed),
-                Some(Waiting::Tail) => {
-                    self.running = Some(conn);
-                    let has_more = self.tail_has_more(now, conn);
-                    self.running = None;
-                    has_more
-                }
+                Some(Waiting::Tail) => self.tail_has_more(conn),
                 _ => false,
             };
             if ready && let Some(pending) = self.unpark(conn) {
@@ -148,7 +143,7 @@ impl Member {
             Waiting::Replication { reply, .. } | Waiting::Majority { reply, .. } => {
                 self.respond(conn, &pending.request, Ok(reply));
             }
-            Waiting::Tail => self.answer_tail(now, conn, pending.request),
+            Waiting::Tail => self.resume_tail(now, conn, pending),
             _ => self.run(now, conn, pending.request, None),
         }
         self.advance(now, conn);

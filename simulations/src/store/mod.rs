@@ -61,7 +61,7 @@ pub(crate) use size::of as encoded_bytes;
 pub use size::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
 pub use types::{
     CollectionStatistics, CreateIndexesResult, DeleteResult, DeleteStatement, Environment, Find,
-    FindAndModify, FindAndModifyResult, InsertResult, Modification, Namespace, Shared,
+    FindAndModify, FindAndModifyResult, InsertResult, Modification, Namespace, Position, Shared,
     StatementResult, Update, UpdateResult, UpdateStatement,
 };
 #[cfg(test)]

@@ -10,11 +10,12 @@ use super::error::StoreError;
 use super::expression::EvaluationContext;
 use super::hint::Hinted;
 use super::matcher::Matcher;
+use super::order::identical_documents;
 use super::path;
 use super::pipeline::{self, Run};
 use super::projection::Projection;
 use super::sort::Sort;
-use super::types::{CollectionStatistics, Environment, Find, Namespace, Shared};
+use super::types::{CollectionStatistics, Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
 
 impl Store {
@@ -71,23 +72,67 @@ impl Store {
         }
         let page = found.into_iter().skip(skip).take(limit);
         let page = page.map(|(record, document)| hinted.shown(find, record, document));
-        match projection {
-            None => Ok(page.collect()),
-            Some(projection) => {
-                let budget = &context.budget;
-                let mut projected = Vec::new();
-                for document in page {
-                    let mark = budget.charged();
-                    let result = projection.apply(&document, Some(&matcher), &context)?;
-                    budget.release_to(mark);
-                    if projection.computes() {
-                        budget.hold_document(&result)?;
-                    }
-                    projected.push(Arc::new(result));
-                }
-                Ok(projected)
+        projected(page, projection.as_ref(), &matcher, &context)
+    }
+
+    /// Returns the place of the newest document of a collection, after which a tailable cursor
+    /// continues; `None` if the collection has no document.
+    #[must_use]
+    pub fn end(&self, namespace: &Namespace) -> Option<Position> {
+        let collection = self.collection(namespace)?;
+        let (record, document) = collection.records.last_key_value()?;
+        Some(Position {
+            serial: collection.serial,
+            record: *record,
+            document: document.clone(),
+        })
+    }
+
+    /// Returns at most `limit` documents of a query that are after a place in the collection.
+    ///
+    /// # Errors
+    ///
+    /// If the collection was dropped, if the document at the place was deleted, or as
+    /// [`find`](Self::find).
+    pub fn find_after(
+        &self,
+        namespace: &Namespace,
+        find: &Find,
+        place: &Position,
+        limit: usize,
+        environment: &mut Environment<'_>,
+    ) -> Answer<Vec<Shared>> {
+        let context = self.context(namespace, find.collation.as_ref(), environment)?;
+        let collection = self.collection(namespace);
+        let Some(collection) = collection.filter(|found| found.serial == place.serial) else {
+            let text = format!("collection dropped. NS {namespace}");
+            return Err(StoreError::new(175, text));
+        };
+        let stored = collection.records.get(&place.record);
+        let is_same = |stored: &Shared| {
+            Arc::ptr_eq(stored, &place.document) || identical_documents(stored, &place.document)
+        };
+        if !stored.is_some_and(is_same) {
+            let text = format!(
+                "CollectionScan died due to position in capped collection being deleted. Last \
+                 seen record id: RecordId({})",
+                place.record
+            );
+            return Err(StoreError::new(136, text));
+        }
+        let matcher = Matcher::new(&find.filter)?;
+        let projection = find.projection.as_ref().filter(|p| !p.is_empty());
+        let projection = projection.map(|p| Projection::new(p, true)).transpose()?;
+        let mut found = Vec::new();
+        for (_, document) in collection.records.range(place.record + 1..) {
+            if found.len() >= limit {
+                break;
+            }
+            if matcher.matches(document, &context)? {
+                found.push(document.clone());
             }
         }
+        projected(found.into_iter(), projection.as_ref(), &matcher, &context)
     }
 
     fn find_in_view(
@@ -254,6 +299,30 @@ fn find_in(
     }
     hinted.arrange(find, &mut found, &context);
     Ok(found)
+}
+
+/// Returns the documents of a result as the projection shows them.
+fn projected(
+    documents: impl Iterator<Item = Shared>,
+    projection: Option<&Projection>,
+    matcher: &Matcher,
+    context: &EvaluationContext,
+) -> Answer<Vec<Shared>> {
+    let Some(projection) = projection else {
+        return Ok(documents.collect());
+    };
+    let budget = &context.budget;
+    let mut shown = Vec::new();
+    for document in documents {
+        let mark = budget.charged();
+        let result = projection.apply(&document, Some(matcher), context)?;
+        budget.release_to(mark);
+        if projection.computes() {
+            budget.hold_document(&result)?;
+        }
+        shown.push(Arc::new(result));
+    }
+    Ok(shown)
 }
 
 /// Returns the error for a command that is not permitted on a view.

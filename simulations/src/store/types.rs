@@ -194,6 +194,15 @@ pub struct StatementResult {
     pub upserted: Option<Bson>,
 }
 
+/// The place of a document in the natural order of a collection.
+#[derive(Clone, Debug)]
+pub struct Position {
+    /// The serial number of the collection's creation.
+    pub(crate) serial: u64,
+    pub(crate) record: u64,
+    pub(crate) document: Shared,
+}
+
 /// An entry of `deletes`, the list of a delete command.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeleteStatement {

@@ -403,26 +403,6 @@ fn fail_points_of_the_server_act_on_their_commands() {
 }
 
 #[test]
-fn a_tailable_cursor_without_await_data_finds_new_documents() {
-    let (mut world, conn) = standalone();
-    send(
-        &mut world,
-        conn,
-        doc! { "create": "log", "capped": true, "size": 1000 },
-    );
-    let insert = |id: i32| doc! { "insert": "log", "documents": [{ "_id": id }] };
-    send(&mut world, conn, insert(1));
-    let reply = send(&mut world, conn, doc! { "find": "log", "tailable": true });
-    let more = doc! { "getMore": cursor_id(&reply), "collection": "log" };
-    assert!(batch(&send(&mut world, conn, more.clone())).is_empty());
-    send(&mut world, conn, insert(2));
-    assert_eq!(
-        batch(&send(&mut world, conn, more)),
-        [doc! { "_id": 2 }.into()]
-    );
-}
-
-#[test]
 fn a_hint_on_a_view_and_fields_of_every_command_are_accepted() {
     let (mut world, conn) = standalone();
     fill(&mut world, conn, 2);

@@ -17,4 +17,5 @@ mod random_commands;
 mod read_concern;
 mod sharded;
 mod streams;
+mod tailing;
 mod world;

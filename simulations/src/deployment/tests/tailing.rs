@@ -1,0 +1,155 @@
+//! Tests of tailable cursors.
+
+use super::world::World;
+use crate::deployment::{ConnId, DeploymentOptions};
+use bson::{Document, doc};
+use onionskin_core::address::Address;
+use std::time::Duration;
+
+/// A standalone with a capped collection of at most `max` documents, and a connection to it.
+fn capped(max: i32) -> (World, ConnId) {
+    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
+    let conn = world.connect(0);
+    let create = doc! { "create": "log", "capped": true, "size": 100_000, "max": max };
+    send(&mut world, conn, create);
+    (world, conn)
+}
+
+fn send(world: &mut World, conn: ConnId, mut command: Document) -> Document {
+    command.insert("$db", "d");
+    world.send_command(conn, &command).expect("a reply")
+}
+
+fn insert(world: &mut World, conn: ConnId, ids: std::ops::Range<i32>) {
+    let documents: Vec<_> = ids
+        .map(|id| doc! { "_id": id, "odd": id % 2 == 1 })
+        .collect();
+    send(
+        world,
+        conn,
+        doc! { "insert": "log", "documents": documents },
+    );
+}
+
+/// Returns the id of the cursor and the `_id`s of the batch in a reply.
+fn batch(reply: &Document) -> (i64, Vec<i32>) {
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let batch = cursor.get_array("firstBatch");
+    let batch = batch
+        .or_else(|_| cursor.get_array("nextBatch"))
+        .expect("a batch");
+    let id = |document: &bson::Bson| document.as_document().and_then(|d| d.get_i32("_id").ok());
+    let ids = batch.iter().map(|document| id(document).expect("an _id"));
+    (cursor.get_i64("id").expect("an id"), ids.collect())
+}
+
+fn tail(world: &mut World, conn: ConnId, options: Document) -> i64 {
+    let mut find = doc! { "find": "log", "tailable": true };
+    find.extend(options);
+    batch(&send(world, conn, find)).0
+}
+
+fn more(id: i64) -> Document {
+    doc! { "getMore": id, "collection": "log" }
+}
+
+#[test]
+fn new_documents_are_found_once() {
+    let (mut world, conn) = capped(10);
+    insert(&mut world, conn, 1..2);
+    let id = tail(&mut world, conn, doc! {});
+    assert_eq!(batch(&send(&mut world, conn, more(id))), (id, vec![]));
+    insert(&mut world, conn, 2..4);
+    assert_eq!(batch(&send(&mut world, conn, more(id))), (id, vec![2, 3]));
+    assert_eq!(batch(&send(&mut world, conn, more(id))), (id, vec![]));
+}
+
+#[test]
+fn a_tailable_cursor_keeps_its_place_when_old_documents_are_removed() {
+    let (mut world, conn) = capped(3);
+    insert(&mut world, conn, 1..4);
+    let id = tail(&mut world, conn, doc! {});
+    for next in 4..20 {
+        insert(&mut world, conn, next..next + 1);
+        assert_eq!(batch(&send(&mut world, conn, more(id))), (id, vec![next]));
+    }
+    // More documents than the collection holds: the place of the cursor is gone.
+    insert(&mut world, conn, 20..24);
+    let reply = send(&mut world, conn, more(id));
+    assert_eq!(reply.get_i32("code").ok(), Some(136), "{reply}");
+    assert_eq!(reply.get_str("codeName").ok(), Some("CappedPositionLost"));
+    let reply = send(&mut world, conn, more(id));
+    assert_eq!(reply.get_i32("code").ok(), Some(43), "{reply}");
+}
+
+#[test]
+fn a_tailable_cursor_of_a_dropped_collection_fails() {
+    let (mut world, conn) = capped(3);
+    insert(&mut world, conn, 1..4);
+    let id = tail(&mut world, conn, doc! {});
+    let waiting = tail(&mut world, conn, doc! { "awaitData": true });
+    let other = world.connect(0);
+    let mut get_more = more(waiting);
+    get_more.extend(doc! { "maxTimeMS": 50_000, "$db": "d" });
+    world.send(other, &get_more);
+    world.run_for(Duration::from_millis(1));
+    send(&mut world, conn, doc! { "drop": "log" });
+    world.run_for(Duration::from_millis(1));
+    let (_, _, ended) = world.reply(other).expect("a reply");
+    assert_eq!(ended.get_i32("code").ok(), Some(175), "{ended}");
+    send(
+        &mut world,
+        conn,
+        doc! { "create": "log", "capped": true, "size": 1000 },
+    );
+    insert(&mut world, conn, 1..4);
+    let reply = send(&mut world, conn, more(id));
+    assert_eq!(
+        reply.get_str("codeName").ok(),
+        Some("QueryPlanKilled"),
+        "{reply}"
+    );
+}
+
+#[test]
+fn a_get_more_that_awaits_data_waits_for_a_match() {
+    let (mut world, conn) = capped(10);
+    insert(&mut world, conn, 1..2);
+    let options = doc! { "awaitData": true, "filter": { "odd": true } };
+    let id = tail(&mut world, conn, options);
+    let other = world.connect(0);
+    let mut get_more = more(id);
+    get_more.extend(doc! { "maxTimeMS": 5000, "$db": "d" });
+    world.send(other, &get_more);
+    insert(&mut world, conn, 2..3);
+    world.run_for(Duration::from_secs(2));
+    assert!(world.reply(other).is_none(), "no match");
+    insert(&mut world, conn, 3..5);
+    world.run_for(Duration::from_millis(1));
+    let (_, _, reply) = world.reply(other).expect("a reply");
+    assert_eq!(batch(&reply), (id, vec![3]));
+    world.send(other, &get_more);
+    insert(&mut world, conn, 6..7);
+    world.run_for(Duration::from_millis(4900));
+    assert!(world.reply(other).is_none(), "the deadline stays the same");
+    world.run_for(Duration::from_millis(200));
+    let (_, _, reply) = world.reply(other).expect("a reply");
+    assert_eq!(batch(&reply), (id, vec![]));
+}
+
+#[test]
+fn a_tailable_cursor_on_a_collection_without_documents_ends_at_once() {
+    let (mut world, conn) = capped(10);
+    assert_eq!(tail(&mut world, conn, doc! {}), 0);
+}
+
+#[test]
+fn a_limit_applies_to_all_documents_of_a_tailable_cursor() {
+    let (mut world, conn) = capped(10);
+    insert(&mut world, conn, 1..3);
+    let id = tail(&mut world, conn, doc! { "limit": 3 });
+    insert(&mut world, conn, 3..6);
+    assert_eq!(batch(&send(&mut world, conn, more(id))), (id, vec![3]));
+    insert(&mut world, conn, 6..8);
+    assert_eq!(batch(&send(&mut world, conn, more(id))), (id, vec![]));
+}
