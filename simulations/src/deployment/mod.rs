@@ -15,6 +15,7 @@ mod options;
 mod routing;
 mod users;
 
+pub use crate::server::{Job, JobDone};
 pub use action::{Action, ConnId, MemberEvent, MemberState};
 pub use auth::AuthCounts;
 pub use auth_fault::AuthFault;
@@ -69,6 +70,7 @@ pub struct Deployment {
     traffic: VecDeque<Traffic>,
     turns: VecDeque<ConnId>,
     actions: VecDeque<Action>,
+    jobs: VecDeque<Job>,
     /// The member that [`Deployment::balance`] tries first, modulo the number of members.
     turn: usize,
 }
@@ -103,6 +105,7 @@ impl Deployment {
             traffic: VecDeque::new(),
             turns: VecDeque::new(),
             actions: VecDeque::new(),
+            jobs: VecDeque::new(),
             turn: 0,
         };
         deployment.settle(Instant::ZERO);
@@ -172,6 +175,29 @@ impl Deployment {
         self.turns.pop_front()
     }
 
+    /// Lets long queries become jobs, which the caller takes from [`poll_job`](Self::poll_job) and
+    /// can run in other threads. By default, each command runs its whole query, so that nothing
+    /// else happens meanwhile.
+    pub fn run_jobs(&mut self) {
+        for member in &mut self.members {
+            member.run_jobs();
+        }
+    }
+
+    /// Returns the next long query that the caller must run.
+    #[must_use]
+    pub fn poll_job(&mut self) -> Option<Job> {
+        self.jobs.pop_front()
+    }
+
+    /// Handles the result of a job. If its connection no longer waits for it, nothing changes.
+    pub fn handle_job_done(&mut self, now: Instant, done: JobDone) {
+        if let Some(&member) = self.homes.get(&done.connection) {
+            self.members[member].handle_job_done(now, done);
+            self.settle(now);
+        }
+    }
+
     /// Handles the end of a client's connection.
     pub fn handle_disconnected(&mut self, now: Instant, connection: ConnId) {
         if self.homes.contains_key(&connection) {
@@ -184,8 +210,8 @@ impl Deployment {
     /// was being executed, or `connection` if there was none. All other connections continue.
     pub fn handle_panic(&mut self, now: Instant, connection: Option<ConnId>) {
         let interrupted = self.members.iter_mut().filter_map(Member::take_interrupted);
-        let interrupted = interrupted.last().map(routing::outer);
-        if let Some(connection) = interrupted.or(connection) {
+        let interrupted = interrupted.last().or(connection);
+        if let Some(connection) = interrupted.map(routing::outer) {
             self.actions.push_back(Action::Close(connection));
         }
         self.settle(now);
@@ -448,6 +474,7 @@ impl Deployment {
                 Output::Turn(connection) => self.turns.push_back(connection),
                 Output::Close(connection) => self.actions.push_back(Action::Close(connection)),
                 Output::Report(event) => self.actions.push_back(Action::Report(event)),
+                Output::Job(job) => self.jobs.push_back(*job),
             }
         }
     }

@@ -6,7 +6,7 @@ use super::{
     Order, ServeOptions, Status,
     setup::{deployment_options, tls, uri, write_tokens},
 };
-use crate::deployment::{Action, ConnId, Deployment, MemberEvent};
+use crate::deployment::{Action, ConnId, Deployment, Job, MemberEvent};
 use onionskin_core::{random::Seed, time::Instant};
 use peer::{Gauge, Next, Peer};
 use rustls::{ServerConfig, ServerConnection};
@@ -24,7 +24,7 @@ use std::{
 };
 use tokio::{
     net::TcpListener,
-    sync::{Notify, mpsc},
+    sync::{Notify, Semaphore, mpsc},
     task,
 };
 
@@ -40,6 +40,9 @@ const READS_PER_TURN: usize = 16;
 /// The largest number of unsent bytes of all connections. If it is exceeded, the connection with
 /// the most unsent bytes is closed.
 const MAX_ALL_UNSENT_BYTES: usize = 512 * 1024 * 1024;
+
+/// The largest number of long queries that run at once, each in its own thread.
+const MAX_WORKERS: usize = 2;
 
 /// The pause after a failed accept, for example when the process has no descriptors left, and after
 /// a failed attempt to bind a port again.
@@ -71,6 +74,8 @@ struct Shared {
     next_conn: Cell<u64>,
     deadline_moved: Notify,
     deadline: Cell<Option<Instant>>,
+    /// The permits of the threads for long queries.
+    workers: Semaphore,
 }
 
 /// A deployment whose sockets are bound, before its event loop runs.
@@ -109,6 +114,7 @@ impl Engine {
         let mut deployment =
             Deployment::new(options, &Seed::new(seed)).map_err(io::Error::other)?;
         deployment.take_turns();
+        deployment.run_jobs();
         let shared = Rc::new(Shared {
             deployment: RefCell::new(deployment),
             peers: RefCell::default(),
@@ -123,6 +129,7 @@ impl Engine {
             next_conn: Cell::new(0),
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
+            workers: Semaphore::new(MAX_WORKERS),
         });
         for (target, listener) in listeners {
             let accept = task::spawn_local(accept(Rc::clone(&shared), target, listener));
@@ -284,6 +291,11 @@ impl Shared {
                 }
                 continue;
             }
+            let job = self.deployment.borrow_mut().poll_job();
+            if let Some(job) = job {
+                task::spawn_local(Rc::clone(self).work(job));
+                continue;
+            }
             let action = self.deployment.borrow_mut().poll_action();
             let Some(action) = action else {
                 break;
@@ -297,6 +309,27 @@ impl Shared {
         if deadline.is_some_and(|new| old.is_none_or(|old| new < old)) {
             self.deadline_moved.notify_one();
         }
+    }
+
+    /// Runs a long query in a thread of its own. Others are served meanwhile.
+    async fn work(self: Rc<Self>, job: Job) {
+        let Ok(_permit) = self.workers.acquire().await else {
+            return;
+        };
+        let conn = job.connection();
+        match task::spawn_blocking(move || job.run()).await {
+            Ok(done) => {
+                let now = self.now();
+                self.drive(Some(conn), |deployment| {
+                    deployment.handle_job_done(now, done)
+                });
+            }
+            Err(_) => {
+                let now = self.now();
+                self.drive(None, |deployment| deployment.handle_panic(now, Some(conn)));
+            }
+        }
+        self.pump();
     }
 
     /// Closes connections with the most unsent bytes until the limit for all connections is kept.

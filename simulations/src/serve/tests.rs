@@ -2,6 +2,7 @@
 
 mod certificates;
 mod hostile;
+mod long_queries;
 mod streams;
 mod unsent_replies;
 

@@ -60,6 +60,11 @@ pub(super) enum Waiting {
     Tail,
     /// A `getMore` whose client accepts several replies waits for its turn to send the next one.
     Stream,
+    /// A read waits for the result of its job.
+    Job {
+        number: u64,
+        effect: Option<FailEffect>,
+    },
     /// A step-down waits for a secondary to catch up.
     StepDown,
     /// A router waits for the shard's reply to the forwarded request.

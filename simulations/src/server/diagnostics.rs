@@ -7,7 +7,7 @@ use super::{
     fault::{Fault, bad_value, fault},
     reply::Reply,
 };
-use crate::store::{Find, Namespace};
+use crate::store::{Find, Namespace, Query};
 use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
@@ -122,11 +122,9 @@ impl Member {
             collation: super::read::collation(command),
             ..Find::default()
         };
-        let found = self.with_store(
-            now,
-            command.get_document("let").ok(),
-            |store, environment| store.count(&name, &find, environment),
-        )?;
+        let variables = command.get_document("let").ok();
+        let query = Query::Count(name.clone(), find);
+        let found = self.query(now, variables, query)?.number();
         let examined = self.replica.store().statistics(&name).count;
         let number = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
         let mut explained = command.clone();

@@ -6,6 +6,7 @@ use super::{
     document::{integer_field, truth},
     fail_point::FailEffect,
     fault::{Fault, bad_value, fault, not_writable_primary},
+    read_concern::read_deadline,
     reply::Reply,
 };
 use crate::{deployment::ConnId, replica::CannotStepDown, store::Namespace};
@@ -76,17 +77,22 @@ impl Member {
         mut request: Request,
         effect: Option<FailEffect>,
     ) {
+        self.running = Some(conn);
+        let outcome = self.execute(now, conn, &mut request);
+        // A command that fails can have made changes as well.
+        self.log(now, None);
+        self.running = None;
+        if let Some(job) = self.take_job() {
+            let deadline = read_deadline(now, &request.command);
+            let number = self.give_out(job);
+            return self.wait(conn, request, Waiting::Job { number, effect }, deadline);
+        }
         let add = |reply: &mut Reply| {
             if let Some(effect) = &effect {
                 reply.concern.clone_from(&effect.concern);
                 reply.labels = effect.labels.clone().unwrap_or_default();
             }
         };
-        self.running = Some(conn);
-        let outcome = self.execute(now, conn, &mut request);
-        // A command that fails can have made changes as well.
-        self.log(now, None);
-        self.running = None;
         match outcome {
             Ok(Outcome::Reply(mut reply)) => {
                 add(&mut reply);
@@ -124,7 +130,10 @@ impl Member {
                 self.waiting.insert(conn);
             }
             Waiting::StepDown => self.stepping_down = Some(conn),
-            Waiting::Blocked { .. } | Waiting::Routed { .. } | Waiting::Stream => {}
+            Waiting::Blocked { .. }
+            | Waiting::Routed { .. }
+            | Waiting::Stream
+            | Waiting::Job { .. } => {}
         }
         if let Some(at) = deadline {
             self.timers.insert((at, conn));

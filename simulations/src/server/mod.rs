@@ -16,6 +16,7 @@ mod expiry;
 mod fail_point;
 mod fault;
 mod hello;
+mod job;
 mod operations;
 mod overload;
 mod read;
@@ -32,6 +33,7 @@ mod write;
 
 pub(crate) use auth::Accounts;
 pub(crate) use connection::Arrival;
+pub use job::{Job, JobDone};
 
 use crate::{
     deployment::{
@@ -46,6 +48,7 @@ use bson::oid::ObjectId;
 use connection::Connection;
 use cursor::Cursors;
 use fail_point::FailPoint;
+use job::Jobs;
 use onionskin_core::{
     random::{Random, Seed},
     time::{Instant, WallTime, earliest},
@@ -72,6 +75,8 @@ pub(crate) enum Output {
     Route(ConnId, Vec<u8>),
     Close(ConnId),
     Report(MemberEvent),
+    /// The caller of the deployment must run this query.
+    Job(Box<Job>),
 }
 
 /// One server: a standalone, a member of a replica set, a router, or the shard behind routers.
@@ -105,6 +110,7 @@ pub(crate) struct Member {
     /// mode.
     quiesces_until: Option<Instant>,
     cursors: Cursors,
+    jobs: Jobs,
     /// The fail points that were set, by name.
     fail_points: BTreeMap<&'static str, FailPoint>,
     /// The fault of all conversations, if one was set.
@@ -185,6 +191,7 @@ impl Member {
             stepping_down: None,
             quiesces_until: None,
             cursors,
+            jobs: Jobs::default(),
             fail_points: BTreeMap::new(),
             auth_fault: None,
             auth_counts: AuthCounts::default(),
@@ -254,6 +261,7 @@ impl Member {
     pub(crate) fn take_interrupted(&mut self) -> Option<ConnId> {
         self.replica.store_mut().undo_changes();
         self.view = None;
+        self.jobs.forget();
         self.running.take()
     }
 

@@ -91,6 +91,7 @@ impl Member {
                     Waiting::Blocked { .. }
                         | Waiting::Tail
                         | Waiting::Stream
+                        | Waiting::Job { .. }
                         | Waiting::Time { .. }
                         | Waiting::Majority { .. }
                 )

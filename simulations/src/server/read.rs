@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     replica::SessionKey,
-    store::{Find, Namespace, Shared, Store},
+    store::{Find, Namespace, Query, Shared, Store},
 };
 use bson::{Bson, DateTime, Document, Timestamp, doc};
 use onionskin_core::{bson::DocumentWriter, time::Instant};
@@ -37,9 +37,8 @@ impl Member {
         let find = find_of(command)?;
         self.check_hint(&collection, command)?;
         let variables = command.get_document("let").ok();
-        let found = self.with_store(now, variables, |store, environment| {
-            store.find(&collection, &find, environment)
-        })?;
+        let query = Query::Find(collection.clone(), find.clone());
+        let found = self.query(now, variables, query)?.documents();
         let tailable = truth(command.get("tailable"));
         if tailable && !self.replica.store().statistics(&collection).capped {
             return Err(bad_value(
@@ -101,12 +100,17 @@ impl Member {
         if let Some(name) = &collection {
             self.check_hint(&Namespace::new(database, name), command)?;
         }
-        let documents = self.with_store(now, variables, |store, environment| {
-            environment.bypasses_validation = bypasses_validation(command);
-            let collection = collection.as_deref();
-            store.aggregate(database, collection, &pipeline, given.as_ref(), environment)
-        })?;
         let writes = Store::pipeline_writes(&pipeline);
+        let documents = if writes {
+            self.with_store(now, variables, |store, environment| {
+                environment.bypasses_validation = bypasses_validation(command);
+                let collection = collection.as_deref();
+                store.aggregate(database, collection, &pipeline, given.as_ref(), environment)
+            })?
+        } else {
+            let query = Query::Aggregate(database.to_owned(), collection, pipeline, given);
+            self.query(now, variables, query)?.documents()
+        };
         let cursor = Cursor {
             namespace: full,
             session: session_key(command),
@@ -234,9 +238,9 @@ impl Member {
             collation: collation(command),
             ..Find::default()
         };
-        let n = self.with_store(now, None, |store, environment| {
-            store.count(&collection, &find, environment)
-        })?;
+        let n = self
+            .query(now, None, Query::Count(collection, find))?
+            .number();
         let n = i32::try_from(n).unwrap_or(i32::MAX);
         Ok(Reply::from(doc! { "n": n }).into())
     }
@@ -253,9 +257,8 @@ impl Member {
             collation: collation(command),
             ..Find::default()
         };
-        let values = self.with_store(now, None, |store, environment| {
-            store.distinct(&collection, key, &find, environment)
-        })?;
+        let query = Query::Distinct(collection, key.to_owned(), find);
+        let values = self.query(now, None, query)?.values();
         let mut reply = doc! { "values": values };
         if let Some(at) = self.view.as_ref().and_then(|view| view.at) {
             reply.insert("atClusterTime", at);

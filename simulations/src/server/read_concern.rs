@@ -73,7 +73,13 @@ impl Member {
         }
         self.view = self.view_of(level)?;
         let outcome = self.execute_data(now, request);
-        self.view = None;
+        let at = self.view.take().and_then(|view| view.at);
+        if let (Some(at), Some(Bson::Document(concern))) =
+            (at, request.command.get_mut("readConcern"))
+        {
+            // If the query becomes a job, the command is executed again, at the same time.
+            concern.insert("atClusterTime", at);
+        }
         match (level, outcome) {
             (Level::Linearizable, Ok(Outcome::Reply(reply))) => {
                 // A majority that has a new entry has no newer primary.
@@ -251,7 +257,7 @@ fn unknown_level(level: &str, is_old: bool) -> Fault {
     }
 }
 
-fn read_deadline(now: Instant, command: &Document) -> Option<Instant> {
+pub(super) fn read_deadline(now: Instant, command: &Document) -> Option<Instant> {
     let limit = integer_field(command, "maxTimeMS").and_then(|n| u64::try_from(n).ok());
     let limit = limit.filter(|&n| n > 0)?;
     Some(now + Duration::from_millis(limit))

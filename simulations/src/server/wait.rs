@@ -64,7 +64,7 @@ impl Member {
                     self.run_failing(now, conn, request, effect);
                 }
             }
-            Waiting::Time { .. } | Waiting::Majority { .. } => {
+            Waiting::Time { .. } | Waiting::Majority { .. } | Waiting::Job { .. } => {
                 let error = fault(50, "operation exceeded time limit");
                 self.respond(conn, &request, Err(error));
             }

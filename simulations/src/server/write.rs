@@ -98,6 +98,7 @@ impl Member {
             seed,
             variables: Document::new(),
             bypasses_validation: false,
+            max_steps: None,
         };
         if let Some(variables) = variables {
             environment.set_variables(variables)?;

@@ -28,16 +28,32 @@ const BYTES_PER_STEP: usize = 64;
 
 /// Counts the memory and the steps of one query, pipeline or write statement. All clones share the
 /// counters.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Budget(Rc<Counters>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Counters {
     charged: Cell<usize>,
     steps: Cell<u64>,
+    max_steps: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(MAX_STEPS)
+    }
 }
 
 impl Budget {
+    /// Returns a budget of at most this number of steps, and at most [`MAX_STEPS`].
+    pub(crate) fn new(max_steps: u64) -> Self {
+        Self(Rc::new(Counters {
+            charged: Cell::new(0),
+            steps: Cell::new(0),
+            max_steps: max_steps.min(MAX_STEPS),
+        }))
+    }
+
     /// Returns the number of bytes that are charged now. [`Budget::release_to`] takes this number.
     pub(crate) fn charged(&self) -> usize {
         self.0.charged.get()
@@ -95,7 +111,7 @@ impl Budget {
 
     /// True if the next call of [`Budget::step`] returns an error.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.0.steps.get() >= MAX_STEPS
+        self.0.steps.get() >= self.0.max_steps
     }
 
     /// Uses up all steps, so that the next step is an error.
@@ -103,14 +119,21 @@ impl Budget {
         self.0.steps.set(u64::MAX);
     }
 
-    /// Counts steps. More than [`MAX_STEPS`] steps in total are an error.
+    /// Returns an error if the steps that were counted by [`Budget::count`] are too many. A query
+    /// calls this at its end, because its last predicates could not return the error.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.step(0)
+    }
+
+    /// Counts steps. More steps than those of the budget in total are an error.
     pub(crate) fn step(&self, steps: u64) -> Result<(), StoreError> {
         let taken = self.0.steps.get().saturating_add(steps);
         self.0.steps.set(taken);
-        if taken > MAX_STEPS {
+        let most = self.0.max_steps;
+        if taken > most {
             return Err(StoreError::new(
                 50,
-                format!("operation exceeded the limit of {MAX_STEPS} steps of evaluation"),
+                format!("operation exceeded the limit of {most} steps of evaluation"),
             ));
         }
         Ok(())

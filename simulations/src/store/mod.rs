@@ -31,6 +31,7 @@ mod pattern;
 mod pending;
 mod pipeline;
 mod projection;
+mod query;
 mod read;
 mod redact;
 mod replay;
@@ -48,6 +49,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bson::Document;
+use budget::Budget;
 use collation::Collation;
 
 pub(crate) use catalog::matches;
@@ -56,6 +58,7 @@ pub use collection::Collection;
 pub(crate) use error::code_name;
 pub use error::{StoreError, WriteError};
 pub(crate) use order::identical_documents as identical;
+pub(crate) use query::{Found, Query};
 pub use replay::Unapplied;
 pub(crate) use size::of as encoded_bytes;
 pub use size::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
@@ -85,6 +88,7 @@ type Answer<T> = Result<T, StoreError>;
 ///     seed: 0,
 ///     variables: Document::new(),
 ///     bypasses_validation: false,
+///     max_steps: None,
 /// };
 /// let namespace = Namespace::new("garden", "onions");
 /// store.insert(&namespace, vec![doc! { "_id": 1 }], true, &mut environment)?;
@@ -220,6 +224,7 @@ impl Environment<'_> {
             timestamp: self.timestamp,
             variables: self.variables.clone(),
             random_state: std::cell::Cell::new(self.seed),
+            budget: self.max_steps.map_or_else(Budget::default, Budget::new),
             ..expression::EvaluationContext::default()
         }
     }

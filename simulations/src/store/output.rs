@@ -131,6 +131,7 @@ fn reborrow<'a>(environment: &'a mut Environment<'_>) -> Environment<'a> {
         seed: environment.seed,
         variables: Document::new(),
         bypasses_validation: environment.bypasses_validation,
+        max_steps: environment.max_steps,
     }
 }
 

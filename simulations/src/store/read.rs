@@ -72,7 +72,9 @@ impl Store {
         }
         let page = found.into_iter().skip(skip).take(limit);
         let page = page.map(|(record, document)| hinted.shown(find, record, document));
-        projected(page, projection.as_ref(), &matcher, &context)
+        let page = projected(page, projection.as_ref(), &matcher, &context)?;
+        context.budget.check()?;
+        Ok(page)
     }
 
     /// Returns the place of the newest document of a collection, after which a tailable cursor
@@ -196,6 +198,7 @@ impl Store {
                 values.entry(context.key(value)).or_insert(value);
             }
         }
+        context.budget.check()?;
         Ok(values.into_values().cloned().collect())
     }
 
@@ -222,14 +225,33 @@ impl Store {
         collation: Option<&Document>,
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Shared>> {
-        pipeline::check(pipeline)?;
-        let namespace = Namespace::new(database, collection.unwrap_or_default());
-        let context = self.context(&namespace, collation, environment)?;
-        let writes = Self::pipeline_writes(pipeline);
         let (stages, last) = match pipeline.split_last() {
-            Some((last, stages)) if writes => (stages, Some(last)),
+            Some((last, stages)) if Self::pipeline_writes(pipeline) => (stages, Some(last)),
             _ => (pipeline, None),
         };
+        pipeline::check(pipeline)?;
+        let result = self.run_stages(database, collection, stages, collation, environment)?;
+        match last {
+            None => Ok(result),
+            Some(last) => {
+                self.write_out(database, last, result, environment)?;
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Runs the stages of a pipeline that write nothing.
+    pub(super) fn run_stages(
+        &self,
+        database: &str,
+        collection: Option<&str>,
+        stages: &[Document],
+        collation: Option<&Document>,
+        environment: &Environment<'_>,
+    ) -> Answer<Vec<Shared>> {
+        pipeline::check(stages)?;
+        let namespace = Namespace::new(database, collection.unwrap_or_default());
+        let context = self.context(&namespace, collation, environment)?;
         let run = Run {
             store: self,
             database,
@@ -247,13 +269,8 @@ impl Store {
             Some(name) if !own => run.collection(name, stages)?,
             name => run.stages(Vec::new(), name.unwrap_or_default(), stages)?,
         };
-        match last {
-            None => Ok(result),
-            Some(last) => {
-                self.write_out(database, last, result, environment)?;
-                Ok(Vec::new())
-            }
-        }
+        context.budget.check()?;
+        Ok(result)
     }
 
     /// Returns the statistics of `collStats`. All numbers are 0 if the collection does not exist.

@@ -29,6 +29,7 @@ fn with<T>(run: impl FnOnce(&mut Environment<'_>) -> T) -> T {
         seed: 7,
         variables: Document::new(),
         bypasses_validation: false,
+        max_steps: None,
     })
 }
 

@@ -58,6 +58,9 @@ pub struct Environment<'a> {
     /// True if the command writes documents that the validator of the collection refuses
     /// (`bypassDocumentValidation`).
     pub bypasses_validation: bool,
+    /// The most steps of a query, which otherwise fails with the error 50. `None` for the greatest
+    /// limit.
+    pub max_steps: Option<u64>,
 }
 
 impl fmt::Debug for Environment<'_> {

@@ -9,6 +9,7 @@ mod elections;
 mod expiry;
 mod failed_commands;
 mod fidelity;
+mod jobs;
 mod memory;
 mod operations;
 mod overload;

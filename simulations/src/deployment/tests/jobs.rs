@@ -1,0 +1,202 @@
+//! Tests of long queries, which the caller of the deployment runs.
+
+use super::world::{World, with_primary};
+use crate::deployment::{ConnId, DeploymentOptions, Job};
+use bson::{Document, Timestamp, doc};
+use onionskin_core::address::Address;
+use std::time::Duration;
+
+fn command(mut command: Document) -> Document {
+    command.insert("$db", "d");
+    command
+}
+
+fn fill(world: &mut World, conn: ConnId, count: i32) {
+    let documents: Vec<_> = (0..count).map(|n| doc! { "_id": n, "n": n % 7 }).collect();
+    let insert = doc! { "insert": "c", "documents": documents };
+    let reply = world.send_command(conn, &command(insert)).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(count), "{reply}");
+}
+
+/// A standalone whose queries can become jobs, and a connection to it.
+fn standalone() -> (World, ConnId) {
+    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
+    world.deployment.run_jobs();
+    let conn = world.connect(0);
+    (world, conn)
+}
+
+/// A filter that is expensive for each document.
+fn expensive() -> Document {
+    let sum = doc! { "$sum": { "$range": [0, 1000] } };
+    doc! { "$expr": { "$gte": [sum, "$n"] } }
+}
+
+/// Sends a command that needs a job. Returns the job.
+fn job_of(world: &mut World, conn: ConnId, long: Document) -> Job {
+    world.send(conn, &command(long));
+    assert!(world.reply(conn).is_none(), "it waits");
+    world.deployment.poll_job().expect("a job")
+}
+
+fn finish(world: &mut World, conn: ConnId, job: Job) -> Document {
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    world.reply(conn).expect("a reply").2
+}
+
+fn ping(world: &mut World, conn: ConnId) -> bool {
+    let reply = world.send_command(conn, &command(doc! { "ping": 1 }));
+    reply.is_some_and(|reply| reply.get_f64("ok").ok() == Some(1.0))
+}
+
+#[test]
+fn each_kind_of_query_can_be_a_job_and_others_are_served_meanwhile() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1000);
+    let other = world.connect(0);
+    let stages = vec![doc! { "$match": expensive() }, doc! { "$count": "n" }];
+    for (long, expected) in [
+        (
+            doc! { "find": "c", "filter": expensive(), "skip": 998 },
+            doc! { "firstBatch": [{ "_id": 998, "n": 4 }, { "_id": 999, "n": 5 }], "id": 0_i64, "ns": "d.c" },
+        ),
+        (
+            doc! { "count": "c", "query": expensive() },
+            doc! { "n": 1000 },
+        ),
+        (
+            doc! { "distinct": "c", "key": "n", "query": expensive() },
+            doc! { "values": [0, 1, 2, 3, 4, 5, 6] },
+        ),
+        (
+            doc! { "aggregate": "c", "pipeline": stages, "cursor": {} },
+            doc! { "firstBatch": [{ "n": 1000 }], "id": 0_i64, "ns": "d.c" },
+        ),
+    ] {
+        let job = job_of(&mut world, conn, long);
+        assert!(ping(&mut world, other));
+        let reply = finish(&mut world, conn, job);
+        let found = reply.get_document("cursor").unwrap_or(&reply);
+        for (field, value) in &expected {
+            assert_eq!(found.get(field), Some(value), "{reply}");
+        }
+        assert!(ping(&mut world, conn), "the connection can be used again");
+    }
+    assert!(world.deployment.poll_job().is_none());
+}
+
+#[test]
+fn short_queries_are_no_jobs_and_a_deployment_that_runs_none_gives_none() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1000);
+    let count = command(doc! { "count": "c", "query": { "n": 3 } });
+    let reply = world.send_command(conn, &count).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(143));
+    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
+    let conn = world.connect(0);
+    fill(&mut world, conn, 1000);
+    let count = command(doc! { "count": "c", "query": expensive() });
+    let reply = world.send_command(conn, &count).expect("a reply");
+    assert_eq!(reply.get_i32("n").ok(), Some(1000));
+    assert!(world.deployment.poll_job().is_none());
+}
+
+#[test]
+fn an_error_of_a_job_is_the_error_of_its_command() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1000);
+    let sum =
+        doc! { "$divide": [{ "$sum": { "$range": [0, 1000] } }, { "$subtract": ["$_id", 900] }] };
+    let filter = doc! { "$expr": sum };
+    let job = job_of(&mut world, conn, doc! { "find": "c", "filter": filter });
+    let reply = finish(&mut world, conn, job);
+    assert_eq!(reply.get_i32("code").ok(), Some(2), "{reply}");
+}
+
+#[test]
+fn max_time_ends_the_wait_for_a_job_and_its_late_result_changes_nothing() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1000);
+    let long = doc! { "count": "c", "query": expensive(), "maxTimeMS": 100 };
+    let job = job_of(&mut world, conn, long.clone());
+    world.run_for(Duration::from_millis(100));
+    let (_, _, reply) = world.reply(conn).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(50), "{reply}");
+    let second = job_of(&mut world, conn, long);
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    assert!(world.reply(conn).is_none(), "the result of the first one");
+    let reply = finish(&mut world, conn, second);
+    assert_eq!(reply.get_i32("n").ok(), Some(1000), "{reply}");
+}
+
+#[test]
+fn a_job_reads_the_data_of_its_start() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1000);
+    let other = world.connect(0);
+    let job = job_of(
+        &mut world,
+        conn,
+        doc! { "count": "c", "query": expensive() },
+    );
+    let drop = command(doc! { "drop": "c" });
+    world.send_command(other, &drop).expect("a reply");
+    let reply = finish(&mut world, conn, job);
+    assert_eq!(reply.get_i32("n").ok(), Some(1000), "{reply}");
+}
+
+#[test]
+fn a_job_of_a_connection_that_ended_changes_nothing() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1000);
+    let other = world.connect(0);
+    let job = job_of(
+        &mut world,
+        conn,
+        doc! { "count": "c", "query": expensive() },
+    );
+    world.deployment.handle_disconnected(world.now, conn);
+    world.deployment.handle_job_done(world.now, job.run());
+    world.drain();
+    assert!(ping(&mut world, other));
+}
+
+#[test]
+fn a_snapshot_read_that_becomes_a_job_keeps_its_time() {
+    let (mut world, _, conn) = with_primary();
+    world.deployment.run_jobs();
+    fill(&mut world, conn, 1000);
+    world.run_for(Duration::from_secs(5));
+    let long = doc! {
+        "find": "c", "filter": expensive(), "batchSize": 1, "readConcern": { "level": "snapshot" },
+    };
+    let job = job_of(&mut world, conn, long);
+    let other = world.connect(world.deployment.primary().expect("a primary"));
+    let insert = command(doc! {
+        "insert": "c", "documents": [{ "_id": -1 }], "writeConcern": { "w": "majority" },
+    });
+    let written = world.send_command(other, &insert).expect("a reply");
+    let written = written.get_timestamp("operationTime").expect("a time");
+    let reply = finish(&mut world, conn, job);
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let at: Timestamp = cursor.get_timestamp("atClusterTime").expect("a time");
+    assert!(at < written, "{at} is before {written}");
+}
+
+#[test]
+fn a_job_behind_a_router_answers_the_routers_client() {
+    let options = DeploymentOptions::sharded(vec![Address::tcp("r0", 27017)]);
+    let mut world = World::new(options, 1);
+    world.deployment.run_jobs();
+    let conn = world.connect(0);
+    fill(&mut world, conn, 1000);
+    let job = job_of(
+        &mut world,
+        conn,
+        doc! { "count": "c", "query": expensive() },
+    );
+    let reply = finish(&mut world, conn, job);
+    assert_eq!(reply.get_i32("n").ok(), Some(1000), "{reply}");
+}

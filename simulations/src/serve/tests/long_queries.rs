@@ -1,0 +1,53 @@
+//! Long queries over sockets.
+
+use super::{addresses, connect, send_command};
+use crate::serve::{Embedded, ServeOptions};
+use bson::rawdoc;
+use std::thread;
+
+/// The number of pings that are answered beside eight long queries. If these blocked the server,
+/// few more than eight would be.
+const PINGS: usize = 100;
+
+#[test]
+fn pings_are_answered_while_other_clients_run_long_queries() {
+    let deployment = Embedded::start(ServeOptions::standalone()).expect("starts");
+    let address = addresses(deployment.uri()).remove(0);
+    let mut stream = connect(&address).expect("connects");
+    let text = "a".repeat(5000);
+    let documents: bson::RawArrayBuf = (0..20)
+        .map(|n| rawdoc! { "_id": n, "t": text.clone() })
+        .collect();
+    let insert = rawdoc! { "insert": "c", "documents": documents, "$db": "d" };
+    send_command(&mut stream, &insert).expect("a reply");
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let address = address.clone();
+            thread::spawn(move || {
+                let mut stream = connect(&address).expect("connects");
+                let filter = rawdoc! { "t": { "$regex": "(a{1,100}){1,100}b" } };
+                let inner = rawdoc! { "$sum": { "$range": [0, 5000] } };
+                let pipeline = rawdoc! {
+                    "aggregate": "c", "cursor": {}, "$db": "d",
+                    "pipeline": [{ "$match": { "$expr": { "$lt": [{
+                        "$sum": { "$map": { "input": { "$range": [0, 2000] }, "in": inner } }
+                    }, 0] } } }],
+                };
+                send_command(
+                    &mut stream,
+                    &rawdoc! { "find": "c", "filter": filter, "$db": "d" },
+                );
+                send_command(&mut stream, &pipeline).expect("a reply")
+            })
+        })
+        .collect();
+    let mut pings = 0;
+    while !clients.iter().all(thread::JoinHandle::is_finished) {
+        send_command(&mut stream, &rawdoc! { "ping": 1, "$db": "admin" }).expect("a reply");
+        pings += 1;
+    }
+    assert!(pings >= PINGS, "{pings} pings were answered");
+    for client in clients {
+        client.join().expect("no panic");
+    }
+}

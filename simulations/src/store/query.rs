@@ -1,0 +1,70 @@
+//! Queries as values, so that a long query can run in another thread than its command.
+
+use bson::{Bson, Document};
+
+use super::types::{Environment, Find, Namespace, Shared};
+use super::{Answer, Store};
+
+/// A query, which changes nothing.
+#[derive(Clone, Debug)]
+pub(crate) enum Query {
+    Find(Namespace, Find),
+    Count(Namespace, Find),
+    /// The distinct values of a field.
+    Distinct(Namespace, String, Find),
+    /// A pipeline without `$out` and `$merge`, with its database, collection and collation.
+    Aggregate(String, Option<String>, Vec<Document>, Option<Document>),
+}
+
+/// The result of a query.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Documents(Vec<Shared>),
+    Values(Vec<Bson>),
+    Number(u64),
+}
+
+impl Found {
+    pub(crate) fn documents(self) -> Vec<Shared> {
+        match self {
+            Self::Documents(documents) => documents,
+            Self::Values(_) | Self::Number(_) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn values(self) -> Vec<Bson> {
+        match self {
+            Self::Values(values) => values,
+            Self::Documents(_) | Self::Number(_) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Self::Number(number) => number,
+            Self::Documents(_) | Self::Values(_) => 0,
+        }
+    }
+}
+
+impl Query {
+    pub(crate) fn run(&self, store: &Store, environment: &mut Environment<'_>) -> Answer<Found> {
+        Ok(match self {
+            Self::Find(namespace, find) => {
+                Found::Documents(store.find(namespace, find, environment)?)
+            }
+            Self::Count(namespace, find) => {
+                Found::Number(store.count(namespace, find, environment)?)
+            }
+            Self::Distinct(namespace, key, find) => {
+                Found::Values(store.distinct(namespace, key, find, environment)?)
+            }
+            Self::Aggregate(database, collection, pipeline, collation) => {
+                let collection = collection.as_deref();
+                let collation = collation.as_ref();
+                let read = store.run_stages(database, collection, pipeline, collation, environment);
+                Found::Documents(read?)
+            }
+        })
+    }
+}
