@@ -3,19 +3,22 @@
 //!
 //! The caller makes one input, takes everything from [`Deployment::poll_transmit`] and
 //! [`Deployment::poll_action`], and waits for the [`Deployment::deadline`]. The same options, seed
-//! and inputs give the same outputs, byte for byte.
+//! and inputs give the same outputs, byte for byte. A caller that chooses [`Deployment::take_turns`]
+//! or [`Deployment::run_jobs`] also takes from [`Deployment::poll_turn`] or
+//! [`Deployment::poll_job`].
 
 mod action;
 mod auth;
 mod auth_fault;
 mod check;
 mod compression;
+mod jobs;
 mod network;
 mod options;
 mod routing;
 mod users;
 
-pub use crate::server::{Job, JobDone};
+pub use crate::server::{Job, JobDone, JobKey};
 pub use action::{Action, ConnId, MemberEvent, MemberState};
 pub use auth::AuthCounts;
 pub use auth_fault::AuthFault;
@@ -31,6 +34,7 @@ use crate::{
     server::{Accounts, Arrival, Member, Output},
     store::Store,
 };
+use jobs::LongQueries;
 use network::{Envelope, Network};
 use onionskin_core::{
     random::Seed,
@@ -70,7 +74,7 @@ pub struct Deployment {
     traffic: VecDeque<Traffic>,
     turns: VecDeque<ConnId>,
     actions: VecDeque<Action>,
-    jobs: VecDeque<Job>,
+    long_queries: LongQueries,
     /// The member that [`Deployment::balance`] tries first, modulo the number of members.
     turn: usize,
 }
@@ -105,7 +109,7 @@ impl Deployment {
             traffic: VecDeque::new(),
             turns: VecDeque::new(),
             actions: VecDeque::new(),
-            jobs: VecDeque::new(),
+            long_queries: LongQueries::default(),
             turn: 0,
         };
         deployment.settle(Instant::ZERO);
@@ -173,29 +177,6 @@ impl Deployment {
     #[must_use]
     pub fn poll_turn(&mut self) -> Option<ConnId> {
         self.turns.pop_front()
-    }
-
-    /// Lets long queries become jobs, which the caller takes from [`poll_job`](Self::poll_job) and
-    /// can run in other threads. By default, each command runs its whole query, so that nothing
-    /// else happens meanwhile.
-    pub fn run_jobs(&mut self) {
-        for member in &mut self.members {
-            member.run_jobs();
-        }
-    }
-
-    /// Returns the next long query that the caller must run.
-    #[must_use]
-    pub fn poll_job(&mut self) -> Option<Job> {
-        self.jobs.pop_front()
-    }
-
-    /// Handles the result of a job. If its connection no longer waits for it, nothing changes.
-    pub fn handle_job_done(&mut self, now: Instant, done: JobDone) {
-        if let Some(&member) = self.homes.get(&done.connection) {
-            self.members[member].handle_job_done(now, done);
-            self.settle(now);
-        }
     }
 
     /// Handles the end of a client's connection.
@@ -472,9 +453,12 @@ impl Deployment {
                 }
                 Output::Transmit(connection) => self.transmits.push_back(connection),
                 Output::Turn(connection) => self.turns.push_back(connection),
-                Output::Close(connection) => self.actions.push_back(Action::Close(connection)),
+                Output::Close(connection) => {
+                    let connection = routing::outer(connection);
+                    self.actions.push_back(Action::Close(connection));
+                }
                 Output::Report(event) => self.actions.push_back(Action::Report(event)),
-                Output::Job(job) => self.jobs.push_back(*job),
+                Output::LongQuery(connection) => self.long_queries.push(connection),
             }
         }
     }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 /// The bit that marks the ids of connections between routers and the shard.
 const INNER: u64 = 1 << 63;
 
-/// The name of the shard's replica set.
 /// The name of the shard and of its replica set.
 pub(crate) const SHARD_NAME: &str = "shard0";
 

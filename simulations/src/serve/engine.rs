@@ -1,12 +1,13 @@
 //! The event loop between the sockets and the deployment.
 
 mod peer;
+mod work;
 
 use super::{
     Order, ServeOptions, Status,
     setup::{deployment_options, tls, uri, write_tokens},
 };
-use crate::deployment::{Action, ConnId, Deployment, Job, MemberEvent};
+use crate::deployment::{Action, ConnId, Deployment, MemberEvent};
 use onionskin_core::{random::Seed, time::Instant};
 use peer::{Gauge, Next, Peer};
 use rustls::{ServerConfig, ServerConnection};
@@ -24,7 +25,7 @@ use std::{
 };
 use tokio::{
     net::TcpListener,
-    sync::{Notify, Semaphore, mpsc},
+    sync::{Notify, mpsc},
     task,
 };
 
@@ -40,9 +41,6 @@ const READS_PER_TURN: usize = 16;
 /// The largest number of unsent bytes of all connections. If it is exceeded, the connection with
 /// the most unsent bytes is closed.
 const MAX_ALL_UNSENT_BYTES: usize = 512 * 1024 * 1024;
-
-/// The largest number of long queries that run at once, each in its own thread.
-const MAX_WORKERS: usize = 2;
 
 /// The pause after a failed accept, for example when the process has no descriptors left, and after
 /// a failed attempt to bind a port again.
@@ -74,8 +72,8 @@ struct Shared {
     next_conn: Cell<u64>,
     deadline_moved: Notify,
     deadline: Cell<Option<Instant>>,
-    /// The permits of the threads for long queries.
-    workers: Semaphore,
+    /// The number of long queries that run.
+    workers: Cell<usize>,
 }
 
 /// A deployment whose sockets are bound, before its event loop runs.
@@ -129,7 +127,7 @@ impl Engine {
             next_conn: Cell::new(0),
             deadline_moved: Notify::new(),
             deadline: Cell::new(None),
-            workers: Semaphore::new(MAX_WORKERS),
+            workers: Cell::new(0),
         });
         for (target, listener) in listeners {
             let accept = task::spawn_local(accept(Rc::clone(&shared), target, listener));
@@ -291,9 +289,7 @@ impl Shared {
                 }
                 continue;
             }
-            let job = self.deployment.borrow_mut().poll_job();
-            if let Some(job) = job {
-                task::spawn_local(Rc::clone(self).work(job));
+            if self.start_work() {
                 continue;
             }
             let action = self.deployment.borrow_mut().poll_action();
@@ -309,27 +305,6 @@ impl Shared {
         if deadline.is_some_and(|new| old.is_none_or(|old| new < old)) {
             self.deadline_moved.notify_one();
         }
-    }
-
-    /// Runs a long query in a thread of its own. Others are served meanwhile.
-    async fn work(self: Rc<Self>, job: Job) {
-        let Ok(_permit) = self.workers.acquire().await else {
-            return;
-        };
-        let conn = job.connection();
-        match task::spawn_blocking(move || job.run()).await {
-            Ok(done) => {
-                let now = self.now();
-                self.drive(Some(conn), |deployment| {
-                    deployment.handle_job_done(now, done)
-                });
-            }
-            Err(_) => {
-                let now = self.now();
-                self.drive(None, |deployment| deployment.handle_panic(now, Some(conn)));
-            }
-        }
-        self.pump();
     }
 
     /// Closes connections with the most unsent bytes until the limit for all connections is kept.

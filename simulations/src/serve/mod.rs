@@ -109,6 +109,9 @@ impl Embedded {
                     }
                 }
             });
+            drop(local);
+            // Long queries end on their own.
+            runtime.shutdown_background();
         };
         let thread = thread::Builder::new()
             .name("onionskin-serve".to_owned())

@@ -3,6 +3,7 @@
 use super::{
     auth::{Conversation, Login},
     fail_point::FailEffect,
+    job::LongQuery,
     reply::Reply,
 };
 use crate::deployment::{AuthFault, AuthMechanism};
@@ -62,7 +63,7 @@ pub(super) enum Waiting {
     Stream,
     /// A read waits for the result of its job.
     Job {
-        number: u64,
+        query: Box<LongQuery>,
         effect: Option<FailEffect>,
     },
     /// A step-down waits for a secondary to catch up.

@@ -6,7 +6,6 @@ use super::{
     document::{integer_field, truth},
     fail_point::FailEffect,
     fault::{Fault, bad_value, fault, not_writable_primary},
-    read_concern::read_deadline,
     reply::Reply,
 };
 use crate::{deployment::ConnId, replica::CannotStepDown, store::Namespace};
@@ -82,11 +81,9 @@ impl Member {
         // A command that fails can have made changes as well.
         self.log(now, None);
         self.running = None;
-        if let Some(job) = self.take_job() {
-            let deadline = read_deadline(now, &request.command);
-            let number = self.give_out(job);
-            return self.wait(conn, request, Waiting::Job { number, effect }, deadline);
-        }
+        let Some((request, effect)) = self.wait_for_job(now, conn, request, effect) else {
+            return;
+        };
         let add = |reply: &mut Reply| {
             if let Some(effect) = &effect {
                 reply.concern.clone_from(&effect.concern);
@@ -213,7 +210,7 @@ impl Member {
             "findAndModify" | "findandmodify" => self.find_and_modify(now, request),
             "find" => self.find(now, request),
             "getMore" => self.get_more(now, request),
-            "killCursors" => self.kill_cursors(request),
+            "killCursors" => self.kill_cursors(now, request),
             "count" => self.count(now, request),
             "distinct" => self.distinct(now, request),
             "aggregate" => self.aggregate(now, request),

@@ -1,20 +1,22 @@
 //! Long queries, which run beside the commands of other clients.
 //!
 //! A command runs its query with a small number of steps first. If these are not enough, and the
-//! caller of the deployment runs jobs, the query becomes a [`Job`] on a copy of the data, and the
-//! request waits for its result. Then the command is executed again, with this result in the place
-//! of its query.
+//! caller of the deployment runs jobs, the request waits. When the caller has a thread for the
+//! query, the query becomes a [`Job`] on a copy of the data. Then the command is executed again,
+//! with the result of the job in the place of its query.
 
 use super::{
     Member, Output,
-    connection::{Pending, Waiting},
-    fault::Fault,
+    connection::{Pending, Request, Waiting},
+    fail_point::FailEffect,
+    fault::{Fault, fault},
+    read_concern::read_deadline,
 };
 use crate::{
     deployment::ConnId,
     store::{Environment, Found, Query, Store, StoreError},
 };
-use bson::{Document, oid::ObjectId};
+use bson::{DateTime, Document, Timestamp, oid::ObjectId};
 use onionskin_core::time::Instant;
 
 /// The steps of a query that is not a job: some milliseconds.
@@ -24,74 +26,125 @@ const STEPS: u64 = 20_000;
 /// [`Deployment::handle_job_done`](crate::deployment::Deployment::handle_job_done).
 #[derive(Debug)]
 pub struct Job {
-    connection: ConnId,
-    number: u64,
+    key: JobKey,
     store: Store,
     query: Query,
-    now: bson::DateTime,
-    timestamp: bson::Timestamp,
-    seed: u64,
-    variables: Document,
+    /// The `let` of the command.
+    variables: Option<Document>,
+    moment: Moment,
+}
+
+/// The request that a job belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobKey {
+    pub(crate) connection: ConnId,
+    number: u64,
 }
 
 /// The result of a [`Job`].
 #[derive(Debug)]
 pub struct JobDone {
-    pub(crate) connection: ConnId,
-    number: u64,
-    result: Result<Found, StoreError>,
+    key: JobKey,
+    /// `None` if the query ended in a panic.
+    result: Option<Result<Found, StoreError>>,
+}
+
+/// The time and the randomness of one command.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    pub(super) now: DateTime,
+    pub(super) timestamp: Timestamp,
+    pub(super) seed: u64,
 }
 
 impl Job {
-    /// Returns the connection whose request needs this query.
+    /// Returns the request that this job belongs to.
     #[must_use]
-    pub const fn connection(&self) -> ConnId {
-        self.connection
+    pub const fn key(&self) -> JobKey {
+        self.key
     }
 
     /// Runs the query.
     #[must_use]
     pub fn run(self) -> JobDone {
         let mut environment = Environment {
-            now: self.now,
-            timestamp: self.timestamp,
+            now: self.moment.now,
+            timestamp: self.moment.timestamp,
             // A query makes no ids.
             ids: &mut || ObjectId::from_bytes([0; 12]),
-            seed: self.seed,
-            variables: self.variables,
+            seed: self.moment.seed,
+            variables: Document::new(),
             bypasses_validation: false,
             max_steps: None,
         };
+        let variables = self.variables.as_ref();
+        let ready = variables.map_or(Ok(()), |given| environment.set_variables(given));
         JobDone {
-            connection: self.connection,
-            number: self.number,
-            result: self.query.run(&self.store, &mut environment),
+            key: self.key,
+            result: Some(ready.and_then(|()| self.query.run(&self.store, &mut environment))),
         }
     }
+}
+
+impl JobKey {
+    /// Returns the result of a job that ended in a panic.
+    #[must_use]
+    pub const fn panicked(self) -> JobDone {
+        JobDone {
+            key: self,
+            result: None,
+        }
+    }
+}
+
+impl JobDone {
+    pub(crate) const fn connection(&self) -> ConnId {
+        self.key.connection
+    }
+}
+
+/// A query that waits until it becomes a job.
+#[derive(Debug)]
+pub(super) struct LongQuery {
+    number: u64,
+    query: Query,
+    variables: Option<Document>,
+    /// The data of an earlier time, for a read that does not see the newest data.
+    view: Option<Store>,
+    /// The term of the member. A linearizable read fails in another term.
+    term: u64,
 }
 
 /// The jobs of a member.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     /// True if the caller of the deployment runs jobs. Otherwise commands run their whole queries.
-    pub(super) are_run: bool,
-    /// The job that the command that is being executed needs.
-    new: Option<Job>,
-    /// The result for the command that is executed again.
+    are_run: bool,
+    /// The long query of the running command.
+    new: Option<LongQuery>,
+    /// The result for a command that is executed again.
     done: Option<Result<Found, StoreError>>,
+    /// The number of the last job.
     last: u64,
 }
 
-impl Jobs {
-    /// Forgets the job of a command that ended in a panic.
-    pub(super) fn forget(&mut self) {
-        self.new = None;
-        self.done = None;
-    }
-}
-
 impl Member {
-    /// Runs the query of a command, or makes it a job. After an error, the command must end.
+    /// Undoes the changes of the request that was being executed when a panic occurred. Returns the
+    /// connection of this request; `None` if there was no such request.
+    pub(crate) fn take_interrupted(&mut self) -> Option<ConnId> {
+        self.replica.store_mut().undo_changes();
+        self.view = None;
+        self.jobs.new = None;
+        self.jobs.done = None;
+        self.running.take()
+    }
+
+    /// Lets long queries become jobs.
+    pub(crate) const fn run_jobs(&mut self) {
+        self.jobs.are_run = true;
+    }
+
+    /// Runs the query of a command, or makes it a long query. After an error, the command must end.
     pub(super) fn query(
         &mut self,
         now: Instant,
@@ -101,70 +154,100 @@ impl Member {
         if let Some(done) = self.jobs.done.take() {
             return Ok(done?);
         }
-        let connection = self.running.filter(|_| self.jobs.are_run);
-        let mut job = None;
-        let number = self.jobs.last + 1;
-        let found = self.with_store(now, variables, |store, environment| {
-            environment.max_steps = connection.map(|_| STEPS);
-            let found = query.run(store, environment);
-            if let (Some(connection), Err(StoreError { code: 50, .. })) = (connection, &found) {
-                job = Some(Job {
-                    connection,
-                    number,
-                    store: store.clone(),
-                    query,
-                    now: environment.now,
-                    timestamp: environment.timestamp,
-                    seed: environment.seed,
-                    variables: environment.variables.clone(),
-                });
-            }
-            found
+        let can_wait = self.jobs.are_run && self.running.is_some();
+        let steps = can_wait.then_some(STEPS);
+        let found = self.with_steps(now, variables, steps, |store, environment| {
+            query.run(store, environment)
         });
-        if job.is_some() {
-            self.jobs.last = number;
-            self.jobs.new = job;
+        if let (true, Err(StoreError { code: 50, .. })) = (can_wait, &found) {
+            self.jobs.last += 1;
+            self.jobs.new = Some(LongQuery {
+                number: self.jobs.last,
+                query,
+                variables: variables.cloned(),
+                view: self.view.as_ref().map(|view| view.store.clone()),
+                term: self.replica.term(),
+            });
         }
         Ok(found?)
     }
 
-    /// Takes the job that the executed command needs.
-    pub(super) fn take_job(&mut self) -> Option<Job> {
-        self.jobs.new.take()
+    /// Lets a request wait for its long query, if it has one. Otherwise returns the arguments.
+    pub(super) fn wait_for_job(
+        &mut self,
+        now: Instant,
+        conn: ConnId,
+        request: Request,
+        effect: Option<FailEffect>,
+    ) -> Option<(Request, Option<FailEffect>)> {
+        let Some(query) = self.jobs.new.take() else {
+            return Some((request, effect));
+        };
+        let deadline = read_deadline(now, &request.command);
+        let query = Box::new(query);
+        self.wait(conn, request, Waiting::Job { query, effect }, deadline);
+        self.outputs.push_back(Output::LongQuery(conn));
+        None
     }
 
-    /// Executes the command of a job again. Does nothing if the request no longer waits.
+    /// Returns the job for the long query of a connection, on a copy of the data. Returns `None` if
+    /// the request no longer waits.
+    pub(crate) fn job_of(&mut self, now: Instant, connection: ConnId) -> Option<Job> {
+        let moment = self.moment(now);
+        let pending = self.connections.get(&connection)?.pending.as_ref()?;
+        let Waiting::Job { query, .. } = &pending.waiting else {
+            return None;
+        };
+        let newest = self.replica.store();
+        Some(Job {
+            key: JobKey {
+                connection,
+                number: query.number,
+            },
+            store: query.view.as_ref().unwrap_or(newest).clone(),
+            query: query.query.clone(),
+            variables: query.variables.clone(),
+            moment,
+        })
+    }
+
+    /// Executes the command of a job again. Does nothing if the request no longer waits. If the
+    /// query ended in a panic, closes the connection.
     pub(crate) fn handle_job_done(&mut self, now: Instant, done: JobDone) {
-        let conn = done.connection;
+        let conn = done.key.connection;
         let pending = self.connections.get(&conn).and_then(|c| c.pending.as_ref());
         let waits = pending.is_some_and(|pending| match &pending.waiting {
-            Waiting::Job { number, .. } => *number == done.number,
+            Waiting::Job { query, .. } => query.number == done.key.number,
             _ => false,
         });
         if !waits {
             return;
         }
-        if let Some(Pending {
+        let Some(Pending {
             request,
-            waiting: Waiting::Job { effect, .. },
+            waiting: Waiting::Job { query, effect },
             ..
         }) = self.unpark(conn)
-        {
-            self.jobs.done = Some(done.result);
-            self.run(now, conn, request, effect);
-            self.jobs.done = None;
-            self.advance(now, conn);
+        else {
+            return;
+        };
+        match done.result {
+            None => return self.close(conn),
+            Some(_) if is_linearizable(&request) && self.replica.term() != query.term => {
+                let text = "the primary changed while a linearizable read was running";
+                self.respond(conn, &request, Err(fault(11602, text)));
+            }
+            Some(result) => {
+                self.jobs.done = Some(result);
+                self.run(now, conn, request, effect);
+                self.jobs.done = None;
+            }
         }
+        self.advance(now, conn);
     }
+}
 
-    /// Lets the deployment give out jobs.
-    pub(crate) const fn run_jobs(&mut self) {
-        self.jobs.are_run = true;
-    }
-
-    pub(super) fn give_out(&mut self, job: Job) -> u64 {
-        let number = job.number;
-        self.outputs.push_back(Output::Job(Box::new(job)));
-        number
-    }
+fn is_linearizable(request: &Request) -> bool {
+    let concern = request.command.get_document("readConcern");
+    concern.is_ok_and(|concern| concern.get_str("level").ok() == Some("linearizable"))
 }

@@ -33,7 +33,7 @@ mod write;
 
 pub(crate) use auth::Accounts;
 pub(crate) use connection::Arrival;
-pub use job::{Job, JobDone};
+pub use job::{Job, JobDone, JobKey};
 
 use crate::{
     deployment::{
@@ -75,8 +75,8 @@ pub(crate) enum Output {
     Route(ConnId, Vec<u8>),
     Close(ConnId),
     Report(MemberEvent),
-    /// The caller of the deployment must run this query.
-    Job(Box<Job>),
+    /// The request of this connection waits for its long query.
+    LongQuery(ConnId),
 }
 
 /// One server: a standalone, a member of a replica set, a router, or the shard behind routers.
@@ -244,8 +244,11 @@ impl Member {
     pub(crate) fn handle_disconnected(&mut self, conn: ConnId) -> Vec<i64> {
         let connection = self.connections.remove(&conn);
         self.buffered -= connection.as_ref().map_or(0, |c| c.buffered);
-        if let Some(at) = connection.and_then(|c| c.pending?.deadline) {
-            self.timers.remove(&(at, conn));
+        if let Some(pending) = connection.and_then(|c| c.pending) {
+            if let Some(at) = pending.deadline {
+                self.timers.remove(&(at, conn));
+            }
+            self.end_stream(&pending.request);
         }
         self.waiting.remove(&conn);
         self.hellos.remove(&conn);
@@ -254,15 +257,6 @@ impl Member {
             self.stepping_down = None;
         }
         self.routing.forget(conn)
-    }
-
-    /// Undoes the changes of the request that was being executed when a panic occurred. Returns the
-    /// connection of this request; `None` if there was no such request.
-    pub(crate) fn take_interrupted(&mut self) -> Option<ConnId> {
-        self.replica.store_mut().undo_changes();
-        self.view = None;
-        self.jobs.forget();
-        self.running.take()
     }
 
     /// Removes the cursors of a client that has disconnected.

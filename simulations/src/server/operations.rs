@@ -29,7 +29,8 @@ impl Member {
         request: &Request,
     ) -> Result<Document, Fault> {
         let is_option = |name: &str| {
-            name == request.name || name.starts_with('$') || commands::is_generic(name)
+            let options = ["$all", "$ownOps", "$truncateOps", "$db"];
+            name == request.name || options.contains(&name) || commands::is_generic(name)
         };
         let fields = request.command.iter().filter(|(name, _)| !is_option(name));
         let filter: Document = fields.map(|(n, v)| (n.clone(), v.clone())).collect();

@@ -35,20 +35,22 @@ impl Member {
         let collection = namespace(request)?;
         let command = &request.command;
         let find = find_of(command)?;
+        check_tailable(command)?;
         self.check_hint(&collection, command)?;
         let variables = command.get_document("let").ok();
         let query = Query::Find(collection.clone(), find.clone());
-        let found = self.query(now, variables, query)?.documents();
+        let (found, end) = self.query(now, variables, query)?.with_end();
         let tailable = truth(command.get("tailable"));
-        if tailable && !self.replica.store().statistics(&collection).capped {
+        let is_missing = !self.replica.store().contains(&collection);
+        let is_capped = self.replica.store().statistics(&collection).capped;
+        if tailable && !is_missing && !is_capped {
             return Err(bad_value(
                 "error processing query: tailable cursor on non capped collection",
             ));
         }
-        let is_missing = !self.replica.store().contains(&collection);
         let ends_early = is_missing || ends_early(&find, &found);
         // A tailable cursor on a collection without documents ends at once, as in the server.
-        let place = self.replica.store().end(&collection).filter(|_| tailable);
+        let place = end.filter(|_| tailable);
         let tail = place.map(|place| Tail {
             limit: match usize::try_from(find.limit) {
                 Ok(0) | Err(_) => usize::MAX,
@@ -174,6 +176,11 @@ impl Member {
             }
             Some(cursor) => check_session(id, cursor, session_key(command))?,
         }
+        let awaits = |cursor: &Cursor| cursor.tail.as_ref().is_some_and(|tail| tail.awaits);
+        if count_field(command, "maxTimeMS") > 0 && !self.cursors.get(id).is_some_and(awaits) {
+            let text = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
+            return Err(bad_value(text));
+        }
         let is_limited = self.cursors.get(id).is_some_and(|cursor| cursor.is_limited);
         if let Some(fault) = self.fail_get_more(is_limited) {
             // A getMore that fails after it has taken the cursor closes the cursor.
@@ -209,13 +216,17 @@ impl Member {
         Ok(reply.into())
     }
 
-    pub(super) fn kill_cursors(&mut self, request: &Request) -> Answer {
+    pub(super) fn kill_cursors(&mut self, now: Instant, request: &Request) -> Answer {
         let ids = request.command.get_array("cursors");
         let ids = ids.map(Vec::as_slice).unwrap_or_default();
         let (mut killed, mut missing) = (Vec::new(), Vec::new());
-        for id in ids.iter().filter_map(integer) {
+        let ids: Vec<i64> = ids.iter().filter_map(integer).collect();
+        for id in ids {
             match self.cursors.remove(id) {
-                Some(_) => killed.push(Bson::Int64(id)),
+                Some(_) => {
+                    self.interrupt_tail(now, id);
+                    killed.push(Bson::Int64(id));
+                }
                 None => missing.push(Bson::Int64(id)),
             }
         }
@@ -320,6 +331,33 @@ impl Member {
         }
         Ok(reply)
     }
+}
+
+/// Returns an error if the options of a query for a tailable cursor exclude each other.
+fn check_tailable(command: &Document) -> Result<(), Fault> {
+    let is_set = |name: &str| truth(command.get(name));
+    if !is_set("tailable") {
+        let text = "Cannot set 'awaitData' without also setting 'tailable'";
+        return match is_set("awaitData") {
+            true => Err(fault(9, text)),
+            false => Ok(()),
+        };
+    }
+    let is_natural =
+        |sort: &Document| sort.is_empty() || sort.get("$natural").and_then(integer) == Some(1);
+    if command
+        .get_document("sort")
+        .is_ok_and(|sort| !is_natural(sort))
+    {
+        let text = "cannot use tailable option with a sort other than {$natural: 1}";
+        return Err(bad_value(text));
+    }
+    if is_set("singleBatch") {
+        return Err(bad_value(
+            "cannot use tailable option with the 'singleBatch' option",
+        ));
+    }
+    Ok(())
 }
 
 fn find_of(command: &Document) -> Result<Find, Fault> {

@@ -42,6 +42,16 @@ impl Member {
         }
     }
 
+    /// Closes the cursor of a stream whose client has disconnected.
+    pub(super) fn end_stream(&mut self, request: &Request) {
+        if request.exhaust
+            && request.name == "getMore"
+            && let Some(id) = integer_field(&request.command, &request.name)
+        {
+            self.cursors.remove(id);
+        }
+    }
+
     /// Sends the next reply of a stream. Returns false if the connection has no stream.
     pub(super) fn continue_stream(&mut self, now: Instant, conn: ConnId) -> bool {
         let pending = self.connection(conn).and_then(|c| c.pending.as_ref());

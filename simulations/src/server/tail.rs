@@ -5,7 +5,7 @@ use super::{
     connection::{Pending, Request},
     dispatch::Outcome,
     document::{count_field, integer_field},
-    fault::Fault,
+    fault::{Fault, fault},
     reply::Reply,
 };
 use crate::deployment::ConnId;
@@ -61,6 +61,8 @@ impl Member {
         }
         let has_more = !found.is_empty();
         cursor.documents.extend(found);
+        cursor.bytes = cursor.own_bytes();
+        self.cursors.check_room(&cursor)?;
         self.cursors.insert(now, id, cursor);
         Ok(has_more)
     }
@@ -96,6 +98,24 @@ impl Member {
             }
             Ok(_) => self.answer_tail(now, conn, request),
             Err(fault) => self.answer_get_more(now, conn, request, Err(fault)),
+        }
+    }
+
+    /// Ends the wait of a `getMore` whose cursor was closed.
+    pub(super) fn interrupt_tail(&mut self, now: Instant, id: i64) {
+        let waits = |conn: &&ConnId| {
+            let pending = self.connections.get(conn).and_then(|c| c.pending.as_ref());
+            pending.is_some_and(|Pending { request, .. }| {
+                request.name == "getMore" && integer_field(&request.command, "getMore") == Some(id)
+            })
+        };
+        let waiting: Vec<ConnId> = self.waiting.iter().filter(waits).copied().collect();
+        for conn in waiting {
+            if let Some(Pending { request, .. }) = self.unpark(conn) {
+                let error = fault(237, "operation was interrupted: its cursor was killed");
+                self.respond(conn, &request, Err(error));
+                self.advance(now, conn);
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use super::{
     document::{integer, truth},
     fault::{Fault, bad_value, fault, type_mismatch},
     hello::election_id,
+    job::Moment,
     read::collation,
     reply::Reply,
     retry::RetryableWrite,
@@ -86,19 +87,39 @@ impl Member {
         variables: Option<&Document>,
         run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        self.with_steps(now, variables, None, run)
+    }
+
+    /// Returns the time and the randomness of a command.
+    pub(super) fn moment(&mut self, now: Instant) -> Moment {
         let wall = self.wall_millis(now);
-        let timestamp = self.replica.next_time(wall);
-        let seed = self.random.next_u64();
+        Moment {
+            now: DateTime::from_millis(i64::try_from(wall).unwrap_or(i64::MAX)),
+            timestamp: self.replica.next_time(wall),
+            seed: self.random.next_u64(),
+        }
+    }
+
+    /// Does the same as [`with_store`](Self::with_store), with a limit for the steps of a query.
+    pub(super) fn with_steps<T>(
+        &mut self,
+        now: Instant,
+        variables: Option<&Document>,
+        max_steps: Option<u64>,
+        run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let moment = self.moment(now);
+        let wall = self.wall_millis(now);
         let ids = &mut self.ids;
         let mut next = || ids.next(wall);
         let mut environment = Environment {
-            now: DateTime::from_millis(i64::try_from(wall).unwrap_or(i64::MAX)),
-            timestamp,
+            now: moment.now,
+            timestamp: moment.timestamp,
             ids: &mut next,
-            seed,
+            seed: moment.seed,
             variables: Document::new(),
             bypasses_validation: false,
-            max_steps: None,
+            max_steps,
         };
         if let Some(variables) = variables {
             environment.set_variables(variables)?;

@@ -88,6 +88,17 @@ impl Store {
             .collection(namespace)
             .ok_or_else(|| not_found(namespace))?;
         Validator::check_options(options)?;
+        let is_view = collection.view().is_some();
+        if !is_view && (options.contains_key("viewOn") || options.contains_key("pipeline")) {
+            let text = format!("{namespace} is a collection, so it has no 'viewOn' and 'pipeline'");
+            return Err(StoreError::new(72, text));
+        }
+        let expires = options.contains_key("expireAfterSeconds");
+        if expires && !collection.options.contains_key("clusteredIndex") {
+            let text = "'expireAfterSeconds' is only supported on time-series collections or when \
+                        the 'clusteredIndex' option is specified";
+            return Err(StoreError::new(72, text));
+        }
         let before = collection.options.clone();
         let mut after = Document::clone(&before);
         let fields = options

@@ -20,12 +20,8 @@ type Answer<T> = Result<T, StoreError>;
 
 /// The length of the longest string that a collation compares, in bytes. Longer strings come after
 /// all others, in the order of their bytes. The sort key of a string can be many times as long as
-/// the string.
-const MAX_COLLATED_BYTES: usize = 1024 * 1024;
-
-/// The number of bytes of a sort key for each byte of its string, above which the string counts as
-/// too long for a key. Only strings of rare ligatures do.
-const MAX_GROWTH: usize = 8;
+/// the string, and the work for a run of combining marks grows with the square of its length.
+const MAX_COLLATED_BYTES: usize = 16 * 1024;
 
 /// The version of ICU that a server names.
 const VERSION: &str = "57.1";
@@ -162,9 +158,6 @@ impl Collation {
         }
         let mut key = Vec::with_capacity(text.len());
         let Ok(()) = self.collator.write_sort_key_to(text, &mut key);
-        if key.len() > MAX_GROWTH * text.len() + 64 {
-            return format!("\u{100}{text}");
-        }
         key.into_iter().map(char::from).collect()
     }
 }

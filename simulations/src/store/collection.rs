@@ -248,7 +248,8 @@ impl Collection {
     }
 
     /// Returns the numbers of the records that an index finds for the filter. `None` means that all
-    /// records must be tested: no index can be used, or it finds most of the records. An index of another collation than that of the query does not find strings.
+    /// records must be tested: no index can be used, or it finds most of the records. An index of
+    /// another collation than that of the query does not find strings.
     fn candidates(&self, matcher: &Matcher, query: Option<&Collation>) -> Option<Vec<u64>> {
         let fits = |own: Option<&Collation>, values: &[&Bson]| {
             own == query || values.iter().all(|value| collation::is_independent(value))
@@ -293,6 +294,7 @@ impl Collection {
     ) -> Result<Vec<u64>, StoreError> {
         let mut found = Vec::new();
         let mut consider = |record: u64, document: &Document| {
+            context.budget.step(1)?;
             if matcher.matches(document, context)? {
                 found.push(record);
             }

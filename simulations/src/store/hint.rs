@@ -63,7 +63,15 @@ impl Hinted {
         }
         // Special indexes such as `hashed` and `2dsphere` have no order.
         let is_ordered = |key: &&Document| key.values().all(super::number::is_number);
-        let order = key.as_ref().filter(is_ordered).map(Sort::new).transpose()?;
+        let order = key.as_ref().filter(is_ordered).map(|key| {
+            // Any positive number stands for ascending order.
+            let signs = key.iter().map(|(field, direction)| {
+                let is_negative = super::number::as_double(direction).is_some_and(|n| n < 0.0);
+                (field.clone(), Bson::Int32(if is_negative { -1 } else { 1 }))
+            });
+            Sort::new(&signs.collect())
+        });
+        let order = order.transpose()?;
         Ok(Self {
             key,
             order,
@@ -96,7 +104,9 @@ impl Hinted {
             found.reverse();
         }
         let Some(order) = &self.order else { return };
-        let bound = |document: &Option<Document>| document.as_ref().map(|d| order.key(d, context));
+        // The fields of a bound are those of the index, in the same order.
+        let bound =
+            |given: &Option<Document>| given.as_ref().map(|d| order.key_of_values(d, context));
         let (min, max) = (bound(&find.min), bound(&find.max));
         if min.is_some() || max.is_some() {
             found.retain(|(_, document)| {

@@ -14,7 +14,6 @@ use super::index_options::is_wildcard;
 use super::keys::{self, KeyMaker, Keys};
 use super::matcher::Matcher;
 use super::order::{Key, display, display_document};
-use super::path;
 use super::types::{Namespace, Shared};
 
 /// An index other than that of `_id`.
@@ -114,8 +113,7 @@ impl Index {
         room: usize,
     ) -> Result<usize, StoreError> {
         if let Some(field) = &self.hashed {
-            let is_array = path::any(document, field, &mut |v| matches!(v, Some(Bson::Array(_))));
-            if is_array {
+            if keys::has_array(document, field) {
                 let text = format!(
                     "hashed indexes do not currently support array values. Found array at path: \
                      {field}"
@@ -151,7 +149,8 @@ impl Index {
         duplicate_key(namespace, &self.specification, values)
     }
 
-    /// Adds the keys of a document, which [`check`](Self::check) has accepted.
+    /// Adds the keys of a document. A document that [`check`](Self::check) refuses, which another
+    /// member accepted, has no key.
     pub(crate) fn insert(&mut self, record: u64, document: &Document) {
         let Ok(Keys { keys, bytes }) = self.keys(document) else {
             return;

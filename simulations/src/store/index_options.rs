@@ -39,6 +39,9 @@ const OPTIONS: [&str; 26] = [
     "prepareUnique",
 ];
 
+/// The largest number of fields of an index, as in the server.
+const MAX_FIELDS: usize = 32;
+
 /// Checks an entry of `createIndexes`, and returns the specification in the form that the
 /// collection keeps. An index without a collation has that of its collection.
 pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answer<Document> {
@@ -50,7 +53,16 @@ pub(super) fn normalized(entry: &Document, default: Option<&Collation>) -> Answe
     if key.is_empty() {
         return Err(StoreError::new(67, "Index keys cannot be an empty object."));
     }
+    if key.len() > MAX_FIELDS {
+        let text = format!("Index key pattern cannot have more than {MAX_FIELDS} fields");
+        return Err(StoreError::new(67, text));
+    }
     for (field, direction) in key {
+        super::path::check(field)?;
+        if field.split('.').any(str::is_empty) {
+            let text = format!("Index keys cannot contain an empty field: {field}");
+            return Err(StoreError::new(67, text));
+        }
         let zero = super::number::as_double(direction) == Some(0.0);
         if zero || !(super::number::is_number(direction) || direction.as_str().is_some()) {
             let shown = super::order::display(direction);

@@ -48,7 +48,7 @@ enum Part<'a> {
 }
 
 /// A path that leads through an array, or ends at one.
-type InArray<'a> = (&'a [Bson], &'a str);
+type InArray<'a> = (&'a Vec<Bson>, &'a str);
 
 impl<'a> KeyMaker<'a> {
     /// Returns the keys of a document. An array has a key for each element.
@@ -69,7 +69,8 @@ impl<'a> KeyMaker<'a> {
 
     fn expand(&self, mut parts: Vec<Part<'a>>, keys: &mut Keys) -> Answer<()> {
         let mut arrays: Vec<Option<InArray<'a>>> = Vec::with_capacity(parts.len());
-        let mut first: Option<(&'a [Bson], usize)> = None;
+        // Arrays are told apart by their place in the document.
+        let mut first: Option<(&'a Vec<Bson>, usize)> = None;
         for (at, part) in parts.iter_mut().enumerate() {
             let Part::Open(value, rest) = *part else {
                 arrays.push(None);
@@ -155,10 +156,24 @@ impl<'a> KeyMaker<'a> {
     }
 }
 
+/// True if there is an array on a path, or at its end.
+pub(super) fn has_array(document: &Document, path: &str) -> bool {
+    let (head, rest) = path.split_once('.').unwrap_or((path, ""));
+    let mut value = document.get(head);
+    let parts = rest.split('.').filter(|part| !part.is_empty());
+    for part in parts {
+        value = match value {
+            Some(Bson::Document(inner)) => inner.get(part),
+            _ => break,
+        };
+    }
+    matches!(value, Some(Bson::Array(_)))
+}
+
 /// The end of a path, or the first array on it.
 enum Walked<'a> {
     Value(&'a Bson),
-    Array(&'a [Bson], &'a str),
+    Array(&'a Vec<Bson>, &'a str),
     Missing,
 }
 

@@ -134,8 +134,8 @@ impl Store {
         Self::default()
     }
 
-    /// Sets the largest memory of the data and its indexes, in bytes. A command that would exceed it
-    /// fails with the error 14031. The changes of other members are applied nevertheless.
+    /// Sets the largest memory of the data and its indexes, in bytes. A command that would exceed
+    /// it fails with the error 14031. The changes of other members are applied nevertheless.
     pub const fn set_limit(&mut self, bytes: usize) {
         self.limit = Some(bytes);
     }

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document};
 
-use super::types::{Environment, Find, Namespace, Shared};
+use super::types::{Environment, Find, Namespace, Position, Shared};
 use super::{Answer, Store};
 
 /// A query, which changes nothing.
@@ -19,30 +19,35 @@ pub(crate) enum Query {
 /// The result of a query.
 #[derive(Debug)]
 pub(crate) enum Found {
-    Documents(Vec<Shared>),
+    /// Documents, and for a find the newest document of the collection.
+    Documents(Vec<Shared>, Option<Position>),
     Values(Vec<Bson>),
     Number(u64),
 }
 
 impl Found {
     pub(crate) fn documents(self) -> Vec<Shared> {
+        self.with_end().0
+    }
+
+    pub(crate) fn with_end(self) -> (Vec<Shared>, Option<Position>) {
         match self {
-            Self::Documents(documents) => documents,
-            Self::Values(_) | Self::Number(_) => Vec::new(),
+            Self::Documents(documents, end) => (documents, end),
+            Self::Values(_) | Self::Number(_) => (Vec::new(), None),
         }
     }
 
     pub(crate) fn values(self) -> Vec<Bson> {
         match self {
             Self::Values(values) => values,
-            Self::Documents(_) | Self::Number(_) => Vec::new(),
+            Self::Documents(..) | Self::Number(_) => Vec::new(),
         }
     }
 
     pub(crate) fn number(self) -> u64 {
         match self {
             Self::Number(number) => number,
-            Self::Documents(_) | Self::Values(_) => 0,
+            Self::Documents(..) | Self::Values(_) => 0,
         }
     }
 }
@@ -51,7 +56,8 @@ impl Query {
     pub(crate) fn run(&self, store: &Store, environment: &mut Environment<'_>) -> Answer<Found> {
         Ok(match self {
             Self::Find(namespace, find) => {
-                Found::Documents(store.find(namespace, find, environment)?)
+                let found = store.find(namespace, find, environment)?;
+                Found::Documents(found, store.end(namespace))
             }
             Self::Count(namespace, find) => {
                 Found::Number(store.count(namespace, find, environment)?)
@@ -63,7 +69,7 @@ impl Query {
                 let collection = collection.as_deref();
                 let collation = collation.as_ref();
                 let read = store.run_stages(database, collection, pipeline, collation, environment);
-                Found::Documents(read?)
+                Found::Documents(read?, None)
             }
         })
     }

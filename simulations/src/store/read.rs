@@ -67,6 +67,7 @@ impl Store {
             if sort.is_reversed_natural() {
                 found.reverse();
             } else {
+                context.budget.step(found.len() as u64)?;
                 found.sort_by_cached_key(|(_, document)| sort.key(document, &context));
             }
         }
@@ -130,6 +131,7 @@ impl Store {
             if found.len() >= limit {
                 break;
             }
+            context.budget.step(1)?;
             if matcher.matches(document, &context)? {
                 found.push(document.clone());
             }

@@ -1,5 +1,6 @@
 //! The stage `$redact`.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bson::{Bson, Document};
@@ -19,7 +20,9 @@ impl Run<'_> {
         let mut kept = Vec::new();
         for document in documents {
             let mark = budget.charged();
-            let redacted = self.redact_one(&document, condition)?;
+            let root = Rc::new(Bson::Document(Document::clone(&document)));
+            budget.hold_value(&root)?;
+            let redacted = self.redact_one(&document, &root, condition)?;
             budget.release_to(mark);
             if let Some(document) = redacted {
                 budget.hold_document(&document)?;
@@ -29,15 +32,22 @@ impl Run<'_> {
         Ok(kept)
     }
 
-    fn redact_one(&self, document: &Document, condition: &Bson) -> Answer<Option<Document>> {
-        let value = expression::evaluate(condition, &Scope::new(document, self.context))?;
+    fn redact_one(
+        &self,
+        document: &Document,
+        root: &Rc<Bson>,
+        condition: &Bson,
+    ) -> Answer<Option<Document>> {
+        let mut scope = Scope::new(document, self.context);
+        scope.bind_shared("ROOT", root);
+        let value = expression::evaluate(condition, &scope)?;
         match value.as_ref().and_then(Bson::as_str) {
             Some("KEEP") => Ok(Some(document.clone())),
             Some("PRUNE") => Ok(None),
             Some("DESCEND") => {
                 let mut result = Document::new();
                 for (name, value) in document {
-                    if let Some(value) = self.redact_value(value, condition)? {
+                    if let Some(value) = self.redact_value(value, root, condition)? {
                         result.insert(name, value);
                     }
                 }
@@ -54,11 +64,20 @@ impl Run<'_> {
         }
     }
 
-    fn redact_value(&self, value: &Bson, condition: &Bson) -> Answer<Option<Bson>> {
+    fn redact_value(
+        &self,
+        value: &Bson,
+        root: &Rc<Bson>,
+        condition: &Bson,
+    ) -> Answer<Option<Bson>> {
         match value {
-            Bson::Document(inner) => Ok(self.redact_one(inner, condition)?.map(Bson::Document)),
+            Bson::Document(inner) => {
+                Ok(self.redact_one(inner, root, condition)?.map(Bson::Document))
+            }
             Bson::Array(items) => {
-                let items = items.iter().map(|item| self.redact_value(item, condition));
+                let items = items
+                    .iter()
+                    .map(|item| self.redact_value(item, root, condition));
                 let kept: Answer<Vec<Option<Bson>>> = items.collect();
                 Ok(Some(kept?.into_iter().flatten().collect()))
             }

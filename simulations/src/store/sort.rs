@@ -26,6 +26,15 @@ pub(crate) enum Part {
     Descending(Reverse<Key>),
 }
 
+impl Part {
+    const fn new(key: Key, descending: bool) -> Self {
+        match descending {
+            true => Self::Descending(Reverse(key)),
+            false => Self::Ascending(key),
+        }
+    }
+}
+
 impl PartialOrd for Part {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
@@ -84,12 +93,20 @@ impl Sort {
             } else {
                 path::sort_key(document, name, *descending, context)
             };
-            if *descending {
-                Part::Descending(Reverse(key))
-            } else {
-                Part::Ascending(key)
-            }
+            Part::new(key, *descending)
         });
+        parts.collect()
+    }
+
+    /// Returns the key of a document whose fields have these values, in the order of the pattern.
+    pub(crate) fn key_of_values(
+        &self,
+        values: &Document,
+        context: &EvaluationContext,
+    ) -> Vec<Part> {
+        let pairs = self.fields.iter().zip(values.values());
+        let parts =
+            pairs.map(|((_, descending), value)| Part::new(context.key(value), *descending));
         parts.collect()
     }
 

@@ -36,7 +36,7 @@ fn expensive() -> Document {
 fn job_of(world: &mut World, conn: ConnId, long: Document) -> Job {
     world.send(conn, &command(long));
     assert!(world.reply(conn).is_none(), "it waits");
-    world.deployment.poll_job().expect("a job")
+    world.deployment.poll_job(world.now).expect("a job")
 }
 
 fn finish(world: &mut World, conn: ConnId, job: Job) -> Document {
@@ -59,7 +59,7 @@ fn each_kind_of_query_can_be_a_job_and_others_are_served_meanwhile() {
     for (long, expected) in [
         (
             doc! { "find": "c", "filter": expensive(), "skip": 998 },
-            doc! { "firstBatch": [{ "_id": 998, "n": 4 }, { "_id": 999, "n": 5 }], "id": 0_i64, "ns": "d.c" },
+            doc! { "firstBatch": [{ "_id": 998, "n": 4 }, { "_id": 999, "n": 5 }] },
         ),
         (
             doc! { "count": "c", "query": expensive() },
@@ -71,7 +71,7 @@ fn each_kind_of_query_can_be_a_job_and_others_are_served_meanwhile() {
         ),
         (
             doc! { "aggregate": "c", "pipeline": stages, "cursor": {} },
-            doc! { "firstBatch": [{ "n": 1000 }], "id": 0_i64, "ns": "d.c" },
+            doc! { "firstBatch": [{ "n": 1000 }] },
         ),
     ] {
         let job = job_of(&mut world, conn, long);
@@ -83,7 +83,7 @@ fn each_kind_of_query_can_be_a_job_and_others_are_served_meanwhile() {
         }
         assert!(ping(&mut world, conn), "the connection can be used again");
     }
-    assert!(world.deployment.poll_job().is_none());
+    assert!(world.deployment.poll_job(world.now).is_none());
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn short_queries_are_no_jobs_and_a_deployment_that_runs_none_gives_none() {
     let count = command(doc! { "count": "c", "query": expensive() });
     let reply = world.send_command(conn, &count).expect("a reply");
     assert_eq!(reply.get_i32("n").ok(), Some(1000));
-    assert!(world.deployment.poll_job().is_none());
+    assert!(world.deployment.poll_job(world.now).is_none());
 }
 
 #[test]
@@ -199,4 +199,71 @@ fn a_job_behind_a_router_answers_the_routers_client() {
     );
     let reply = finish(&mut world, conn, job);
     assert_eq!(reply.get_i32("n").ok(), Some(1000), "{reply}");
+}
+
+#[test]
+fn a_tailable_cursor_of_a_job_misses_no_document() {
+    let (mut world, conn) = standalone();
+    let create = doc! { "create": "c", "capped": true, "size": 1_000_000 };
+    world.send_command(conn, &command(create)).expect("a reply");
+    fill(&mut world, conn, 1000);
+    let other = world.connect(0);
+    let long = doc! { "find": "c", "filter": expensive(), "tailable": true, "batchSize": 2000 };
+    let job = job_of(&mut world, conn, long);
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 2000, "n": 1 }] };
+    world
+        .send_command(other, &command(insert))
+        .expect("a reply");
+    let reply = finish(&mut world, conn, job);
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    assert_eq!(cursor.get_array("firstBatch").expect("a batch").len(), 1000);
+    let more = doc! { "getMore": cursor.get_i64("id").expect("an id"), "collection": "c" };
+    let reply = world.send_command(conn, &command(more)).expect("a reply");
+    let batch = reply
+        .get_document("cursor")
+        .and_then(|c| c.get_array("nextBatch"));
+    assert_eq!(batch.expect("a batch").len(), 1, "{reply}");
+}
+
+#[test]
+fn requests_that_no_longer_wait_give_no_jobs() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1000);
+    for _ in 0..10 {
+        let long = doc! { "count": "c", "query": expensive(), "maxTimeMS": 1 };
+        world.send(conn, &command(long));
+        world.run_for(Duration::from_millis(1));
+        let (_, _, reply) = world.reply(conn).expect("a reply");
+        assert_eq!(reply.get_i32("code").ok(), Some(50), "{reply}");
+    }
+    assert!(world.deployment.poll_job(world.now).is_none());
+}
+
+#[test]
+fn the_panic_of_a_job_closes_its_connection_only() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1000);
+    let other = world.connect(0);
+    let job = job_of(
+        &mut world,
+        conn,
+        doc! { "count": "c", "query": expensive() },
+    );
+    world
+        .deployment
+        .handle_job_done(world.now, job.key().panicked());
+    world.drain();
+    assert_eq!(world.closed, [conn]);
+    assert!(ping(&mut world, other));
+}
+
+#[test]
+fn the_variables_of_a_command_count_as_a_part_of_its_query() {
+    let (mut world, conn) = standalone();
+    fill(&mut world, conn, 1);
+    let sum = doc! { "$sum": { "$range": [0, 100_000] } };
+    let long = doc! { "find": "c", "let": { "v": sum }, "filter": { "$expr": "$$v" } };
+    let job = job_of(&mut world, conn, long);
+    let reply = finish(&mut world, conn, job);
+    assert!(reply.get_document("cursor").is_ok(), "{reply}");
 }

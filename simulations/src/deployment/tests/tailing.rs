@@ -153,3 +153,50 @@ fn a_limit_applies_to_all_documents_of_a_tailable_cursor() {
     insert(&mut world, conn, 6..8);
     assert_eq!(batch(&send(&mut world, conn, more(id))), (id, vec![]));
 }
+
+#[test]
+fn a_get_more_that_waits_ends_when_its_cursor_is_killed() {
+    let (mut world, conn) = capped(10);
+    insert(&mut world, conn, 1..2);
+    let id = tail(&mut world, conn, doc! { "awaitData": true });
+    let other = world.connect(0);
+    let mut get_more = more(id);
+    get_more.extend(doc! { "maxTimeMS": 3_600_000, "$db": "d" });
+    world.send(other, &get_more);
+    assert!(world.reply(other).is_none(), "it waits");
+    send(
+        &mut world,
+        conn,
+        doc! { "killCursors": "log", "cursors": [id] },
+    );
+    let (_, _, reply) = world.reply(other).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(237), "{reply}");
+}
+
+#[test]
+fn options_that_a_tailable_cursor_excludes_are_refused() {
+    let (mut world, conn) = capped(10);
+    insert(&mut world, conn, 1..4);
+    for (options, code) in [
+        (doc! { "tailable": true, "sort": { "n": 1 } }, 2),
+        (doc! { "tailable": true, "singleBatch": true }, 2),
+        (doc! { "awaitData": true }, 9),
+    ] {
+        let mut find = doc! { "find": "log" };
+        find.extend(options);
+        let reply = send(&mut world, conn, find);
+        assert_eq!(reply.get_i32("code").ok(), Some(code), "{reply}");
+    }
+    let id = batch(&send(
+        &mut world,
+        conn,
+        doc! { "find": "log", "batchSize": 1 },
+    ))
+    .0;
+    let mut get_more = more(id);
+    get_more.insert("maxTimeMS", 100);
+    let reply = send(&mut world, conn, get_more);
+    assert_eq!(reply.get_i32("code").ok(), Some(2), "{reply}");
+    let missing = doc! { "find": "missing", "tailable": true };
+    assert_eq!(batch(&send(&mut world, conn, missing)), (0, vec![]));
+}

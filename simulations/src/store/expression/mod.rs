@@ -151,6 +151,11 @@ impl<'a> Scope<'a> {
         self.locals.push((Rc::from(name), Rc::new(value)));
     }
 
+    /// Adds a variable whose value other scopes have as well.
+    pub(crate) fn bind_shared(&mut self, name: &str, value: &Rc<Bson>) {
+        self.locals.push((Rc::from(name), Rc::clone(value)));
+    }
+
     /// Removes the latest variables, so that `count` variables are left.
     pub(crate) fn unbind_to(&mut self, count: usize) {
         self.locals.truncate(count);

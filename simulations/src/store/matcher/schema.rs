@@ -91,7 +91,7 @@ enum Test {
     Required(Vec<String>),
     Properties(Vec<(String, Schema)>),
     /// The known names, and the schema of all other fields; without a schema there must be none.
-    Additional(Vec<String>, Option<Box<Schema>>),
+    Additional(BTreeSet<String>, Option<Box<Schema>>),
     /// A bound of numbers, which numbers can be equal to unless it is exclusive.
     Minimum(Bson, bool),
     Maximum(Bson, bool),
@@ -142,6 +142,7 @@ impl Schema {
 
     /// True if a value satisfies the schema.
     pub(crate) fn holds(&self, value: &Bson, context: &EvaluationContext) -> bool {
+        context.budget.count(1);
         self.rules.iter().all(|rule| rule.holds(value, context))
     }
 
@@ -326,14 +327,15 @@ impl Rule {
                 names.iter().all(|name| fields.contains_key(name))
             }
             (Test::Properties(properties), Bson::Document(fields)) => {
+                budget.count(properties.len());
                 let mut present = properties
                     .iter()
                     .filter_map(|(n, s)| Some((fields.get(n)?, s)));
                 present.all(|(value, schema)| schema.holds(value, context))
             }
             (Test::Additional(known, schema), Bson::Document(fields)) => {
-                budget.count(fields.len().saturating_mul(known.len()));
-                let mut others = fields.iter().filter(|(name, _)| !known.contains(name));
+                budget.count(fields.len());
+                let mut others = fields.iter().filter(|(name, _)| !known.contains(*name));
                 others.all(|(_, v)| schema.as_ref().is_some_and(|s| s.holds(v, context)))
             }
             (Test::Items(schema), Bson::Array(items)) => {
@@ -368,6 +370,8 @@ impl Rule {
                     .iter()
                     .filter_map(|(n, s)| Some((n, s, fields.get(n)?)));
                 let failed = present.filter(|(_, schema, v)| !schema.holds(v, context));
+                let failed =
+                    failed.take_while(|(name, ..)| reporter.take(REPORT_BYTES + name.len()));
                 let failed = failed.map(|(name, schema, value)| {
                     let mut entry = doc! { "propertyName": name };
                     entry.extend(schema.notes(reporter));
@@ -380,6 +384,7 @@ impl Rule {
                 let failed = (0_i32..)
                     .zip(schemas)
                     .filter(|(_, s)| !s.holds(value, context));
+                let failed = failed.take_while(|_| reporter.take(REPORT_BYTES));
                 let failed = failed.map(|(index, schema)| {
                     doc! { "index": index, "details": schema.failures(value, reporter) }
                 });
@@ -449,7 +454,7 @@ impl Test {
             }
             Self::Additional(known, _) => {
                 let fields = value.as_document().into_iter().flat_map(Document::keys);
-                let others = fields.filter(|name| !known.contains(name)).cloned();
+                let others = fields.filter(|name| !known.contains(*name)).cloned();
                 let others: Bson = others.collect::<Vec<_>>().into();
                 report.insert("additionalProperties", reporter.copy(&others));
                 return;

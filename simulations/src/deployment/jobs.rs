@@ -1,0 +1,61 @@
+//! The long queries of a deployment, which its caller runs.
+
+use super::{ConnId, Deployment};
+use crate::server::{Job, JobDone};
+use onionskin_core::time::Instant;
+use std::collections::{BTreeSet, VecDeque};
+
+/// The connections whose requests wait for a long query, each at most once.
+#[derive(Debug, Default)]
+pub(super) struct LongQueries {
+    queue: VecDeque<ConnId>,
+    queued: BTreeSet<ConnId>,
+}
+
+impl LongQueries {
+    /// Adds a connection. One whose earlier request no longer waits keeps its place.
+    pub(super) fn push(&mut self, connection: ConnId) {
+        if self.queued.insert(connection) {
+            self.queue.push_back(connection);
+        }
+    }
+
+    fn pop(&mut self) -> Option<ConnId> {
+        let connection = self.queue.pop_front()?;
+        self.queued.remove(&connection);
+        Some(connection)
+    }
+}
+
+impl Deployment {
+    /// Lets long queries become jobs, which the caller takes from [`poll_job`](Self::poll_job) and
+    /// can run in other threads. By default, each command runs its whole query, so that nothing
+    /// else happens meanwhile.
+    pub fn run_jobs(&mut self) {
+        for member in &mut self.members {
+            member.run_jobs();
+        }
+    }
+
+    /// Returns the next long query that the caller must run. A job has a copy of the data, which
+    /// shares what does not change. So take a job only when it can run.
+    #[must_use]
+    pub fn poll_job(&mut self, now: Instant) -> Option<Job> {
+        while let Some(connection) = self.long_queries.pop() {
+            let member = self.homes.get(&connection);
+            let member = member.and_then(|&member| self.members.get_mut(member));
+            if let Some(job) = member.and_then(|member| member.job_of(now, connection)) {
+                return Some(job);
+            }
+        }
+        None
+    }
+
+    /// Handles the result of a job. If its request no longer waits for it, nothing changes.
+    pub fn handle_job_done(&mut self, now: Instant, done: JobDone) {
+        if let Some(&member) = self.homes.get(&done.connection()) {
+            self.members[member].handle_job_done(now, done);
+            self.settle(now);
+        }
+    }
+}
