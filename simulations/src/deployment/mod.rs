@@ -3,9 +3,10 @@
 //!
 //! The caller makes one input, takes everything from [`Deployment::poll_transmit`] and
 //! [`Deployment::poll_action`], and waits for the [`Deployment::deadline`]. The same options, seed
-//! and inputs give the same outputs, byte for byte. A caller that chooses [`Deployment::take_turns`]
-//! or [`Deployment::run_jobs`] also takes from [`Deployment::poll_turn`] or
-//! [`Deployment::poll_job`].
+//! and inputs give the same outputs, byte for byte.
+//!
+//! A caller of [`Deployment::take_turns`] also takes from [`Deployment::poll_turn`], and one of
+//! [`Deployment::run_jobs`] from [`Deployment::poll_job`].
 
 mod action;
 mod auth;

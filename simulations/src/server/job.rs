@@ -139,6 +139,16 @@ impl Member {
         self.running.take()
     }
 
+    /// Returns the time and the randomness of a command.
+    pub(super) fn moment(&mut self, now: Instant) -> Moment {
+        let wall = self.wall_millis(now);
+        Moment {
+            now: DateTime::from_millis(i64::try_from(wall).unwrap_or(i64::MAX)),
+            timestamp: self.replica.next_time(wall),
+            seed: self.random.next_u64(),
+        }
+    }
+
     /// Lets long queries become jobs.
     pub(crate) const fn run_jobs(&mut self) {
         self.jobs.are_run = true;

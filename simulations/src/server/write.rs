@@ -7,7 +7,6 @@ use super::{
     document::{integer, truth},
     fault::{Fault, bad_value, fault, type_mismatch},
     hello::election_id,
-    job::Moment,
     read::collation,
     reply::Reply,
     retry::RetryableWrite,
@@ -88,16 +87,6 @@ impl Member {
         run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.with_steps(now, variables, None, run)
-    }
-
-    /// Returns the time and the randomness of a command.
-    pub(super) fn moment(&mut self, now: Instant) -> Moment {
-        let wall = self.wall_millis(now);
-        Moment {
-            now: DateTime::from_millis(i64::try_from(wall).unwrap_or(i64::MAX)),
-            timestamp: self.replica.next_time(wall),
-            seed: self.random.next_u64(),
-        }
     }
 
     /// Does the same as [`with_store`](Self::with_store), with a limit for the steps of a query.

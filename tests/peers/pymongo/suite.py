@@ -3,9 +3,9 @@
     cargo build --release -p onionskin-simulations
     python3 tests/peers/pymongo/suite.py target/release/onionskin [TOPOLOGY] [MODULE ...]
 
-TOPOLOGY is `replica-set` (the default), `standalone`, `sharded` or `load-balanced`. Without modules,
-the synchronous modules that need a server run, each against servers of its own. Failures are
-grouped by the reason in REASONS; those without a reason are listed with their messages.
+TOPOLOGY is `replica-set` (the default), `standalone`, `sharded` or `load-balanced`. Without
+modules, the synchronous modules that need a server run, each against servers of its own. Failures
+are grouped by the reason in REASONS; those without a reason are listed with their messages.
 """
 
 import collections
@@ -36,11 +36,11 @@ LEFT_OUT = re.compile(
     "|timestamp|typing|uri|replica_set_reconfig|mongos_load_balancing"
 )
 
-# The reason of a failure by a part of its message, or of the name of its test. The first one counts.
+# The reason of a failure by a part of its message or of the name of its test. The first one counts.
 REASONS = [
     ("transactions", r"ransaction"),
     ("change streams", r"changeStream|change_stream|ChangeStream"),
-    ("names of hosts that need a resolver outside", r"nodename nor servname|Name or service not known"),
+    ("names that a resolver outside must know", r"Name or service not known"),
     ("metadata of containers", r"kubernetes|docker|container"),
 ]
 
