@@ -18,7 +18,7 @@ use crate::{
         StoreError, Update, UpdateStatement, WriteError,
     },
 };
-use bson::{Bson, DateTime, Document, doc};
+use bson::{Bson, Document, doc};
 use onionskin_core::time::Instant;
 
 /// The sum of the results of a command's statements.

@@ -112,14 +112,13 @@ impl Index {
         own: Option<u64>,
         room: usize,
     ) -> Result<usize, StoreError> {
-        if let Some(field) = &self.hashed {
-            if keys::has_array(document, field) {
-                let text = format!(
-                    "hashed indexes do not currently support array values. Found array at path: \
-                     {field}"
-                );
-                return Err(StoreError::new(16766, text));
-            }
+        if let Some(field) = &self.hashed
+            && keys::has_array(document, field)
+        {
+            let text = format!(
+                "hashed indexes do not currently support array values. Found array at path: {field}"
+            );
+            return Err(StoreError::new(16766, text));
         }
         let keys = self.keys(document)?;
         if keys.bytes > room {
