@@ -41,6 +41,8 @@ REASONS = [
     ("transactions", r"ransaction"),
     ("change streams", r"changeStream|change_stream|ChangeStream"),
     ("names that a resolver outside must know", r"Name or service not known"),
+    ("the oplog as a collection", r"oplog"),
+    ("refused by name", r"\$where|\$text|\$near|does not implement"),
     ("metadata of containers", r"kubernetes|docker|container"),
 ]
 
@@ -54,7 +56,7 @@ def prepare():
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", python.parent.parent], check=True)
         pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-        packages = [f"pymongo=={VERSION}", "pytest", "pytest-asyncio"]
+        packages = [f"pymongo=={VERSION}", "pytest==8.3.4", "pytest-asyncio==0.24.0"]
         subprocess.run([*pip, "install", *packages], check=True)
         options = ["--no-deps", "--no-build-isolation", "--no-binary", ":all:"]
         subprocess.run(
@@ -78,7 +80,9 @@ class Servers:
 
     def __init__(self, binary, topology):
         command = [binary, "serve", *TOPOLOGIES[topology]]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         for line in self.process.stdout:
             found = re.search(r"mongodb://\S+", line)
             if found:
