@@ -109,8 +109,6 @@ pub(super) struct LongQuery {
     number: u64,
     query: Query,
     variables: Option<Document>,
-    /// The data of an earlier time, for a read that does not see the newest data.
-    view: Option<Store>,
     /// The term of the member. A linearizable read fails in another term.
     term: u64,
 }
@@ -175,7 +173,6 @@ impl Member {
                 number: self.jobs.last,
                 query,
                 variables: variables.cloned(),
-                view: self.view.as_ref().map(|view| view.store.clone()),
                 term: self.replica.term(),
             });
         }
@@ -200,21 +197,33 @@ impl Member {
         None
     }
 
-    /// Returns the job for the long query of a connection, on a copy of the data. Returns `None` if
-    /// the request no longer waits.
+    /// Returns the job for the long query of a connection, on a copy of the data that the read
+    /// concern asks for. Returns `None` if the request no longer waits, or if that data is gone.
     pub(crate) fn job_of(&mut self, now: Instant, connection: ConnId) -> Option<Job> {
+        let pending = self.connections.get(&connection)?.pending.as_ref()?;
+        if !matches!(pending.waiting, Waiting::Job { .. }) {
+            return None;
+        }
+        let store = match self.store_for(&pending.request) {
+            Ok(store) => store,
+            Err(fault) => {
+                let Pending { request, .. } = self.unpark(connection)?;
+                self.respond(connection, &request, Err(fault));
+                self.advance(now, connection);
+                return None;
+            }
+        };
         let moment = self.moment(now);
         let pending = self.connections.get(&connection)?.pending.as_ref()?;
         let Waiting::Job { query, .. } = &pending.waiting else {
             return None;
         };
-        let newest = self.replica.store();
         Some(Job {
             key: JobKey {
                 connection,
                 number: query.number,
             },
-            store: query.view.as_ref().unwrap_or(newest).clone(),
+            store,
             query: query.query.clone(),
             variables: query.variables.clone(),
             moment,

@@ -16,8 +16,8 @@ use crate::{
 use bson::{Bson, Document, Timestamp, doc};
 use onionskin_core::time::Instant;
 
-/// The size of the largest command that `currentOp` shows, in bytes. The server shortens others as
-/// well.
+/// The size of the largest command that `currentOp` shows, in bytes. `mongod` shortens larger
+/// commands as well.
 const MAX_SHOWN_BYTES: usize = 1000;
 
 impl Member {
@@ -110,7 +110,7 @@ impl Member {
         Ok(doc! { "info": "attempting to kill op" })
     }
 
-    /// Returns the use of each collection, which is not counted.
+    /// Returns zeros as the use of each collection.
     pub(super) fn top(&self) -> Answer {
         let none = doc! { "time": 0_i64, "count": 0_i64 };
         let kinds = [

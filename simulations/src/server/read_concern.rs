@@ -215,16 +215,33 @@ impl Member {
         reached >= time
     }
 
+    /// Returns a copy of the data that a read sees.
+    pub(super) fn store_for(&self, request: &Request) -> Result<Store, Fault> {
+        let level = self.level(request)?;
+        match self.place_of(level) {
+            None => Ok(self.replica.store().clone()),
+            Some((index, _)) => self.replica.store_at(index).ok_or_else(is_gone),
+        }
+    }
+
+    /// Returns the index of the last entry that a read sees, and the time that its reply has.
+    /// Returns `None` for the newest data.
+    fn place_of(&self, level: Level) -> Option<(u64, Option<Timestamp>)> {
+        let commit = self.replica.commit();
+        match level {
+            Level::Newest | Level::Linearizable => None,
+            Level::Majority if commit == self.replica.last().index => None,
+            Level::Majority => Some((commit, None)),
+            Level::Snapshot(None) => Some((commit, Some(self.replica.time_at(commit)))),
+            Level::Snapshot(Some(at)) => Some((self.replica.index_at(at), Some(at))),
+        }
+    }
+
     /// Returns the data that a level sees; `None` for the newest data. The last such data is kept,
     /// because reads of the same data often follow each other.
     fn view_of(&mut self, level: Level) -> Result<Option<View>, Fault> {
-        let commit = self.replica.commit();
-        let (index, at) = match level {
-            Level::Newest | Level::Linearizable => return Ok(None),
-            Level::Majority if commit == self.replica.last().index => return Ok(None),
-            Level::Majority => (commit, None),
-            Level::Snapshot(None) => (commit, Some(self.replica.time_at(commit))),
-            Level::Snapshot(Some(at)) => (self.replica.index_at(at), Some(at)),
+        let Some((index, at)) = self.place_of(level) else {
+            return Ok(None);
         };
         let term = self.replica.term_at(index);
         let kept = self
@@ -233,12 +250,15 @@ impl Member {
             .filter(|(place, _)| *place == (term, index));
         let store = kept.map(|(_, store)| store);
         let Some(store) = store.or_else(|| self.replica.store_at(index)) else {
-            let text = "the oplog no longer has the requested atClusterTime";
-            return Err(fault(239, text));
+            return Err(is_gone());
         };
         self.kept_view = Some(((term, index), store.clone()));
         Ok(Some(View { store, at }))
     }
+}
+
+fn is_gone() -> Fault {
+    fault(239, "the oplog no longer has the requested atClusterTime")
 }
 
 fn unknown_level(level: &str, is_old: bool) -> Fault {

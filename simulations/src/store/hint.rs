@@ -13,7 +13,7 @@ use super::sort::Sort;
 use super::types::{Find, Shared};
 use super::{Answer, path};
 
-/// The index of a hint, as far as a query uses it.
+/// The order, the bounds and the place of the index that a hint names.
 #[derive(Debug, Default)]
 pub(super) struct Hinted {
     /// The key of the index, if the hint is not `$natural`.

@@ -36,7 +36,7 @@ fn the_primary_deletes_expired_documents_each_minute_on_all_members() {
     for member in 0..3 {
         assert_eq!(count(&mut world, member), Some(1), "member {member}");
     }
-    // The next primary goes on with it.
+    // The next primary deletes as well.
     world.deployment.kill(world.now, primary);
     world.run_for(Duration::from_secs(30));
     let (next, _) = world.until_primary(limit).expect("a primary");

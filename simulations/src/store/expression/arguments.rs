@@ -64,7 +64,7 @@ const ARGUMENTS: &[(&str, i32, &[&str])] = &[
     ),
 ];
 
-/// The evaluated fields of an operand.
+/// An operand that is a document. Each field is evaluated when it is asked for.
 pub(super) struct Arguments<'a> {
     pub(super) operator: &'a str,
     pub(super) operand: &'a Bson,
