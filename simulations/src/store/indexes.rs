@@ -9,6 +9,7 @@ use super::change::Change;
 use super::collation::Collation;
 use super::collection::Collection;
 use super::error::StoreError;
+use super::expression::truthy;
 use super::index::{Index, generated_name};
 use super::index_options::{check_expiry, normalized};
 use super::order::{display_document, identical_documents};
@@ -17,6 +18,41 @@ use super::{Answer, Store};
 
 /// The largest number of indexes of a collection, that of `_id` included.
 const MAX_INDEXES: usize = 64;
+
+/// The fields of an index, besides its name, by which the server tells indexes apart.
+const SIGNATURE: [&str; 5] = [
+    "key",
+    "collation",
+    "partialFilterExpression",
+    "unique",
+    "sparse",
+];
+
+/// Returns a specification in the form that the server compares: the numbers of the key have one
+/// type, and options without effect are left out.
+fn signature(specification: &Document) -> Document {
+    let fields = specification
+        .iter()
+        .filter(|(name, value)| match name.as_str() {
+            "v" | "ns" | "background" => false,
+            "unique" | "sparse" | "hidden" => truthy(value),
+            _ => true,
+        });
+    let number = |value: &Bson| match super::number::as_double(value) {
+        Some(number) => Bson::Double(number),
+        None => value.clone(),
+    };
+    let compared = fields.map(|(name, value)| match value {
+        Bson::Document(key) if name == "key" => {
+            let parts = key
+                .iter()
+                .map(|(field, part)| (field.clone(), number(part)));
+            (name.clone(), Bson::Document(parts.collect()))
+        }
+        _ => (name.clone(), value.clone()),
+    });
+    compared.collect()
+}
 
 impl Store {
     /// Builds indexes from the entries of `createIndexes`. A missing collection is created.
@@ -79,12 +115,11 @@ impl Store {
         }
         let name = specification.get_str("name").unwrap_or_default();
         for index in &collection.indexes {
-            let same_key = index
-                .specification
-                .get_document("key")
-                .is_ok_and(|other| display_document(other) == display_document(&key))
-                && index.specification.get("collation") == specification.get("collation");
-            if identical_documents(&index.specification, &specification) {
+            let (own, new) = (signature(&index.specification), signature(&specification));
+            let same_key = SIGNATURE
+                .iter()
+                .all(|field| own.get(field) == new.get(field));
+            if identical_documents(&own, &new) {
                 return Ok(None);
             }
             let shown = display_document(&specification);

@@ -21,6 +21,24 @@ fn insert(store: &mut Store, document: Document) -> i32 {
 }
 
 #[test]
+fn an_index_that_exists_in_another_form_is_not_built_again() {
+    let mut store = filled(vec![doc! { "_id": 1 }]);
+    for index in [
+        doc! { "key": { "a": 1 } },
+        doc! { "key": { "a": 1.0 } },
+        doc! { "key": { "a": 1_i64 }, "background": true, "unique": false },
+    ] {
+        assert_eq!(created(&mut store, index), 0);
+    }
+    assert_eq!(store.list_indexes(&namespace()).expect("a list").len(), 2);
+    let other = doc! { "key": { "a": 1 }, "name": "other" };
+    assert_eq!(created(&mut store, other.clone()), 85);
+    let mut partial = other;
+    partial.insert("partialFilterExpression", doc! { "b": 1 });
+    assert_eq!(created(&mut store, partial), 0);
+}
+
+#[test]
 fn options_that_exclude_each_other_are_refused() {
     for (index, code) in [
         (doc! { "key": { "a": "hashed" } }, 0),
