@@ -110,7 +110,7 @@ fn to_string(arguments: &Arguments<'_>) -> Evaluated {
     let local = Local::of(zone.to_local(millis(&date)?));
     let default = match arguments.has("timezone") && zone.is_offset() {
         true => "%Y-%m-%dT%H:%M:%S.%L",
-        false => "%Y-%m-%dT%H:%M:%S.%LZ",
+        false => format::ISO_FORMAT,
     };
     let text = format::print(given.as_deref().unwrap_or(default), &local, zone)?;
     Ok(Some(Bson::String(text)))

@@ -88,6 +88,9 @@ impl Zone {
     }
 }
 
+/// The default format of a date in UTC.
+pub(super) const ISO_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%LZ";
+
 /// Returns a local time in the format of `$dateToString`.
 pub(super) fn print(format: &str, local: &Local, zone: Zone) -> Answer<String> {
     let mut text = String::with_capacity(format.len());

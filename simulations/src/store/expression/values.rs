@@ -2,6 +2,9 @@
 
 use bson::{Bson, DateTime};
 
+use super::calendar::Local;
+use super::format::{self, ISO_FORMAT, Zone};
+
 use crate::store::error::StoreError;
 use crate::store::number;
 use crate::store::order::type_name;
@@ -62,9 +65,8 @@ pub(super) fn convert(value: &Bson, to: &str) -> Result<Bson, StoreError> {
         ("date", Bson::Timestamp(t)) => Ok(Bson::DateTime(DateTime::from_millis(
             i64::from(t.time) * 1000,
         ))),
-        ("date", Bson::String(s)) => DateTime::parse_rfc3339_str(s)
-            .map(Bson::DateTime)
-            .map_err(|_| failed(s)),
+        ("date", Bson::String(s)) => format::parse(s, None, Zone::UTC, false)
+            .map(|millis| Bson::DateTime(DateTime::from_millis(millis))),
         ("date", other) => number::truncated(other)
             .map(|ms| Bson::DateTime(DateTime::from_millis(ms)))
             .ok_or_else(unsupported),
@@ -87,7 +89,10 @@ pub(super) fn text(value: &Bson) -> Option<String> {
         Bson::Decimal128(n) => n.to_string(),
         Bson::Boolean(b) => b.to_string(),
         Bson::ObjectId(id) => id.to_hex(),
-        Bson::DateTime(d) => d.try_to_rfc3339_string().ok()?,
+        Bson::DateTime(d) => {
+            let local = Local::of(d.timestamp_millis());
+            format::print(ISO_FORMAT, &local, Zone::UTC).ok()?
+        }
         _ => return None,
     })
 }

@@ -454,3 +454,38 @@ fn documents_are_redacted_by_a_condition() {
     let error = aggregate(&mut store, &[doc! { "$redact": 1 }]).expect_err("an error");
     assert_eq!(error.code, 17053);
 }
+
+#[test]
+fn dates_are_converted_to_texts_and_back_by_one_rule() {
+    let date = |millis| Bson::DateTime(DateTime::from_millis(millis));
+    check([
+        (
+            bson!({ "$toString": date(0) }),
+            bson!("1970-01-01T00:00:00.000Z"),
+        ),
+        (
+            bson!({ "$toString": "$d" }),
+            bson!("2023-11-14T22:13:20.123Z"),
+        ),
+        (bson!({ "$toDate": "2017-02-08" }), date(1_486_512_000_000)),
+        (
+            bson!({ "$toDate": "2017-02-08T12:10:40.787Z" }),
+            date(1_486_555_840_787),
+        ),
+    ]);
+    check_errors([(bson!({ "$toDate": "noon" }), 241)]);
+}
+
+#[test]
+fn redact_moves_the_current_document_and_not_the_root() {
+    let mut store = filled(vec![doc! { "_id": 1, "public": true, "sub": { "x": 1 } }]);
+    let condition = bson!({ "$cond": ["$$ROOT.public", "$$DESCEND", "$$PRUNE"] });
+    let found = aggregate(&mut store, &[doc! { "$redact": condition }]).expect("documents");
+    assert_eq!(
+        found,
+        [doc! { "_id": 1, "public": true, "sub": { "x": 1 } }]
+    );
+    let condition = bson!({ "$cond": ["$public", "$$DESCEND", "$$PRUNE"] });
+    let found = aggregate(&mut store, &[doc! { "$redact": condition }]).expect("documents");
+    assert_eq!(found, [doc! { "_id": 1, "public": true }]);
+}
