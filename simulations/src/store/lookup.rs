@@ -20,6 +20,8 @@ impl Run<'_> {
             ));
         };
         path::check(into)?;
+        let fields = ["localField", "foreignField"].into_iter().filter_map(text);
+        fields.into_iter().try_for_each(path::check)?;
         let stages = spec.get("pipeline").map_or(Ok(vec![]), pipeline)?;
         let foreign = self.collection(text("from").unwrap_or_default(), &[])?;
         let budget = &self.context.budget;

@@ -11,10 +11,20 @@ use super::order::Key;
 /// The largest number of parts of a path. Documents in a pipeline are not nested deeper than this.
 const MAX_PARTS: usize = 200;
 
-/// Returns an error if a path has more than [`MAX_PARTS`] parts.
+/// The largest number of parts of a path that are numbers. Such a part means an element of an array
+/// and a field of the elements, so each one can double the number of ways that a path has.
+const MAX_NUMBERS: usize = 10;
+
+/// Returns an error if a path has more than [`MAX_PARTS`] parts, or more than [`MAX_NUMBERS`]
+/// numbers.
 pub(crate) fn check(path: &str) -> Result<(), StoreError> {
     if path.split('.').nth(MAX_PARTS).is_some() {
         return Err(StoreError::new(15, "FieldPath is too long"));
+    }
+    if path.split('.').filter(|part| index(part).is_some()).count() > MAX_NUMBERS {
+        let text =
+            format!("this simulated server refuses paths with more than {MAX_NUMBERS} numbers");
+        return Err(StoreError::new(238, text));
     }
     Ok(())
 }

@@ -192,6 +192,7 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<Vec<Bson>> {
         let context = self.context(namespace, find.collation.as_ref(), environment)?;
+        path::check(key)?;
         let found = self.find(namespace, find, environment)?;
         let mut values = BTreeMap::new();
         for document in &found {

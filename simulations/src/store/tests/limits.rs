@@ -227,3 +227,43 @@ fn extreme_numbers_do_not_overflow_in_expressions() {
         assert_eq!(rows[0].get("x"), Some(&expected), "{expression}");
     }
 }
+
+#[test]
+fn a_path_with_many_numbers_is_refused() {
+    let nested = (0..45).fold(Bson::Int32(1), |inner, _| bson!([{ "0": inner }]));
+    let mut store = filled(vec![doc! { "_id": 1, "a": nested }]);
+    let path = format!("a{}", ".0".repeat(90));
+    let find = |find: Find| {
+        with(|e| store.find(&namespace(), &find, e))
+            .expect_err("refused")
+            .code
+    };
+    let filter = doc! { path.as_str(): 1 };
+    assert_eq!(
+        find(Find {
+            filter,
+            ..Find::default()
+        }),
+        238
+    );
+    let sort = Some(doc! { path.as_str(): 1 });
+    assert_eq!(
+        find(Find {
+            sort,
+            ..Find::default()
+        }),
+        238
+    );
+    let all = Find::default();
+    let distinct = with(|e| store.distinct(&namespace(), &path, &all, e));
+    assert_eq!(distinct.expect_err("refused").code, 238);
+    let lookup = doc! { "from": "c", "localField": &path, "foreignField": "a", "as": "found" };
+    let error = aggregate(&mut store, &[doc! { "$lookup": lookup }]).expect_err("refused");
+    assert_eq!(error.code, 238);
+    let few = doc! { "a.0.0.0.0": { "$exists": true } };
+    let find = Find {
+        filter: few,
+        ..Find::default()
+    };
+    assert_eq!(contents(&store, &find).len(), 1);
+}
