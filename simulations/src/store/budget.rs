@@ -111,7 +111,7 @@ impl Budget {
 
     /// True if the next call of [`Budget::step`] returns an error.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.0.steps.get() >= self.0.max_steps
+        self.0.steps.get() > self.0.max_steps
     }
 
     /// Uses up all steps, so that the next step is an error.

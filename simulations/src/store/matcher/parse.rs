@@ -395,6 +395,9 @@ fn size(value: &Bson) -> Answer<Predicate> {
     })
 }
 
+/// The size of the largest mask of bits, in bytes. Each set bit takes 32 bits here.
+const MAX_MASK_BYTES: usize = 64 * 1024;
+
 fn places(name: &str, value: &Bson) -> Answer<Vec<u32>> {
     let invalid = |text: &str| StoreError::bad_value(format!("{name} {text}"));
     match value {
@@ -406,6 +409,10 @@ fn places(name: &str, value: &Bson) -> Answer<Vec<u32>> {
                     .ok_or_else(|| invalid("bit positions must be integers >= 0"))
             })
             .collect(),
+        Bson::Binary(binary) if binary.bytes.len() > MAX_MASK_BYTES => {
+            let text = format!("this simulated server refuses masks above {MAX_MASK_BYTES} bytes");
+            Err(StoreError::new(238, text))
+        }
         Bson::Binary(binary) => {
             let bits = u32::try_from(binary.bytes.len() * 8).unwrap_or(0);
             let set = |p: &u32| binary.bytes[*p as usize / 8] >> (p % 8) & 1 == 1;

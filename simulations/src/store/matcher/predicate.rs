@@ -96,22 +96,27 @@ impl Predicate {
                 answer
             }
             _ => {
-                let mut questions = 0;
+                let parts = self.parts();
                 let found = path::any(document, path, &mut |value| {
                     let items = value.and_then(Bson::as_array).map_or(0, Vec::len);
-                    questions += items.saturating_mul(self.parts());
-                    self.test_value(value, context)
+                    budget.count(parts.saturating_mul(items + 1));
+                    // If the steps are used up, the check below fails.
+                    budget.is_exhausted() || self.test_value(value, context)
                 });
-                budget.step(questions as u64)?;
+                budget.check()?;
                 Ok(found)
             }
         }
     }
 
-    /// Returns the number of predicates that are tested on each element of an array.
+    /// Returns the number of predicates that are tested on each element of an array. The bits of a
+    /// mask count as well, 64 of them as one.
     fn parts(&self) -> usize {
         match self {
-            Self::Not(inner) | Self::All(inner) | Self::ElementValue(inner) => inner.len(),
+            Self::Not(inner) | Self::All(inner) | Self::ElementValue(inner) => {
+                inner.iter().map(Self::parts).sum()
+            }
+            Self::Bits(_, places) => 1 + places.len() / 64,
             _ => 1,
         }
     }

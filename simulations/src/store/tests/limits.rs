@@ -267,3 +267,16 @@ fn a_path_with_many_numbers_is_refused() {
     };
     assert_eq!(contents(&store, &find).len(), 1);
 }
+
+#[test]
+fn nested_predicates_on_an_array_are_counted_before_they_are_tested() {
+    let items: Vec<i32> = vec![1; 100_000];
+    let store = filled(vec![doc! { "_id": 1, "a": items.clone() }]);
+    let condition = doc! { "$elemMatch": { "$not": { "$all": items } } };
+    let find = Find {
+        filter: doc! { "a": condition },
+        ..Find::default()
+    };
+    let error = with(|e| store.find(&namespace(), &find, e)).expect_err("10,000,000,000 tests");
+    assert_eq!(error.code, 50);
+}
