@@ -107,9 +107,10 @@ impl JobDone {
 #[derive(Debug)]
 pub(super) struct LongQuery {
     number: u64,
-    query: Query,
-    variables: Option<Document>,
-    /// The term of the member. A linearizable read fails in another term.
+    /// The query and the `let` of the command; `None` once the job has them.
+    query: Option<(Query, Option<Document>)>,
+    /// The term of the member at the start. A linearizable read fails if the term has changed at
+    /// the end.
     term: u64,
 }
 
@@ -171,8 +172,7 @@ impl Member {
             self.jobs.last += 1;
             self.jobs.new = Some(LongQuery {
                 number: self.jobs.last,
-                query,
-                variables: variables.cloned(),
+                query: Some((query, variables.cloned())),
                 term: self.replica.term(),
             });
         }
@@ -214,18 +214,19 @@ impl Member {
             }
         };
         let moment = self.moment(now);
-        let pending = self.connections.get(&connection)?.pending.as_ref()?;
-        let Waiting::Job { query, .. } = &pending.waiting else {
+        let pending = self.connections.get_mut(&connection)?.pending.as_mut()?;
+        let Waiting::Job { query: long, .. } = &mut pending.waiting else {
             return None;
         };
+        let (query, variables) = long.query.take()?;
         Some(Job {
             key: JobKey {
                 connection,
-                number: query.number,
+                number: long.number,
             },
             store,
-            query: query.query.clone(),
-            variables: query.variables.clone(),
+            query,
+            variables,
             moment,
         })
     }

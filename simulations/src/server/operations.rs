@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     deployment::{ConnId, SHARD_NAME},
-    store::matches,
+    store::matching,
 };
 use bson::{Bson, Document, Timestamp, doc};
 use onionskin_core::time::Instant;
@@ -34,19 +34,14 @@ impl Member {
         };
         let fields = request.command.iter().filter(|(name, _)| !is_option(name));
         let filter: Document = fields.map(|(n, v)| (n.clone(), v.clone())).collect();
-        let mut shown = Vec::new();
-        for (conn, connection) in &self.connections {
+        let operations = self.connections.iter().filter_map(|(conn, connection)| {
             let running = match &connection.pending {
                 Some(pending) => Some(&pending.request),
                 None => (*conn == own).then_some(request),
             };
-            let Some(running) = running else { continue };
-            let operation = self.operation(now, connection.number, running);
-            if matches(&filter, &operation)? {
-                shown.push(operation);
-            }
-        }
-        Ok(doc! { "inprog": shown })
+            Some(self.operation(now, connection.number, running?))
+        });
+        Ok(doc! { "inprog": matching(operations, &filter)? })
     }
 
     fn operation(&self, now: Instant, number: i32, request: &Request) -> Document {

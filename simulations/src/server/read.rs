@@ -17,6 +17,7 @@ use crate::{
 };
 use bson::{Bson, DateTime, Document, Timestamp, doc};
 use onionskin_core::{bson::DocumentWriter, time::Instant};
+use std::collections::BTreeSet;
 
 /// The default size of a first batch, in documents.
 const FIRST_BATCH: usize = 101;
@@ -38,9 +39,11 @@ impl Member {
         check_tailable(command)?;
         self.check_hint(&collection, command)?;
         let variables = command.get_document("let").ok();
-        let query = Query::Find(collection.clone(), find.clone());
-        let (found, end) = self.query(now, variables, query)?.with_end();
         let tailable = truth(command.get("tailable"));
+        let (limit, known_end) = (find.limit, known_end(&find));
+        let tail_find = tailable.then(|| find.clone());
+        let query = Query::Find(collection.clone(), find);
+        let (found, end) = self.query(now, variables, query)?.with_end();
         let is_missing = !self.replica.store().contains(&collection);
         let is_capped = self.replica.store().statistics(&collection).capped;
         if tailable && !is_missing && !is_capped {
@@ -48,11 +51,10 @@ impl Member {
                 "error processing query: tailable cursor on non capped collection",
             ));
         }
-        let ends_early = is_missing || ends_early(&find, &found);
+        let ends_early = is_missing || found.len() as u64 >= known_end;
         // A tailable cursor on a collection without documents ends at once, as in the server.
-        let place = end.filter(|_| tailable);
-        let tail = place.map(|place| Tail {
-            limit: match usize::try_from(find.limit) {
+        let tail = end.zip(tail_find).map(|(place, find)| Tail {
+            limit: match usize::try_from(limit) {
                 Ok(0) | Err(_) => usize::MAX,
                 Ok(limit) => limit.saturating_sub(found.len()),
             },
@@ -220,16 +222,17 @@ impl Member {
         let ids = request.command.get_array("cursors");
         let ids = ids.map(Vec::as_slice).unwrap_or_default();
         let (mut killed, mut missing) = (Vec::new(), Vec::new());
-        let ids: Vec<i64> = ids.iter().filter_map(integer).collect();
-        for id in ids {
+        let mut closed = BTreeSet::new();
+        for id in ids.iter().filter_map(integer) {
             match self.cursors.remove(id) {
                 Some(_) => {
-                    self.interrupt_tail(now, id);
+                    closed.insert(id);
                     killed.push(Bson::Int64(id));
                 }
                 None => missing.push(Bson::Int64(id)),
             }
         }
+        self.interrupt_tails(now, &closed);
         let none: Vec<Bson> = Vec::new();
         let reply = doc! {
             "cursorsKilled": killed, "cursorsNotFound": missing,
@@ -382,10 +385,10 @@ pub(super) fn collation(of: &Document) -> Option<Document> {
     of.get_document("collation").ok().cloned()
 }
 
-/// True if the server knows the end of a query as soon as it has returned the last document: the
-/// limit was reached, all documents were sorted, or the query was for one `_id`.
-fn ends_early(find: &Find, found: &[Shared]) -> bool {
-    let is_limited = find.limit > 0 && found.len() as u64 >= find.limit;
+/// Returns the number of documents after which the server knows that a query has ended, without
+/// looking for a further one: that of the limit, and any number if all documents were sorted or the
+/// query was for one `_id`.
+fn known_end(find: &Find) -> u64 {
     let is_sorted = find.sort.as_ref().is_some_and(|sort| !sort.is_empty());
     let mut fields = find.filter.iter();
     let is_one = match (fields.next(), fields.next()) {
@@ -394,7 +397,11 @@ fn ends_early(find: &Find, found: &[Shared]) -> bool {
         }
         _ => false,
     };
-    is_limited || is_sorted || is_one
+    match find.limit {
+        _ if is_sorted || is_one => 0,
+        0 => u64::MAX,
+        limit => limit,
+    }
 }
 
 /// True if a command has a time limit, which its cursor shares.

@@ -11,7 +11,7 @@ use super::{
 use crate::deployment::ConnId;
 use bson::Document;
 use onionskin_core::time::Instant;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// The default time for which a `getMore` on a tailable cursor waits for documents.
 const AWAIT_DATA: Duration = Duration::from_secs(1);
@@ -101,12 +101,13 @@ impl Member {
         }
     }
 
-    /// Ends the wait of a `getMore` whose cursor was closed.
-    pub(super) fn interrupt_tail(&mut self, now: Instant, id: i64) {
+    /// Ends the waits of `getMore`s whose cursors were closed.
+    pub(super) fn interrupt_tails(&mut self, now: Instant, closed: &BTreeSet<i64>) {
         let waits = |conn: &&ConnId| {
             let pending = self.connections.get(conn).and_then(|c| c.pending.as_ref());
             pending.is_some_and(|Pending { request, .. }| {
-                request.name == "getMore" && integer_field(&request.command, "getMore") == Some(id)
+                let id = integer_field(&request.command, "getMore");
+                id.is_some_and(|id| closed.contains(&id))
             })
         };
         let waiting: Vec<ConnId> = self.waiting.iter().filter(waits).copied().collect();

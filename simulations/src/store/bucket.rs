@@ -6,7 +6,7 @@ use super::error::StoreError;
 use super::expression::{self, Scope};
 use super::group::group;
 use super::number;
-use super::order::{compare, display, rank, type_name};
+use super::order::{display, rank, type_name};
 use super::pipeline::{Answer, Run, object};
 use super::size;
 use super::sort::Sort;
@@ -55,7 +55,8 @@ impl Run<'_> {
         if let Some(default) = given.get("default") {
             let value = self.constant(default)?;
             let (first, last) = (&boundaries[0], &boundaries[boundaries.len() - 1]);
-            if compare(&value, first).is_ge() && compare(&value, last).is_lt() {
+            let compare = |bound: &Bson| self.context.compare(&value, bound);
+            if compare(first).is_ge() && compare(last).is_lt() {
                 let text = "The $bucket 'default' field must be less than the lowest boundary or \
                             greater than or equal to the highest boundary.";
                 return Err(StoreError::new(40199, text));

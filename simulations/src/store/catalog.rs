@@ -49,9 +49,7 @@ impl Store {
             Some(full) => options.insert("clusteredIndex", full),
         };
         if options.contains_key("expireAfterSeconds") && !options.contains_key("clusteredIndex") {
-            let text = "'expireAfterSeconds' is only supported on time-series collections or when \
-                        the 'clusteredIndex' option is specified";
-            return Err(StoreError::new(72, text));
+            return Err(not_clustered());
         }
         if let Some(Bson::Document(given)) = options.get("collation").cloned() {
             if given.is_empty() {
@@ -95,9 +93,7 @@ impl Store {
         }
         let expires = options.contains_key("expireAfterSeconds");
         if expires && !collection.options.contains_key("clusteredIndex") {
-            let text = "'expireAfterSeconds' is only supported on time-series collections or when \
-                        the 'clusteredIndex' option is specified";
-            return Err(StoreError::new(72, text));
+            return Err(not_clustered());
         }
         let before = collection.options.clone();
         let mut after = Document::clone(&before);
@@ -258,16 +254,21 @@ impl Store {
     }
 }
 
-/// True if a document matches a filter.
+fn not_clustered() -> StoreError {
+    let text = "'expireAfterSeconds' is only supported on time-series collections or when the \
+                'clusteredIndex' option is specified";
+    StoreError::new(72, text)
+}
+
+/// Returns the entries of a list that match a filter.
 ///
 /// # Errors
 ///
-/// If the filter is malformed, or fails on the document.
-pub(crate) fn matches(filter: &Document, document: &Document) -> Answer<bool> {
-    Matcher::new(filter)?.matches(document, &EvaluationContext::default())
-}
-
-fn matching(entries: impl Iterator<Item = Document>, filter: &Document) -> Answer<Vec<Document>> {
+/// If the filter is malformed, or fails on an entry.
+pub(crate) fn matching(
+    entries: impl Iterator<Item = Document>,
+    filter: &Document,
+) -> Answer<Vec<Document>> {
     let matcher = Matcher::new(filter)?;
     let context = EvaluationContext::default();
     let mut kept = Vec::new();

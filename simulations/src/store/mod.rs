@@ -52,7 +52,7 @@ use bson::Document;
 use budget::Budget;
 use collation::Collation;
 
-pub(crate) use catalog::matches;
+pub(crate) use catalog::matching;
 pub use change::Change;
 pub use collection::Collection;
 pub(crate) use error::code_name;
