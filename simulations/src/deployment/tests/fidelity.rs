@@ -1,24 +1,9 @@
 //! Answers that drivers and applications rely on, as a real server gives them.
 
-use super::world::{World, set_of};
-use crate::deployment::{ConnId, DeploymentOptions};
+use super::world::{World, send, set_of, standalone};
+use crate::deployment::ConnId;
 use bson::{Bson, Document, doc};
-use onionskin_core::address::Address;
 use std::time::Duration;
-
-/// A standalone and a connection to it.
-fn standalone() -> (World, ConnId) {
-    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
-    let conn = world.connect(0);
-    (world, conn)
-}
-
-fn send(world: &mut World, conn: ConnId, mut command: Document) -> Document {
-    if !command.contains_key("$db") {
-        command.insert("$db", "d");
-    }
-    world.send_command(conn, &command).expect("a reply")
-}
 
 /// Sends a command and returns the code of its error.
 fn code(world: &mut World, conn: ConnId, command: Document) -> Option<i32> {

@@ -1,6 +1,6 @@
 //! Tests of long queries, which the caller of the deployment runs.
 
-use super::world::{World, with_primary};
+use super::world::{World, send, standalone, with_primary};
 use crate::deployment::{ConnId, DeploymentOptions, Job};
 use bson::{Document, Timestamp, doc};
 use onionskin_core::address::Address;
@@ -14,15 +14,15 @@ fn command(mut command: Document) -> Document {
 fn fill(world: &mut World, conn: ConnId, count: i32) {
     let documents: Vec<_> = (0..count).map(|n| doc! { "_id": n, "n": n % 7 }).collect();
     let insert = doc! { "insert": "c", "documents": documents };
-    let reply = world.send_command(conn, &command(insert)).expect("a reply");
+    let reply = send(world, conn, insert);
     assert_eq!(reply.get_i32("n").ok(), Some(count), "{reply}");
 }
 
-/// A standalone whose queries can become jobs, and a connection to it.
-fn standalone() -> (World, ConnId) {
-    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
+/// A standalone with 1000 documents whose queries can become jobs, and a connection to it.
+fn with_jobs() -> (World, ConnId) {
+    let (mut world, conn) = standalone();
     world.deployment.run_jobs();
-    let conn = world.connect(0);
+    fill(&mut world, conn, 1000);
     (world, conn)
 }
 
@@ -52,8 +52,7 @@ fn ping(world: &mut World, conn: ConnId) -> bool {
 
 #[test]
 fn each_kind_of_query_can_be_a_job_and_others_are_served_meanwhile() {
-    let (mut world, conn) = standalone();
-    fill(&mut world, conn, 1000);
+    let (mut world, conn) = with_jobs();
     let other = world.connect(0);
     let stages = vec![doc! { "$match": expensive() }, doc! { "$count": "n" }];
     for (long, expected) in [
@@ -88,13 +87,11 @@ fn each_kind_of_query_can_be_a_job_and_others_are_served_meanwhile() {
 
 #[test]
 fn short_queries_are_no_jobs_and_a_deployment_that_runs_none_gives_none() {
-    let (mut world, conn) = standalone();
-    fill(&mut world, conn, 1000);
+    let (mut world, conn) = with_jobs();
     let count = command(doc! { "count": "c", "query": { "n": 3 } });
     let reply = world.send_command(conn, &count).expect("a reply");
     assert_eq!(reply.get_i32("n").ok(), Some(143));
-    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
-    let conn = world.connect(0);
+    let (mut world, conn) = standalone();
     fill(&mut world, conn, 1000);
     let count = command(doc! { "count": "c", "query": expensive() });
     let reply = world.send_command(conn, &count).expect("a reply");
@@ -104,8 +101,7 @@ fn short_queries_are_no_jobs_and_a_deployment_that_runs_none_gives_none() {
 
 #[test]
 fn an_error_of_a_job_is_the_error_of_its_command() {
-    let (mut world, conn) = standalone();
-    fill(&mut world, conn, 1000);
+    let (mut world, conn) = with_jobs();
     let sum =
         doc! { "$divide": [{ "$sum": { "$range": [0, 1000] } }, { "$subtract": ["$_id", 900] }] };
     let filter = doc! { "$expr": sum };
@@ -116,8 +112,7 @@ fn an_error_of_a_job_is_the_error_of_its_command() {
 
 #[test]
 fn max_time_ends_the_wait_for_a_job_and_its_late_result_changes_nothing() {
-    let (mut world, conn) = standalone();
-    fill(&mut world, conn, 1000);
+    let (mut world, conn) = with_jobs();
     let long = doc! { "count": "c", "query": expensive(), "maxTimeMS": 100 };
     let job = job_of(&mut world, conn, long.clone());
     world.run_for(Duration::from_millis(100));
@@ -133,8 +128,7 @@ fn max_time_ends_the_wait_for_a_job_and_its_late_result_changes_nothing() {
 
 #[test]
 fn a_job_reads_the_data_of_its_start() {
-    let (mut world, conn) = standalone();
-    fill(&mut world, conn, 1000);
+    let (mut world, conn) = with_jobs();
     let other = world.connect(0);
     let job = job_of(
         &mut world,
@@ -149,8 +143,7 @@ fn a_job_reads_the_data_of_its_start() {
 
 #[test]
 fn a_job_of_a_connection_that_ended_changes_nothing() {
-    let (mut world, conn) = standalone();
-    fill(&mut world, conn, 1000);
+    let (mut world, conn) = with_jobs();
     let other = world.connect(0);
     let job = job_of(
         &mut world,
@@ -160,6 +153,10 @@ fn a_job_of_a_connection_that_ended_changes_nothing() {
     world.deployment.handle_disconnected(world.now, conn);
     world.deployment.handle_job_done(world.now, job.run());
     world.drain();
+    assert_eq!(world.deployment.connections(), 1);
+    let sent = world.sent.len();
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(world.sent.len(), sent, "nothing was sent");
     assert!(ping(&mut world, other));
 }
 
@@ -204,21 +201,20 @@ fn a_job_behind_a_router_answers_the_routers_client() {
 #[test]
 fn a_tailable_cursor_of_a_job_misses_no_document() {
     let (mut world, conn) = standalone();
+    world.deployment.run_jobs();
     let create = doc! { "create": "c", "capped": true, "size": 1_000_000 };
-    world.send_command(conn, &command(create)).expect("a reply");
+    send(&mut world, conn, create);
     fill(&mut world, conn, 1000);
     let other = world.connect(0);
     let long = doc! { "find": "c", "filter": expensive(), "tailable": true, "batchSize": 2000 };
     let job = job_of(&mut world, conn, long);
     let insert = doc! { "insert": "c", "documents": [{ "_id": 2000, "n": 1 }] };
-    world
-        .send_command(other, &command(insert))
-        .expect("a reply");
+    send(&mut world, other, insert);
     let reply = finish(&mut world, conn, job);
     let cursor = reply.get_document("cursor").expect("a cursor");
     assert_eq!(cursor.get_array("firstBatch").expect("a batch").len(), 1000);
     let more = doc! { "getMore": cursor.get_i64("id").expect("an id"), "collection": "c" };
-    let reply = world.send_command(conn, &command(more)).expect("a reply");
+    let reply = send(&mut world, conn, more);
     let batch = reply
         .get_document("cursor")
         .and_then(|c| c.get_array("nextBatch"));
@@ -227,8 +223,7 @@ fn a_tailable_cursor_of_a_job_misses_no_document() {
 
 #[test]
 fn requests_that_no_longer_wait_give_no_jobs() {
-    let (mut world, conn) = standalone();
-    fill(&mut world, conn, 1000);
+    let (mut world, conn) = with_jobs();
     for _ in 0..10 {
         let long = doc! { "count": "c", "query": expensive(), "maxTimeMS": 1 };
         world.send(conn, &command(long));
@@ -241,8 +236,7 @@ fn requests_that_no_longer_wait_give_no_jobs() {
 
 #[test]
 fn the_panic_of_a_job_closes_its_connection_only() {
-    let (mut world, conn) = standalone();
-    fill(&mut world, conn, 1000);
+    let (mut world, conn) = with_jobs();
     let other = world.connect(0);
     let job = job_of(
         &mut world,
@@ -260,6 +254,7 @@ fn the_panic_of_a_job_closes_its_connection_only() {
 #[test]
 fn the_variables_of_a_command_count_as_a_part_of_its_query() {
     let (mut world, conn) = standalone();
+    world.deployment.run_jobs();
     fill(&mut world, conn, 1);
     let sum = doc! { "$sum": { "$range": [0, 100_000] } };
     let long = doc! { "find": "c", "let": { "v": sum }, "filter": { "$expr": "$$v" } };

@@ -1,22 +1,17 @@
 //! Tests of the commands on running operations, on the use of collections, and of sharding.
 
-use super::world::World;
+use super::world::{World, standalone};
 use crate::deployment::{ConnId, DeploymentOptions};
 use bson::{Bson, Document, doc};
 use onionskin_core::address::Address;
 use std::time::Duration;
 
-fn standalone() -> (World, ConnId) {
-    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
-    let conn = world.connect(0);
-    (world, conn)
-}
-
+/// Sends a command, by default to the database `admin`, and returns its reply.
 fn send(world: &mut World, conn: ConnId, mut command: Document) -> Document {
     if !command.contains_key("$db") {
         command.insert("$db", "admin");
     }
-    world.send_command(conn, &command).expect("a reply")
+    super::world::send(world, conn, command)
 }
 
 fn code(world: &mut World, conn: ConnId, command: Document) -> i32 {

@@ -1,7 +1,7 @@
 //! Tests of streams of replies to a `getMore`, of the times of routers, and of the fields that the
 //! replies to writes have on members of replica sets.
 
-use super::world::{World, set_of, with_primary};
+use super::world::{World, send, set_of, with_primary};
 use crate::deployment::{ConnId, DeploymentOptions};
 use bson::{Binary, Document, RawDocumentBuf, doc, spec::BinarySubtype};
 use onionskin_core::{
@@ -9,11 +9,6 @@ use onionskin_core::{
     unstable::wire::{Flags, MessageWriter},
 };
 use std::time::Duration;
-
-fn send(world: &mut World, conn: ConnId, mut command: Document) -> Document {
-    command.insert("$db", "d");
-    world.send_command(conn, &command).expect("a reply")
-}
 
 /// Sends a `getMore` whose client accepts several replies.
 fn send_exhaust(world: &mut World, conn: ConnId, mut command: Document) {

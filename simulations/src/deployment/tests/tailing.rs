@@ -1,23 +1,16 @@
 //! Tests of tailable cursors.
 
-use super::world::World;
-use crate::deployment::{ConnId, DeploymentOptions};
+use super::world::{World, send, standalone};
+use crate::deployment::ConnId;
 use bson::{Document, doc};
-use onionskin_core::address::Address;
 use std::time::Duration;
 
 /// A standalone with a capped collection of at most `max` documents, and a connection to it.
 fn capped(max: i32) -> (World, ConnId) {
-    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
-    let conn = world.connect(0);
+    let (mut world, conn) = standalone();
     let create = doc! { "create": "log", "capped": true, "size": 100_000, "max": max };
     send(&mut world, conn, create);
     (world, conn)
-}
-
-fn send(world: &mut World, conn: ConnId, mut command: Document) -> Document {
-    command.insert("$db", "d");
-    world.send_command(conn, &command).expect("a reply")
 }
 
 fn insert(world: &mut World, conn: ConnId, ids: std::ops::Range<i32>) {

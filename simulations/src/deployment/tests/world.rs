@@ -34,6 +34,21 @@ pub(super) fn set_of(members: usize) -> DeploymentOptions {
     options
 }
 
+/// Makes a world of a standalone, and a connection to it.
+pub(super) fn standalone() -> (World, ConnId) {
+    let mut world = World::new(DeploymentOptions::standalone(Address::tcp("m0", 27017)), 1);
+    let conn = world.connect(0);
+    (world, conn)
+}
+
+/// Sends a command, by default to the database `d`, and returns its reply.
+pub(super) fn send(world: &mut World, conn: ConnId, mut command: Document) -> Document {
+    if !command.contains_key("$db") {
+        command.insert("$db", "d");
+    }
+    world.send_command(conn, &command).expect("a reply")
+}
+
 /// Makes a world of three members with a primary, and a connection to it.
 pub(super) fn with_primary() -> (World, usize, ConnId) {
     let mut world = World::new(set_of(3), 1);
