@@ -1,7 +1,9 @@
 //! Operations that are run instead of awaited.
 
 use crate::{BlockingRuntime as B, Cursor};
-use onionskin::{Execution, Result, futures, program::Program};
+use onionskin::{
+    Execution, IndexModel, Result, futures, program::Program, results::CollectionSpecification,
+};
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
 
@@ -73,15 +75,34 @@ macro_rules! block {
 block! {
     [U] futures::AggregateFuture<B, U> => Result<Cursor<U>>, open;
     [T] futures::FindFuture<B, T> => Result<Cursor<T>>, open;
+    [] futures::ListCollectionsFuture<B> => Result<Cursor<CollectionSpecification>>, open;
+    [] futures::ListIndexesFuture<B> => Result<Cursor<IndexModel>>, open;
 }
 
 block! {
     [P: Program] Execution<B, P>;
     [] futures::CountDocumentsFuture<B>;
+    [] futures::CreateCollectionFuture<B>;
+    [] futures::CreateIndexFuture<B>;
+    [] futures::CreateIndexesFuture<B>;
     [] futures::DeleteFuture<B>;
+    [] futures::DistinctFuture<B>;
+    [] futures::DropCollectionFuture<B>;
+    [] futures::DropDatabaseFuture<B>;
+    [] futures::DropIndexFuture<B>;
+    [] futures::EstimatedDocumentCountFuture<B>;
     [T: DeserializeOwned + 'static] futures::FindOneFuture<B, T>;
+    [T: DeserializeOwned + 'static] futures::FindOneAndDeleteFuture<B, T>;
+    [T: DeserializeOwned + 'static] futures::FindOneAndReplaceFuture<B, T>;
+    [T: DeserializeOwned + 'static] futures::FindOneAndUpdateFuture<B, T>;
     [] futures::InsertManyFuture<B>;
     [] futures::InsertOneFuture<B>;
+    [] futures::ListCollectionNamesFuture<B>;
+    [] futures::ListDatabaseNamesFuture<B>;
+    [] futures::ListDatabasesFuture<B>;
+    [] futures::ListIndexNamesFuture<B>;
+    [] futures::RenameCollectionFuture<B>;
+    [] futures::ReplaceFuture<B>;
     [] futures::RunCommandFuture<B>;
     [] futures::UpdateFuture<B>;
 }

@@ -5,13 +5,19 @@ mod resolve;
 
 pub use builder::ClientBuilder;
 
-use crate::{Database, Execution, Runtime, environment, resolver::Resolvers, shared::Shared};
+use crate::{
+    Database, Execution, ListDatabaseNames, ListDatabases, Runtime, environment,
+    resolver::Resolvers, shared::Shared,
+};
 use onionskin_core::{
     client::{Counts, DriverInfo},
     description::TopologyDescription,
     error::Error,
-    operation::{Command, CursorResources, Decode, Exchange, Program, Single},
-    options::{ClientOptions, Monitoring, ReadPreference, Warning},
+    operation::{
+        Command, CursorResources, Decode, Exchange, Program, Single,
+        crud::{DatabaseOptions, Defaults},
+    },
+    options::{ClientOptions, Monitoring, ReadConcern, SelectionCriteria, Warning, WriteConcern},
     uri,
 };
 use std::{
@@ -52,7 +58,7 @@ impl<R: Runtime> std::fmt::Debug for Client<R> {
 
 pub(crate) struct Handle<R: Runtime> {
     shared: Arc<Shared<R>>,
-    read_preference: Arc<ReadPreference>,
+    defaults: Arc<Defaults>,
     options: ClientOptions,
     warnings: Vec<Warning>,
 }
@@ -160,7 +166,69 @@ impl<R: Runtime> Client<R> {
     /// Returns a handle to a database. Nothing is sent to a server.
     #[must_use]
     pub fn database(&self, name: &str) -> Database<R> {
-        Database::new(self.clone(), name)
+        Database::new(self.clone(), name, DatabaseOptions::default())
+    }
+
+    /// Returns a handle of a database with options of its own. Nothing is sent to a server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// use onionskin::options::{DatabaseOptions, ReadConcern};
+    ///
+    /// # fn example<R: Runtime>(client: Client<R>) {
+    /// let options = DatabaseOptions::builder().read_concern(ReadConcern::majority()).build();
+    /// let app = client.database_with_options("app", options);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn database_with_options(&self, name: &str, options: DatabaseOptions) -> Database<R> {
+        Database::new(self.clone(), name, options)
+    }
+
+    /// Lists the databases of the deployment.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// for database in client.list_databases().await? {
+    ///     println!("{}: {} bytes", database.name, database.size_on_disk);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list_databases(&self) -> ListDatabases<'_, R> {
+        ListDatabases::new(self)
+    }
+
+    /// Lists the names of the databases of the deployment.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let names = client.list_database_names().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list_database_names(&self) -> ListDatabaseNames<'_, R> {
+        ListDatabaseNames::new(self)
+    }
+
+    /// Returns how servers are selected for reads.
+    #[must_use]
+    pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
+        self.handle.defaults.selection_criteria.as_ref()
+    }
+
+    /// Returns the read concern; `None` for the default of the server.
+    #[must_use]
+    pub fn read_concern(&self) -> Option<&ReadConcern> {
+        self.handle.defaults.read_concern.as_ref()
+    }
+
+    /// Returns the write concern; `None` for the default of the server.
+    #[must_use]
+    pub fn write_concern(&self) -> Option<&WriteConcern> {
+        self.handle.defaults.write_concern.as_ref()
     }
 
     /// Runs a program: an operation of one or more commands. The operations of [`Database`] and
@@ -272,8 +340,8 @@ impl<R: Runtime> Client<R> {
         &self.handle.shared
     }
 
-    pub(crate) fn read_preference(&self) -> &Arc<ReadPreference> {
-        &self.handle.read_preference
+    pub(crate) fn defaults(&self) -> &Arc<Defaults> {
+        &self.handle.defaults
     }
 
     /// Runs a command in its own task and ignores the result.

@@ -1,22 +1,27 @@
-//! Databases, and commands that run on them.
+//! Handles of databases.
 
 use crate::{
-    Client, Collection, Execution, Runtime, decode::WholeReply, futures::RunCommandFuture,
+    Aggregate, Client, Collection, CreateCollection, DropDatabase, ListCollectionNames,
+    ListCollections, RunCommand, Runtime,
+    options::{CollectionOptions, DatabaseOptions, ReadConcern, SelectionCriteria, WriteConcern},
 };
 use bson::Document;
 use onionskin_core::{
     error::Error,
-    operation::{Command, Single, crud::check_name},
-    options::ReadPreference,
+    operation::crud::{Defaults, check_name},
 };
-use std::{future::IntoFuture, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
-/// A handle to a database. Cloning is cheap.
+/// A handle of a database. Cloning is cheap.
+///
+/// Read preference, read concern and write concern are those of the client, unless the handle
+/// ([`Client::database_with_options`]) sets them.
 pub struct Database<R: Runtime> {
     client: Client<R>,
     name: Arc<str>,
     /// True if [`check_name`](Self::check_name) succeeds.
     is_valid: bool,
+    defaults: Arc<Defaults>,
 }
 
 impl<R: Runtime> Clone for Database<R> {
@@ -25,16 +30,35 @@ impl<R: Runtime> Clone for Database<R> {
             client: self.client.clone(),
             name: self.name.clone(),
             is_valid: self.is_valid,
+            defaults: self.defaults.clone(),
         }
     }
 }
 
+impl<R: Runtime> fmt::Debug for Database<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("name", &self.name)
+            .field("defaults", &self.defaults)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<R: Runtime> Database<R> {
-    pub(crate) fn new(client: Client<R>, name: &str) -> Self {
+    pub(crate) fn new(client: Client<R>, name: &str, options: DatabaseOptions) -> Self {
+        let defaults = match options == DatabaseOptions::default() {
+            true => client.defaults().clone(),
+            false => Arc::new(client.defaults().with(
+                options.selection_criteria,
+                options.read_concern,
+                options.write_concern,
+            )),
+        };
         Self {
             client,
             is_valid: check_name("database", name).is_ok(),
             name: name.into(),
+            defaults,
         }
     }
 
@@ -46,15 +70,53 @@ impl<R: Runtime> Database<R> {
 
     /// Returns the client of the database.
     #[must_use]
-    pub fn client(&self) -> &Client<R> {
+    pub const fn client(&self) -> &Client<R> {
         &self.client
     }
 
-    /// Returns a handle to a collection whose documents are read and written as `T`. Nothing is
+    /// Returns how servers are selected for reads; `None` for the primary.
+    #[must_use]
+    pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
+        self.defaults.selection_criteria.as_ref()
+    }
+
+    /// Returns the read concern; `None` for the default of the server.
+    #[must_use]
+    pub fn read_concern(&self) -> Option<&ReadConcern> {
+        self.defaults.read_concern.as_ref()
+    }
+
+    /// Returns the write concern; `None` for the default of the server.
+    #[must_use]
+    pub fn write_concern(&self) -> Option<&WriteConcern> {
+        self.defaults.write_concern.as_ref()
+    }
+
+    /// Returns a handle of a collection whose documents are read and written as `T`. Nothing is
     /// sent to a server.
     #[must_use]
     pub fn collection<T: Send + Sync>(&self, name: &str) -> Collection<R, T> {
-        Collection::new(self.client.clone(), self.name.clone(), name)
+        Collection::new(self, name, CollectionOptions::default())
+    }
+
+    /// Returns a handle of a collection with options of its own. Nothing is sent to a server.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Runtime, bson::Document};
+    /// use onionskin::options::{CollectionOptions, WriteConcern};
+    ///
+    /// # fn example<R: Runtime>(database: Database<R>) {
+    /// let options = CollectionOptions::builder().write_concern(WriteConcern::majority()).build();
+    /// let orders = database.collection_with_options::<Document>("orders", options);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn collection_with_options<T: Send + Sync>(
+        &self,
+        name: &str,
+        options: CollectionOptions,
+    ) -> Collection<R, T> {
+        Collection::new(self, name, options)
     }
 
     /// Runs a command and returns the reply of the server.
@@ -65,17 +127,90 @@ impl<R: Runtime> Database<R> {
     /// not contain fields that the driver adds: `$db`, `lsid`, `$clusterTime`, `$readPreference`,
     /// and those of the Stable API.
     ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let statistics = database.run_command(doc! { "dbStats": 1 }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// [RUN-2]: onionskin_core::requirements::messages#RUN-2
     /// [RUN-17]: onionskin_core::requirements::messages#RUN-17
     /// [RUN-21]: onionskin_core::requirements::messages#RUN-21
     /// [BP-3]: onionskin_core::requirements::retries#BP-3
     pub fn run_command(&self, command: Document) -> RunCommand<'_, R> {
-        RunCommand {
-            database: self,
-            command,
-            read_preference: None,
-            timeout: None,
-        }
+        RunCommand::new(self, command)
+    }
+
+    /// Runs an aggregation pipeline on the database, whose first stage makes its own documents, for
+    /// example `$documents` or `$currentOp`.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let numbers = doc! { "$documents": [{ "n": 1 }, { "n": 2 }] };
+    /// let numbers = database.aggregate([numbers]).await?.collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn aggregate(&self, pipeline: impl IntoIterator<Item = Document>) -> Aggregate<R> {
+        Aggregate::on_database(self, pipeline)
+    }
+
+    /// Creates a collection or a view. Collections without options need not be created: the first
+    /// insert does it.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// database.create_collection("log").capped(true).size(1_000_000).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_collection(&self, name: impl AsRef<str>) -> CreateCollection<'_, R> {
+        CreateCollection::new(self, name.as_ref().into())
+    }
+
+    /// Lists the collections and views.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// for collection in database.list_collections().await?.collect().await? {
+    ///     println!("{} {:?}", collection.name, collection.collection_type);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list_collections(&self) -> ListCollections<'_, R> {
+        ListCollections::new(self)
+    }
+
+    /// Lists the names of the collections and views.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let names = database.list_collection_names().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn list_collection_names(&self) -> ListCollectionNames<'_, R> {
+        ListCollectionNames::new(self)
+    }
+
+    /// Drops the database with all its collections. A database that does not exist is no error.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// database.drop().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn drop(&self) -> DropDatabase<'_, R> {
+        DropDatabase::new(self)
     }
 
     pub(crate) fn check_name(&self) -> Result<(), Error> {
@@ -84,55 +219,12 @@ impl<R: Runtime> Database<R> {
             false => check_name("database", &self.name),
         }
     }
-}
 
-/// A `run_command` operation that runs when it is awaited.
-#[must_use = "a command is run when it is awaited"]
-pub struct RunCommand<'a, R: Runtime> {
-    database: &'a Database<R>,
-    command: Document,
-    read_preference: Option<Arc<ReadPreference>>,
-    timeout: Option<Duration>,
-}
-
-impl<'a, R: Runtime> RunCommand<'a, R> {
-    /// Sets the read preference. Default: `primary`.
-    pub fn read_preference(mut self, preference: ReadPreference) -> Self {
-        self.read_preference = Some(Arc::new(preference));
-        self
+    pub(crate) const fn shared_name(&self) -> &Arc<str> {
+        &self.name
     }
 
-    /// Sets the time limit of the whole operation: server selection, check out, the exchange with
-    /// the server, and retries. Default: `timeoutMS` of the client; zero means no limit.
-    ///
-    /// With a time limit, the driver sends `maxTimeMS`. If the command contains this field
-    /// itself, the field occurs twice, and the behaviour of the server is undefined ([RUN-24]).
-    ///
-    /// [RUN-24]: onionskin_core::requirements::messages#RUN-24
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    fn prepare(&mut self) -> Result<Command, Error> {
-        self.database.check_name()?;
-        let mut command = Command::from_document(&self.command, self.database.name.clone())?;
-        if let Some(preference) = self.read_preference.take() {
-            command.set_read_preference(preference);
-        }
-        command.set_timeout(self.timeout);
-        Ok(command)
-    }
-}
-
-impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
-    type Output = Result<Document, Error>;
-    type IntoFuture = RunCommandFuture<R>;
-
-    fn into_future(mut self) -> Self::IntoFuture {
-        let client = self.database.client.clone();
-        let command = self.prepare();
-        let program = Single::new(command, WholeReply::with_memory_of(self.command));
-        RunCommandFuture(Execution::new(client, program))
+    pub(crate) const fn shared_defaults(&self) -> &Arc<Defaults> {
+        &self.defaults
     }
 }

@@ -1,17 +1,20 @@
 //! Decoders, which turn replies into the results of operations.
 
 use crate::{Client, Cursor, Runtime};
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
     bson::decode_document_into,
     error::Error,
     operation::{
         self, Decode, Exchange,
-        crud::{self, DeleteResult, InsertOneResult, UpdateResult},
+        crud::{
+            self, CreateIndexResult, CreateIndexesResult, DatabaseSpecification, DeleteResult,
+            InsertOneResult, UpdateResult,
+        },
     },
 };
 use serde::de::DeserializeOwned;
-use std::{marker::PhantomData, sync::Arc};
+use std::{marker::PhantomData, sync::Arc, time::Duration};
 
 /// The decoder of `insert_one`, with the `_id` of the inserted document.
 #[derive(Debug)]
@@ -36,10 +39,7 @@ impl<T: DeserializeOwned + 'static> Decode for FirstDocument<T> {
     type Output = Option<T>;
 
     fn decode(&mut self, exchange: &mut Exchange) -> Result<Option<T>, Error> {
-        let reply = exchange
-            .reply()
-            .ok_or_else(|| Error::protocol("the command has no reply"))?;
-        crud::decode_first(reply)
+        crud::decode_first(reply(exchange)?)
     }
 }
 
@@ -83,12 +83,123 @@ impl Decode for Counted {
     type Output = u64;
 
     fn decode(&mut self, exchange: &mut Exchange) -> Result<u64, Error> {
-        crud::count_from_reply(
-            exchange
-                .reply()
-                .ok_or_else(|| Error::protocol("the command has no reply"))?,
-        )
+        crud::count_from_reply(reply(exchange)?)
     }
+}
+
+/// The decoder of `estimated_document_count`, which returns the number in the reply.
+#[derive(Debug)]
+pub(crate) struct Estimated;
+
+impl Decode for Estimated {
+    type Output = u64;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<u64, Error> {
+        crud::number_in(reply(exchange)?)
+    }
+}
+
+/// The decoder of `distinct`, which returns the values of the reply.
+#[derive(Debug)]
+pub(crate) struct DistinctValues;
+
+impl Decode for DistinctValues {
+    type Output = Vec<Bson>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Vec<Bson>, Error> {
+        crud::values_from_reply(reply(exchange)?)
+    }
+}
+
+/// The decoder of `findAndModify`, which decodes the document of the reply as `T`. There is none if
+/// the write was not acknowledged.
+#[derive(Debug)]
+pub(crate) struct FoundDocument<T>(pub(crate) PhantomData<fn() -> T>);
+
+impl<T: DeserializeOwned + 'static> Decode for FoundDocument<T> {
+    type Output = Option<T>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Option<T>, Error> {
+        exchange.reply().map_or(Ok(None), crud::found_document)
+    }
+}
+
+/// The decoder of commands whose reply has nothing to return.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// The error of the command is that of the call.
+    OnSuccess,
+    /// A collection or database that the command drops may be missing.
+    OrMissing,
+}
+
+impl Decode for Done {
+    type Output = ();
+
+    fn decode(&mut self, _: &mut Exchange) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn decode_error(&mut self, error: Error) -> Result<(), Error> {
+        match self {
+            Self::OrMissing if crud::is_missing_namespace(&error) => Ok(()),
+            Self::OrMissing | Self::OnSuccess => Err(error),
+        }
+    }
+}
+
+/// The decoder of `create_index`, with the names of the indexes.
+#[derive(Debug)]
+pub(crate) struct IndexCreated(pub(crate) Vec<String>);
+
+impl Decode for IndexCreated {
+    type Output = CreateIndexResult;
+
+    fn decode(&mut self, _: &mut Exchange) -> Result<CreateIndexResult, Error> {
+        Ok(CreateIndexesResult::new(std::mem::take(&mut self.0)).into())
+    }
+}
+
+/// The decoder of `create_indexes`, with the names of the indexes.
+#[derive(Debug)]
+pub(crate) struct IndexesCreated(pub(crate) Vec<String>);
+
+impl Decode for IndexesCreated {
+    type Output = CreateIndexesResult;
+
+    fn decode(&mut self, _: &mut Exchange) -> Result<CreateIndexesResult, Error> {
+        Ok(CreateIndexesResult::new(std::mem::take(&mut self.0)))
+    }
+}
+
+/// The decoder of `list_databases`.
+#[derive(Debug)]
+pub(crate) struct Databases;
+
+impl Decode for Databases {
+    type Output = Vec<DatabaseSpecification>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Self::Output, Error> {
+        crud::databases_from_reply(reply(exchange)?)
+    }
+}
+
+/// The decoder of `list_database_names`.
+#[derive(Debug)]
+pub(crate) struct DatabaseNames;
+
+impl Decode for DatabaseNames {
+    type Output = Vec<String>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Self::Output, Error> {
+        let all: Vec<DatabaseSpecification> = crud::databases_from_reply(reply(exchange)?)?;
+        Ok(all.into_iter().map(|database| database.name).collect())
+    }
+}
+
+fn reply(exchange: &Exchange) -> Result<&RawDocument, Error> {
+    let reply = exchange.reply();
+    reply.ok_or_else(|| Error::protocol("the command has no reply"))
 }
 
 /// The decoder that returns the whole reply, or an empty document without a reply. It uses the
@@ -126,6 +237,7 @@ pub(crate) struct OpenCursor<R: Runtime, T> {
     pub(crate) client: Client<R>,
     pub(crate) database: Arc<str>,
     pub(crate) batch_size: Option<u32>,
+    pub(crate) max_await_time: Option<Duration>,
     pub(crate) marker: PhantomData<fn() -> T>,
 }
 
@@ -135,6 +247,7 @@ impl<R: Runtime, T> Decode for OpenCursor<R, T> {
     fn decode(&mut self, exchange: &mut Exchange) -> Result<Cursor<R, T>, Error> {
         let mut cursor = operation::Cursor::from_exchange(exchange, self.database.clone())?;
         cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
+        cursor.set_max_await_time(self.max_await_time);
         Ok(Cursor::new(self.client.clone(), cursor))
     }
 }

@@ -6,14 +6,21 @@
 
 use crate::{
     Cursor, Execution, Runtime,
-    decode::{Counted, Deleted, FirstDocument, InsertedOne, OpenCursor, Updated, WholeReply},
+    decode::{
+        Counted, DatabaseNames, Databases, Deleted, DistinctValues, Done, Estimated, FirstDocument,
+        FoundDocument, IndexCreated, IndexesCreated, InsertedOne, OpenCursor, Updated, WholeReply,
+    },
 };
-use bson::Document;
+use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
     operation::{
         Prepared, Single,
-        crud::{self, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},
+        crud::{
+            self, CollectionSpecification, CreateIndexResult, CreateIndexesResult,
+            DatabaseSpecification, DeleteResult, IndexModel, InsertManyResult, InsertOneResult,
+            UpdateResult,
+        },
     },
 };
 use serde::de::DeserializeOwned;
@@ -61,12 +68,36 @@ macro_rules! futures {
 futures! {
     Aggregate: AggregateFuture<R, U> = Single<OpenCursor<R, U>> => Cursor<R, U>;
     CountDocuments: CountDocumentsFuture<R> = Single<Counted> => u64;
+    CreateCollection: CreateCollectionFuture<R> = Single<Done> => ();
+    CreateIndex: CreateIndexFuture<R> = Single<IndexCreated> => CreateIndexResult;
+    CreateIndexes: CreateIndexesFuture<R> = Single<IndexesCreated> => CreateIndexesResult;
     Delete: DeleteFuture<R> = Single<Deleted> => DeleteResult;
+    Distinct: DistinctFuture<R> = Single<DistinctValues> => Vec<Bson>;
+    DropCollection: DropCollectionFuture<R> = Single<Done> => ();
+    DropDatabase: DropDatabaseFuture<R> = Single<Done> => ();
+    DropIndex: DropIndexFuture<R> = Single<Done> => ();
+    EstimatedDocumentCount: EstimatedDocumentCountFuture<R> = Single<Estimated> => u64;
     Find: FindFuture<R, T> = Single<OpenCursor<R, T>> => Cursor<R, T>;
     FindOne: FindOneFuture<R, T> [T: DeserializeOwned + 'static]
         = Single<FirstDocument<T>> => Option<T>;
+    FindOneAndDelete: FindOneAndDeleteFuture<R, T> [T: DeserializeOwned + 'static]
+        = Single<FoundDocument<T>> => Option<T>;
+    FindOneAndReplace: FindOneAndReplaceFuture<R, T> [T: DeserializeOwned + 'static]
+        = Single<FoundDocument<T>> => Option<T>;
+    FindOneAndUpdate: FindOneAndUpdateFuture<R, T> [T: DeserializeOwned + 'static]
+        = Single<FoundDocument<T>> => Option<T>;
     InsertMany: InsertManyFuture<R> = Prepared<crud::InsertMany> => InsertManyResult;
     InsertOne: InsertOneFuture<R> = Single<InsertedOne> => InsertOneResult;
+    ListCollectionNames: ListCollectionNamesFuture<R> = crud::Names => Vec<String>;
+    ListCollections: ListCollectionsFuture<R>
+        = Single<OpenCursor<R, CollectionSpecification>> => Cursor<R, CollectionSpecification>;
+    ListDatabaseNames: ListDatabaseNamesFuture<R> = Single<DatabaseNames> => Vec<String>;
+    ListDatabases: ListDatabasesFuture<R> = Single<Databases> => Vec<DatabaseSpecification>;
+    ListIndexNames: ListIndexNamesFuture<R> = crud::Names => Vec<String>;
+    ListIndexes: ListIndexesFuture<R>
+        = Single<OpenCursor<R, IndexModel>> => Cursor<R, IndexModel>;
+    RenameCollection: RenameCollectionFuture<R> = Single<Done> => ();
+    Replace: ReplaceFuture<R> = Single<Updated> => UpdateResult;
     RunCommand: RunCommandFuture<R> = Single<WholeReply> => Document;
     Update: UpdateFuture<R> = Single<Updated> => UpdateResult;
 }

@@ -27,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+mod calls;
 mod certificates;
 mod client;
 mod collection;
@@ -64,12 +65,17 @@ mod user_code;
 mod waiters;
 mod workspace;
 
-pub use client::{Client, ClientBuilder};
-pub use collection::{
-    Aggregate, Collection, CountDocuments, Delete, Find, FindOne, InsertMany, InsertOne, Update,
+pub use calls::{
+    Aggregate, CountDocuments, CreateCollection, CreateIndex, CreateIndexes, Delete, Distinct,
+    DropCollection, DropDatabase, DropIndex, EstimatedDocumentCount, Find, FindOne,
+    FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
+    ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
+    ListIndexes, RenameCollection, Replace, RunCommand, Update,
 };
+pub use client::{Client, ClientBuilder};
+pub use collection::Collection;
 pub use cursor::Cursor;
-pub use database::{Database, RunCommand};
+pub use database::Database;
 pub use events::{MAX_EVENT_DELAY, MAX_QUEUED_EVENT_BYTES, MAX_QUEUED_EVENTS};
 pub use execution::Execution;
 // For the crate `onionskin-check`, which drives a probe of the core.
@@ -89,6 +95,7 @@ pub use onionskin_core::{
     client::Counts,
     error::{Error, Result},
     log,
+    operation::crud::{IndexModel, Namespace},
 };
 
 /// Options of clients and operations, and how they are written in a connection string.
@@ -98,18 +105,55 @@ pub mod options {
     pub use onionskin_core::{
         address::{Address, InvalidAddress},
         client::{DriverInfo, Environment, OsFacts},
+        description::Tags as TagSet,
+        operation::crud::{
+            AggregateOptions, ChangeStreamPreAndPostImages, ClusteredIndex, CollectionOptions,
+            CommitQuorum, CountOptions, CreateCollectionOptions, CreateIndexOptions, CursorType,
+            DatabaseOptions, DeleteOptions, DistinctOptions, DropCollectionOptions,
+            DropDatabaseOptions, DropIndexOptions, EstimatedDocumentCountOptions,
+            FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
+            FindOneOptions, FindOptions, Hint, IndexModel, IndexOptionDefaults, IndexOptions,
+            IndexVersion, InsertManyOptions, InsertOneOptions, ListCollectionsOptions,
+            ListDatabasesOptions, ListIndexesOptions, RenameCollectionOptions, ReplaceOptions,
+            ReturnDocument, RunCommandOptions, Sphere2DIndexVersion, TextIndexVersion,
+            TimeseriesGranularity, TimeseriesOptions, UpdateModifications, UpdateOptions,
+            ValidationAction, ValidationLevel,
+        },
         options::{
             Acknowledgment, AwsCredentialProvider, AwsCredentials, CallbackError, CallbackFuture,
-            CanonicalizeHostName, ClientOptions, Compressor, Credential, CredentialProvider,
-            Cryptography, DEFAULT_ALLOWED_HOSTS, IdpInfo, Kerberos, KerberosTarget, Login,
-            Mechanism, Monitoring, MonitoringMode, OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow,
-            OidcRequest, OidcTokens, PasswordProvider, PasswordRequest, ProxyOptions, ReadConcern,
-            ReadMode, ReadPreference, Secret, SecurityContext, ServerApi, ServerApiVersion,
-            ServerSelector, SystemRoots, TlsOptions, WriteConcern,
+            CanonicalizeHostName, ClientOptions, Collation, CollationAlternate, CollationCaseFirst,
+            CollationMaxVariable, CollationStrength, Compressor, Credential, CredentialProvider,
+            Cryptography, DEFAULT_ALLOWED_HOSTS, HedgedReadOptions, IdpInfo, Kerberos,
+            KerberosTarget, Login, Mechanism, Monitoring, MonitoringMode, OIDC_CALLBACK_VERSION,
+            OidcCallback, OidcFlow, OidcRequest, OidcTokens, PasswordProvider, PasswordRequest,
+            ProxyOptions, ReadConcern, ReadConcernLevel, ReadMode, ReadPreference,
+            ReadPreferenceOptions, Secret, SecurityContext, SelectionCriteria, ServerApi,
+            ServerApiVersion, ServerSelector, SystemRoots, TlsOptions, WriteConcern,
         },
         random::Seed,
         uri::{ConnectionString, OptionValue, ParsedUri, Scheme, Warning, parse},
     };
+
+    /// The builders of options.
+    pub mod builders {
+        pub use onionskin_core::{
+            operation::crud::{
+                AggregateOptionsBuilder, ChangeStreamPreAndPostImagesBuilder,
+                CollectionOptionsBuilder, CountOptionsBuilder, CreateCollectionOptionsBuilder,
+                CreateIndexOptionsBuilder, DatabaseOptionsBuilder, DeleteOptionsBuilder,
+                DistinctOptionsBuilder, DropCollectionOptionsBuilder, DropDatabaseOptionsBuilder,
+                DropIndexOptionsBuilder, EstimatedDocumentCountOptionsBuilder,
+                FindOneAndDeleteOptionsBuilder, FindOneAndReplaceOptionsBuilder,
+                FindOneAndUpdateOptionsBuilder, FindOneOptionsBuilder, FindOptionsBuilder,
+                IndexModelBuilder, IndexOptionDefaultsBuilder, IndexOptionsBuilder,
+                InsertManyOptionsBuilder, InsertOneOptionsBuilder, ListCollectionsOptionsBuilder,
+                ListDatabasesOptionsBuilder, ListIndexesOptionsBuilder,
+                RenameCollectionOptionsBuilder, ReplaceOptionsBuilder, RunCommandOptionsBuilder,
+                TimeseriesOptionsBuilder, UpdateOptionsBuilder,
+            },
+            options::{CollationBuilder, ReadPreferenceOptionsBuilder, WriteConcernBuilder},
+        };
+    }
 }
 
 /// DNS queries and answers, and the configuration of the built-in resolver.
@@ -130,10 +174,12 @@ pub mod error {
     };
 }
 
-/// The results of write operations.
+/// The results of operations.
 pub mod results {
     pub use onionskin_core::operation::crud::{
-        DeleteResult, InsertManyResult, InsertOneResult, UpdateResult,
+        CollectionSpecification, CollectionSpecificationInfo, CollectionType, CreateIndexResult,
+        CreateIndexesResult, DatabaseSpecification, DeleteResult, InsertManyResult,
+        InsertOneResult, UpdateResult,
     };
 }
 

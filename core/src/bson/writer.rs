@@ -189,6 +189,22 @@ impl<'a> DocumentWriter<'a> {
         Ok(self)
     }
 
+    /// Appends an array of document trees. Fails like [`tree`](Self::tree).
+    pub fn trees(&mut self, key: &str, trees: &[Document]) -> Result<&mut Self, Error> {
+        let mut array = DocumentWriter::begin(self.key(0x04, key));
+        for (index, tree) in trees.iter().enumerate() {
+            array.subtree(&index.to_string(), tree)?;
+        }
+        array.end();
+        Ok(self)
+    }
+
+    /// Appends a value of any type. Fails like [`tree`](Self::tree).
+    pub fn tree_value(&mut self, key: &str, value: &Bson) -> Result<&mut Self, Error> {
+        self.node(key, value, 1)?;
+        Ok(self)
+    }
+
     fn tree_at(&mut self, tree: &Document, depth: usize) -> Result<(), Error> {
         tree.iter()
             .try_for_each(|(key, value)| self.node(key, value, depth))

@@ -5,8 +5,12 @@ use super::{
     Portion, RetryState, SelectionState, documents::Sequence,
 };
 use crate::{
-    address::Address, bson::DocumentWriter, error::Error, options::ReadPreference,
-    session::SessionId, time::Instant,
+    address::Address,
+    bson::DocumentWriter,
+    error::Error,
+    options::{ReadConcern, ReadPreference},
+    session::SessionId,
+    time::Instant,
 };
 use bson::Document;
 use std::{fmt, sync::Arc, time::Duration};
@@ -96,6 +100,7 @@ pub(crate) struct Request {
     pub(crate) elements: Vec<u8>,
     pub(crate) sequence: Option<Sequence>,
     pub(crate) read_preference: Option<Arc<ReadPreference>>,
+    pub(crate) read_concern: Option<ReadConcern>,
     /// True if server selection used the read preference `primary` instead of the command's own
     /// (SEL-34).
     pub(crate) is_for_primary: bool,
@@ -118,6 +123,7 @@ pub(crate) struct Request {
     /// Retries send the same documents.
     pub(crate) portion: Option<Portion>,
     /// The `maxTimeMS` of the current attempt, in milliseconds; `None` if the attempt sends none.
+    /// With a deadline, each attempt sets it.
     pub(crate) max_time_ms: Option<i32>,
     /// The session and the pin to give back before the command begins.
     pub(crate) released: Option<Box<CursorResources>>,
@@ -191,6 +197,7 @@ impl Command {
                     elements: Vec::with_capacity(128),
                     sequence: None,
                     read_preference: None,
+                    read_concern: None,
                     is_for_primary: false,
                     target: None,
                     pin: None,
@@ -262,6 +269,17 @@ impl Command {
     /// Sets the read preference. Writes ignore the read preference.
     pub fn set_read_preference(&mut self, preference: Arc<ReadPreference>) {
         self.0.request.read_preference = Some(preference);
+    }
+
+    /// Sets the read concern, which each attempt sends with what its session adds.
+    pub fn set_read_concern(&mut self, concern: ReadConcern) {
+        self.0.request.read_concern = Some(concern);
+    }
+
+    /// Sets the `maxTimeMS` that is sent if the operation has no deadline. `None` sends none.
+    pub fn set_max_time(&mut self, time: Option<Duration>) {
+        let millis = time.map(|time| i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
+        self.0.request.max_time_ms = millis;
     }
 
     /// Restricts the command to this server ([SEL-2]). While the server is unavailable, the command

@@ -164,6 +164,12 @@ impl Cursor {
         self.batch_size = batch_size;
     }
 
+    /// Sets how long the server waits for new documents before it answers a `getMore`. `None`
+    /// leaves the choice to the server.
+    pub fn set_max_await_time(&mut self, time: Option<Duration>) {
+        self.max_await_time = time;
+    }
+
     /// Moves to the next document of the current batch; `None` at its end. An error ends the batch.
     #[inline]
     pub fn advance(&mut self) -> Option<Result<(), Error>> {

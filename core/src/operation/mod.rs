@@ -28,6 +28,7 @@ mod reply;
 mod request;
 mod retry;
 mod sensitive;
+mod single;
 
 pub use crate::{compression::Workspace, pool::PinnedFor};
 pub use batch::Batch;
@@ -41,8 +42,9 @@ pub use exchange::{Exchange, Outcome};
 pub(crate) use kill_cursors::kill_unowned;
 pub(crate) use lease::Lease;
 pub use pin::{Pin, TransactionPin, TransactionStep};
-pub use program::{Abandoned, Ask, Decode, Prepared, Program, Runner, Single, Span, Step};
+pub use program::{Abandoned, Ask, Program, Runner, Span, Step};
 pub use reply::Reply;
+pub use single::{Decode, Prepared, Single};
 
 pub(crate) use assess::Assessment;
 pub(crate) use command::Request;

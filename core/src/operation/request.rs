@@ -18,6 +18,11 @@ pub(super) fn write_body(
     facts: &ConnectionFacts,
 ) {
     body.elements(&request.elements);
+    if let Some(concern) = &request.read_concern {
+        body.nested("readConcern", |document| {
+            document.str("level", concern.level.as_str());
+        });
+    }
     if let Some(limit) = request.max_time_ms {
         body.i32("maxTimeMS", limit);
     }

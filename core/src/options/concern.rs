@@ -1,123 +1,305 @@
 //! Read and write concerns.
 
-use crate::error::Error;
+use super::table::{OptionValue, millis, options};
+use crate::{bson::DocumentWriter, error::Error};
 use bson::{RawDocumentBuf, cstr};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::time::Duration;
 
-/// A read concern: which data a read may return. Levels are `local`, `majority`, `linearizable`,
-/// `available`, `snapshot`, and those of later servers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The state of the data that a read sees, sent as `readConcern` (Read and Write Concern,
+/// *ReadConcern*).
+///
+/// ```
+/// use onionskin_core::options::{ReadConcern, ReadConcernLevel};
+///
+/// assert_eq!(ReadConcern::majority().level, ReadConcernLevel::Majority);
+/// assert_eq!(ReadConcern::custom("majority"), ReadConcern::majority());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ReadConcern {
-    /// The level (`readConcernLevel`), sent to the server as it is.
-    pub level: String,
+    /// The level.
+    pub level: ReadConcernLevel,
+}
+
+/// The level of a read concern. The driver does not check which levels a server knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadConcernLevel {
+    /// `local`: the newest data of the member, which may be rolled back.
+    Local,
+    /// `majority`: data that a majority of the members has, so that it is not rolled back.
+    Majority,
+    /// `linearizable`: data with the effect of all majority writes that ended before the read
+    /// began. Only the primary serves such reads.
+    Linearizable,
+    /// `available`: like `local`, but on a sharded cluster a read can return orphaned documents.
+    Available,
+    /// `snapshot`: data of a majority as of one point in time.
+    Snapshot,
+    /// Another level.
+    Custom(String),
+}
+
+impl ReadConcernLevel {
+    /// Returns the level with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "local" => Self::Local,
+            "majority" => Self::Majority,
+            "linearizable" => Self::Linearizable,
+            "available" => Self::Available,
+            "snapshot" => Self::Snapshot,
+            other => Self::Custom(other.to_owned()),
+        }
+    }
+
+    /// Returns the name of the level as it is sent.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Local => "local",
+            Self::Majority => "majority",
+            Self::Linearizable => "linearizable",
+            Self::Available => "available",
+            Self::Snapshot => "snapshot",
+            Self::Custom(name) => name,
+        }
+    }
+}
+
+impl Serialize for ReadConcernLevel {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ReadConcernLevel {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from_name(&String::deserialize(deserializer)?))
+    }
+}
+
+impl From<ReadConcernLevel> for ReadConcern {
+    fn from(level: ReadConcernLevel) -> Self {
+        Self { level }
+    }
 }
 
 impl ReadConcern {
-    /// Returns a read concern of this level.
-    pub fn new(level: impl Into<String>) -> Self {
-        Self {
-            level: level.into(),
+    /// Returns the read concern with the level [`Local`](ReadConcernLevel::Local).
+    #[must_use]
+    pub const fn local() -> Self {
+        Self::of(ReadConcernLevel::Local)
+    }
+
+    /// Returns the read concern with the level [`Majority`](ReadConcernLevel::Majority).
+    #[must_use]
+    pub const fn majority() -> Self {
+        Self::of(ReadConcernLevel::Majority)
+    }
+
+    /// Returns the read concern with the level [`Linearizable`](ReadConcernLevel::Linearizable).
+    #[must_use]
+    pub const fn linearizable() -> Self {
+        Self::of(ReadConcernLevel::Linearizable)
+    }
+
+    /// Returns the read concern with the level [`Available`](ReadConcernLevel::Available).
+    #[must_use]
+    pub const fn available() -> Self {
+        Self::of(ReadConcernLevel::Available)
+    }
+
+    /// Returns the read concern with the level [`Snapshot`](ReadConcernLevel::Snapshot).
+    #[must_use]
+    pub const fn snapshot() -> Self {
+        Self::of(ReadConcernLevel::Snapshot)
+    }
+
+    /// Returns the read concern with the level of this name.
+    pub fn custom(level: impl AsRef<str>) -> Self {
+        Self::of(ReadConcernLevel::from_name(level.as_ref()))
+    }
+
+    const fn of(level: ReadConcernLevel) -> Self {
+        Self { level }
+    }
+}
+
+/// How many members have to acknowledge a write (`w`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Acknowledgment {
+    /// This number of members, the primary included. Zero means that the client does not wait for a
+    /// reply.
+    Nodes(u32),
+    /// A majority of the members that vote.
+    Majority,
+    /// A mode of the replica set's configuration.
+    Custom(String),
+}
+
+impl From<u32> for Acknowledgment {
+    fn from(members: u32) -> Self {
+        Self::Nodes(members)
+    }
+}
+
+impl From<&str> for Acknowledgment {
+    fn from(mode: &str) -> Self {
+        match mode {
+            "majority" => Self::Majority,
+            other => Self::Custom(other.to_owned()),
         }
     }
+}
 
-    /// Returns the document that a command carries as `readConcern`.
-    #[must_use]
-    pub fn to_document(&self) -> RawDocumentBuf {
-        let mut document = RawDocumentBuf::new();
-        document.append(cstr!("level"), self.level.as_str());
-        document
+impl From<String> for Acknowledgment {
+    fn from(mode: String) -> Self {
+        Self::from(mode.as_str())
     }
 }
 
-/// The members of a replica set that must acknowledge a write (`w`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Acknowledgment {
-    /// The number of members. With 0 the server sends no reply to the write.
-    Members(u32),
-    /// The majority of members (`majority`), or a mode that the configuration of the replica set
-    /// defines.
-    Mode(String),
+impl Serialize for Acknowledgment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Nodes(members) => i32::try_from(*members)
+                .unwrap_or(i32::MAX)
+                .serialize(serializer),
+            Self::Majority => serializer.serialize_str("majority"),
+            Self::Custom(mode) => serializer.serialize_str(mode),
+        }
+    }
 }
 
-/// A write concern: what the server must do before it acknowledges a write. With the default,
-/// commands carry no write concern, and the server decides.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct WriteConcern {
-    /// The members that must acknowledge the write (`w`). Default: none, the server's choice.
-    pub w: Option<Acknowledgment>,
-    /// True if the write must be in the journal on disk before the acknowledgment (`journal`).
-    /// Default: none, the server's choice.
-    pub journal: Option<bool>,
-    /// The time limit for the acknowledgment (`wTimeoutMS`). Default: none. `None` and zero mean no
-    /// limit.
-    pub timeout: Option<Duration>,
+impl<'de> Deserialize<'de> for Acknowledgment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Members(u32),
+            Mode(String),
+        }
+        Ok(match Form::deserialize(deserializer)? {
+            Form::Members(members) => Self::Nodes(members),
+            Form::Mode(mode) => mode.into(),
+        })
+    }
+}
+
+options! { ($)
+    /// The meaning of the acknowledgment of a write, sent as `writeConcern` (Read and Write
+    /// Concern, *WriteConcern*).
+    ///
+    /// ```
+    /// use onionskin_core::options::{Acknowledgment, WriteConcern};
+    ///
+    /// let two = WriteConcern::builder().w(Acknowledgment::Nodes(2)).build();
+    /// assert_eq!(two, WriteConcern::nodes(2));
+    /// assert!(WriteConcern::default().is_empty());
+    /// ```
+    WriteConcern, built by WriteConcernBuilder => {
+        /// The members that have to acknowledge a write; `None` for the default of the server.
+        w: Acknowledgment => Kept "w",
+        /// Whether a write has to be in the journal of these members before they acknowledge it;
+        /// `None` for the default of the server.
+        journal: bool => Kept "j",
+        /// How long the server waits for the members (`wtimeout`), in whole milliseconds. `None`
+        /// or zero for no limit.
+        w_timeout: Duration => Kept "wtimeout" as "millis",
+    }
+}
+
+impl Eq for WriteConcern {}
+
+impl From<Acknowledgment> for WriteConcern {
+    fn from(w: Acknowledgment) -> Self {
+        Self {
+            w: Some(w),
+            ..Self::default()
+        }
+    }
 }
 
 impl WriteConcern {
-    /// Returns the write concern `w: "majority"`.
+    /// Returns the write concern that a majority of the voting members has to acknowledge.
     #[must_use]
     pub fn majority() -> Self {
-        Self {
-            w: Some(Acknowledgment::Mode("majority".to_owned())),
-            ..Self::default()
-        }
+        Acknowledgment::Majority.into()
     }
 
-    /// Returns the write concern `w: members`.
+    /// Returns the write concern that this number of members has to acknowledge.
     #[must_use]
-    pub fn members(members: u32) -> Self {
-        Self {
-            w: Some(Acknowledgment::Members(members)),
-            ..Self::default()
-        }
+    pub fn nodes(members: u32) -> Self {
+        Acknowledgment::Nodes(members).into()
     }
 
-    /// True if no field is set. Commands then carry no `writeConcern`.
+    /// Returns the write concern with a mode of the replica set's configuration.
+    pub fn custom(mode: impl AsRef<str>) -> Self {
+        Acknowledgment::from(mode.as_ref()).into()
+    }
+
+    /// True if nothing is set. No write concern is sent then, and the default of the server
+    /// applies.
     #[must_use]
-    pub fn is_server_default(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// False if the server sends no reply to a write: `w: 0` without `journal: true`.
+    /// True if a server has to confirm writes. False for `w: 0` without `journal: true`: the client
+    /// then sends a write and does not wait for a reply.
     #[must_use]
     pub fn is_acknowledged(&self) -> bool {
-        self.w != Some(Acknowledgment::Members(0)) || self.journal == Some(true)
+        self.w != Some(Acknowledgment::Nodes(0)) || self.journal == Some(true)
     }
 
-    /// Checks that `w: 0` and `journal: true` are not combined, because an unacknowledged write
-    /// cannot wait for the journal ([URI-23]).
+    /// Fails if `w: 0` and `journal: true` are combined ([URI-23]), or if `w` is larger than any
+    /// replica set could be.
     ///
     /// [URI-23]: crate::requirements::connection_strings#URI-23
     pub fn validate(&self) -> Result<(), Error> {
-        if self.w == Some(Acknowledgment::Members(0)) && self.journal == Some(true) {
-            return Err(Error::invalid_option(
-                "journal",
-                "it conflicts with w=0, with which no acknowledgment comes; remove one \
-                          of them",
-            ));
+        match self.w {
+            Some(Acknowledgment::Nodes(0)) if self.journal == Some(true) => {
+                Err(Error::invalid_option(
+                    "journal",
+                    "it conflicts with w=0, with which no acknowledgment comes; remove one of them",
+                ))
+            }
+            Some(Acknowledgment::Nodes(members)) if i32::try_from(members).is_err() => {
+                Err(Error::invalid_option("w", "it is larger than 2147483647"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
-    /// Returns the document that a command carries as `writeConcern`.
+    /// Returns the write concern as the document that is sent.
     #[must_use]
     pub fn to_document(&self) -> RawDocumentBuf {
         let mut document = RawDocumentBuf::new();
         match &self.w {
-            Some(Acknowledgment::Members(n)) => {
+            Some(Acknowledgment::Nodes(n)) => {
                 document.append(cstr!("w"), i32::try_from(*n).unwrap_or(i32::MAX));
             }
-            Some(Acknowledgment::Mode(mode)) => document.append(cstr!("w"), mode.as_str()),
+            Some(Acknowledgment::Majority) => document.append(cstr!("w"), "majority"),
+            Some(Acknowledgment::Custom(mode)) => document.append(cstr!("w"), mode.as_str()),
             None => {}
         }
         if let Some(journal) = self.journal {
             document.append(cstr!("j"), journal);
         }
-        if let Some(timeout) = self.timeout {
+        if let Some(timeout) = self.w_timeout {
             let millis = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
             document.append(cstr!("wtimeout"), millis);
         }
         document
+    }
+}
+
+impl OptionValue for WriteConcern {
+    fn write(&self, key: &str, body: &mut DocumentWriter<'_>) -> Result<(), Error> {
+        body.document(key, &self.to_document());
+        Ok(())
     }
 }

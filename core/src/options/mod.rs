@@ -2,15 +2,19 @@
 
 mod choices;
 mod client;
+mod collation;
 mod concern;
 mod credential;
 mod credential_rules;
 mod kerberos;
+mod names;
 mod provider;
 mod proxy;
 mod read_preference;
 mod secret;
+mod selection_criteria;
 mod server_selector;
+mod table;
 mod tls;
 mod warning;
 
@@ -21,21 +25,33 @@ pub use client::{
     DEFAULT_SCAN_FREQUENCY, DEFAULT_SERVER_SELECTION_TIMEOUT, DEFAULT_SRV_SERVICE_NAME,
     MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, MIN_HEARTBEAT_FREQUENCY,
 };
-pub use concern::{Acknowledgment, ReadConcern, WriteConcern};
+pub use collation::{
+    Collation, CollationAlternate, CollationBuilder, CollationCaseFirst, CollationMaxVariable,
+    CollationStrength,
+};
+pub use concern::{
+    Acknowledgment, ReadConcern, ReadConcernLevel, WriteConcern, WriteConcernBuilder,
+};
 pub use credential::{Credential, DEFAULT_ALLOWED_HOSTS, Mechanism};
 pub(crate) use credential_rules::{CODE_ONLY_PROPERTIES, check_texts, saslprep};
 pub(crate) use kerberos::KerberosLibrary;
 pub use kerberos::{CanonicalizeHostName, Kerberos, KerberosTarget, SecurityContext};
+pub(crate) use names::{names, numbers};
 pub use provider::{
     AwsCredentialProvider, AwsCredentials, CallbackError, CallbackFuture, CredentialProvider,
     IdpInfo, Login, OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow, OidcRequest, OidcTokens,
     PasswordProvider, PasswordRequest, ProviderCall, Supplied,
 };
 pub use proxy::ProxyOptions;
-pub use read_preference::{ReadMode, ReadPreference};
+pub use read_preference::{
+    HedgedReadOptions, ReadMode, ReadPreference, ReadPreferenceOptions,
+    ReadPreferenceOptionsBuilder,
+};
 pub(crate) use secret::REDACTED;
 pub use secret::Secret;
+pub use selection_criteria::SelectionCriteria;
 pub use server_selector::ServerSelector;
+pub(crate) use table::{OptionValue, Place, millis, options, seconds};
 pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
 #[cfg(feature = "tls")]
 pub use tls::TlsConfig;

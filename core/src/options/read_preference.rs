@@ -1,6 +1,8 @@
 //! Read preferences: which members of a replica set may serve a read.
 
+use super::table::{options, seconds};
 use crate::{description::Tags, error::Error};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{fmt, time::Duration};
 
 /// The mode of a read preference: which types of members may serve a read ([SEL-12]). A member is
@@ -55,12 +57,15 @@ impl ReadMode {
 /// ([SEL-11], [STALE-1]). The default is mode primary without a maximum staleness ([STALE-2]).
 ///
 /// ```
-/// use onionskin_core::options::{ReadMode, ReadPreference};
+/// use onionskin_core::options::{ReadMode, ReadPreference, ReadPreferenceOptions};
+/// use std::time::Duration;
 ///
-/// let nearest = ReadPreference::new(ReadMode::Nearest);
-/// assert_eq!(nearest.mode(), ReadMode::Nearest);
-/// let tagged = nearest.with_tag_sets(vec![[("dc".into(), "ny".into())].into()])?;
-/// assert!(ReadPreference::default().with_tag_sets(tagged.tag_sets().to_vec()).is_err());
+/// let options = ReadPreferenceOptions::builder().max_staleness(Duration::from_secs(120)).build();
+/// let fresh = ReadPreference::Secondary { options: Some(options) };
+/// assert_eq!(fresh.mode(), ReadMode::Secondary);
+/// let tagged = ReadPreference::new(ReadMode::Nearest)
+///     .with_tag_sets(vec![[("dc".into(), "ny".into())].into()])?;
+/// assert!(ReadPreference::Primary.with_tag_sets(tagged.tag_sets().to_vec()).is_err());
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
 ///
@@ -68,22 +73,133 @@ impl ReadMode {
 /// [STALE-1]: crate::requirements::server_selection#STALE-1
 /// [STALE-2]: crate::requirements::server_selection#STALE-2
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ReadPreference {
-    mode: ReadMode,
-    tag_sets: Vec<Tags>,
-    max_staleness: Option<Duration>,
-    hedge: Option<bool>,
+#[non_exhaustive]
+pub enum ReadPreference {
+    /// [`ReadMode::Primary`], which takes no options ([SEL-14]).
+    ///
+    /// [SEL-14]: crate::requirements::server_selection#SEL-14
+    #[default]
+    Primary,
+    /// [`ReadMode::Secondary`].
+    Secondary {
+        /// The other conditions; `None` for none.
+        options: Option<ReadPreferenceOptions>,
+    },
+    /// [`ReadMode::PrimaryPreferred`].
+    PrimaryPreferred {
+        /// The other conditions, for secondaries; `None` for none.
+        options: Option<ReadPreferenceOptions>,
+    },
+    /// [`ReadMode::SecondaryPreferred`].
+    SecondaryPreferred {
+        /// The other conditions, for secondaries; `None` for none.
+        options: Option<ReadPreferenceOptions>,
+    },
+    /// [`ReadMode::Nearest`].
+    Nearest {
+        /// The other conditions; `None` for none.
+        options: Option<ReadPreferenceOptions>,
+    },
+}
+
+options! { ($)
+    /// The conditions of a read preference beside its mode.
+    ReadPreferenceOptions, built by ReadPreferenceOptionsBuilder => {
+        /// The sets of tags, of which the first that matches an eligible member decides. An empty
+        /// set matches every member.
+        tag_sets: Vec<Tags> => Kept "tags",
+        /// The largest estimated staleness of a secondary, in whole seconds. The minimum, 90 s or
+        /// more, depends on the deployment and is checked by server selection.
+        max_staleness: Duration => Kept "maxStalenessSeconds" as "seconds",
+        /// Whether mongos sends a read to two members and uses the first reply. Deprecated from
+        /// server 8.0 on.
+        hedge: HedgedReadOptions => Kept "hedge",
+    }
+}
+
+/// Hedged reads (`hedge`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct HedgedReadOptions {
+    /// Whether mongos sends a read to two members.
+    pub enabled: bool,
+}
+
+impl HedgedReadOptions {
+    /// Returns the options that switch hedged reads on or off.
+    #[must_use]
+    pub const fn with_enabled(enabled: bool) -> Self {
+        Self { enabled }
+    }
+}
+
+impl Eq for ReadPreferenceOptions {}
+
+impl PartialOrd for ReadPreferenceOptions {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ReadPreferenceOptions {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let key = |o: &Self| (o.tag_sets.clone(), o.max_staleness, o.hedge);
+        key(self).cmp(&key(other))
+    }
 }
 
 impl ReadPreference {
     /// Returns a read preference with this mode and no other condition.
     #[must_use]
     pub const fn new(mode: ReadMode) -> Self {
-        Self {
-            mode,
-            tag_sets: Vec::new(),
-            max_staleness: None,
-            hedge: None,
+        Self::with_mode(mode, None)
+    }
+
+    const fn with_mode(mode: ReadMode, options: Option<ReadPreferenceOptions>) -> Self {
+        match mode {
+            ReadMode::Primary => {
+                // Without this, the drop of a value would be evaluated in a constant.
+                std::mem::forget(options);
+                Self::Primary
+            }
+            ReadMode::PrimaryPreferred => Self::PrimaryPreferred { options },
+            ReadMode::Secondary => Self::Secondary { options },
+            ReadMode::SecondaryPreferred => Self::SecondaryPreferred { options },
+            ReadMode::Nearest => Self::Nearest { options },
+        }
+    }
+
+    /// Returns the read preference for the primary.
+    #[must_use]
+    pub const fn primary() -> Self {
+        Self::Primary
+    }
+
+    /// Returns a read preference for secondaries.
+    pub fn secondary(options: impl Into<Option<ReadPreferenceOptions>>) -> Self {
+        Self::Secondary {
+            options: options.into(),
+        }
+    }
+
+    /// Returns a read preference for the primary, or else a secondary.
+    pub fn primary_preferred(options: impl Into<Option<ReadPreferenceOptions>>) -> Self {
+        Self::PrimaryPreferred {
+            options: options.into(),
+        }
+    }
+
+    /// Returns a read preference for secondaries, or else the primary.
+    pub fn secondary_preferred(options: impl Into<Option<ReadPreferenceOptions>>) -> Self {
+        Self::SecondaryPreferred {
+            options: options.into(),
+        }
+    }
+
+    /// Returns a read preference for all members.
+    pub fn nearest(options: impl Into<Option<ReadPreferenceOptions>>) -> Self {
+        Self::Nearest {
+            options: options.into(),
         }
     }
 
@@ -96,13 +212,16 @@ impl ReadPreference {
     /// [SEL-21]: crate::requirements::server_selection#SEL-21
     /// [SEL-14]: crate::requirements::server_selection#SEL-14
     pub fn with_tag_sets(mut self, tag_sets: Vec<Tags>) -> Result<Self, Error> {
-        if self.mode == ReadMode::Primary && tag_sets.iter().any(|set| !set.is_empty()) {
-            return Err(Error::invalid_option(
-                "readPreferenceTags",
-                "mode primary takes no tag sets; choose another mode or remove them",
-            ));
+        match self.options_mut() {
+            Some(options) => options.tag_sets = Some(tag_sets),
+            None if tag_sets.iter().any(|set| !set.is_empty()) => {
+                return Err(Error::invalid_option(
+                    "readPreferenceTags",
+                    "mode primary takes no tag sets; choose another mode or remove them",
+                ));
+            }
+            None => {}
         }
-        self.tag_sets = tag_sets;
         Ok(self)
     }
 
@@ -114,14 +233,13 @@ impl ReadPreference {
     /// [SEL-15]: crate::requirements::server_selection#SEL-15
     /// [STALE-5]: crate::requirements::server_selection#STALE-5
     pub fn with_max_staleness(mut self, max_staleness: Duration) -> Result<Self, Error> {
-        if self.mode == ReadMode::Primary {
+        let Some(options) = self.options_mut() else {
             return Err(Error::invalid_option(
                 "maxStalenessSeconds",
-                "mode primary takes no maximum staleness; choose another mode or remove \
-                          it",
+                "mode primary takes no maximum staleness; choose another mode or remove it",
             ));
-        }
-        self.max_staleness = Some(max_staleness);
+        };
+        options.max_staleness = Some(max_staleness);
         Ok(self)
     }
 
@@ -134,60 +252,124 @@ impl ReadPreference {
     /// [SEL-18]: crate::requirements::server_selection#SEL-18
     #[deprecated = "hedged reads are deprecated in MongoDB 8.0 and will be removed"]
     pub fn with_hedge(mut self, enabled: bool) -> Result<Self, Error> {
-        if self.mode == ReadMode::Primary {
+        let Some(options) = self.options_mut() else {
             return Err(Error::invalid_option(
                 "hedge",
                 "mode primary takes no hedge; choose another mode or remove it",
             ));
-        }
-        self.hedge = Some(enabled);
+        };
+        options.hedge = Some(HedgedReadOptions { enabled });
         Ok(self)
     }
 
     /// Returns the mode (`readPreference`). Default: primary.
     #[must_use]
     pub const fn mode(&self) -> ReadMode {
-        self.mode
+        match self {
+            Self::Primary => ReadMode::Primary,
+            Self::PrimaryPreferred { .. } => ReadMode::PrimaryPreferred,
+            Self::Secondary { .. } => ReadMode::Secondary,
+            Self::SecondaryPreferred { .. } => ReadMode::SecondaryPreferred,
+            Self::Nearest { .. } => ReadMode::Nearest,
+        }
+    }
+
+    /// Returns the conditions beside the mode; `None` if there are none.
+    #[must_use]
+    pub const fn options(&self) -> Option<&ReadPreferenceOptions> {
+        match self {
+            Self::Primary => None,
+            Self::PrimaryPreferred { options }
+            | Self::Secondary { options }
+            | Self::SecondaryPreferred { options }
+            | Self::Nearest { options } => options.as_ref(),
+        }
+    }
+
+    /// Returns the options to change them; `None` with mode primary.
+    fn options_mut(&mut self) -> Option<&mut ReadPreferenceOptions> {
+        match self {
+            Self::Primary => None,
+            Self::PrimaryPreferred { options }
+            | Self::Secondary { options }
+            | Self::SecondaryPreferred { options }
+            | Self::Nearest { options } => Some(options.get_or_insert_default()),
+        }
     }
 
     /// Returns the tag sets (`readPreferenceTags`), in the order in which server selection tries
     /// them. Default: none.
     #[must_use]
     pub fn tag_sets(&self) -> &[Tags] {
-        &self.tag_sets
+        let sets = self.options().and_then(|o| o.tag_sets.as_deref());
+        sets.unwrap_or_default()
     }
 
     /// Returns the maximum staleness (`maxStalenessSeconds`). Default: none, no limit.
     #[must_use]
-    pub const fn max_staleness(&self) -> Option<Duration> {
-        self.max_staleness
+    pub fn max_staleness(&self) -> Option<Duration> {
+        self.options()?.max_staleness
     }
 
     /// Returns whether hedged reads were switched on or off. Default: none.
     #[must_use]
-    pub const fn hedge(&self) -> Option<bool> {
-        self.hedge
+    pub fn hedge(&self) -> Option<bool> {
+        Some(self.options()?.hedge?.enabled)
     }
 
     /// True for mode primary. Tag sets, maximum staleness and hedged reads do not apply to it.
     #[must_use]
     pub fn is_primary(&self) -> bool {
-        self.mode == ReadMode::Primary
+        matches!(self, Self::Primary)
     }
 }
 
 impl fmt::Display for ReadPreference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{{ mode: {}", self.mode.name())?;
-        if !self.tag_sets.is_empty() {
-            write!(f, ", tagSets: {:?}", self.tag_sets)?;
+        write!(f, "{{ mode: {}", self.mode().name())?;
+        if !self.tag_sets().is_empty() {
+            write!(f, ", tagSets: {:?}", self.tag_sets())?;
         }
-        if let Some(max) = self.max_staleness {
+        if let Some(max) = self.max_staleness() {
             write!(f, ", maxStalenessSeconds: {}", max.as_secs())?;
         }
-        if let Some(enabled) = self.hedge {
+        if let Some(enabled) = self.hedge() {
             write!(f, ", hedge: {{ enabled: {enabled} }}")?;
         }
         f.write_str(" }")
+    }
+}
+
+/// The serde form of a read preference: `{ mode, tags, maxStalenessSeconds, hedge }`.
+#[derive(Serialize, Deserialize)]
+struct Form {
+    mode: String,
+    #[serde(flatten)]
+    options: ReadPreferenceOptions,
+}
+
+impl Serialize for ReadPreference {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Form {
+            mode: self.mode().name().to_owned(),
+            options: self.options().cloned().unwrap_or_default(),
+        }
+        .serialize(serializer)
+    }
+}
+
+/// Fails for an unknown mode, and for the mode primary with options.
+impl<'de> Deserialize<'de> for ReadPreference {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Form { mode, options } = Form::deserialize(deserializer)?;
+        let known = ReadMode::ALL
+            .into_iter()
+            .find(|known| known.name().eq_ignore_ascii_case(&mode));
+        let known = known.ok_or_else(|| D::Error::custom(format!("unknown mode {mode:?}")))?;
+        let is_plain = options == ReadPreferenceOptions::default();
+        if known == ReadMode::Primary && !is_plain {
+            return Err(D::Error::custom("mode primary takes no options"));
+        }
+        Ok(Self::with_mode(known, (!is_plain).then_some(options)))
     }
 }

@@ -136,16 +136,16 @@ impl Draft {
     pub(super) fn set_w(&mut self, w: Result<i64, String>) -> Result<(), Refusal> {
         self.write_concern.w = Some(match w {
             Ok(members) => match i32::try_from(members).map(u32::try_from) {
-                Ok(Ok(members)) => Acknowledgment::Members(members),
+                Ok(Ok(members)) => Acknowledgment::Nodes(members),
                 _ => return Refusal::fatal("it must be a number from 0 to 2147483647, or a name"),
             },
-            Err(mode) => Acknowledgment::Mode(mode),
+            Err(mode) => mode.into(),
         });
         Ok(())
     }
 
     pub(super) fn set_w_timeout(&mut self, timeout: Duration) -> Result<(), Refusal> {
-        self.write_concern.timeout = Some(timeout);
+        self.write_concern.w_timeout = Some(timeout);
         Ok(())
     }
 }
@@ -176,7 +176,7 @@ impl Draft {
             preference = preference.with_max_staleness(staleness).map_err(in_uri)?;
         }
         self.options.set_read_preference(preference);
-        if !self.write_concern.is_server_default() {
+        if !self.write_concern.is_empty() {
             self.options
                 .set_write_concern(self.write_concern)
                 .map_err(in_uri)?;

@@ -375,7 +375,7 @@ const OPERATIONS: &[OptionSpec] = &[
     ),
     option(
         "readConcernLevel",
-        Kind::Text(|d, v| d.set_option(|o| o.set_read_concern(ReadConcern::new(v)))),
+        Kind::Text(|d, v| d.set_option(|o| o.set_read_concern(ReadConcern::custom(v)))),
     ),
     option(
         "readPreference",

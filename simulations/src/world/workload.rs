@@ -10,13 +10,13 @@ use onionskin_core::{
     error::Error,
     operation::{
         Command,
-        crud::{self, FindOptions, Namespace, UpdateOptions, WriteOptions},
+        crud::{self, Defaults, FindOptions, InsertOneOptions, Namespace, UpdateOptions},
     },
-    options::{ReadMode, ReadPreference, WriteConcern},
+    options::{ReadMode, ReadPreference, SelectionCriteria, WriteConcern},
     random::{Random, Seed},
     time::Instant,
 };
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 /// The database of all operations.
 pub const DATABASE: &str = "world";
@@ -92,27 +92,32 @@ impl Step {
     /// Returns the operation as a command of the core.
     pub fn command(&self) -> Result<Command, Error> {
         let namespace = Namespace::new(DATABASE, COLLECTION)?;
-        let filter = rawdoc! { "_id": self.id };
-        let mut write = WriteOptions::default();
-        write.write_concern = Some(WriteConcern::majority());
-        write.timeout = Some(self.timeout);
+        let (filter, defaults) = (doc! { "_id": self.id }, Defaults::default());
+        let concern = WriteConcern::majority();
         match self.kind {
             OperationKind::Insert => {
+                let options = InsertOneOptions::builder()
+                    .timeout(self.timeout)
+                    .write_concern(concern)
+                    .build();
                 let bytes = document(self.id).into_bytes();
-                Ok(crud::insert(&namespace, bytes, &write))
+                crud::insert(&namespace, bytes, &options, &defaults)
             }
             OperationKind::Increment => {
-                let mut options = UpdateOptions::default();
-                options.write = write;
-                let change = rawdoc! { "$inc": { "n": 1 } };
-                crud::update(&namespace, &filter, &change, false, &options)
+                let options = UpdateOptions::builder()
+                    .timeout(self.timeout)
+                    .write_concern(concern)
+                    .build();
+                let change = doc! { "$inc": { "n": 1 } }.into();
+                crud::update(&namespace, &filter, &change, false, &options, &defaults)
             }
             OperationKind::Find | OperationKind::FindNearby | OperationKind::Browse => {
-                let mut options = FindOptions::default();
-                options.limit = Some(1);
-                options.timeout = Some(self.timeout);
-                options.read_preference = Some(Arc::new(self.preference()));
-                crud::find(&namespace, &doc! { "_id": self.id }, &options)
+                let options = FindOptions::builder()
+                    .limit(1)
+                    .timeout(self.timeout)
+                    .selection_criteria(SelectionCriteria::from(self.preference()))
+                    .build();
+                crud::find(&namespace, &filter, &options, &defaults)
             }
         }
     }

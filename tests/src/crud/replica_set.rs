@@ -201,7 +201,7 @@ where
 
 async fn secondaries_answer_where_the_preference_says_so<R: Runtime + Default>(s: &Stage<'_, R>) {
     let items = s.bench.empty::<Document>("secondary").await;
-    let everywhere = WriteConcern::members(3);
+    let everywhere = WriteConcern::nodes(3);
     let insert = items
         .insert_one(doc! { "_id": 1 })
         .write_concern(everywhere);
@@ -237,7 +237,7 @@ where
     R: Runtime + Default,
 {
     let insert = items.insert_many((10..30).map(|id| doc! { "_id": id }));
-    let insert = insert.write_concern(WriteConcern::members(3));
+    let insert = insert.write_concern(WriteConcern::nodes(3));
     insert.await.expect("reaches all members");
     s.bench.watch().await.clear();
     let secondary = ReadPreference::new(ReadMode::Secondary);

@@ -246,7 +246,7 @@ impl Collected {
     async fn insert(&self, document: Document) -> Result<(), Error> {
         let mut insert = self.collection.insert_one(document);
         if self.unacknowledged {
-            insert = insert.write_concern(WriteConcern::members(0));
+            insert = insert.write_concern(WriteConcern::nodes(0));
         }
         insert.await.map(drop)
     }

@@ -403,7 +403,7 @@ fn an_unacknowledged_insert_sends_all_batches() {
         let watched = scene.client("");
         let insert = watched.things();
         let insert = insert.insert_many(documents(0..8));
-        let result = insert.write_concern(WriteConcern::members(0)).await;
+        let result = insert.write_concern(WriteConcern::nodes(0)).await;
         assert_eq!(result.expect("sent").inserted_ids.len(), 8);
         scene.pause(100).await;
         assert_eq!(sent_ids(&watched.events).len(), 3);

@@ -1,6 +1,7 @@
 //! Tests that each option of connection strings and of calls has its effect, or that the client
 //! warns about it.
 
+mod calls;
 mod setters;
 mod wire;
 

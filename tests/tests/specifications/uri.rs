@@ -193,11 +193,13 @@ fn concerns(case: &Value, parsed: &ParsedUri) -> Outcome {
     if let Some(expected) = case["writeConcern"].as_object() {
         let found = parsed.options.write_concern();
         let w = found.and_then(|c| c.w.as_ref()).map(|w| match w {
-            Acknowledgment::Members(nodes) => Value::from(*nodes),
-            Acknowledgment::Mode(mode) => Value::from(mode.as_str()),
+            Acknowledgment::Nodes(nodes) => Value::from(*nodes),
+            Acknowledgment::Majority => Value::from("majority"),
+            Acknowledgment::Custom(mode) => Value::from(mode.as_str()),
+            other => panic!("{other:?} is not known"),
         });
         let journal = found.and_then(|c| c.journal).map(Value::from);
-        let timeout = found.and_then(|c| c.timeout);
+        let timeout = found.and_then(|c| c.w_timeout);
         let timeout = timeout
             .and_then(|t| u64::try_from(t.as_millis()).ok())
             .map(Value::from);

@@ -14,6 +14,7 @@ use onionskin_core::{
     error::Error,
     event::Subscriptions,
     log::{self, LogOptions},
+    operation::crud::Defaults,
     options::ClientOptions,
     random::Seed,
     uri,
@@ -198,10 +199,13 @@ impl<R: Runtime> ClientBuilder<R> {
             inner.core.open(now);
         });
         shared.spawn(timer::run(shared.clone()));
-        let read_preference = Arc::new(options.read_preference().clone());
+        let mut defaults = Defaults::default();
+        defaults.selection_criteria = Some(options.read_preference().clone().into());
+        defaults.read_concern = options.read_concern().cloned();
+        defaults.write_concern = options.write_concern().cloned();
         let handle = Arc::new(Handle {
             shared,
-            read_preference,
+            defaults: Arc::new(defaults),
             options,
             warnings,
         });

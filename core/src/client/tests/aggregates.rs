@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::{
-    operation::crud::{AggregateOptions, Namespace, aggregate},
+    operation::crud::{AggregateOptions, Defaults, Namespace, aggregate},
     options::{ReadMode, WriteConcern},
 };
-use bson::doc;
-use std::sync::Arc;
+use bson::{Document, doc};
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
@@ -20,23 +19,22 @@ fn member(writable: bool, max_wire_version: i32) -> RawDocumentBuf {
 }
 
 /// Returns an aggregation whose pipeline ends with this stage.
-fn ending_in(stage: RawDocumentBuf, mode: ReadMode) -> Command {
-    let pipeline = [rawdoc! { "$match": { "x": 1 } }, stage];
+fn ending_in(stage: Document, mode: ReadMode) -> Command {
+    let pipeline = [doc! { "$match": { "x": 1 } }, stage];
     let options = AggregateOptions {
         batch_size: Some(3),
-        read_preference: Some(Arc::new(ReadPreference::new(mode))),
-        write_concern: Some(WriteConcern::members(1)),
+        selection_criteria: Some(ReadPreference::new(mode).into()),
+        write_concern: Some(WriteConcern::nodes(1)),
         ..AggregateOptions::default()
     };
     let namespace = Namespace::new("db", "c").expect("names");
-    aggregate(&namespace, &pipeline, &options)
+    let defaults = Defaults::default();
+    let command = aggregate(&namespace, &pipeline, &options, &defaults);
+    command.expect("it can be encoded")
 }
 
-fn writing_stages() -> [RawDocumentBuf; 2] {
-    [
-        rawdoc! { "$out": "d" },
-        rawdoc! { "$merge": { "into": "d" } },
-    ]
+fn writing_stages() -> [Document; 2] {
+    [doc! { "$out": "d" }, doc! { "$merge": { "into": "d" } }]
 }
 
 #[test]
@@ -78,8 +76,8 @@ fn a_pipeline_without_a_write_stage_uses_its_read_preference() {
     // The read preference applies to a pipeline without a write stage (SEL-32). A field `$out`
     // inside of the last stage is no write stage.
     for stage in [
-        rawdoc! { "$sort": { "x": 1 } },
-        rawdoc! { "$match": { "$out": 1 } },
+        doc! { "$sort": { "x": 1 } },
+        doc! { "$match": { "$out": 1 } },
     ] {
         let mut world = World::new(URI, member(false, 12));
         let exchange = world.begin_exchange(ending_in(stage, ReadMode::Secondary));

@@ -6,12 +6,12 @@ use crate::{
     error::{ErrorKind, Label},
     operation::{
         Portion, Program, Runner, Step,
-        crud::{InsertMany, Namespace, WriteOptions},
+        crud::{InsertMany, InsertManyOptions, Namespace},
     },
     wire::Section,
 };
 use bson::{Bson, doc};
-use std::{collections::BTreeMap, error::Error as _, time::Duration};
+use std::{collections::BTreeMap, error::Error as _, sync::Arc, time::Duration};
 
 const URI: &str = "mongodb://a/?replicaSet=rs";
 
@@ -23,12 +23,13 @@ fn limited(documents: i32) -> RawDocumentBuf {
 }
 
 /// Returns a program that inserts this number of documents.
-fn insert_many(documents: i32, options: WriteOptions) -> Runner<InsertMany> {
+fn insert_many(documents: i32, options: InsertManyOptions) -> Runner<InsertMany> {
     let all = (0..documents).map(|id| rawdoc! { "_id": id });
     let bytes = all.flat_map(RawDocumentBuf::into_bytes).collect();
     let ids: BTreeMap<usize, Bson> = (0..).zip((0..documents).map(Bson::Int32)).collect();
     let namespace = Namespace::new("db", "c").expect("names");
-    Runner::new(InsertMany::new(namespace, bytes, ids, options).expect("there are documents"))
+    let insert = InsertMany::new(namespace, bytes, ids, options, Arc::default());
+    Runner::new(insert.expect("there are documents"))
 }
 
 /// Returns the documents that an exchange sends.
@@ -111,7 +112,7 @@ fn a_retry_of_a_batch_sends_the_same_documents_and_transaction_number() {
     // A retry sends the same documents with the same transaction number (RW-19). The connection of
     // the retry permits more documents, which changes nothing.
     let mut world = World::new(URI, limited(3));
-    let mut runner = insert_many(7, WriteOptions::default());
+    let mut runner = insert_many(7, InsertManyOptions::default());
     let step = runner.start();
     let first = next_exchange(&mut world, &mut runner, step);
     let expected = Portion {
@@ -151,7 +152,7 @@ fn a_retry_of_a_batch_sends_the_same_documents_and_transaction_number() {
 #[test]
 fn a_retry_over_the_limit_of_its_server_fails_with_the_first_error_as_cause() {
     let mut world = World::new(URI, limited(3));
-    let mut runner = insert_many(7, WriteOptions::default());
+    let mut runner = insert_many(7, InsertManyOptions::default());
     let step = runner.start();
     let first = next_exchange(&mut world, &mut runner, step);
     world.hello = limited(2);
@@ -192,10 +193,7 @@ fn a_batch_with_the_label_retryable_write_error_ends_an_unordered_insert() {
     // If an error with the label `RetryableWriteError` reaches the program, no retry is left. In
     // this test `retryWrites=false` permits none. The error ends even an unordered insert (RW-29).
     // After an error without the label, the unordered insert continues.
-    let options = WriteOptions {
-        unordered: true,
-        ..WriteOptions::default()
-    };
+    let options = InsertManyOptions::builder().ordered(false).build();
     for (label, goes_on) in [(Some("RetryableWriteError"), false), (None, true)] {
         let mut world = World::new("mongodb://a/?replicaSet=rs&retryWrites=false", limited(3));
         let mut runner = insert_many(7, options.clone());
@@ -227,10 +225,9 @@ fn a_batch_with_the_label_retryable_write_error_ends_an_unordered_insert() {
 #[test]
 fn the_batches_of_an_insert_share_its_operation_id_and_its_time_limit() {
     let mut world = World::new(URI, limited(3));
-    let options = WriteOptions {
-        timeout: Some(Duration::from_secs(1)),
-        ..WriteOptions::default()
-    };
+    let options = InsertManyOptions::builder()
+        .timeout(Duration::from_secs(1))
+        .build();
     let mut runner = insert_many(9, options);
     // The first command waits for its connection.
     let step = runner.start();
@@ -273,10 +270,7 @@ fn the_batches_of_an_insert_share_its_operation_id_and_its_time_limit() {
 #[test]
 fn write_error_indexes_outside_of_the_batch_are_ignored() {
     // The server sends the indexes in a reply, so they can have any value.
-    let options = WriteOptions {
-        unordered: true,
-        ..WriteOptions::default()
-    };
+    let options = InsertManyOptions::builder().ordered(false).build();
     let mut world = World::new(URI, limited(3));
     let mut runner = insert_many(3, options);
     let step = runner.start();

@@ -1,83 +1,88 @@
 //! The `aggregate` command.
 
-use super::Namespace;
+use super::{AggregateOptions, Defaults, Limits, Namespace, check_name};
 use crate::{
+    error::Error,
     operation::{Command, CommandKind},
-    options::{ReadConcern, ReadPreference, WriteConcern},
+    options::Place,
 };
-use bson::{RawArrayBuf, RawDocument, RawDocumentBuf};
-use std::{sync::Arc, time::Duration};
+use bson::Document;
+use std::sync::Arc;
 
 /// The stages that write documents. Only the last stage of a pipeline can be one of them.
 const WRITING_STAGES: [&str; 2] = ["$out", "$merge"];
 
-/// Options of an aggregation. All are unset by default.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct AggregateOptions {
-    /// The maximum number of documents per batch; `None` for the default of the server. Not sent
-    /// for a pipeline that ends with `$out` or `$merge`.
-    pub batch_size: Option<u32>,
-    /// The read preference, by which the server is selected; `None` for `primary`.
-    pub read_preference: Option<Arc<ReadPreference>>,
-    /// The read concern of the pipeline; `None` for the default of the server.
-    pub read_concern: Option<ReadConcern>,
-    /// The write concern of `$out` and `$merge`; `None` for the default of the server. Not sent for
-    /// a pipeline that does not end with one of them.
-    pub write_concern: Option<WriteConcern>,
-    /// The time limit of the whole operation, every `getMore` of its cursor included; `None` for
-    /// `timeoutMS` of the client.
-    pub timeout: Option<Duration>,
-}
-
-/// Returns the command that runs `pipeline` on a collection. Its reply has a cursor.
+/// Returns the command that runs `pipeline` on a collection. Its reply has a cursor. Fails if the
+/// pipeline or an option cannot be encoded.
 ///
 /// The read preference selects the server. A pipeline that ends with `$out` or `$merge` runs on the
 /// primary instead if an available server is older than 5.0 ([SEL-34]). The cursor is empty if the
 /// pipeline ends with `$out` or `$merge`.
 ///
 /// [SEL-34]: crate::requirements::server_selection#SEL-34
-#[must_use]
 pub fn aggregate(
     namespace: &Namespace,
-    pipeline: &[RawDocumentBuf],
+    pipeline: &[Document],
     options: &AggregateOptions,
-) -> Command {
-    let writes = pipeline.last().is_some_and(|stage| is_writing(stage));
-    let kind = if writes {
-        CommandKind::WritingAggregate
-    } else {
-        CommandKind::Read
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    let (mut command, writes) = begin(namespace.database.clone(), pipeline);
+    command.body().str("aggregate", &namespace.collection);
+    finish(&mut command, writes, pipeline, options, defaults)?;
+    Ok(command)
+}
+
+/// Returns the command that runs `pipeline` on a database, for example with the first stage
+/// `$currentOp`. Fails like [`aggregate`], and if the name of the database is not valid.
+pub fn aggregate_database(
+    database: &Arc<str>,
+    pipeline: &[Document],
+    options: &AggregateOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    check_name("database", database)?;
+    let (mut command, writes) = begin(database.clone(), pipeline);
+    command.body().i32("aggregate", 1);
+    finish(&mut command, writes, pipeline, options, defaults)?;
+    Ok(command)
+}
+
+/// Returns the empty command, and true if the pipeline writes.
+fn begin(database: Arc<str>, pipeline: &[Document]) -> (Command, bool) {
+    let last = pipeline.last().and_then(|stage| stage.keys().next());
+    let writes = last.is_some_and(|name| WRITING_STAGES.contains(&name.as_str()));
+    let kind = match writes {
+        true => CommandKind::WritingAggregate,
+        false => CommandKind::Read,
     };
-    let mut command = Command::new("aggregate", namespace.database.clone(), kind);
-    let mut stages = RawArrayBuf::new();
-    for stage in pipeline {
-        stages.push(stage.clone());
-    }
+    (Command::new("aggregate", database, kind), writes)
+}
+
+fn finish(
+    command: &mut Command,
+    writes: bool,
+    pipeline: &[Document],
+    options: &AggregateOptions,
+    defaults: &Defaults,
+) -> Result<(), Error> {
     let mut body = command.body();
-    body.str("aggregate", &namespace.collection)
-        .array("pipeline", &stages)
+    body.trees("pipeline", pipeline)?
         .nested("cursor", |cursor| {
             // A pipeline that writes returns no documents, so a batch size has no use.
             if let Some(size) = options.batch_size.filter(|_| !writes) {
                 cursor.i64("batchSize", size.into());
             }
         });
-    if let Some(concern) = &options.read_concern {
-        body.document("readConcern", &concern.to_document());
+    options.write(Place::Body, &mut body)?;
+    let (criteria, concern) = (&options.selection_criteria, &options.read_concern);
+    defaults.apply_to_read(command, criteria.as_ref(), concern.as_ref());
+    if writes {
+        defaults.apply_to_write(command, options.write_concern.as_ref());
     }
-    let write_concern = options.write_concern.as_ref().filter(|_| writes);
-    if let Some(concern) = write_concern.filter(|concern| !concern.is_server_default()) {
-        body.document("writeConcern", &concern.to_document());
-    }
-    if let Some(preference) = &options.read_preference {
-        command.set_read_preference(preference.clone());
-    }
-    command.set_timeout(options.timeout);
-    command
-}
-
-fn is_writing(stage: &RawDocument) -> bool {
-    let first = stage.into_iter().next().and_then(Result::ok);
-    first.is_some_and(|(name, _)| WRITING_STAGES.contains(&name.as_str()))
+    let limits = Limits {
+        timeout: options.timeout,
+        max_time: options.max_time,
+    };
+    limits.apply(command);
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! `insert_many`: a list of documents, sent with as many `insert` commands as the limits of the
 //! server require.
 
-use super::{InsertManyResult, Namespace, WriteOptions, write::finish};
+use super::{Defaults, InsertManyOptions, InsertManyResult, Namespace};
 use crate::{
     address::Address,
     error::{
@@ -9,10 +9,14 @@ use crate::{
         WriteError, WriteFailure,
     },
     operation::{Command, CommandKind, DocumentList, Exchange, Portion, Program, Step},
+    options::Place,
     wire::MAX_MESSAGE_BYTES,
 };
 use bson::{Bson, RawDocumentBuf};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The largest total size of texts and details in the merged errors of all batches, in bytes. A
 /// server chooses the number of batches by its `maxWriteBatchSize`, so a limit per reply is not
@@ -48,7 +52,8 @@ const MAX_OTHER_LABELS: usize = 16;
 #[derive(Debug)]
 pub struct InsertMany {
     namespace: Namespace,
-    options: WriteOptions,
+    options: InsertManyOptions,
+    defaults: Arc<Defaults>,
     documents: DocumentList,
     /// The `_id` of each document, by its index in the caller's list.
     ids: BTreeMap<usize, Bson>,
@@ -133,7 +138,8 @@ impl InsertMany {
         namespace: Namespace,
         documents: Vec<u8>,
         ids: BTreeMap<usize, Bson>,
-        options: WriteOptions,
+        options: InsertManyOptions,
+        defaults: Arc<Defaults>,
     ) -> Result<Self, Error> {
         if documents.is_empty() {
             return Err(Error::argument("there is no document to insert"));
@@ -141,6 +147,7 @@ impl InsertMany {
         Ok(Self {
             namespace,
             options,
+            defaults,
             documents: DocumentList::new(documents),
             ids,
             done: Portion::default(),
@@ -158,14 +165,22 @@ impl InsertMany {
         }
         let kind = CommandKind::RetryableWrite;
         let mut command = Command::new("insert", self.namespace.database.clone(), kind);
-        command
-            .body()
-            .str("insert", &self.namespace.collection)
-            .bool("ordered", !self.options.unordered);
-        finish(&mut command, &self.options);
+        let mut body = command.body();
+        body.str("insert", &self.namespace.collection)
+            .bool("ordered", self.is_ordered());
+        if let Err(error) = self.options.write(Place::Body, &mut body) {
+            return Step::Done(Err(error));
+        }
+        let concern = self.options.write_concern.as_ref();
+        self.defaults.apply_to_write(&mut command, concern);
+        command.set_timeout(self.options.timeout);
         command.set_batch("documents", self.documents.clone(), self.done.bytes);
         self.batch = Portion::default();
         Step::Run(command)
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.options.ordered.unwrap_or(true)
     }
 
     fn end_batch(&mut self) {
@@ -234,7 +249,7 @@ impl InsertMany {
         let is_spent = error.has_label(&Label::RetryableWriteError);
         match first_failed {
             // The server does not insert the documents after the first failure of an ordered batch.
-            Some(index) if !self.options.unordered => {
+            Some(index) if self.is_ordered() => {
                 self.done.documents += index.min(self.batch.documents);
                 Step::Done(self.result())
             }
@@ -307,11 +322,8 @@ mod tests {
         let all = (0..documents).flat_map(|id| rawdoc! { "_id": id }.into_bytes());
         let ids = (0..).zip((0..documents).map(Bson::Int32)).collect();
         let namespace = Namespace::new("d", "c").expect("names");
-        let options = WriteOptions {
-            unordered: true,
-            ..WriteOptions::default()
-        };
-        InsertMany::new(namespace, all.collect(), ids, options).expect("some")
+        let options = InsertManyOptions::builder().ordered(false).build();
+        InsertMany::new(namespace, all.collect(), ids, options, Arc::default()).expect("some")
     }
 
     /// Returns the portion of a batch of one document of [`insert_of`].

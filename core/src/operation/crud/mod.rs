@@ -1,19 +1,38 @@
 //! Commands of the CRUD helpers, and the results in their replies.
 
 mod aggregate;
+mod find_and_modify;
 mod insert;
+mod names;
+mod options;
 mod read;
+mod results;
+mod schema;
 mod write;
 
-pub use aggregate::{AggregateOptions, aggregate};
+pub use aggregate::{aggregate, aggregate_database};
+pub use find_and_modify::{
+    find_one_and_delete, find_one_and_replace, find_one_and_update, found_document,
+};
 pub use insert::InsertMany;
+pub use names::{Names, is_missing_namespace};
+use options::Limits;
+pub use options::*;
 pub use read::{
-    CountOptions, FindOptions, count_documents, count_from_reply, decode_first, find,
-    first_document,
+    count_documents, count_from_reply, decode_first, distinct, estimated_document_count, find,
+    find_one, first_document, number_in, values_from_reply,
+};
+pub use results::{
+    CollectionSpecification, CollectionSpecificationInfo, CollectionType, CreateIndexResult,
+    CreateIndexesResult, DatabaseSpecification, databases_from_reply,
+};
+pub use schema::{
+    IndexModel, IndexModelBuilder, Listed, create_collection, create_indexes, drop_collection,
+    drop_database, drop_indexes, list_collections, list_databases, list_indexes, rename_collection,
 };
 pub use write::{
-    DeleteResult, InsertManyResult, InsertOneResult, UpdateOptions, UpdateResult, WriteOptions,
-    delete, encode_insert, insert, replace, update,
+    DeleteResult, InsertManyResult, InsertOneResult, UpdateResult, delete, encode_insert,
+    encode_replacement, insert, replace, update,
 };
 
 use crate::error::Error;
@@ -42,13 +61,24 @@ impl Namespace {
         database: impl Into<Arc<str>>,
         collection: impl Into<Arc<str>>,
     ) -> Result<Self, Error> {
-        let (database, collection) = (database.into(), collection.into());
-        check_name("database", &database)?;
-        check_name("collection", &collection)?;
-        Ok(Self {
+        let namespace = Self::unchecked(database.into(), collection.into());
+        namespace.check()?;
+        Ok(namespace)
+    }
+
+    /// Returns the namespace of these names, which nothing has checked.
+    #[must_use]
+    pub const fn unchecked(database: Arc<str>, collection: Arc<str>) -> Self {
+        Self {
             database,
             collection,
-        })
+        }
+    }
+
+    /// Fails like [`new`](Self::new).
+    pub fn check(&self) -> Result<(), Error> {
+        check_name("database", &self.database)?;
+        check_name("collection", &self.collection)
     }
 
     /// Returns the name of the database.
@@ -61,6 +91,12 @@ impl Namespace {
     #[must_use]
     pub fn collection(&self) -> &str {
         &self.collection
+    }
+
+    /// Returns the name of the database to share.
+    #[must_use]
+    pub const fn shared_database(&self) -> &Arc<str> {
+        &self.database
     }
 }
 

@@ -1,60 +1,44 @@
-//! The `find` command, and the `aggregate` command that counts documents.
+//! The commands of `find`, `find_one`, `distinct` and the two ways to count.
 
-use super::Namespace;
+use super::{
+    CountOptions, CursorType, Defaults, DistinctOptions, EstimatedDocumentCountOptions,
+    FindOneOptions, FindOptions, Limits, Namespace,
+};
 use crate::{
     bson::{deserialize, integer_field},
     error::Error,
     operation::{Command, CommandKind, batch},
-    options::{ReadConcern, ReadPreference},
+    options::Place,
 };
-use bson::{Document, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawDocument, doc};
 use serde::de::DeserializeOwned;
-use std::{sync::Arc, time::Duration};
 
-/// Options of `find`. All are unset by default.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct FindOptions {
-    /// The order of the results; `None` for no particular order.
-    pub sort: Option<RawDocumentBuf>,
-    /// The fields to return; `None` for all fields.
-    pub projection: Option<RawDocumentBuf>,
-    /// The number of documents to leave out at the beginning; `None` for zero.
-    pub skip: Option<u64>,
-    /// The largest number of documents to return; zero or `None` for all. With a negative number,
-    /// the server returns one batch of at most its absolute value.
-    pub limit: Option<i64>,
-    /// The maximum number of documents per batch; `None` for the default of the server.
-    pub batch_size: Option<u32>,
-    /// The read preference, by which the server is selected; `None` for `primary`.
-    pub read_preference: Option<Arc<ReadPreference>>,
-    /// The read concern; `None` for the default of the server.
-    pub read_concern: Option<ReadConcern>,
-    /// The time limit of the whole operation, every `getMore` of its cursor included; `None` for
-    /// `timeoutMS` of the client.
-    pub timeout: Option<Duration>,
+/// Sets the server selection, the read concern and the time limits of a read.
+macro_rules! finish_read {
+    ($command:ident, $options:ident, $defaults:ident) => {
+        let (criteria, concern) = (&$options.selection_criteria, &$options.read_concern);
+        $defaults.apply_to_read(&mut $command, criteria.as_ref(), concern.as_ref());
+        let limits = Limits {
+            timeout: $options.timeout,
+            max_time: $options.max_time,
+        };
+        limits.apply(&mut $command);
+    };
 }
 
-/// Returns the command that finds the documents that match `filter`. Fails if the filter cannot be
-/// encoded.
+/// Returns the command that finds the documents that match `filter`. Fails if the filter or an
+/// option cannot be encoded, and for options that exclude each other.
 pub fn find(
     namespace: &Namespace,
     filter: &Document,
     options: &FindOptions,
+    defaults: &Defaults,
 ) -> Result<Command, Error> {
     let mut command = Command::new("find", namespace.database.clone(), CommandKind::Read);
     let mut body = command.body();
     body.str("find", &namespace.collection)
         .subtree("filter", filter)?;
-    if let Some(sort) = &options.sort {
-        body.document("sort", sort);
-    }
-    if let Some(projection) = &options.projection {
-        body.document("projection", projection);
-    }
-    if let Some(skip) = options.skip {
-        body.i64("skip", i64::try_from(skip).unwrap_or(i64::MAX));
-    }
+    options.write(Place::Body, &mut body)?;
     // With `singleBatch`, the server returns one batch and closes the cursor. A negative limit
     // demands this, and after one document no other batch is needed.
     if let Some(limit) = options.limit {
@@ -63,16 +47,31 @@ pub fn find(
             body.bool("singleBatch", true);
         }
     }
-    if let Some(size) = options.batch_size {
-        body.i64("batchSize", size.into());
+    match options.cursor_type {
+        None | Some(CursorType::NonTailable) => {}
+        Some(CursorType::Tailable) => drop(body.bool("tailable", true)),
+        Some(CursorType::TailableAwait) => {
+            body.bool("tailable", true).bool("awaitData", true);
+        }
     }
-    if let Some(concern) = &options.read_concern {
-        body.document("readConcern", &concern.to_document());
-    }
-    if let Some(preference) = &options.read_preference {
-        command.set_read_preference(preference.clone());
-    }
-    command.set_timeout(options.timeout);
+    finish_read!(command, options, defaults);
+    Ok(command)
+}
+
+/// Returns the command that finds the first document that matches `filter`. Fails like [`find`].
+pub fn find_one(
+    namespace: &Namespace,
+    filter: &Document,
+    options: &FindOneOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    let mut command = Command::new("find", namespace.database.clone(), CommandKind::Read);
+    let mut body = command.body();
+    body.str("find", &namespace.collection)
+        .subtree("filter", filter)?;
+    options.write(Place::Body, &mut body)?;
+    body.i64("limit", 1).bool("singleBatch", true);
+    finish_read!(command, options, defaults);
     Ok(command)
 }
 
@@ -98,51 +97,95 @@ pub fn decode_first<T: DeserializeOwned + 'static>(
     }
 }
 
+/// Returns the command that counts the documents that match `filter`. Its reply has a cursor with
+/// one document, whose field `n` is the number, or with no document if the number is zero.
+///
+/// Fails if the filter or an option cannot be encoded.
+pub fn count_documents(
+    namespace: &Namespace,
+    filter: &Document,
+    options: &CountOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let mut pipeline = vec![doc! { "$match": filter.clone() }];
+    if let Some(skip) = options.skip {
+        pipeline.push(doc! { "$skip": number(skip) });
+    }
+    // The server takes no limit of zero.
+    if let Some(limit) = options.limit.filter(|&limit| limit > 0) {
+        pipeline.push(doc! { "$limit": number(limit) });
+    }
+    pipeline.push(doc! { "$group": { "_id": 1, "n": { "$sum": 1 } } });
+    let mut command = Command::new("aggregate", namespace.database.clone(), CommandKind::Read);
+    let mut body = command.body();
+    body.str("aggregate", &namespace.collection)
+        .trees("pipeline", &pipeline)?
+        .nested("cursor", |_| {});
+    options.write(Place::Body, &mut body)?;
+    finish_read!(command, options, defaults);
+    Ok(command)
+}
+
 /// Reads the number of documents from the reply to [`count_documents`]. Fails if the reply has no
 /// first batch, or if the document of the batch has no valid number.
 pub fn count_from_reply(reply: &RawDocument) -> Result<u64, Error> {
-    let Some(document) = first_document(reply)? else {
-        return Ok(0);
-    };
+    match first_document(reply)? {
+        None => Ok(0),
+        Some(document) => number_in(document),
+    }
+}
+
+/// Reads the field `n`, for example of the reply to [`estimated_document_count`]. Fails if it is
+/// absent or no number of documents.
+pub fn number_in(document: &RawDocument) -> Result<u64, Error> {
     integer_field(document, "n")
         .and_then(|n| u64::try_from(n).ok())
         .ok_or_else(|| Error::protocol("the reply to the count has no valid number in field n"))
 }
 
-/// Options of counting. All are unset by default.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct CountOptions {
-    /// The read preference, by which the server is selected; `None` for `primary`.
-    pub read_preference: Option<Arc<ReadPreference>>,
-    /// The read concern; `None` for the default of the server.
-    pub read_concern: Option<ReadConcern>,
-    /// The time limit of the whole operation, retries included; `None` for `timeoutMS` of the
-    /// client.
-    pub timeout: Option<Duration>,
+/// Returns the command that returns the number of documents from the metadata of the collection.
+/// Fails if an option cannot be encoded.
+pub fn estimated_document_count(
+    namespace: &Namespace,
+    options: &EstimatedDocumentCountOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    let mut command = Command::new("count", namespace.database.clone(), CommandKind::Read);
+    let mut body = command.body();
+    body.str("count", &namespace.collection);
+    options.write(Place::Body, &mut body)?;
+    finish_read!(command, options, defaults);
+    Ok(command)
 }
 
-/// Returns the command that counts the documents that match `filter`. Its reply has a cursor with
-/// one document, whose field `n` is the number, or with no document if the number is zero.
-pub fn count_documents(
+/// Returns the command that returns the different values of a field in the documents that match
+/// `filter`. Fails if the name of the field has a zero byte, and if the filter or an option cannot
+/// be encoded.
+pub fn distinct(
     namespace: &Namespace,
-    filter: &RawDocument,
-    options: &CountOptions,
+    field: &str,
+    filter: &Document,
+    options: &DistinctOptions,
+    defaults: &Defaults,
 ) -> Result<Command, Error> {
-    let mut command = Command::new("aggregate", namespace.database.clone(), CommandKind::Read);
-    let mut pipeline = bson::RawArrayBuf::new();
-    pipeline.push(bson::rawdoc! { "$match": filter.to_owned() });
-    pipeline.push(bson::rawdoc! { "$group": { "_id": 1, "n": { "$sum": 1 } } });
+    let mut command = Command::new("distinct", namespace.database.clone(), CommandKind::Read);
     let mut body = command.body();
-    body.str("aggregate", &namespace.collection)
-        .array("pipeline", &pipeline)
-        .document("cursor", &RawDocumentBuf::new());
-    if let Some(concern) = &options.read_concern {
-        body.document("readConcern", &concern.to_document());
-    }
-    if let Some(preference) = &options.read_preference {
-        command.set_read_preference(preference.clone());
-    }
-    command.set_timeout(options.timeout);
+    body.str("distinct", &namespace.collection)
+        .str("key", field)
+        .subtree("query", filter)?;
+    options.write(Place::Body, &mut body)?;
+    finish_read!(command, options, defaults);
     Ok(command)
+}
+
+/// Reads the values from the reply to [`distinct`]. Fails if the reply has no array of values.
+pub fn values_from_reply(reply: &RawDocument) -> Result<Vec<Bson>, Error> {
+    let missing = || Error::protocol("the reply to distinct has no array in field values");
+    let values = reply.get_array("values").map_err(|_| missing())?;
+    let values = values.into_iter().map(|value| {
+        let value = value.map_err(|_| missing())?;
+        Bson::try_from(value).map_err(|_| missing())
+    });
+    values.collect()
 }

@@ -1,43 +1,23 @@
 //! The commands `insert`, `update` and `delete`, and the results of writes.
 
-use super::Namespace;
+use super::{
+    Defaults, DeleteOptions, InsertOneOptions, Namespace, ReplaceOptions, UpdateModifications,
+    UpdateOptions,
+};
 use crate::{
     bson::{DocumentWriter, decode_document, integer_field},
-    error::Error,
+    error::{Error, ErrorKind},
     operation::{Command, CommandKind},
-    options::WriteConcern,
+    options::{OptionValue, Place},
     wire::MAX_MESSAGE_BYTES,
 };
-use bson::{Bson, RawDocument, RawDocumentBuf, oid::ObjectId};
-use serde::Serialize;
-use std::{collections::BTreeMap, time::Duration};
-
-/// The options that all writes have.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct WriteOptions {
-    /// The write concern; `None` for the default of the server.
-    pub write_concern: Option<WriteConcern>,
-    /// The time limit of the whole operation, retries included; `None` for `timeoutMS` of the
-    /// client.
-    pub timeout: Option<Duration>,
-    /// True if the server continues with the next document after one has failed; false by default.
-    /// Only inserts use this option, because updates and deletes have one statement.
-    pub unordered: bool,
-}
-
-/// The options of an update.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct UpdateOptions {
-    /// True if the server inserts a document when none matches; false by default.
-    pub upsert: bool,
-    /// The options that all writes have.
-    pub write: WriteOptions,
-}
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, oid::ObjectId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The result of an insert of one document.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InsertOneResult {
     /// The `_id` of the document. The client generates one if the document has none.
@@ -45,7 +25,8 @@ pub struct InsertOneResult {
 }
 
 /// The result of an insert of several documents.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct InsertManyResult {
     /// The `_id` of each inserted document, by its index in the caller's list.
@@ -53,7 +34,8 @@ pub struct InsertManyResult {
 }
 
 /// The result of an update.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UpdateResult {
     /// The number of documents that matched the filter, without an upserted one.
@@ -66,7 +48,8 @@ pub struct UpdateResult {
 }
 
 /// The result of a delete.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct DeleteResult {
     /// The number of documents that were deleted.
@@ -144,151 +127,147 @@ pub fn encode_insert<T: Serialize + ?Sized>(
 /// fails if the documents exceed the limits of one command. [`InsertMany`](super::InsertMany)
 /// splits such a list.
 ///
+/// Fails if an option cannot be encoded.
+///
 /// [MSG-11]: crate::requirements::messages#MSG-11
-#[must_use]
-pub fn insert(namespace: &Namespace, documents: Vec<u8>, options: &WriteOptions) -> Command {
+pub fn insert(
+    namespace: &Namespace,
+    documents: Vec<u8>,
+    options: &InsertOneOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
     let kind = CommandKind::RetryableWrite;
     let mut command = Command::new("insert", namespace.database.clone(), kind);
     let mut body = command.body();
     body.str("insert", &namespace.collection)
-        .bool("ordered", !options.unordered);
-    finish(&mut command, options);
+        .bool("ordered", true);
+    options.write(Place::Body, &mut body)?;
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    command.set_timeout(options.timeout);
     command.set_sequence("documents", documents);
-    command
+    Ok(command)
 }
 
-/// Returns the command that applies the update operators in `modifications` to the first document
-/// that matches `filter`, or with `multi` to all documents that match.
+/// Returns the command that changes the first document that matches `filter`, or with `multi` all
+/// documents that match.
 ///
-/// Fails if `modifications` is empty, or if its first field is malformed or not an operator.
+/// Fails if `modifications` is empty or has a field that is not an operator, and if a document or
+/// an option cannot be encoded.
 pub fn update(
     namespace: &Namespace,
-    filter: &RawDocument,
-    modifications: &RawDocument,
+    filter: &Document,
+    modifications: &UpdateModifications,
     multi: bool,
     options: &UpdateOptions,
+    defaults: &Defaults,
 ) -> Result<Command, Error> {
-    check_operators(modifications)?;
-    let kind = if multi {
-        CommandKind::Write
-    } else {
-        CommandKind::RetryableWrite
-    };
-    let mut command = Command::new("update", namespace.database.clone(), kind);
-    let mut body = command.body();
-    body.str("update", &namespace.collection)
-        .bool("ordered", true);
-    finish(&mut command, &options.write);
+    modifications.check()?;
+    let mut command = begin_statements("update", namespace, multi);
+    options.write(Place::Body, &mut command.body())?;
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    command.set_timeout(options.timeout);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);
-    writer.document("q", filter).document("u", modifications);
+    writer.subtree("q", filter)?;
+    modifications.write("u", &mut writer)?;
     if multi {
         writer.bool("multi", true);
     }
-    if options.upsert {
-        writer.bool("upsert", true);
-    }
+    options.write(Place::Statement, &mut writer)?;
+    writer.end();
+    command.set_sequence("updates", statement);
+    Ok(command)
+}
+
+/// Returns the command that replaces the first document that matches `filter` by the document in
+/// `replacement`. Fails if the replacement begins with an update operator, and if the filter or an
+/// option cannot be encoded.
+pub fn replace(
+    namespace: &Namespace,
+    filter: &Document,
+    replacement: &RawDocument,
+    options: &ReplaceOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    check_replacement(replacement)?;
+    let mut command = begin_statements("update", namespace, false);
+    options.write(Place::Body, &mut command.body())?;
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    command.set_timeout(options.timeout);
+    let mut statement = Vec::new();
+    let mut writer = DocumentWriter::begin(&mut statement);
+    writer.subtree("q", filter)?.document("u", replacement);
+    options.write(Place::Statement, &mut writer)?;
     writer.end();
     command.set_sequence("updates", statement);
     Ok(command)
 }
 
 /// Returns the command that deletes the first document that matches `filter`, or with `multi` all
-/// documents that match.
-#[must_use]
+/// documents that match. Fails if the filter or an option cannot be encoded.
 pub fn delete(
     namespace: &Namespace,
-    filter: &RawDocument,
+    filter: &Document,
     multi: bool,
-    options: &WriteOptions,
-) -> Command {
-    let kind = if multi {
-        CommandKind::Write
-    } else {
-        CommandKind::RetryableWrite
-    };
-    let mut command = Command::new("delete", namespace.database.clone(), kind);
-    let mut body = command.body();
-    body.str("delete", &namespace.collection)
-        .bool("ordered", true);
-    finish(&mut command, options);
+    options: &DeleteOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    let mut command = begin_statements("delete", namespace, multi);
+    options.write(Place::Body, &mut command.body())?;
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    command.set_timeout(options.timeout);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);
     writer
-        .document("q", filter)
+        .subtree("q", filter)?
         .i32("limit", if multi { 0 } else { 1 });
+    options.write(Place::Statement, &mut writer)?;
     writer.end();
     command.set_sequence("deletes", statement);
-    command
+    Ok(command)
 }
 
-pub(super) fn finish(command: &mut Command, options: &WriteOptions) {
-    if let Some(concern) = &options.write_concern {
-        if !concern.is_server_default() {
-            command
-                .body()
-                .document("writeConcern", &concern.to_document());
-        }
-        if !concern.is_acknowledged() {
-            command.set_unacknowledged();
-        }
-    }
-    command.set_timeout(options.timeout);
-}
-
-/// Fails unless an update begins with an operator. Without operators, the server would replace the
-/// whole document.
-fn check_operators(modifications: &RawDocument) -> Result<(), Error> {
-    let first = modifications.iter().next();
-    match first {
-        Some(Ok((key, _))) if key.as_str().starts_with('$') => Ok(()),
-        Some(Ok(_)) => Err(Error::argument(
-            "an update consists of operators such as $set; a document without them would replace \
-             the stored one",
-        )),
-        Some(Err(error)) => Err(Error::new(crate::error::ErrorKind::Bson {
-            message: error.to_string(),
-            path: String::new(),
-        })),
-        None => Err(Error::argument(
-            "an update without operators changes nothing",
-        )),
-    }
-}
-
-/// Returns the command that replaces the first document that matches `filter`. Fails if
-/// `replacement` begins with an update operator.
-pub fn replace(
-    namespace: &Namespace,
-    filter: &RawDocument,
-    replacement: &RawDocumentBuf,
-    options: &UpdateOptions,
-) -> Result<Command, Error> {
-    let starts_with_operator = matches!(
-        replacement.iter().next(),
-        Some(Ok((key, _))) if key.as_str().starts_with('$')
-    );
-    if starts_with_operator {
-        return Err(Error::argument(
-            "a replacement is a document, not update operators",
-        ));
-    }
-    let kind = CommandKind::RetryableWrite;
-    let mut command = Command::new("update", namespace.database.clone(), kind);
+/// Returns a command of one statement. A statement that can affect several documents makes the
+/// command a write that is not retried (RW-8).
+fn begin_statements(name: &'static str, namespace: &Namespace, multi: bool) -> Command {
+    let kind = match multi {
+        true => CommandKind::Write,
+        false => CommandKind::RetryableWrite,
+    };
+    let mut command = Command::new(name, namespace.database.clone(), kind);
     command
         .body()
-        .str("update", &namespace.collection)
+        .str(name, &namespace.collection)
         .bool("ordered", true);
-    finish(&mut command, &options.write);
-    let mut statement = Vec::new();
-    let mut writer = DocumentWriter::begin(&mut statement);
-    writer
-        .document("q", filter)
-        .document("u", replacement)
-        .bool("upsert", options.upsert);
-    writer.end();
-    command.set_sequence("updates", statement);
-    Ok(command)
+    command
+}
+
+/// Fails if a replacement begins with an update operator.
+pub(crate) fn check_replacement(replacement: &RawDocument) -> Result<(), Error> {
+    match replacement.iter().next() {
+        Some(Ok((key, _))) if key.as_str().starts_with('$') => Err(Error::argument(
+            "a replacement is a document, not update operators",
+        )),
+        Some(Err(error)) => Err(ErrorKind::Bson {
+            message: error.to_string(),
+            path: String::new(),
+        }
+        .into()),
+        Some(Ok(_)) | None => Ok(()),
+    }
+}
+
+/// Encodes a replacement, which keeps the order of its fields. Fails if the value cannot be
+/// represented in BSON, is nested deeper than [`MAX_DEPTH`](crate::bson::MAX_DEPTH), or begins with
+/// an update operator.
+pub fn encode_replacement<T: Serialize + ?Sized>(value: &T) -> Result<RawDocumentBuf, Error> {
+    let bytes = onionskin_bson::serialize_to_vec(value)?;
+    let document = RawDocumentBuf::from_bytes(bytes).map_err(|error| ErrorKind::Bson {
+        message: error.to_string(),
+        path: String::new(),
+    })?;
+    check_replacement(&document)?;
+    Ok(document)
 }
 
 #[cfg(test)]
@@ -333,30 +312,41 @@ mod tests {
 
     #[test]
     fn updates_require_operators_and_replacements_refuse_them() {
-        let namespace = Namespace::new("d", "c").expect("names");
-        let (filter, options) = (rawdoc! {}, UpdateOptions::default());
-        let set = RawDocumentBuf::try_from(&doc! { "$set": { "a": 1 } }).expect("BSON");
-        assert!(update(&namespace, &filter, &set, false, &options).is_ok());
-        assert!(update(&namespace, &filter, &rawdoc! { "a": 1 }, false, &options).is_err());
-        assert!(update(&namespace, &filter, &rawdoc! {}, false, &options).is_err());
-        assert!(replace(&namespace, &filter, &set, &options).is_err());
-        assert!(replace(&namespace, &filter, &rawdoc! { "a": 1 }, &options).is_ok());
+        let update_by = |modifications: UpdateModifications| {
+            let namespace = Namespace::new("d", "c").expect("names");
+            let options = UpdateOptions::default();
+            let defaults = Defaults::default();
+            update(
+                &namespace,
+                &doc! {},
+                &modifications,
+                false,
+                &options,
+                &defaults,
+            )
+        };
+        assert!(update_by(doc! { "$set": { "a": 1 } }.into()).is_ok());
+        assert!(update_by(vec![doc! { "$set": { "a": 1 } }].into()).is_ok());
+        assert!(update_by(doc! { "a": 1 }.into()).is_err());
+        assert!(update_by(doc! { "$set": { "a": 1 }, "b": 1 }.into()).is_err());
+        assert!(update_by(doc! {}.into()).is_err());
+        assert!(update_by(Vec::new().into()).is_err());
+        assert!(encode_replacement(&doc! { "$set": { "a": 1 } }).is_err());
+        assert!(encode_replacement(&doc! { "a": 1 }).is_ok());
     }
 
     #[test]
     fn a_delete_of_many_documents_is_not_retryable() {
         // A command with a statement that can affect several documents has no transaction number
         // and is not retried (RW-8).
-        let namespace = Namespace::new("d", "c").expect("names");
-        let options = WriteOptions::default();
-        assert_eq!(
-            delete(&namespace, &rawdoc! {}, true, &options)
-                .0
-                .request
-                .kind,
-            CommandKind::Write
-        );
-        let one = delete(&namespace, &rawdoc! {}, false, &options);
-        assert_eq!(one.0.request.kind, CommandKind::RetryableWrite);
+        let kind_with = |multi| {
+            let namespace = Namespace::new("d", "c").expect("names");
+            let options = DeleteOptions::default();
+            let defaults = Defaults::default();
+            let command = delete(&namespace, &doc! {}, multi, &options, &defaults);
+            command.expect("it can be encoded").0.request.kind
+        };
+        assert_eq!(kind_with(true), CommandKind::Write);
+        assert_eq!(kind_with(false), CommandKind::RetryableWrite);
     }
 }

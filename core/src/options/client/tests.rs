@@ -83,7 +83,7 @@ fn a_refused_value_does_not_change_the_options() {
     assert!(options.set_default_database("a b").is_err());
     assert!(options.set_srv_host("a,b").is_err());
     assert!(options.set_credential(Credential::empty("admin")).is_err());
-    let mut concern = WriteConcern::members(0);
+    let mut concern = WriteConcern::nodes(0);
     concern.journal = Some(true);
     assert!(options.set_write_concern(concern).is_err());
     for name in ["", "-a", "a-", "a--b", "1", "a_b", &"a".repeat(63)] {
@@ -191,13 +191,13 @@ fn debug_output_of_client_options_hides_secrets() {
 #[test]
 fn a_write_concern_of_w_0_with_journal_is_refused() {
     // `w=0` together with `journal=true` is an error (URI-23).
-    let mut concern = WriteConcern::members(0);
+    let mut concern = WriteConcern::nodes(0);
     assert_eq!(concern.validate(), Ok(()));
     concern.journal = Some(false);
     assert_eq!(concern.validate(), Ok(()));
     concern.journal = Some(true);
     assert!(concern.validate().is_err());
-    concern.w = Some(Acknowledgment::Members(1));
+    concern.w = Some(Acknowledgment::Nodes(1));
     assert_eq!(concern.validate(), Ok(()));
 }
 

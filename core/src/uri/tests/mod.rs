@@ -170,8 +170,8 @@ fn every_option_is_parsed_with_its_unit() {
     assert_eq!(o.max_adaptive_retries(), 0);
     let concern = o.write_concern().expect("it is chosen");
     assert_eq!(
-        (&concern.w, concern.journal, concern.timeout),
-        (&Some(Acknowledgment::Members(2)), Some(true), Some(ms(10)))
+        (&concern.w, concern.journal, concern.w_timeout),
+        (&Some(Acknowledgment::Nodes(2)), Some(true), Some(ms(10)))
     );
     assert_eq!(o.read_concern().map(|c| c.level.as_str()), Some("majority"));
     let preference = o.read_preference();
@@ -336,7 +336,7 @@ fn a_deprecated_option_name_is_ignored_next_to_the_new_name() {
     // The old name works (CS-34), but not beside the new one (CS-35).
     let timeout = |text| {
         let parsed = parse(text).expect(text);
-        parsed.options.write_concern().and_then(|c| c.timeout)
+        parsed.options.write_concern().and_then(|c| c.w_timeout)
     };
     assert_eq!(
         timeout("mongodb://a/?wtimeout=5"),

@@ -1,0 +1,109 @@
+//! `aggregate`, on collections and on databases.
+
+use super::{read_preference, setters, single};
+use crate::{
+    Client, Collection, Cursor, Database, Runtime, decode::OpenCursor, futures::AggregateFuture,
+    options::*,
+};
+use bson::{Bson, Document};
+use onionskin_core::{
+    error::Error,
+    operation::crud::{self, Defaults, Namespace},
+};
+use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
+
+/// An `aggregate` that runs when it is awaited. Its documents are decoded as `U`.
+#[must_use = "a call runs when it is awaited"]
+pub struct Aggregate<R: Runtime, U = Document> {
+    client: Client<R>,
+    target: Target,
+    defaults: Arc<Defaults>,
+    pipeline: Vec<Document>,
+    options: Option<Box<AggregateOptions>>,
+    marker: PhantomData<fn() -> U>,
+}
+
+/// On what the pipeline runs.
+enum Target {
+    Collection(Namespace),
+    Database(Arc<str>),
+}
+
+impl<R: Runtime> Aggregate<R> {
+    pub(crate) fn on_collection<T>(
+        collection: &Collection<R, T>,
+        pipeline: impl IntoIterator<Item = Document>,
+    ) -> Self {
+        Self {
+            client: collection.client().clone(),
+            target: Target::Collection(collection.namespace()),
+            defaults: collection.shared_defaults().clone(),
+            pipeline: pipeline.into_iter().collect(),
+            options: None,
+            marker: PhantomData,
+        }
+    }
+
+    pub(crate) fn on_database(
+        database: &Database<R>,
+        pipeline: impl IntoIterator<Item = Document>,
+    ) -> Self {
+        Self {
+            client: database.client().clone(),
+            target: Target::Database(database.shared_name().clone()),
+            defaults: database.shared_defaults().clone(),
+            pipeline: pipeline.into_iter().collect(),
+            options: None,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime, U> Aggregate<R, U> {
+    /// Sets the type as which documents are decoded. Default: [`Document`], because the results of
+    /// a pipeline seldom have the type of the collection.
+    pub fn with_type<V>(self) -> Aggregate<R, V> {
+        Aggregate {
+            client: self.client,
+            target: self.target,
+            defaults: self.defaults,
+            pipeline: self.pipeline,
+            options: self.options,
+            marker: PhantomData,
+        }
+    }
+}
+
+onionskin_core::aggregate_options! { setters [R: Runtime, U] [Aggregate<R, U>] }
+
+read_preference!([R: Runtime, U] Aggregate<R, U>);
+
+impl<R: Runtime, U> IntoFuture for Aggregate<R, U> {
+    type Output = Result<Cursor<R, U>, Error>;
+    type IntoFuture = AggregateFuture<R, U>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self.options.as_deref().unwrap_or(AggregateOptions::unset());
+        let (pipeline, defaults) = (&self.pipeline, &self.defaults);
+        let (command, database) = match &self.target {
+            Target::Collection(namespace) => {
+                let command = namespace
+                    .check()
+                    .and_then(|()| crud::aggregate(namespace, pipeline, options, defaults));
+                (command, namespace.shared_database())
+            }
+            Target::Database(name) => {
+                let command = crud::aggregate_database(name, pipeline, options, defaults);
+                (command, name)
+            }
+        };
+        let opener = OpenCursor {
+            client: self.client.clone(),
+            database: database.clone(),
+            batch_size: options.batch_size,
+            max_await_time: options.max_await_time,
+            marker: PhantomData,
+        };
+        AggregateFuture(single(&self.client, command, opener))
+    }
+}

@@ -1,0 +1,30 @@
+//! `delete_one` and `delete_many`.
+
+use super::{collection_call, setters, single};
+use crate::{Collection, Runtime, decode::Deleted, futures::DeleteFuture, options::*};
+use bson::{Bson, Document};
+use onionskin_core::{
+    error::Error,
+    operation::crud::{self, DeleteResult},
+};
+use std::{future::IntoFuture, time::Duration};
+
+collection_call! {
+    /// A `delete_one` or `delete_many` that runs when it is awaited.
+    Delete { filter: Document, multi: bool, } with DeleteOptions listed by delete_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for Delete<'_, R, T> {
+    type Output = Result<DeleteResult, Error>;
+    type IntoFuture = DeleteFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self.options.as_deref().unwrap_or(DeleteOptions::unset());
+        let namespace = self.collection.checked_namespace();
+        let command = namespace.and_then(|namespace| {
+            let defaults = self.collection.defaults();
+            crud::delete(namespace, &self.filter, self.multi, options, defaults)
+        });
+        DeleteFuture(single(self.collection.client(), command, Deleted))
+    }
+}

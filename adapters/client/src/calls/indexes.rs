@@ -1,0 +1,138 @@
+//! Calls for the indexes of a collection.
+
+use super::{collection_call, setters, single};
+use crate::{
+    Collection, Cursor, Execution, Runtime,
+    decode::{Done, IndexCreated, IndexesCreated, OpenCursor},
+    futures::{
+        CreateIndexFuture, CreateIndexesFuture, DropIndexFuture, ListIndexNamesFuture,
+        ListIndexesFuture,
+    },
+    options::*,
+};
+use bson::Bson;
+use onionskin_core::{
+    error::Error,
+    operation::{
+        Command,
+        crud::{self, CreateIndexResult, CreateIndexesResult},
+    },
+};
+use std::{future::IntoFuture, marker::PhantomData, time::Duration};
+
+collection_call! {
+    /// A `create_index` that runs when it is awaited.
+    CreateIndex { index: IndexModel, } with CreateIndexOptions listed by create_index_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for CreateIndex<'_, R, T> {
+    type Output = Result<CreateIndexResult, Error>;
+    type IntoFuture = CreateIndexFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let indexes = [self.index];
+        let command = create(self.collection, &indexes, self.options.as_deref());
+        let decode = IndexCreated(names(&indexes));
+        CreateIndexFuture(single(self.collection.client(), command, decode))
+    }
+}
+
+collection_call! {
+    /// A `create_indexes` that runs when it is awaited.
+    CreateIndexes { indexes: Vec<IndexModel>, }
+    with CreateIndexOptions listed by create_index_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for CreateIndexes<'_, R, T> {
+    type Output = Result<CreateIndexesResult, Error>;
+    type IntoFuture = CreateIndexesFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let command = create(self.collection, &self.indexes, self.options.as_deref());
+        let decode = IndexesCreated(names(&self.indexes));
+        CreateIndexesFuture(single(self.collection.client(), command, decode))
+    }
+}
+
+fn create<R: Runtime, T>(
+    collection: &Collection<R, T>,
+    indexes: &[IndexModel],
+    options: Option<&CreateIndexOptions>,
+) -> Result<Command, Error> {
+    let options = options.unwrap_or(CreateIndexOptions::unset());
+    let namespace = collection.checked_namespace()?;
+    crud::create_indexes(namespace, indexes, options, collection.defaults())
+}
+
+fn names(indexes: &[IndexModel]) -> Vec<String> {
+    indexes.iter().map(IndexModel::name).collect()
+}
+
+collection_call! {
+    /// A `drop_index` or `drop_indexes` that runs when it is awaited.
+    DropIndex { name: String, } with DropIndexOptions listed by drop_index_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for DropIndex<'_, R, T> {
+    type Output = Result<(), Error>;
+    type IntoFuture = DropIndexFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self.options.as_deref().unwrap_or(DropIndexOptions::unset());
+        let namespace = self.collection.checked_namespace();
+        let command = namespace.and_then(|namespace| {
+            crud::drop_indexes(namespace, &self.name, options, self.collection.defaults())
+        });
+        DropIndexFuture(single(self.collection.client(), command, Done::OnSuccess))
+    }
+}
+
+collection_call! {
+    /// A `list_indexes` that runs when it is awaited. Its result is a [`Cursor`].
+    ListIndexes {} with ListIndexesOptions listed by list_indexes_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for ListIndexes<'_, R, T> {
+    type Output = Result<Cursor<R, IndexModel>, Error>;
+    type IntoFuture = ListIndexesFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self
+            .options
+            .as_deref()
+            .unwrap_or(ListIndexesOptions::unset());
+        let namespace = self.collection.checked_namespace();
+        let command = namespace.and_then(|namespace| crud::list_indexes(namespace, options));
+        let opener = OpenCursor {
+            client: self.collection.client().clone(),
+            database: self.collection.namespace().shared_database().clone(),
+            batch_size: options.batch_size,
+            max_await_time: None,
+            marker: PhantomData,
+        };
+        ListIndexesFuture(single(self.collection.client(), command, opener))
+    }
+}
+
+collection_call! {
+    /// A `list_index_names` that runs when it is awaited.
+    ListIndexNames {} with ListIndexesOptions listed by list_indexes_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for ListIndexNames<'_, R, T> {
+    type Output = Result<Vec<String>, Error>;
+    type IntoFuture = ListIndexNamesFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self
+            .options
+            .as_deref()
+            .unwrap_or(ListIndexesOptions::unset());
+        let namespace = self.collection.checked_namespace();
+        let command = namespace.and_then(|namespace| crud::list_indexes(namespace, options));
+        let database = self.collection.namespace().shared_database().clone();
+        let names = crud::Names::new(database, command, options.batch_size);
+        let names = names.of_what_may_be_missing();
+        ListIndexNamesFuture(Execution::new(self.collection.client().clone(), names))
+    }
+}

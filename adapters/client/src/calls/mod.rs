@@ -1,0 +1,131 @@
+//! The calls of collections, databases and clients: what a call is made of, and its options.
+//!
+//! A call has a future of its own ([`futures`](crate::futures)). Its options come from the table of
+//! options in the core, which also gives the call its setters.
+
+mod aggregate;
+mod delete;
+mod find;
+mod find_and_modify;
+mod indexes;
+mod insert;
+mod names;
+mod reads;
+mod run;
+mod update;
+
+pub use aggregate::Aggregate;
+pub use delete::Delete;
+pub use find::{Find, FindOne};
+pub use find_and_modify::{FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate};
+pub use indexes::{CreateIndex, CreateIndexes, DropIndex, ListIndexNames, ListIndexes};
+pub use insert::{InsertMany, InsertOne};
+pub use names::{
+    CreateCollection, DropCollection, DropDatabase, ListCollectionNames, ListCollections,
+    ListDatabaseNames, ListDatabases, RenameCollection,
+};
+pub use reads::{CountDocuments, Distinct, EstimatedDocumentCount};
+pub use run::RunCommand;
+pub use update::{Replace, Update};
+
+use crate::{Client, Execution, Runtime};
+use onionskin_core::{
+    error::Error,
+    operation::{Command, Decode, Single},
+};
+
+/// Returns the future of a call that is one command.
+fn single<R: Runtime, D: Decode>(
+    client: &Client<R>,
+    command: Result<Command, Error>,
+    decode: D,
+) -> Execution<R, Single<D>> {
+    Execution::new(client.clone(), Single::new(command, decode))
+}
+
+/// Declares the setters of a call from the rows of a table of options. The call has a field
+/// `options` of the type `Option<Box<..>>`, which is `None` until an option is set.
+macro_rules! setters {
+    ([$($generics:tt)*] [$call:ty] $options:ident {
+        $([$($doc:literal)*] $field:ident: $type:ty $(, $form:ident)?;)*
+    }) => {
+        impl<$($generics)*> $call {
+            $($crate::calls::setters! {
+                @one [$($doc)*] $field: $type $(, $form)?
+            })*
+
+            /// Sets all options at once. The options that were set before are forgotten.
+            pub fn with_options(mut self, options: impl Into<Option<$options>>) -> Self {
+                self.options = options.into().map(Box::new);
+                self
+            }
+        }
+    };
+    (@one [$($doc:literal)*] $field:ident: $type:ty) => {
+        $(#[doc = $doc])*
+        pub fn $field(mut self, value: $type) -> Self {
+            self.options.get_or_insert_default().$field = Some(value);
+            self
+        }
+    };
+    (@one [$($doc:literal)*] $field:ident: $type:ty, into) => {
+        $(#[doc = $doc])*
+        pub fn $field(mut self, value: impl Into<$type>) -> Self {
+            self.options.get_or_insert_default().$field = Some(value.into());
+            self
+        }
+    };
+    (@one [$($doc:literal)*] $field:ident: $type:ty, list) => {
+        $(#[doc = $doc])*
+        pub fn $field(
+            mut self,
+            value: impl IntoIterator<Item = <$type as IntoIterator>::Item>,
+        ) -> Self {
+            self.options.get_or_insert_default().$field = Some(value.into_iter().collect());
+            self
+        }
+    };
+}
+
+/// Declares a call on a collection: its struct, which borrows the collection and has these fields,
+/// and its setters.
+macro_rules! collection_call {
+    (
+        $(#[$about:meta])*
+        $name:ident { $($field:ident: $type:ty,)* } with $options:ident listed by $table:ident
+    ) => {
+        $(#[$about])*
+        #[must_use = "a call runs when it is awaited"]
+        pub struct $name<'a, R: Runtime, T> {
+            collection: &'a Collection<R, T>,
+            $($field: $type,)*
+            options: Option<Box<$options>>,
+        }
+
+        impl<'a, R: Runtime, T> $name<'a, R, T> {
+            pub(crate) fn new(collection: &'a Collection<R, T>, $($field: $type),*) -> Self {
+                Self {
+                    collection,
+                    $($field,)*
+                    options: None,
+                }
+            }
+        }
+
+        onionskin_core::$table! { setters [R: Runtime, T] [$name<'_, R, T>] }
+    };
+}
+
+/// Adds `read_preference` to a read, which sets the selection criteria.
+macro_rules! read_preference {
+    ([$($generics:tt)*] $call:ty) => {
+        impl<$($generics)*> $call {
+            /// Sets the read preference. Default: that of the collection.
+            pub fn read_preference(self, preference: ReadPreference) -> Self {
+                self.selection_criteria(preference)
+            }
+        }
+    };
+}
+
+use {collection_call, read_preference, setters};

@@ -1,0 +1,229 @@
+//! Calls that create, drop, rename and list collections and databases.
+
+use super::{collection_call, setters, single};
+use crate::{
+    Client, Collection, Cursor, Database, Execution, Runtime,
+    decode::{DatabaseNames, Databases, Done, OpenCursor},
+    futures::{
+        CreateCollectionFuture, DropCollectionFuture, DropDatabaseFuture,
+        ListCollectionNamesFuture, ListCollectionsFuture, ListDatabaseNamesFuture,
+        ListDatabasesFuture, RenameCollectionFuture,
+    },
+    options::*,
+};
+use bson::{Bson, Document};
+use onionskin_core::{
+    error::Error,
+    operation::crud::{self, CollectionSpecification, DatabaseSpecification, Listed, Namespace},
+};
+use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
+
+collection_call! {
+    /// A `drop` of a collection that runs when it is awaited. A collection that does not exist is
+    /// no error.
+    DropCollection {} with DropCollectionOptions listed by drop_collection_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for DropCollection<'_, R, T> {
+    type Output = Result<(), Error>;
+    type IntoFuture = DropCollectionFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self
+            .options
+            .as_deref()
+            .unwrap_or(DropCollectionOptions::unset());
+        let namespace = self.collection.checked_namespace();
+        let command = namespace.and_then(|namespace| {
+            crud::drop_collection(namespace, options, self.collection.defaults())
+        });
+        let client = self.collection.client();
+        DropCollectionFuture(single(client, command, Done::OrMissing))
+    }
+}
+
+collection_call! {
+    /// A `rename` of a collection that runs when it is awaited.
+    RenameCollection { to: Namespace, }
+    with RenameCollectionOptions listed by rename_collection_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for RenameCollection<'_, R, T> {
+    type Output = Result<(), Error>;
+    type IntoFuture = RenameCollectionFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let unset = RenameCollectionOptions::unset();
+        let options = self.options.as_deref().unwrap_or(unset);
+        let namespace = self.collection.checked_namespace();
+        let command = namespace.and_then(|namespace| {
+            self.to.check()?;
+            crud::rename_collection(namespace, &self.to, options, self.collection.defaults())
+        });
+        let client = self.collection.client();
+        RenameCollectionFuture(single(client, command, Done::OnSuccess))
+    }
+}
+
+/// Declares a call on a database or a client.
+macro_rules! handle_call {
+    (
+        $(#[$about:meta])*
+        $name:ident on $handle:ident: $type:ty { $($field:ident: $field_type:ty,)* }
+        with $options:ident listed by $table:ident
+    ) => {
+        $(#[$about])*
+        #[must_use = "a call runs when it is awaited"]
+        pub struct $name<'a, R: Runtime> {
+            $handle: &'a $type,
+            $($field: $field_type,)*
+            options: Option<Box<$options>>,
+        }
+
+        impl<'a, R: Runtime> $name<'a, R> {
+            pub(crate) fn new($handle: &'a $type, $($field: $field_type),*) -> Self {
+                Self {
+                    $handle,
+                    $($field,)*
+                    options: None,
+                }
+            }
+        }
+
+        onionskin_core::$table! { setters [R: Runtime] [$name<'_, R>] }
+    };
+}
+
+handle_call! {
+    /// A `create_collection` that runs when it is awaited.
+    CreateCollection on database: Database<R> { name: Arc<str>, }
+    with CreateCollectionOptions listed by create_collection_options
+}
+
+impl<R: Runtime> IntoFuture for CreateCollection<'_, R> {
+    type Output = Result<(), Error>;
+    type IntoFuture = CreateCollectionFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let unset = CreateCollectionOptions::unset();
+        let options = self.options.as_deref().unwrap_or(unset);
+        let namespace = Namespace::unchecked(self.database.shared_name().clone(), self.name);
+        let command = namespace.check().and_then(|()| {
+            crud::create_collection(&namespace, options, self.database.shared_defaults())
+        });
+        let client = self.database.client();
+        CreateCollectionFuture(single(client, command, Done::OnSuccess))
+    }
+}
+
+handle_call! {
+    /// A `drop` of a database that runs when it is awaited.
+    DropDatabase on database: Database<R> {}
+    with DropDatabaseOptions listed by drop_database_options
+}
+
+impl<R: Runtime> IntoFuture for DropDatabase<'_, R> {
+    type Output = Result<(), Error>;
+    type IntoFuture = DropDatabaseFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self
+            .options
+            .as_deref()
+            .unwrap_or(DropDatabaseOptions::unset());
+        let (name, defaults) = (self.database.shared_name(), self.database.shared_defaults());
+        let command = crud::drop_database(name, options, defaults);
+        let client = self.database.client();
+        DropDatabaseFuture(single(client, command, Done::OrMissing))
+    }
+}
+
+handle_call! {
+    /// A `list_collections` that runs when it is awaited. Its result is a [`Cursor`].
+    ListCollections on database: Database<R> {}
+    with ListCollectionsOptions listed by list_collections_options
+}
+
+impl<R: Runtime> IntoFuture for ListCollections<'_, R> {
+    type Output = Result<Cursor<R, CollectionSpecification>, Error>;
+    type IntoFuture = ListCollectionsFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self
+            .options
+            .as_deref()
+            .unwrap_or(ListCollectionsOptions::unset());
+        let name = self.database.shared_name();
+        let opener = OpenCursor {
+            client: self.database.client().clone(),
+            database: name.clone(),
+            batch_size: options.batch_size,
+            max_await_time: None,
+            marker: PhantomData,
+        };
+        let command = crud::list_collections(name, Listed::Everything, options);
+        ListCollectionsFuture(single(self.database.client(), command, opener))
+    }
+}
+
+handle_call! {
+    /// A `list_collection_names` that runs when it is awaited.
+    ListCollectionNames on database: Database<R> {}
+    with ListCollectionsOptions listed by list_collections_options
+}
+
+impl<R: Runtime> IntoFuture for ListCollectionNames<'_, R> {
+    type Output = Result<Vec<String>, Error>;
+    type IntoFuture = ListCollectionNamesFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self
+            .options
+            .as_deref()
+            .unwrap_or(ListCollectionsOptions::unset());
+        let name = self.database.shared_name();
+        let command = crud::list_collections(name, Listed::Names, options);
+        let names = crud::Names::new(name.clone(), command, options.batch_size);
+        ListCollectionNamesFuture(Execution::new(self.database.client().clone(), names))
+    }
+}
+
+handle_call! {
+    /// A `list_databases` that runs when it is awaited.
+    ListDatabases on client: Client<R> {}
+    with ListDatabasesOptions listed by list_databases_options
+}
+
+impl<R: Runtime> IntoFuture for ListDatabases<'_, R> {
+    type Output = Result<Vec<DatabaseSpecification>, Error>;
+    type IntoFuture = ListDatabasesFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self
+            .options
+            .as_deref()
+            .unwrap_or(ListDatabasesOptions::unset());
+        let command = crud::list_databases(Listed::Everything, options);
+        ListDatabasesFuture(single(self.client, command, Databases))
+    }
+}
+
+handle_call! {
+    /// A `list_database_names` that runs when it is awaited.
+    ListDatabaseNames on client: Client<R> {}
+    with ListDatabasesOptions listed by list_databases_options
+}
+
+impl<R: Runtime> IntoFuture for ListDatabaseNames<'_, R> {
+    type Output = Result<Vec<String>, Error>;
+    type IntoFuture = ListDatabaseNamesFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = self
+            .options
+            .as_deref()
+            .unwrap_or(ListDatabasesOptions::unset());
+        let command = crud::list_databases(Listed::Names, options);
+        ListDatabaseNamesFuture(single(self.client, command, DatabaseNames))
+    }
+}

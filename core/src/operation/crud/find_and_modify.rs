@@ -1,0 +1,106 @@
+//! The command `findAndModify`, which changes one document and returns it.
+
+use super::{
+    Defaults, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, Limits,
+    Namespace, UpdateModifications, write::check_replacement,
+};
+use crate::{
+    bson::deserialize,
+    error::Error,
+    operation::{Command, CommandKind},
+    options::{OptionValue, Place},
+};
+use bson::{Document, RawBsonRef, RawDocument};
+use serde::de::DeserializeOwned;
+
+/// Returns the command that deletes the first document that matches `filter` and returns it. Fails
+/// if the filter or an option cannot be encoded.
+pub fn find_one_and_delete(
+    namespace: &Namespace,
+    filter: &Document,
+    options: &FindOneAndDeleteOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    let mut command = begin(namespace, filter)?;
+    let mut body = command.body();
+    body.bool("remove", true);
+    options.write(Place::Body, &mut body)?;
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    let limits = Limits {
+        timeout: options.timeout,
+        max_time: options.max_time,
+    };
+    limits.apply(&mut command);
+    Ok(command)
+}
+
+/// Returns the command that replaces the first document that matches `filter`, and returns it.
+/// Fails if `replacement` begins with an update operator, and if the filter or an option cannot be
+/// encoded.
+pub fn find_one_and_replace(
+    namespace: &Namespace,
+    filter: &Document,
+    replacement: &RawDocument,
+    options: &FindOneAndReplaceOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    check_replacement(replacement)?;
+    let mut command = begin(namespace, filter)?;
+    let mut body = command.body();
+    body.document("update", replacement);
+    options.write(Place::Body, &mut body)?;
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    let limits = Limits {
+        timeout: options.timeout,
+        max_time: options.max_time,
+    };
+    limits.apply(&mut command);
+    Ok(command)
+}
+
+/// Returns the command that changes the first document that matches `filter`, and returns it. Fails
+/// if `modifications` is empty or has a field that is not an operator, and if a document or an
+/// option cannot be encoded.
+pub fn find_one_and_update(
+    namespace: &Namespace,
+    filter: &Document,
+    modifications: &UpdateModifications,
+    options: &FindOneAndUpdateOptions,
+    defaults: &Defaults,
+) -> Result<Command, Error> {
+    modifications.check()?;
+    let mut command = begin(namespace, filter)?;
+    let mut body = command.body();
+    modifications.write("update", &mut body)?;
+    options.write(Place::Body, &mut body)?;
+    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    let limits = Limits {
+        timeout: options.timeout,
+        max_time: options.max_time,
+    };
+    limits.apply(&mut command);
+    Ok(command)
+}
+
+fn begin(namespace: &Namespace, filter: &Document) -> Result<Command, Error> {
+    let kind = CommandKind::RetryableWrite;
+    let mut command = Command::new("findAndModify", namespace.database.clone(), kind);
+    let mut body = command.body();
+    body.str("findAndModify", &namespace.collection)
+        .subtree("query", filter)?;
+    Ok(command)
+}
+
+/// Decodes the document of a reply to `findAndModify`; `None` if no document matched. Fails if the
+/// document does not have the form that `T` needs, and if the field is of another type.
+pub fn found_document<T: DeserializeOwned + 'static>(
+    reply: &RawDocument,
+) -> Result<Option<T>, Error> {
+    match reply.get("value") {
+        Ok(None | Some(RawBsonRef::Null)) => Ok(None),
+        Ok(Some(RawBsonRef::Document(document))) => deserialize(document.as_bytes()).map(Some),
+        Ok(Some(_)) | Err(_) => Err(Error::protocol(
+            "the reply to findAndModify has no document in field value",
+        )),
+    }
+}

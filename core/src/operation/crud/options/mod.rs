@@ -1,0 +1,124 @@
+//! The options of calls, each declared as one row of a table.
+
+mod reads;
+mod schema;
+mod schema_values;
+mod values;
+mod writes;
+
+pub use reads::{
+    AggregateOptions, AggregateOptionsBuilder, CountOptions, CountOptionsBuilder, DistinctOptions,
+    DistinctOptionsBuilder, EstimatedDocumentCountOptions, EstimatedDocumentCountOptionsBuilder,
+    FindOneOptions, FindOneOptionsBuilder, FindOptions, FindOptionsBuilder,
+};
+pub use schema::{
+    CollectionOptions, CollectionOptionsBuilder, CreateCollectionOptions,
+    CreateCollectionOptionsBuilder, CreateIndexOptions, CreateIndexOptionsBuilder, DatabaseOptions,
+    DatabaseOptionsBuilder, DropCollectionOptions, DropCollectionOptionsBuilder,
+    DropDatabaseOptions, DropDatabaseOptionsBuilder, DropIndexOptions, DropIndexOptionsBuilder,
+    IndexOptions, IndexOptionsBuilder, ListCollectionsOptions, ListCollectionsOptionsBuilder,
+    ListDatabasesOptions, ListDatabasesOptionsBuilder, ListIndexesOptions,
+    ListIndexesOptionsBuilder, RenameCollectionOptions, RenameCollectionOptionsBuilder,
+    RunCommandOptions, RunCommandOptionsBuilder,
+};
+pub(crate) use schema_values::write_seconds;
+pub use schema_values::{
+    ChangeStreamPreAndPostImages, ChangeStreamPreAndPostImagesBuilder, ClusteredIndex,
+    CommitQuorum, IndexOptionDefaults, IndexOptionDefaultsBuilder, IndexVersion,
+    Sphere2DIndexVersion, TextIndexVersion, TimeseriesGranularity, TimeseriesOptions,
+    TimeseriesOptionsBuilder, ValidationAction, ValidationLevel,
+};
+pub use values::{CursorType, Hint, ReturnDocument, UpdateModifications};
+pub use writes::{
+    DeleteOptions, DeleteOptionsBuilder, FindOneAndDeleteOptions, FindOneAndDeleteOptionsBuilder,
+    FindOneAndReplaceOptions, FindOneAndReplaceOptionsBuilder, FindOneAndUpdateOptions,
+    FindOneAndUpdateOptionsBuilder, InsertManyOptions, InsertManyOptionsBuilder, InsertOneOptions,
+    InsertOneOptionsBuilder, ReplaceOptions, ReplaceOptionsBuilder, UpdateOptions,
+    UpdateOptionsBuilder,
+};
+
+use crate::{
+    operation::Command,
+    options::{ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
+};
+use std::{sync::Arc, time::Duration};
+
+/// The options that a handle passes on to its calls. They apply if a call sets none.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Defaults {
+    /// How servers are selected for reads; `None` for the primary.
+    pub selection_criteria: Option<SelectionCriteria>,
+    /// The read concern; `None` for the default of the server.
+    pub read_concern: Option<ReadConcern>,
+    /// The write concern; `None` for the default of the server.
+    pub write_concern: Option<WriteConcern>,
+}
+
+/// The time limits of a call.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limits {
+    /// The limit of the whole operation.
+    pub(super) timeout: Option<Duration>,
+    /// The limit of the server.
+    pub(super) max_time: Option<Duration>,
+}
+
+impl Limits {
+    pub(super) fn apply(self, command: &mut Command) {
+        command.set_timeout(self.timeout);
+        command.set_max_time(self.max_time);
+    }
+}
+
+impl Defaults {
+    /// Returns these defaults, with what the options of another handle set in place of them.
+    #[must_use]
+    pub fn with(
+        &self,
+        selection_criteria: Option<SelectionCriteria>,
+        read_concern: Option<ReadConcern>,
+        write_concern: Option<WriteConcern>,
+    ) -> Self {
+        Self {
+            selection_criteria: selection_criteria.or_else(|| self.selection_criteria.clone()),
+            read_concern: read_concern.or_else(|| self.read_concern.clone()),
+            write_concern: write_concern.or_else(|| self.write_concern.clone()),
+        }
+    }
+
+    /// Sets how the server of a read is selected, and its read concern.
+    pub(super) fn apply_to_read(
+        &self,
+        command: &mut Command,
+        criteria: Option<&SelectionCriteria>,
+        concern: Option<&ReadConcern>,
+    ) {
+        if let Some(criteria) = criteria.or(self.selection_criteria.as_ref()) {
+            command.set_read_preference(criteria.read_preference().clone());
+        }
+        if let Some(concern) = concern.or(self.read_concern.as_ref()) {
+            command.set_read_concern(concern.clone());
+        }
+    }
+
+    /// Sets the write concern of a command.
+    pub(super) fn apply_to_write(&self, command: &mut Command, concern: Option<&WriteConcern>) {
+        let concern = concern.or(self.write_concern.as_ref());
+        if let Some(concern) = concern.filter(|concern| !concern.is_empty()) {
+            command
+                .body()
+                .document("writeConcern", &concern.to_document());
+            if !concern.is_acknowledged() {
+                command.set_unacknowledged();
+            }
+        }
+    }
+
+    /// Returns the read preference of a call.
+    #[must_use]
+    pub fn read_preference(&self) -> Option<&Arc<ReadPreference>> {
+        let criteria = self.selection_criteria.as_ref();
+        criteria.map(SelectionCriteria::read_preference)
+    }
+}

@@ -1,0 +1,259 @@
+//! Options of indexes, collections and databases, and of handles.
+
+use super::{
+    ChangeStreamPreAndPostImages, ClusteredIndex, CommitQuorum, IndexOptionDefaults, IndexVersion,
+    Sphere2DIndexVersion, TextIndexVersion, TimeseriesOptions, ValidationAction, ValidationLevel,
+};
+use crate::options::{Collation, ReadConcern, SelectionCriteria, WriteConcern, options};
+use bson::{Bson, Document};
+use std::time::Duration;
+
+options! { ($)
+    /// The options that a handle of a collection passes on to its calls. `None` means those of the
+    /// database.
+    CollectionOptions, built by CollectionOptionsBuilder => {
+        /// The read concern.
+        read_concern: ReadConcern => Kept "readConcern",
+        /// How servers are selected for reads.
+        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        /// The write concern.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// The options that a handle of a database passes on to its calls and collections. `None` means
+    /// those of the client.
+    DatabaseOptions, built by DatabaseOptionsBuilder => {
+        /// The read concern.
+        read_concern: ReadConcern => Kept "readConcern",
+        /// How servers are selected for reads.
+        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        /// The write concern.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `run_command`. All are unset by default.
+    RunCommandOptions, built by RunCommandOptionsBuilder, listed by run_command_options => {
+        /// Sets how the server is selected. Default: the primary.
+        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        ///
+        /// With a time limit, the driver sends `maxTimeMS`. If the command has this field itself,
+        /// the field occurs twice, and the behaviour of the server is undefined (RUN-24).
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+    }
+
+    /// Options of `create_index` and `create_indexes`. All are unset by default.
+    CreateIndexOptions, built by CreateIndexOptionsBuilder, listed by create_index_options => {
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the members that have to be ready before the primary completes the index. From
+        /// server 4.4 on.
+        commit_quorum: CommitQuorum => Body "commitQuorum",
+        /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
+        /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
+        max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `drop_index` and `drop_indexes`. All are unset by default.
+    DropIndexOptions, built by DropIndexOptionsBuilder, listed by drop_index_options => {
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
+        /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
+        max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `list_indexes` and `list_index_names`. All are unset by default.
+    ListIndexesOptions, built by ListIndexesOptionsBuilder, listed by list_indexes_options => {
+        /// Sets the maximum number of documents per batch. Default: chosen by the server.
+        batch_size: u32 => Cursor "batchSize",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
+        /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
+        max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
+        /// Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+    }
+
+    /// The options of an index. All are unset by default.
+    IndexOptions, built by IndexOptionsBuilder => {
+        /// Whether the index is built in the background. Servers from 4.2 on ignore it.
+        background: bool => Statement "background",
+        /// The precision of a `2d` index in bits.
+        bits: u32 => Statement "bits",
+        /// The number of units in a bucket of a `geoHaystack` index.
+        bucket_size: u32 => Statement "bucketSize",
+        /// Whether the index is that of a clustered collection. Only servers set it.
+        clustered: bool => Statement "clustered",
+        /// The rules by which texts are compared.
+        collation: Collation => Statement "collation",
+        /// The language of a text index.
+        default_language: String => Statement "default_language" (into),
+        /// The age at which a TTL index deletes documents, in whole seconds.
+        expire_after: Duration => Kept "expireAfterSeconds" as "crate::options::seconds",
+        /// Whether queries ignore the index. From server 4.4 on.
+        hidden: bool => Statement "hidden",
+        /// The field that names the language of a document in a text index.
+        language_override: String => Statement "language_override" (into),
+        /// The exclusive upper bound of a `2d` index.
+        max: f64 => Statement "max",
+        /// The inclusive lower bound of a `2d` index.
+        min: f64 => Statement "min",
+        /// The name. Default: made of the keys, for example `age_1`.
+        name: String => Kept "name" (into),
+        /// The filter of the documents in the index.
+        partial_filter_expression: Document => Statement "partialFilterExpression",
+        /// Whether the index leaves out documents without its fields.
+        sparse: bool => Statement "sparse",
+        /// The version of a `2dsphere` index.
+        sphere_2d_index_version: Sphere2DIndexVersion => Statement "2dsphereIndexVersion",
+        /// Options of the storage engine.
+        storage_engine: Document => Statement "storageEngine",
+        /// The version of a text index.
+        text_index_version: TextIndexVersion => Statement "textIndexVersion",
+        /// Whether two documents cannot have the same keys.
+        unique: bool => Statement "unique",
+        /// The version of the index.
+        version: IndexVersion => Statement "v",
+        /// The weights of the fields of a text index.
+        weights: Document => Statement "weights",
+        /// The fields of a wildcard index.
+        wildcard_projection: Document => Statement "wildcardProjection",
+    }
+
+    /// Options of `create_collection`. All are unset by default.
+    CreateCollectionOptions, built by CreateCollectionOptionsBuilder,
+    listed by create_collection_options => {
+        /// Sets whether the collection has a fixed size. It then needs a `size`.
+        capped: bool => Body "capped",
+        /// Sets whether change streams can return states before and after changes. From server 6.0
+        /// on.
+        change_stream_pre_and_post_images: ChangeStreamPreAndPostImages
+            => Body "changeStreamPreAndPostImages",
+        /// Sets the index by which the documents are stored. From server 5.3 on.
+        clustered_index: ClusteredIndex => Body "clusteredIndex",
+        /// Sets the rules by which texts are compared if a call sets none.
+        collation: Collation => Body "collation",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the age at which documents of a time series or clustered collection are deleted, in
+        /// whole seconds.
+        expire_after_seconds: Duration
+            => Kept "expireAfterSeconds" as "crate::options::seconds",
+        /// Sets the options of later indexes.
+        index_option_defaults: IndexOptionDefaults => Body "indexOptionDefaults",
+        /// Sets the maximum number of documents of a capped collection.
+        max: u64 => Body "max",
+        /// Sets the pipeline of a view.
+        pipeline: Vec<Document> => Body "pipeline" (list),
+        /// Sets the maximum size of a capped collection in bytes.
+        size: u64 => Body "size",
+        /// Sets options of the storage engine.
+        storage_engine: Document => Body "storageEngine",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Makes the collection a time series. From server 5.0 on.
+        timeseries: TimeseriesOptions => Body "timeseries",
+        /// Sets what the server does with an invalid document.
+        validation_action: ValidationAction => Body "validationAction",
+        /// Sets which documents the server validates.
+        validation_level: ValidationLevel => Body "validationLevel",
+        /// Sets the rules that documents have to follow.
+        validator: Document => Body "validator",
+        /// Sets the collection or view from which a view is made.
+        view_on: String => Body "viewOn" (into),
+        /// Sets the write concern. Default: that of the database.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `Collection::drop`. All are unset by default.
+    DropCollectionOptions, built by DropCollectionOptionsBuilder,
+    listed by drop_collection_options => {
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `Collection::rename`. All are unset by default.
+    RenameCollectionOptions, built by RenameCollectionOptionsBuilder,
+    listed by rename_collection_options => {
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets whether a collection that has the new name is dropped before. Default: false.
+        drop_target: bool => Body "dropTarget",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `Database::drop`. All are unset by default.
+    DropDatabaseOptions, built by DropDatabaseOptionsBuilder, listed by drop_database_options => {
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the database.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `list_collections` and `list_collection_names`. All are unset by default.
+    ListCollectionsOptions, built by ListCollectionsOptionsBuilder,
+    listed by list_collections_options => {
+        /// Sets whether only collections are listed that the user may access. Only with
+        /// `list_collection_names`.
+        authorized_collections: bool => Body "authorizedCollections",
+        /// Sets the maximum number of documents per batch. Default: chosen by the server.
+        batch_size: u32 => Cursor "batchSize",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the filter of the collections. Default: all.
+        filter: Document => Kept "filter",
+        /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
+        /// Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+    }
+
+    /// Options of `list_databases` and `list_database_names`. All are unset by default.
+    ListDatabasesOptions, built by ListDatabasesOptionsBuilder,
+    listed by list_databases_options => {
+        /// Sets whether only databases are listed that the user may access.
+        authorized_databases: bool => Body "authorizedDatabases",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the filter of the databases. Default: all.
+        filter: Document => Body "filter",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+    }
+}

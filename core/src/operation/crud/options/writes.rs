@@ -1,0 +1,200 @@
+//! Options of writes.
+
+use super::{Hint, ReturnDocument};
+use crate::options::{Collation, WriteConcern, options};
+use bson::{Bson, Document};
+use std::time::Duration;
+
+options! { ($)
+    /// Options of `insert_one`. All are unset by default.
+    InsertOneOptions, built by InsertOneOptionsBuilder, listed by insert_one_options => {
+        /// Sets whether the server leaves out the validation of the document.
+        bypass_document_validation: bool => Body "bypassDocumentValidation",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `insert_many`. All are unset by default.
+    InsertManyOptions, built by InsertManyOptionsBuilder, listed by insert_many_options => {
+        /// Sets whether the server leaves out the validation of the documents.
+        bypass_document_validation: bool => Body "bypassDocumentValidation",
+        /// Sets a value by which the commands are found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets whether the insert ends with the first document that fails. Default: true.
+        ordered: bool => Kept "ordered",
+        /// Sets the time limit of the whole operation with all its commands: server selections,
+        /// check-outs, exchanges and retries. Default: `timeoutMS` of the client; zero means no
+        /// limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `update_one` and `update_many`. All are unset by default.
+    UpdateOptions, built by UpdateOptionsBuilder, listed by update_options => {
+        /// Sets the filters of the array elements that the operators `$[name]` change.
+        array_filters: Vec<Document> => Statement "arrayFilters" (list),
+        /// Sets whether the server leaves out the validation of documents.
+        bypass_document_validation: bool => Body "bypassDocumentValidation",
+        /// Sets the rules by which texts are compared.
+        collation: Collation => Statement "collation",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the index that the server uses.
+        hint: Hint => Statement "hint",
+        /// Sets variables that the filter and a pipeline can use as `$$name`. From server 5.0 on.
+        let_vars: Document => Body "let",
+        /// Sets the order of the documents, of which `update_one` changes the first. From server
+        /// 8.0 on. `update_many` refuses it.
+        sort: Document => Statement "sort",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets whether a document is inserted if none matches. Default: false.
+        upsert: bool => Statement "upsert",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `replace_one`. All are unset by default.
+    ReplaceOptions, built by ReplaceOptionsBuilder, listed by replace_options => {
+        /// Sets whether the server leaves out the validation of the document.
+        bypass_document_validation: bool => Body "bypassDocumentValidation",
+        /// Sets the rules by which texts are compared.
+        collation: Collation => Statement "collation",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the index that the server uses.
+        hint: Hint => Statement "hint",
+        /// Sets variables that the filter can use as `$$name`. From server 5.0 on.
+        let_vars: Document => Body "let",
+        /// Sets the order of the documents, of which the first is replaced. From server 8.0 on.
+        sort: Document => Statement "sort",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets whether a document is inserted if none matches. Default: false.
+        upsert: bool => Statement "upsert",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `delete_one` and `delete_many`. All are unset by default.
+    DeleteOptions, built by DeleteOptionsBuilder, listed by delete_options => {
+        /// Sets the rules by which texts are compared.
+        collation: Collation => Statement "collation",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the index that the server uses. From server 4.4 on.
+        hint: Hint => Statement "hint",
+        /// Sets variables that the filter can use as `$$name`. From server 5.0 on.
+        let_vars: Document => Body "let",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `find_one_and_delete`. All are unset by default.
+    FindOneAndDeleteOptions, built by FindOneAndDeleteOptionsBuilder,
+    listed by find_one_and_delete_options => {
+        /// Sets the rules by which texts are compared.
+        collation: Collation => Body "collation",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the index that the server uses. From server 4.4 on.
+        hint: Hint => Body "hint",
+        /// Sets variables that the filter can use as `$$name`. From server 5.0 on.
+        let_vars: Document => Body "let",
+        /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
+        /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
+        max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets the fields that are returned. Default: all.
+        projection: Document => Body "fields",
+        /// Sets the order of the documents, of which the first is deleted.
+        sort: Document => Body "sort",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `find_one_and_replace`. All are unset by default.
+    FindOneAndReplaceOptions, built by FindOneAndReplaceOptionsBuilder,
+    listed by find_one_and_replace_options => {
+        /// Sets whether the server leaves out the validation of the document.
+        bypass_document_validation: bool => Body "bypassDocumentValidation",
+        /// Sets the rules by which texts are compared.
+        collation: Collation => Body "collation",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the index that the server uses. From server 4.4 on.
+        hint: Hint => Body "hint",
+        /// Sets variables that the filter can use as `$$name`. From server 5.0 on.
+        let_vars: Document => Body "let",
+        /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
+        /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
+        max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets the fields that are returned. Default: all.
+        projection: Document => Body "fields",
+        /// Sets which state of the document is returned. Default: that before the write.
+        return_document: ReturnDocument => Body "new",
+        /// Sets the order of the documents, of which the first is replaced.
+        sort: Document => Body "sort",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets whether a document is inserted if none matches. Default: false.
+        upsert: bool => Body "upsert",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
+    /// Options of `find_one_and_update`. All are unset by default.
+    FindOneAndUpdateOptions, built by FindOneAndUpdateOptionsBuilder,
+    listed by find_one_and_update_options => {
+        /// Sets the filters of the array elements that the operators `$[name]` change.
+        array_filters: Vec<Document> => Body "arrayFilters" (list),
+        /// Sets whether the server leaves out the validation of the document.
+        bypass_document_validation: bool => Body "bypassDocumentValidation",
+        /// Sets the rules by which texts are compared.
+        collation: Collation => Body "collation",
+        /// Sets a value by which the command is found in logs and in the profiler of the server.
+        /// From server 4.4 on.
+        comment: Bson => Body "comment" (into),
+        /// Sets the index that the server uses. From server 4.4 on.
+        hint: Hint => Body "hint",
+        /// Sets variables that the filter and a pipeline can use as `$$name`. From server 5.0 on.
+        let_vars: Document => Body "let",
+        /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
+        /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
+        max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets the fields that are returned. Default: all.
+        projection: Document => Body "fields",
+        /// Sets which state of the document is returned. Default: that before the write.
+        return_document: ReturnDocument => Body "new",
+        /// Sets the order of the documents, of which the first is updated.
+        sort: Document => Body "sort",
+        /// Sets the time limit of the whole operation: server selection, check-out, exchange and
+        /// retries. Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets whether a document is inserted if none matches. Default: false.
+        upsert: bool => Body "upsert",
+        /// Sets the write concern. Default: that of the collection.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+}
