@@ -36,3 +36,9 @@ pub type Collection<T> = onionskin::Collection<AsyncStdRuntime, T>;
 
 /// The documents of a query or an aggregation, decoded as `T`, of a client on async-std.
 pub type Cursor<T> = onionskin::Cursor<AsyncStdRuntime, T>;
+
+/// A session that an application starts, of a client on async-std.
+pub type ClientSession = onionskin::ClientSession<AsyncStdRuntime>;
+
+/// The documents of a call in a session, decoded as `T`, of a client on async-std.
+pub type SessionCursor<T> = onionskin::SessionCursor<AsyncStdRuntime, T>;

@@ -32,6 +32,7 @@ mod flag;
 mod reactor;
 mod run;
 mod runtime;
+mod session_cursor;
 mod stream;
 
 pub use client::Client;
@@ -39,7 +40,11 @@ pub use cursor::Cursor;
 pub use onionskin::*;
 pub use run::{Block, Run};
 pub use runtime::{BlockingRuntime, Sleep};
+pub use session_cursor::SessionCursor;
 pub use stream::BlockingStream;
+
+/// A session that an application starts.
+pub type ClientSession = onionskin::ClientSession<BlockingRuntime>;
 
 /// A handle to a database.
 pub type Database = onionskin::Database<BlockingRuntime>;

@@ -1,6 +1,6 @@
 //! Operations that are run instead of awaited.
 
-use crate::{BlockingRuntime as B, Cursor};
+use crate::{BlockingRuntime as B, Cursor, SessionCursor};
 use onionskin::{
     Execution, IndexModel, Result, futures, program::Program, results::CollectionSpecification,
 };
@@ -75,6 +75,8 @@ macro_rules! block {
 block! {
     [U] futures::AggregateFuture<B, U> => Result<Cursor<U>>, open;
     [T] futures::FindFuture<B, T> => Result<Cursor<T>>, open;
+    [T] futures::SessionCursorFuture<B, T> => Result<SessionCursor<T>>,
+        |_, cursor| cursor.map(SessionCursor::new);
     [] futures::ListCollectionsFuture<B> => Result<Cursor<CollectionSpecification>>, open;
     [] futures::ListIndexesFuture<B> => Result<Cursor<IndexModel>>, open;
 }
@@ -104,6 +106,7 @@ block! {
     [] futures::RenameCollectionFuture<B>;
     [] futures::ReplaceFuture<B>;
     [] futures::RunCommandFuture<B>;
+    [] futures::StartSessionFuture<B>;
     [] futures::UpdateFuture<B>;
 }
 

@@ -6,7 +6,7 @@ mod resolve;
 pub use builder::ClientBuilder;
 
 use crate::{
-    Database, Execution, ListDatabaseNames, ListDatabases, Runtime, environment,
+    Database, Execution, ListDatabaseNames, ListDatabases, Runtime, StartSession, environment,
     resolver::Resolvers, shared::Shared,
 };
 use onionskin_core::{
@@ -213,6 +213,13 @@ impl<R: Runtime> Client<R> {
         ListDatabaseNames::new(self)
     }
 
+    /// Starts a session. Nothing is sent to a server.
+    ///
+    /// Fails for options that exclude each other.
+    pub fn start_session(&self) -> StartSession<'_, R> {
+        StartSession::new(self)
+    }
+
     /// Returns how servers are selected for reads.
     #[must_use]
     pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
@@ -338,6 +345,11 @@ impl<R: Runtime> Client<R> {
 
     pub(crate) fn shared(&self) -> &Arc<Shared<R>> {
         &self.handle.shared
+    }
+
+    /// Returns the client itself, as the other handles return theirs.
+    pub(crate) const fn client(&self) -> &Self {
+        self
     }
 
     pub(crate) fn defaults(&self) -> &Arc<Defaults> {

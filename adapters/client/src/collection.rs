@@ -104,6 +104,11 @@ impl<R: Runtime, T> Collection<R, T> {
         }
     }
 
+    /// Returns the name of the database.
+    pub(crate) const fn shared_database(&self) -> &Arc<str> {
+        self.namespace.shared_database()
+    }
+
     pub(crate) fn defaults(&self) -> &Defaults {
         &self.defaults
     }

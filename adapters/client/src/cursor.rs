@@ -6,6 +6,7 @@ use futures_core::Stream;
 use onionskin_core::{error::Error, operation};
 use serde::de::{Deserialize, DeserializeOwned};
 use std::{
+    fmt,
     future::{Future, poll_fn},
     marker::PhantomData,
     pin::Pin,
@@ -40,6 +41,16 @@ struct Batches<R: Runtime> {
     fetch: Execution<R, operation::Cursor>,
     /// The id of the process in which the cursor was opened.
     process: Option<u32>,
+}
+
+impl<R: Runtime, T> fmt::Debug for Cursor<R, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cursor = self.batches.fetch.program();
+        f.debug_struct("Cursor")
+            .field("server", cursor.server())
+            .field("is_open", &cursor.is_open())
+            .finish_non_exhaustive()
+    }
 }
 
 impl<R: Runtime, T> Cursor<R, T> {

@@ -1,9 +1,10 @@
 //! Decoders, which turn replies into the results of operations.
 
-use crate::{Client, Cursor, Runtime};
+use crate::{Client, Cursor, Runtime, SessionCursor};
 use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
     bson::decode_document_into,
+    client::SessionId,
     error::Error,
     operation::{
         self, Decode, Exchange,
@@ -194,6 +195,24 @@ impl Decode for DatabaseNames {
     fn decode(&mut self, exchange: &mut Exchange) -> Result<Self::Output, Error> {
         let all: Vec<DatabaseSpecification> = crud::databases_from_reply(reply(exchange)?)?;
         Ok(all.into_iter().map(|database| database.name).collect())
+    }
+}
+
+/// The decoder of commands that open a cursor in a session of the application.
+pub(crate) struct OpenSessionCursor<R: Runtime, T> {
+    pub(crate) opener: OpenCursor<R, T>,
+    /// The session; `None` if the call fails before its command.
+    pub(crate) session: Option<SessionId>,
+}
+
+impl<R: Runtime, T> Decode for OpenSessionCursor<R, T> {
+    type Output = SessionCursor<R, T>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<SessionCursor<R, T>, Error> {
+        let cursor = self.opener.decode(exchange)?;
+        let session = self.session;
+        let session = session.ok_or_else(|| Error::argument("the call has no session"))?;
+        Ok(SessionCursor::new(cursor, session))
     }
 }
 

@@ -5,17 +5,19 @@
 //! stored, moved and sent to other tasks, and it can be dropped at any time.
 
 use crate::{
-    Cursor, Execution, Runtime,
+    Client, ClientSession, Cursor, Execution, Runtime, SessionCursor,
     decode::{
         Counted, DatabaseNames, Databases, Deleted, DistinctValues, Done, Estimated, FirstDocument,
-        FoundDocument, IndexCreated, IndexesCreated, InsertedOne, OpenCursor, Updated, WholeReply,
+        FoundDocument, IndexCreated, IndexesCreated, InsertedOne, OpenCursor, OpenSessionCursor,
+        Updated, WholeReply,
     },
+    session::UsedSession,
 };
 use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
     operation::{
-        Prepared, Single,
+        Command, Prepared, Single,
         crud::{
             self, CollectionSpecification, CreateIndexResult, CreateIndexesResult,
             DatabaseSpecification, DeleteResult, IndexModel, InsertManyResult, InsertOneResult,
@@ -99,5 +101,62 @@ futures! {
     RenameCollection: RenameCollectionFuture<R> = Single<Done> => ();
     Replace: ReplaceFuture<R> = Single<Updated> => UpdateResult;
     RunCommand: RunCommandFuture<R> = Single<WholeReply> => Document;
+    SessionCursor: SessionCursorFuture<R, T>
+        = Single<OpenSessionCursor<R, T>> => SessionCursor<R, T>;
     Update: UpdateFuture<R> = Single<Updated> => UpdateResult;
+}
+
+impl<R: Runtime, T> SessionCursorFuture<R, T> {
+    /// Returns the future of a call that opens a cursor in this session.
+    pub(crate) fn new(
+        session: Option<UsedSession>,
+        command: Result<Command, Error>,
+        opener: OpenCursor<R, T>,
+    ) -> Self {
+        let command = UsedSession::apply(session, command);
+        let client = opener.client.clone();
+        let session = session.and_then(|session| session.checked().ok());
+        let decode = OpenSessionCursor { opener, session };
+        Self(Execution::new(client, Single::new(command, decode)))
+    }
+}
+
+/// The future of [`StartSession`](crate::StartSession), which is ready at once.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct StartSessionFuture<R: Runtime> {
+    client: Client<R>,
+    /// The session; `None` once it was returned.
+    session: Option<Result<ClientSession<R>, Error>>,
+}
+
+// No field is pinned.
+impl<R: Runtime> Unpin for StartSessionFuture<R> {}
+
+impl<R: Runtime> StartSessionFuture<R> {
+    pub(crate) const fn new(client: Client<R>, session: Result<ClientSession<R>, Error>) -> Self {
+        Self {
+            client,
+            session: Some(session),
+        }
+    }
+
+    /// Returns the runtime of the client.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        self.client.runtime()
+    }
+}
+
+impl<R: Runtime> Future for StartSessionFuture<R> {
+    type Output = Result<ClientSession<R>, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.session.take() {
+            Some(session) => Poll::Ready(session),
+            None => {
+                let message = "the session was started already; start another one";
+                Poll::Ready(Err(Error::argument(message)))
+            }
+        }
+    }
 }

@@ -53,6 +53,8 @@ mod lookup;
 mod questions;
 mod resolver;
 mod runtime;
+mod session;
+mod session_cursor;
 mod shared;
 mod shutdown;
 mod signal;
@@ -85,6 +87,8 @@ pub use inquiry::answer_inquiry;
 pub use questions::run_kerberos_step;
 pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
+pub use session::{ClientSession, ExplicitSession, ImplicitSession, StartSession};
+pub use session_cursor::{SessionCursor, SessionCursorStream};
 
 pub use bson::{self, RawDocument};
 /// The conversion of documents: serde over BSON bytes, Extended JSON, DBRef, vectors.
@@ -119,6 +123,7 @@ pub mod options {
             TimeseriesGranularity, TimeseriesOptions, UpdateModifications, UpdateOptions,
             ValidationAction, ValidationLevel,
         },
+        operation::{ClusterTime, SessionOptions},
         options::{
             Acknowledgment, AwsCredentialProvider, AwsCredentials, CallbackError, CallbackFuture,
             CanonicalizeHostName, ClientOptions, Collation, CollationAlternate, CollationCaseFirst,
@@ -137,6 +142,7 @@ pub mod options {
     /// The builders of options.
     pub mod builders {
         pub use onionskin_core::{
+            operation::SessionOptionsBuilder,
             operation::crud::{
                 AggregateOptionsBuilder, ChangeStreamPreAndPostImagesBuilder,
                 CollectionOptionsBuilder, CountOptionsBuilder, CreateCollectionOptionsBuilder,

@@ -36,3 +36,9 @@ pub type Collection<T> = onionskin::Collection<SmolRuntime, T>;
 
 /// The documents of a query or an aggregation, decoded as `T`, of a client on smol.
 pub type Cursor<T> = onionskin::Cursor<SmolRuntime, T>;
+
+/// A session that an application starts, of a client on smol.
+pub type ClientSession = onionskin::ClientSession<SmolRuntime>;
+
+/// The documents of a call in a session, decoded as `T`, of a client on smol.
+pub type SessionCursor<T> = onionskin::SessionCursor<SmolRuntime, T>;

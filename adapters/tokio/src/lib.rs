@@ -44,6 +44,12 @@ pub type Collection<T> = onionskin::Collection<TokioRuntime, T>;
 /// The documents of a query or an aggregation, decoded as `T`, of a client on tokio.
 pub type Cursor<T> = onionskin::Cursor<TokioRuntime, T>;
 
+/// A session that an application starts, of a client on tokio.
+pub type ClientSession = onionskin::ClientSession<TokioRuntime>;
+
+/// The documents of a call in a session, decoded as `T`, of a client on tokio.
+pub type SessionCursor<T> = onionskin::SessionCursor<TokioRuntime, T>;
+
 /// Compiles the programs in the guide to authentication.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/authentication.md")]

@@ -54,6 +54,7 @@ pub use attempts::idle_check::{IDLE_CHECK_AFTER, MAX_IDLE_CHECK_BYTES};
 pub use attempts::lease::DRAIN_LIMIT;
 pub use attempts::overdue::OVERDUE_LIMIT;
 pub use attempts::pinging::SOCKET_CHECK_INTERVAL;
+pub use attempts::sessions::StartedSession;
 pub use attempts::waits::GRANT_LIMIT;
 pub use config::{ClientConfig, Counts};
 pub use control::timing::Timer;
@@ -90,7 +91,7 @@ use pins::Pins;
 use pools::Pools;
 use questions::table::Questions;
 use seeds::{Seeds, list::SeedList};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The state machine of one client: server selection, connection pools, monitoring and retries.
 ///
@@ -172,6 +173,7 @@ impl Client {
                 operations: Operations::new(settings.without_server),
                 choice: Choice::new(selector, subscriptions),
                 sessions: Sessions::new(seed.split("sessions").random()),
+                explicit: BTreeMap::new(),
                 pauses: seed.split("pauses").random(),
                 cluster_times: ClusterTimes::default(),
                 last_request: 0,

@@ -1,7 +1,7 @@
 //! The assessment of a reply: its errors and its cluster time. One pass over the fields of the
 //! reply finds both.
 
-use super::{ClusterTime, CommandKind};
+use super::{ClusterTime, CommandKind, ReplyTimes};
 use crate::{
     bson::integer,
     error::{CommandError, Error, ErrorKind, Labels, WriteFailure},
@@ -20,6 +20,8 @@ pub(crate) struct Assessment {
     pub(crate) for_topology: Option<Error>,
     /// The cluster time of the reply, if it is later than that of the command; `None` otherwise.
     pub(crate) cluster_time: Option<ClusterTime>,
+    /// The times of the reply; `None` without a session that the application has started.
+    pub(crate) times: Option<Box<ReplyTimes>>,
 }
 
 impl Assessment {
@@ -90,7 +92,17 @@ impl Assessment {
             result,
             for_topology,
             cluster_time: newest.and_then(ClusterTime::from_document),
+            times: None,
         }
+    }
+
+    /// Adds the times of the reply, if the command ran in a session of the application.
+    #[inline]
+    pub(crate) fn with_times(mut self, reply: &RawDocument, is_explicit: bool) -> Self {
+        if is_explicit {
+            self.times = Some(Box::new(ReplyTimes::read(reply)));
+        }
+        self
     }
 
     fn malformed(message: &str) -> Self {
@@ -98,6 +110,7 @@ impl Assessment {
             result: Err(Error::protocol(message)),
             for_topology: None,
             cluster_time: None,
+            times: None,
         }
     }
 }

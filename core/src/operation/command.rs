@@ -100,7 +100,7 @@ pub(crate) struct Request {
     pub(crate) elements: Vec<u8>,
     pub(crate) sequence: Option<Sequence>,
     pub(crate) read_preference: Option<Arc<ReadPreference>>,
-    pub(crate) read_concern: Option<ReadConcern>,
+    pub(crate) read_concern: ReadConcernUse,
     /// True if server selection used the read preference `primary` instead of the command's own
     /// (SEL-34).
     pub(crate) is_for_primary: bool,
@@ -111,6 +111,8 @@ pub(crate) struct Request {
     /// The session of the operation. An implicit session is `None` until an attempt has a
     /// connection that supports sessions.
     pub(crate) session: Option<SessionId>,
+    /// True if the application has started the session.
+    pub(crate) is_explicit: bool,
     /// True if the session ends with the operation; false if the caller keeps the session, as an
     /// open cursor does, and if the command runs without a session.
     pub(crate) ends_session: bool,
@@ -127,6 +129,18 @@ pub(crate) struct Request {
     pub(crate) max_time_ms: Option<i32>,
     /// The session and the pin to give back before the command begins.
     pub(crate) released: Option<Box<CursorResources>>,
+}
+
+/// Whether and how a command sends a read concern.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ReadConcernUse {
+    /// The command takes none. In a snapshot session it gets one nevertheless, so that the server
+    /// refuses it.
+    None,
+    /// The command takes one. `None` means the default of the server.
+    Taken(Option<ReadConcern>),
+    /// The body of the command contains one.
+    InBody,
 }
 
 /// The only server that may run a command.
@@ -172,6 +186,8 @@ pub enum SessionUse {
     /// A session that the caller gives up. The session ends with the operation, also after an
     /// error.
     Last(SessionId),
+    /// A session that the application has started.
+    Explicit(SessionId),
     /// The command runs without a session.
     None,
 }
@@ -197,12 +213,13 @@ impl Command {
                     elements: Vec::with_capacity(128),
                     sequence: None,
                     read_preference: None,
-                    read_concern: None,
+                    read_concern: ReadConcernUse::None,
                     is_for_primary: false,
                     target: None,
                     pin: None,
                     timeout: None,
                     session: None,
+                    is_explicit: false,
                     ends_session: true,
                     lsid: None,
                     txn_number: None,
@@ -231,6 +248,9 @@ impl Command {
         let mut command = Self::new("", database, CommandKind::Run);
         command.0.request.name = None;
         command.body().tree(document)?;
+        if document.contains_key("readConcern") {
+            command.0.request.read_concern = ReadConcernUse::InBody;
+        }
         Ok(command)
     }
 
@@ -271,9 +291,10 @@ impl Command {
         self.0.request.read_preference = Some(preference);
     }
 
-    /// Sets the read concern, which each attempt sends with what its session adds.
-    pub fn set_read_concern(&mut self, concern: ReadConcern) {
-        self.0.request.read_concern = Some(concern);
+    /// Sets the read concern of a command that takes one; `None` for the default of the server.
+    /// Each attempt sends it with what the session of the command adds.
+    pub fn set_read_concern(&mut self, concern: Option<ReadConcern>) {
+        self.0.request.read_concern = ReadConcernUse::Taken(concern);
     }
 
     /// Sets the `maxTimeMS` that is sent if the operation has no deadline. `None` sends none.
@@ -345,12 +366,26 @@ impl Command {
     /// Sets the session that the command runs in.
     pub fn set_session(&mut self, session: SessionUse) {
         let request = &mut self.0.request;
+        request.is_explicit = matches!(session, SessionUse::Explicit(_));
         (request.session, request.ends_session) = match session {
             SessionUse::Implicit => (None, true),
-            SessionUse::Kept(session) => (Some(session), false),
+            SessionUse::Kept(session) | SessionUse::Explicit(session) => (Some(session), false),
             SessionUse::Last(session) => (Some(session), true),
             SessionUse::None => (None, false),
         };
+    }
+
+    /// Makes the command run in a session that the application has started. Fails for an
+    /// unacknowledged write, whose session would not be known to the server (Driver Sessions
+    /// Specification, *How to Check Whether a Deployment Supports Sessions*).
+    pub fn use_explicit_session(&mut self, session: SessionId) -> Result<(), Error> {
+        if !self.0.request.acknowledged {
+            let message = "an unacknowledged write (w: 0) cannot run in a session; remove one of \
+                           them";
+            return Err(Error::argument(message));
+        }
+        self.set_session(SessionUse::Explicit(session));
+        Ok(())
     }
 
     /// Marks the command as unacknowledged (`w: 0`): no reply follows ([MSG-18]), and no session is

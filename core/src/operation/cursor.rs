@@ -45,6 +45,8 @@ pub struct Cursor {
     collection: String,
     server: Address,
     session: Option<SessionId>,
+    /// True if the application has started the session, so that the cursor does not end it.
+    is_explicit: bool,
     /// The pin of the connection that reaches the server's cursor; `None` without a load balancer,
     /// and once the cursor is exhausted or ended.
     pin: Option<Pin>,
@@ -125,6 +127,7 @@ impl Cursor {
             Ok(mut cursor) => {
                 cursor.timeout = timeout;
                 cursor.deadline = deadline;
+                cursor.is_explicit = exchange.operation.request.is_explicit;
                 if cursor.is_open() {
                     exchange.keep_session();
                     cursor.pin = exchange.pin(PinnedFor::Cursor);
@@ -146,6 +149,7 @@ impl Cursor {
             collection: String::new(),
             server: Address::unix(""),
             session: None,
+            is_explicit: false,
             pin: None,
             is_failed: false,
             batch: Batch::EMPTY,
@@ -283,7 +287,11 @@ impl Cursor {
             Some(pin) => command.set_pin(pin),
             None => command.set_target(self.server.clone()),
         }
-        command.set_session(self.session.map_or(SessionUse::None, SessionUse::Kept));
+        command.set_session(match (self.session, self.is_explicit) {
+            (None, _) => SessionUse::None,
+            (Some(session), false) => SessionUse::Kept(session),
+            (Some(session), true) => SessionUse::Explicit(session),
+        });
         command.set_limits(self.timeout, self.deadline);
         Some(command)
     }
@@ -302,7 +310,8 @@ impl Cursor {
         }
         self.operation_time = parsed.operation_time.or(self.operation_time);
         if id == 0 {
-            exchange.end_session(self.session.take());
+            let session = self.session.take();
+            exchange.end_session(session.filter(|_| !self.is_explicit));
             if let Some(pin) = self.pin.take() {
                 exchange.release(pin);
             }
@@ -338,8 +347,9 @@ impl Cursor {
     /// [RUN-38]: crate::requirements::messages#RUN-38
     pub fn end(&mut self) -> Result<Command, CursorResources> {
         if self.id == 0 {
+            let session = self.session.take();
             return Err(CursorResources {
-                session: self.session.take(),
+                session: session.filter(|_| !self.is_explicit),
                 pin: self.pin.take(),
                 more: None,
             });
@@ -352,11 +362,11 @@ impl Cursor {
             // server that is unavailable.
             None => command.set_target_without_wait(self.server.clone()),
         }
-        command.set_session(
-            self.session
-                .take()
-                .map_or(SessionUse::None, SessionUse::Last),
-        );
+        command.set_session(match (self.session.take(), self.is_explicit) {
+            (None, _) => SessionUse::None,
+            (Some(session), false) => SessionUse::Last(session),
+            (Some(session), true) => SessionUse::Explicit(session),
+        });
         command.set_timeout(Some(CLOSE_LIMIT));
         Ok(command)
     }

@@ -15,6 +15,15 @@ pub struct CursorResources {
 }
 
 impl CursorResources {
+    /// Returns a session to give back.
+    pub const fn of_session(session: SessionId) -> Self {
+        Self {
+            session: Some(session),
+            pin: None,
+            more: None,
+        }
+    }
+
     /// True if there is neither a session nor a pin.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -3,7 +3,7 @@
 
 use super::{
     Assessment, ClusterTime, Command, Lease, Operation, OperationId, PinHolder, Portion, Reply,
-    Request,
+    Request, SessionReadConcern,
     command_events::Observation,
     documents::{COMMAND_OVERHEAD_BYTES, limit_exceeded},
     reply::Received,
@@ -28,6 +28,8 @@ pub(crate) struct Context {
     /// The newest cluster time that the client knows, to send as `$clusterTime`; `None` if the
     /// client knows none, and for a standalone server.
     pub(crate) cluster_time: Option<Arc<ClusterTime>>,
+    /// The part of the read concern that the session adds.
+    pub(crate) session_read_concern: SessionReadConcern,
     /// The type of the topology. Together with the type of the server, it decides which
     /// `$readPreference` is sent.
     pub(crate) topology_type: TopologyType,
@@ -298,11 +300,10 @@ impl Exchange {
             .ping
             .as_deref()
             .unwrap_or(&self.operation.request);
-        self.operation.exchange.assessment = Some(Assessment::new(
-            reply.body,
-            request.kind,
-            self.operation.exchange.context.cluster_time.as_deref(),
-        ));
+        let known = self.operation.exchange.context.cluster_time.as_deref();
+        let assessment = Assessment::new(reply.body, request.kind, known);
+        let assessment = assessment.with_times(reply.body, request.is_explicit);
+        self.operation.exchange.assessment = Some(assessment);
         self.operation.exchange.reply = Some(Received::InPlace(reply.place));
         self.operation.exchange.is_under_way = false;
         Ok(true)

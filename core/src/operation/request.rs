@@ -1,6 +1,6 @@
 //! The request of an attempt: as the body of its message, and as one document for command events.
 
-use super::{Request, exchange::Context};
+use super::{CommandKind, ReadConcernUse, Request, SessionReadConcern, exchange::Context};
 use crate::{
     bson::DocumentWriter,
     connection::ConnectionFacts,
@@ -18,11 +18,7 @@ pub(super) fn write_body(
     facts: &ConnectionFacts,
 ) {
     body.elements(&request.elements);
-    if let Some(concern) = &request.read_concern {
-        body.nested("readConcern", |document| {
-            document.str("level", concern.level.as_str());
-        });
-    }
+    write_read_concern(body, request, context.session_read_concern);
     if let Some(limit) = request.max_time_ms {
         body.i32("maxTimeMS", limit);
     }
@@ -48,6 +44,40 @@ pub(super) fn write_body(
             write_read_preference(body, sent);
         }
     }
+}
+
+/// Writes `readConcern`: the level of the command, and what the session adds. `afterClusterTime` is
+/// for commands that take a read concern only. The level `snapshot` replaces that of the command,
+/// and is sent for all commands but those of open cursors.
+#[inline]
+fn write_read_concern(
+    body: &mut DocumentWriter<'_>,
+    request: &Request,
+    of_session: SessionReadConcern,
+) {
+    let (taken, level) = match &request.read_concern {
+        ReadConcernUse::None => (false, None),
+        ReadConcernUse::Taken(concern) => (true, concern.as_ref().map(|c| c.level.as_str())),
+        ReadConcernUse::InBody => return,
+    };
+    let (level, key, time) = match of_session {
+        SessionReadConcern::After(time) if taken => (level, "afterClusterTime", Some(time)),
+        SessionReadConcern::Snapshot(time) if request.kind != CommandKind::CursorFollowUp => {
+            (Some("snapshot"), "atClusterTime", time)
+        }
+        _ => (level, "", None),
+    };
+    if level.is_none() && time.is_none() {
+        return;
+    }
+    body.nested("readConcern", |document| {
+        if let Some(level) = level {
+            document.str("level", level);
+        }
+        if let Some(time) = time {
+            document.value(key, time.into());
+        }
+    });
 }
 
 /// Returns the element `lsid: { id: UUID }`.

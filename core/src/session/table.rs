@@ -180,7 +180,6 @@ impl Sessions {
     }
 
     /// Returns the id of the session on the wire; `None` if the session is not in use.
-    #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
     pub fn lsid(&self, id: SessionId) -> Option<[u8; 16]> {
         let slot = self.used.find(id.number, Slot(id.slot))?;

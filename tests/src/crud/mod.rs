@@ -5,11 +5,14 @@
 //! simulation share. Tests that need a replica set are in [`replica_set`], and those that need a
 //! load balancer in [`load_balanced`].
 
+mod changes;
 mod cursors;
 mod errors;
 pub mod load_balanced;
 mod reads;
 pub mod replica_set;
+mod schema;
+pub mod sessions;
 mod watch;
 mod writes;
 
@@ -121,6 +124,14 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
                 writes::an_upsert_inserts_where_nothing_matches,
                 writes::deletes_remove_one_or_all_that_match,
                 writes::a_document_that_fills_several_reads_survives,
+                changes::a_replacement_keeps_the_id,
+                changes::an_update_takes_a_pipeline,
+                changes::a_job_is_taken_once,
+                changes::the_document_before_a_change_is_returned,
+                changes::values_are_listed_and_estimated,
+                schema::indexes_are_created_listed_and_dropped,
+                schema::collections_come_and_go,
+                schema::many_collections_are_listed_batch_by_batch,
                 reads::find_one_gives_the_document_or_none,
                 reads::results_are_sorted_skipped_limited_and_projected,
                 reads::documents_are_counted,

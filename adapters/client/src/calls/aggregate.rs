@@ -1,26 +1,34 @@
 //! `aggregate`, on collections and on databases.
 
-use super::{read_preference, setters, single};
+use super::{cursor_call, read_preference, setters, single};
 use crate::{
-    Client, Collection, Cursor, Database, Runtime, decode::OpenCursor, futures::AggregateFuture,
+    Client, Collection, Cursor, Database, Runtime, SessionCursor,
+    decode::OpenCursor,
+    futures::{AggregateFuture, SessionCursorFuture},
     options::*,
+    session::{ImplicitSession, UsedSession},
 };
 use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
-    operation::crud::{self, Defaults, Namespace},
+    operation::{
+        Command,
+        crud::{self, Defaults, Namespace},
+    },
 };
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
-/// An `aggregate` that runs when it is awaited. Its documents are decoded as `U`.
+/// An `aggregate` that runs when it is awaited. Its result is a [`Cursor`], or in a session a
+/// [`SessionCursor`], whose documents are decoded as `U`.
 #[must_use = "a call runs when it is awaited"]
-pub struct Aggregate<R: Runtime, U = Document> {
+pub struct Aggregate<R: Runtime, U = Document, S = ImplicitSession> {
     client: Client<R>,
     target: Target,
     defaults: Arc<Defaults>,
     pipeline: Vec<Document>,
     options: Option<Box<AggregateOptions>>,
-    marker: PhantomData<fn() -> U>,
+    session: Option<UsedSession>,
+    marker: PhantomData<fn() -> (U, S)>,
 }
 
 /// On what the pipeline runs.
@@ -40,6 +48,7 @@ impl<R: Runtime> Aggregate<R> {
             defaults: collection.shared_defaults().clone(),
             pipeline: pipeline.into_iter().collect(),
             options: None,
+            session: None,
             marker: PhantomData,
         }
     }
@@ -54,35 +63,43 @@ impl<R: Runtime> Aggregate<R> {
             defaults: database.shared_defaults().clone(),
             pipeline: pipeline.into_iter().collect(),
             options: None,
+            session: None,
             marker: PhantomData,
         }
     }
 }
 
-impl<R: Runtime, U> Aggregate<R, U> {
+impl<R: Runtime, U, S> Aggregate<R, U, S> {
     /// Sets the type as which documents are decoded. Default: [`Document`], because the results of
     /// a pipeline seldom have the type of the collection.
-    pub fn with_type<V>(self) -> Aggregate<R, V> {
+    pub fn with_type<V>(self) -> Aggregate<R, V, S> {
         Aggregate {
             client: self.client,
             target: self.target,
             defaults: self.defaults,
             pipeline: self.pipeline,
             options: self.options,
+            session: self.session,
             marker: PhantomData,
         }
     }
 }
 
-onionskin_core::aggregate_options! { setters [R: Runtime, U] [Aggregate<R, U>] }
+onionskin_core::aggregate_options! { setters [R: Runtime, U, S] [Aggregate<R, U, S>] }
 
-read_preference!([R: Runtime, U] Aggregate<R, U>);
+read_preference!([R: Runtime, U, S] Aggregate<R, U, S>);
 
-impl<R: Runtime, U> IntoFuture for Aggregate<R, U> {
-    type Output = Result<Cursor<R, U>, Error>;
-    type IntoFuture = AggregateFuture<R, U>;
+cursor_call! {
+    [R: Runtime, U] Aggregate<R, U> { client, target, defaults, pipeline }
+    => AggregateFuture<R, U>, U
+}
 
-    fn into_future(self) -> Self::IntoFuture {
+impl<R: Runtime, U, S> Aggregate<R, U, S> {
+    const fn client(&self) -> &Client<R> {
+        &self.client
+    }
+
+    fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, U>) {
         let options = self.options.as_deref().unwrap_or(AggregateOptions::unset());
         let (pipeline, defaults) = (&self.pipeline, &self.defaults);
         let (command, database) = match &self.target {
@@ -104,6 +121,6 @@ impl<R: Runtime, U> IntoFuture for Aggregate<R, U> {
             max_await_time: options.max_await_time,
             marker: PhantomData,
         };
-        AggregateFuture(single(&self.client, command, opener))
+        (command, opener)
     }
 }

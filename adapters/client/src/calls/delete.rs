@@ -25,6 +25,11 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Delete<'_, R, T> {
             let defaults = self.collection.defaults();
             crud::delete(namespace, &self.filter, self.multi, options, defaults)
         });
-        DeleteFuture(single(self.collection.client(), command, Deleted))
+        DeleteFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            Deleted,
+        ))
     }
 }

@@ -1,14 +1,18 @@
 //! `find` and `find_one`.
 
-use super::{collection_call, read_preference, setters, single};
+use super::{collection_call, cursor_call, read_preference, setters, single};
 use crate::{
-    Collection, Cursor, Runtime,
+    Client, Collection, Cursor, Runtime, SessionCursor,
     decode::{FirstDocument, OpenCursor},
-    futures::{FindFuture, FindOneFuture},
+    futures::{FindFuture, FindOneFuture, SessionCursorFuture},
     options::*,
+    session::{ImplicitSession, UsedSession},
 };
 use bson::{Bson, Document};
-use onionskin_core::{error::Error, operation::crud};
+use onionskin_core::{
+    error::Error,
+    operation::{Command, crud},
+};
 use serde::de::DeserializeOwned;
 use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 
@@ -29,26 +33,49 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture for Fin
         let command = namespace.and_then(|namespace| {
             crud::find_one(namespace, &self.filter, options, self.collection.defaults())
         });
-        FindOneFuture(single(
-            self.collection.client(),
-            command,
-            FirstDocument(PhantomData),
-        ))
+        let (client, decode) = (self.collection.client(), FirstDocument(PhantomData));
+        FindOneFuture(single(client, self.session, command, decode))
     }
 }
 
-collection_call! {
-    /// A `find` that runs when it is awaited. Its result is a [`Cursor`].
-    Find { filter: Document, } with FindOptions listed by find_options
+/// A `find` that runs when it is awaited. Its result is a [`Cursor`], or in a session a
+/// [`SessionCursor`].
+#[must_use = "a call runs when it is awaited"]
+pub struct Find<'a, R: Runtime, T, S = ImplicitSession> {
+    collection: &'a Collection<R, T>,
+    filter: Document,
+    options: Option<Box<FindOptions>>,
+    session: Option<UsedSession>,
+    marker: PhantomData<fn() -> S>,
 }
 
-read_preference!([R: Runtime, T] Find<'_, R, T>);
+onionskin_core::find_options! { setters [R: Runtime, T, S] [Find<'_, R, T, S>] }
 
-impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
-    type Output = Result<Cursor<R, T>, Error>;
-    type IntoFuture = FindFuture<R, T>;
+read_preference!([R: Runtime, T, S] Find<'_, R, T, S>);
 
-    fn into_future(self) -> Self::IntoFuture {
+cursor_call! {
+    ['a, R: Runtime, T: Send + Sync] Find<'a, R, T> { collection, filter }
+    => FindFuture<R, T>, T
+}
+
+impl<'a, R: Runtime, T> Find<'a, R, T> {
+    pub(crate) const fn new(collection: &'a Collection<R, T>, filter: Document) -> Self {
+        Self {
+            collection,
+            filter,
+            options: None,
+            session: None,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime, T, S> Find<'_, R, T, S> {
+    const fn client(&self) -> &Client<R> {
+        self.collection.client()
+    }
+
+    fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, T>) {
         let options = self.options.as_deref().unwrap_or(FindOptions::unset());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
@@ -57,11 +84,11 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Find<'_, R, T> {
         let waits = options.cursor_type == Some(CursorType::TailableAwait);
         let opener = OpenCursor {
             client: self.collection.client().clone(),
-            database: self.collection.namespace().shared_database().clone(),
+            database: self.collection.shared_database().clone(),
             batch_size: options.batch_size,
             max_await_time: options.max_await_time.filter(|_| waits),
             marker: PhantomData,
         };
-        FindFuture(single(self.collection.client(), command, opener))
+        (command, opener)
     }
 }

@@ -33,7 +33,12 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture
             crud::find_one_and_delete(namespace, &self.filter, options, defaults)
         });
         let decode = FoundDocument(PhantomData);
-        FindOneAndDeleteFuture(single(self.collection.client(), command, decode))
+        FindOneAndDeleteFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            decode,
+        ))
     }
 }
 
@@ -58,7 +63,7 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture
             crud::find_one_and_replace(namespace, &self.filter, &replacement, options, defaults)
         });
         let decode = FoundDocument(PhantomData);
-        FindOneAndReplaceFuture(single(collection.client(), command, decode))
+        FindOneAndReplaceFuture(single(collection.client(), self.session, command, decode))
     }
 }
 
@@ -84,6 +89,11 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture
             crud::find_one_and_update(namespace, filter, changes, options, defaults)
         });
         let decode = FoundDocument(PhantomData);
-        FindOneAndUpdateFuture(single(self.collection.client(), command, decode))
+        FindOneAndUpdateFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            decode,
+        ))
     }
 }

@@ -1,14 +1,15 @@
 //! Calls for the indexes of a collection.
 
-use super::{collection_call, setters, single};
+use super::{collection_call, cursor_call, setters, single};
 use crate::{
-    Collection, Cursor, Execution, Runtime,
+    Client, Collection, Cursor, Execution, Runtime, SessionCursor,
     decode::{Done, IndexCreated, IndexesCreated, OpenCursor},
     futures::{
         CreateIndexFuture, CreateIndexesFuture, DropIndexFuture, ListIndexNamesFuture,
-        ListIndexesFuture,
+        ListIndexesFuture, SessionCursorFuture,
     },
     options::*,
+    session::{ImplicitSession, UsedSession},
 };
 use bson::Bson;
 use onionskin_core::{
@@ -33,7 +34,12 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for CreateIndex<'_, R, T> {
         let indexes = [self.index];
         let command = create(self.collection, &indexes, self.options.as_deref());
         let decode = IndexCreated(names(&indexes));
-        CreateIndexFuture(single(self.collection.client(), command, decode))
+        CreateIndexFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            decode,
+        ))
     }
 }
 
@@ -50,7 +56,12 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for CreateIndexes<'_, R, T> {
     fn into_future(self) -> Self::IntoFuture {
         let command = create(self.collection, &self.indexes, self.options.as_deref());
         let decode = IndexesCreated(names(&self.indexes));
-        CreateIndexesFuture(single(self.collection.client(), command, decode))
+        CreateIndexesFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            decode,
+        ))
     }
 }
 
@@ -83,20 +94,49 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropIndex<'_, R, T> {
         let command = namespace.and_then(|namespace| {
             crud::drop_indexes(namespace, &self.name, options, self.collection.defaults())
         });
-        DropIndexFuture(single(self.collection.client(), command, Done::OnSuccess))
+        DropIndexFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            Done::OnSuccess,
+        ))
     }
 }
 
-collection_call! {
-    /// A `list_indexes` that runs when it is awaited. Its result is a [`Cursor`].
-    ListIndexes {} with ListIndexesOptions listed by list_indexes_options
+/// A `list_indexes` that runs when it is awaited. Its result is a [`Cursor`], or in a session a
+/// [`SessionCursor`].
+#[must_use = "a call runs when it is awaited"]
+pub struct ListIndexes<'a, R: Runtime, T, S = ImplicitSession> {
+    collection: &'a Collection<R, T>,
+    options: Option<Box<ListIndexesOptions>>,
+    session: Option<UsedSession>,
+    marker: PhantomData<fn() -> S>,
 }
 
-impl<R: Runtime, T: Send + Sync> IntoFuture for ListIndexes<'_, R, T> {
-    type Output = Result<Cursor<R, IndexModel>, Error>;
-    type IntoFuture = ListIndexesFuture<R>;
+onionskin_core::list_indexes_options! { setters [R: Runtime, T, S] [ListIndexes<'_, R, T, S>] }
 
-    fn into_future(self) -> Self::IntoFuture {
+cursor_call! {
+    ['a, R: Runtime, T: Send + Sync] ListIndexes<'a, R, T> { collection }
+    => ListIndexesFuture<R>, IndexModel
+}
+
+impl<'a, R: Runtime, T> ListIndexes<'a, R, T> {
+    pub(crate) const fn new(collection: &'a Collection<R, T>) -> Self {
+        Self {
+            collection,
+            options: None,
+            session: None,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime, T, S> ListIndexes<'_, R, T, S> {
+    const fn client(&self) -> &Client<R> {
+        self.collection.client()
+    }
+
+    fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, IndexModel>) {
         let options = self
             .options
             .as_deref()
@@ -104,13 +144,13 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for ListIndexes<'_, R, T> {
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| crud::list_indexes(namespace, options));
         let opener = OpenCursor {
-            client: self.collection.client().clone(),
-            database: self.collection.namespace().shared_database().clone(),
+            client: self.client().clone(),
+            database: self.collection.shared_database().clone(),
             batch_size: options.batch_size,
             max_await_time: None,
             marker: PhantomData,
         };
-        ListIndexesFuture(single(self.collection.client(), command, opener))
+        (command, opener)
     }
 }
 
@@ -130,7 +170,8 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for ListIndexNames<'_, R, T> {
             .unwrap_or(ListIndexesOptions::unset());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| crud::list_indexes(namespace, options));
-        let database = self.collection.namespace().shared_database().clone();
+        let command = UsedSession::apply(self.session, command);
+        let database = self.collection.shared_database().clone();
         let names = crud::Names::new(database, command, options.batch_size);
         let names = names.of_what_may_be_missing();
         ListIndexNamesFuture(Execution::new(self.collection.client().clone(), names))

@@ -39,7 +39,12 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for InsertOne<'_, R, T> {
             }
             (Err(error), _) | (_, Err(error)) => (Err(error), Bson::Null),
         };
-        InsertOneFuture(single(collection.client(), command, InsertedOne(id)))
+        InsertOneFuture(single(
+            collection.client(),
+            self.session,
+            command,
+            InsertedOne(id),
+        ))
     }
 }
 
@@ -71,7 +76,11 @@ impl<R: Runtime, T: Send + Sync> InsertMany<'_, R, T> {
         let namespace = self.collection.checked_namespace()?.clone();
         let options = self.options.map(|options| *options).unwrap_or_default();
         let defaults = self.collection.shared_defaults().clone();
-        crud::InsertMany::new(namespace, documents, ids, options, defaults)
+        let mut insert = crud::InsertMany::new(namespace, documents, ids, options, defaults)?;
+        if let Some(session) = self.session {
+            insert.set_session(session.checked()?);
+        }
+        Ok(insert)
     }
 }
 

@@ -28,7 +28,7 @@ pub use reads::{CountDocuments, Distinct, EstimatedDocumentCount};
 pub use run::RunCommand;
 pub use update::{Replace, Update};
 
-use crate::{Client, Execution, Runtime};
+use crate::{Client, Execution, Runtime, session::UsedSession};
 use onionskin_core::{
     error::Error,
     operation::{Command, Decode, Single},
@@ -37,9 +37,11 @@ use onionskin_core::{
 /// Returns the future of a call that is one command.
 fn single<R: Runtime, D: Decode>(
     client: &Client<R>,
+    session: Option<UsedSession>,
     command: Result<Command, Error>,
     decode: D,
 ) -> Execution<R, Single<D>> {
+    let command = UsedSession::apply(session, command);
     Execution::new(client.clone(), Single::new(command, decode))
 }
 
@@ -100,6 +102,7 @@ macro_rules! collection_call {
             collection: &'a Collection<R, T>,
             $($field: $type,)*
             options: Option<Box<$options>>,
+            session: Option<crate::session::UsedSession>,
         }
 
         impl<'a, R: Runtime, T> $name<'a, R, T> {
@@ -108,7 +111,14 @@ macro_rules! collection_call {
                     collection,
                     $($field,)*
                     options: None,
+                    session: None,
                 }
+            }
+
+            /// Makes the call run in this session.
+            pub fn session(mut self, session: &mut crate::ClientSession<R>) -> Self {
+                self.session = Some(session.used_by(self.collection.client()));
+                self
             }
         }
 
@@ -128,4 +138,52 @@ macro_rules! read_preference {
     };
 }
 
-use {collection_call, read_preference, setters};
+/// Implements a call whose result is a cursor. The call has a method `prepare` and a last type
+/// parameter that says whether the call runs in a session that the application has started.
+macro_rules! cursor_call {
+    (
+        [$($generics:tt)*] $call:ident<$($argument:tt),*> { $($field:ident),* }
+        => $future:ident<$($parameter:ident),*>, $item:ty
+    ) => {
+        impl<$($generics)*> $call<$($argument),*> {
+            /// Makes the call run in this session. Its result is a [`SessionCursor`].
+            pub fn session(
+                self,
+                session: &mut crate::ClientSession<R>,
+            ) -> $call<$($argument,)* crate::session::ExplicitSession> {
+                let used = session.used_by(self.client());
+                $call {
+                    $($field: self.$field,)*
+                    options: self.options,
+                    session: Some(used),
+                    marker: PhantomData,
+                }
+            }
+        }
+
+        impl<$($generics)*> IntoFuture for $call<$($argument),*> {
+            type Output = Result<Cursor<R, $item>, Error>;
+            type IntoFuture = $future<$($parameter),*>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                let (command, opener) = self.prepare();
+                let client = opener.client.clone();
+                $future(single(&client, None, command, opener))
+            }
+        }
+
+        impl<$($generics)*> IntoFuture
+            for $call<$($argument,)* crate::session::ExplicitSession>
+        {
+            type Output = Result<SessionCursor<R, $item>, Error>;
+            type IntoFuture = SessionCursorFuture<R, $item>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                let (command, opener) = self.prepare();
+                SessionCursorFuture::new(self.session, command, opener)
+            }
+        }
+    };
+}
+
+use {collection_call, cursor_call, read_preference, setters};

@@ -1,20 +1,24 @@
 //! Calls that create, drop, rename and list collections and databases.
 
-use super::{collection_call, setters, single};
+use super::{collection_call, cursor_call, setters, single};
 use crate::{
-    Client, Collection, Cursor, Database, Execution, Runtime,
+    Client, ClientSession, Collection, Cursor, Database, Execution, Runtime, SessionCursor,
     decode::{DatabaseNames, Databases, Done, OpenCursor},
     futures::{
         CreateCollectionFuture, DropCollectionFuture, DropDatabaseFuture,
         ListCollectionNamesFuture, ListCollectionsFuture, ListDatabaseNamesFuture,
-        ListDatabasesFuture, RenameCollectionFuture,
+        ListDatabasesFuture, RenameCollectionFuture, SessionCursorFuture,
     },
     options::*,
+    session::{ImplicitSession, UsedSession},
 };
 use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
-    operation::crud::{self, CollectionSpecification, DatabaseSpecification, Listed, Namespace},
+    operation::{
+        Command,
+        crud::{self, CollectionSpecification, DatabaseSpecification, Listed, Namespace},
+    },
 };
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -38,7 +42,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropCollection<'_, R, T> {
             crud::drop_collection(namespace, options, self.collection.defaults())
         });
         let client = self.collection.client();
-        DropCollectionFuture(single(client, command, Done::OrMissing))
+        DropCollectionFuture(single(client, self.session, command, Done::OrMissing))
     }
 }
 
@@ -61,7 +65,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for RenameCollection<'_, R, T> {
             crud::rename_collection(namespace, &self.to, options, self.collection.defaults())
         });
         let client = self.collection.client();
-        RenameCollectionFuture(single(client, command, Done::OnSuccess))
+        RenameCollectionFuture(single(client, self.session, command, Done::OnSuccess))
     }
 }
 
@@ -78,6 +82,7 @@ macro_rules! handle_call {
             $handle: &'a $type,
             $($field: $field_type,)*
             options: Option<Box<$options>>,
+            session: Option<UsedSession>,
         }
 
         impl<'a, R: Runtime> $name<'a, R> {
@@ -86,7 +91,14 @@ macro_rules! handle_call {
                     $handle,
                     $($field,)*
                     options: None,
+                    session: None,
                 }
+            }
+
+            /// Makes the call run in this session.
+            pub fn session(mut self, session: &mut ClientSession<R>) -> Self {
+                self.session = Some(session.used_by(self.$handle.client()));
+                self
             }
         }
 
@@ -112,7 +124,7 @@ impl<R: Runtime> IntoFuture for CreateCollection<'_, R> {
             crud::create_collection(&namespace, options, self.database.shared_defaults())
         });
         let client = self.database.client();
-        CreateCollectionFuture(single(client, command, Done::OnSuccess))
+        CreateCollectionFuture(single(client, self.session, command, Done::OnSuccess))
     }
 }
 
@@ -134,35 +146,65 @@ impl<R: Runtime> IntoFuture for DropDatabase<'_, R> {
         let (name, defaults) = (self.database.shared_name(), self.database.shared_defaults());
         let command = crud::drop_database(name, options, defaults);
         let client = self.database.client();
-        DropDatabaseFuture(single(client, command, Done::OrMissing))
+        DropDatabaseFuture(single(client, self.session, command, Done::OrMissing))
     }
 }
 
-handle_call! {
-    /// A `list_collections` that runs when it is awaited. Its result is a [`Cursor`].
-    ListCollections on database: Database<R> {}
-    with ListCollectionsOptions listed by list_collections_options
+/// A `list_collections` that runs when it is awaited. Its result is a [`Cursor`], or in a session a
+/// [`SessionCursor`].
+#[must_use = "a call runs when it is awaited"]
+pub struct ListCollections<'a, R: Runtime, S = ImplicitSession> {
+    database: &'a Database<R>,
+    options: Option<Box<ListCollectionsOptions>>,
+    session: Option<UsedSession>,
+    marker: PhantomData<fn() -> S>,
 }
 
-impl<R: Runtime> IntoFuture for ListCollections<'_, R> {
-    type Output = Result<Cursor<R, CollectionSpecification>, Error>;
-    type IntoFuture = ListCollectionsFuture<R>;
+onionskin_core::list_collections_options! { setters [R: Runtime, S] [ListCollections<'_, R, S>] }
 
-    fn into_future(self) -> Self::IntoFuture {
+cursor_call! {
+    ['a, R: Runtime] ListCollections<'a, R> { database }
+    => ListCollectionsFuture<R>, CollectionSpecification
+}
+
+impl<'a, R: Runtime> ListCollections<'a, R> {
+    pub(crate) const fn new(database: &'a Database<R>) -> Self {
+        Self {
+            database,
+            options: None,
+            session: None,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime, S> ListCollections<'_, R, S> {
+    const fn client(&self) -> &Client<R> {
+        self.database.client()
+    }
+
+    fn prepare(
+        &self,
+    ) -> (
+        Result<Command, Error>,
+        OpenCursor<R, CollectionSpecification>,
+    ) {
         let options = self
             .options
             .as_deref()
             .unwrap_or(ListCollectionsOptions::unset());
         let name = self.database.shared_name();
         let opener = OpenCursor {
-            client: self.database.client().clone(),
+            client: self.client().clone(),
             database: name.clone(),
             batch_size: options.batch_size,
             max_await_time: None,
             marker: PhantomData,
         };
-        let command = crud::list_collections(name, Listed::Everything, options);
-        ListCollectionsFuture(single(self.database.client(), command, opener))
+        (
+            crud::list_collections(name, Listed::Everything, options),
+            opener,
+        )
     }
 }
 
@@ -183,6 +225,7 @@ impl<R: Runtime> IntoFuture for ListCollectionNames<'_, R> {
             .unwrap_or(ListCollectionsOptions::unset());
         let name = self.database.shared_name();
         let command = crud::list_collections(name, Listed::Names, options);
+        let command = UsedSession::apply(self.session, command);
         let names = crud::Names::new(name.clone(), command, options.batch_size);
         ListCollectionNamesFuture(Execution::new(self.database.client().clone(), names))
     }
@@ -204,7 +247,7 @@ impl<R: Runtime> IntoFuture for ListDatabases<'_, R> {
             .as_deref()
             .unwrap_or(ListDatabasesOptions::unset());
         let command = crud::list_databases(Listed::Everything, options);
-        ListDatabasesFuture(single(self.client, command, Databases))
+        ListDatabasesFuture(single(self.client, self.session, command, Databases))
     }
 }
 
@@ -224,6 +267,6 @@ impl<R: Runtime> IntoFuture for ListDatabaseNames<'_, R> {
             .as_deref()
             .unwrap_or(ListDatabasesOptions::unset());
         let command = crud::list_databases(Listed::Names, options);
-        ListDatabaseNamesFuture(single(self.client, command, DatabaseNames))
+        ListDatabaseNamesFuture(single(self.client, self.session, command, DatabaseNames))
     }
 }

@@ -28,7 +28,12 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for CountDocuments<'_, R, T> {
         let command = namespace.and_then(|namespace| {
             crud::count_documents(namespace, &self.filter, options, self.collection.defaults())
         });
-        CountDocumentsFuture(single(self.collection.client(), command, Counted))
+        CountDocumentsFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            Counted,
+        ))
     }
 }
 
@@ -51,7 +56,12 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for EstimatedDocumentCount<'_, R, T>
         let command = namespace.and_then(|namespace| {
             crud::estimated_document_count(namespace, options, self.collection.defaults())
         });
-        EstimatedDocumentCountFuture(single(self.collection.client(), command, Estimated))
+        EstimatedDocumentCountFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            Estimated,
+        ))
     }
 }
 
@@ -73,6 +83,11 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Distinct<'_, R, T> {
             let defaults = self.collection.defaults();
             crud::distinct(namespace, &self.field, &self.filter, options, defaults)
         });
-        DistinctFuture(single(self.collection.client(), command, DistinctValues))
+        DistinctFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            DistinctValues,
+        ))
     }
 }

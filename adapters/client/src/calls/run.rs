@@ -1,7 +1,10 @@
 //! `run_command`.
 
 use super::{setters, single};
-use crate::{Database, Runtime, decode::WholeReply, futures::RunCommandFuture, options::*};
+use crate::{
+    ClientSession, Database, Runtime, decode::WholeReply, futures::RunCommandFuture, options::*,
+    session::UsedSession,
+};
 use bson::Document;
 use onionskin_core::{error::Error, operation::Command};
 use std::{future::IntoFuture, time::Duration};
@@ -12,6 +15,7 @@ pub struct RunCommand<'a, R: Runtime> {
     database: &'a Database<R>,
     command: Document,
     options: Option<Box<RunCommandOptions>>,
+    session: Option<UsedSession>,
 }
 
 onionskin_core::run_command_options! { setters [R: Runtime] [RunCommand<'_, R>] }
@@ -22,7 +26,14 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
             database,
             command,
             options: None,
+            session: None,
         }
+    }
+
+    /// Makes the command run in this session.
+    pub fn session(mut self, session: &mut ClientSession<R>) -> Self {
+        self.session = Some(session.used_by(self.database.client()));
+        self
     }
 
     /// Sets the read preference. Default: `primary`.
@@ -51,6 +62,11 @@ impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
     fn into_future(self) -> Self::IntoFuture {
         let command = self.prepare();
         let decode = WholeReply::with_memory_of(self.command);
-        RunCommandFuture(single(self.database.client(), command, decode))
+        RunCommandFuture(single(
+            self.database.client(),
+            self.session,
+            command,
+            decode,
+        ))
     }
 }

@@ -35,7 +35,12 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Update<'_, R, T> {
             let defaults = self.collection.defaults();
             crud::update(namespace, filter, changes, self.multi, options, defaults)
         });
-        UpdateFuture(single(self.collection.client(), command, Updated))
+        UpdateFuture(single(
+            self.collection.client(),
+            self.session,
+            command,
+            Updated,
+        ))
     }
 }
 
@@ -64,6 +69,6 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Replace<'_, R, T> {
                 collection.defaults(),
             )
         });
-        ReplaceFuture(single(collection.client(), command, Updated))
+        ReplaceFuture(single(collection.client(), self.session, command, Updated))
     }
 }

@@ -24,7 +24,10 @@ impl Client {
         if self.wants_ping(now, &operation, &lease) {
             return Ok(self.ping_first(now, operation, lease));
         }
-        if let Err(error) = self.check_eligible(&mut operation, &lease.facts) {
+        let eligible = self
+            .check_session(&operation, &lease.facts)
+            .and_then(|()| self.check_eligible(&mut operation, &lease.facts));
+        if let Err(error) = eligible {
             self.end_lease(now, lease, AtEnd::Usable);
             return Err((operation, error));
         }
@@ -54,12 +57,15 @@ impl Client {
         let facts = &lease.facts;
         self.connections.set_state(facts.socket, State::InUse);
         self.attempts.last_request = self.attempts.last_request.wrapping_add(1) & i32::MAX;
+        let newest = self.attempts.cluster_times.newest().cloned();
+        let (session_read_concern, cluster_time) = self.of_session(&operation, newest);
         let context = Context {
             cluster_time: match facts.server_type {
                 ServerType::Standalone => None,
                 _ if operation.retry.without_cluster_time => None,
-                _ => self.attempts.cluster_times.newest().cloned(),
+                _ => cluster_time,
             },
+            session_read_concern,
             topology_type: self.topology.description().topology_type,
             request_id: self.attempts.last_request,
             server_api: self.settings.handshake.server_api,

@@ -16,16 +16,17 @@ pub(super) mod overdue;
 pub(super) mod pinging;
 pub(super) mod releases;
 pub(super) mod scanning;
+pub(super) mod sessions;
 pub(super) mod waits;
 
 use crate::{
-    operation::{ClusterTimes, OperationId},
+    operation::{ClusterTimes, ExplicitSession, OperationId},
     random::Random,
-    session::Sessions,
+    session::{SessionId, Sessions},
 };
 use choice::Choice;
 use operations::Operations;
-use std::ops::RangeInclusive;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 /// The operations of a client, and what their attempts share.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub(super) struct Attempts {
     pub(super) operations: Operations,
     pub(super) choice: Choice,
     pub(super) sessions: Sessions,
+    /// The state of the sessions that the application has started.
+    pub(super) explicit: BTreeMap<SessionId, ExplicitSession>,
     /// The source of random numbers for the jitter of the pauses between attempts.
     pub(super) pauses: Random,
     /// The cluster times in the replies to operations and preliminary pings.

@@ -18,6 +18,9 @@ impl Client {
     pub fn return_session(&mut self, now: Instant, session: SessionId) {
         let timeout = self.topology.description().logical_session_timeout_minutes;
         self.attempts.sessions.end(now, timeout, session);
+        if !self.attempts.explicit.is_empty() {
+            self.attempts.explicit.remove(&session);
+        }
     }
 
     /// Releases the pin of a cursor or a transaction. The connection is checked in when its last

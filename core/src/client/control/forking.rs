@@ -32,6 +32,7 @@ impl Client {
         self.attempts
             .sessions
             .handle_forked(seed.split("sessions").random());
+        self.attempts.explicit.clear();
         let random = seed.split("seed list").random();
         self.seeds.list.reseed(random);
         if let Some(scanning) = self

@@ -10,6 +10,7 @@ use crate::{
     },
     operation::{Command, CommandKind, DocumentList, Exchange, Portion, Program, Step},
     options::Place,
+    session::SessionId,
     wire::MAX_MESSAGE_BYTES,
 };
 use bson::{Bson, RawDocumentBuf};
@@ -54,6 +55,8 @@ pub struct InsertMany {
     namespace: Namespace,
     options: InsertManyOptions,
     defaults: Arc<Defaults>,
+    /// The session that the application has started; `None` for implicit ones.
+    session: Option<SessionId>,
     documents: DocumentList,
     /// The `_id` of each document, by its index in the caller's list.
     ids: BTreeMap<usize, Bson>,
@@ -148,6 +151,7 @@ impl InsertMany {
             namespace,
             options,
             defaults,
+            session: None,
             documents: DocumentList::new(documents),
             ids,
             done: Portion::default(),
@@ -156,6 +160,11 @@ impl InsertMany {
             merged: None,
             written: 0,
         })
+    }
+
+    /// Makes all commands run in a session that the application has started.
+    pub const fn set_session(&mut self, session: SessionId) {
+        self.session = Some(session);
     }
 
     /// Returns the command of the next batch, or the result if no document is left.
@@ -173,6 +182,11 @@ impl InsertMany {
         }
         let concern = self.options.write_concern.as_ref();
         self.defaults.apply_to_write(&mut command, concern);
+        if let Some(session) = self.session
+            && let Err(error) = command.use_explicit_session(session)
+        {
+            return Step::Done(Err(error));
+        }
         command.set_timeout(self.options.timeout);
         command.set_batch("documents", self.documents.clone(), self.done.bytes);
         self.batch = Portion::default();

@@ -97,9 +97,7 @@ impl Defaults {
         if let Some(criteria) = criteria.or(self.selection_criteria.as_ref()) {
             command.set_read_preference(criteria.read_preference().clone());
         }
-        if let Some(concern) = concern.or(self.read_concern.as_ref()) {
-            command.set_read_concern(concern.clone());
-        }
+        command.set_read_concern(concern.or(self.read_concern.as_ref()).cloned());
     }
 
     /// Sets the write concern of a command.

@@ -1,0 +1,74 @@
+//! Cursors of sessions, for blocking programs.
+
+use crate::{BlockingRuntime, ClientSession};
+use onionskin::{RawDocument, Result};
+use serde::de::{Deserialize, DeserializeOwned};
+
+/// A [`Cursor`](crate::Cursor) of a call in a session. The methods that can fetch a batch need the
+/// session.
+///
+/// If a cursor is dropped early, it is closed on the server by the next blocking call.
+///
+/// ```no_run
+/// use onionskin_blocking::{Client, Run, bson::{Document, doc}};
+///
+/// let client = Client::with_uri_str("mongodb://localhost")?;
+/// let people = client.database("app").collection::<Document>("people");
+/// let mut session = client.start_session().run()?;
+/// let mut cursor = people.find(doc! {}).session(&mut session).run()?;
+/// for person in cursor.iter(&mut session) {
+///     println!("{}", person?);
+/// }
+/// # Ok::<(), onionskin_blocking::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a cursor gives its documents only when it is read"]
+pub struct SessionCursor<T> {
+    cursor: onionskin::SessionCursor<BlockingRuntime, T>,
+}
+
+impl<T> SessionCursor<T> {
+    pub(crate) const fn new(cursor: onionskin::SessionCursor<BlockingRuntime, T>) -> Self {
+        Self { cursor }
+    }
+
+    /// Moves to the next document, as [`Cursor::advance`](crate::Cursor::advance). Fails also for
+    /// another session than that of the call.
+    pub fn advance(&mut self, session: &mut ClientSession) -> Result<bool> {
+        let runtime = session.client().runtime().clone();
+        runtime.block_on(self.cursor.advance(session))
+    }
+
+    /// Returns the bytes of the document to which [`advance`](Self::advance) moved.
+    ///
+    /// # Panics
+    ///
+    /// If `advance` was not called, or did not return true.
+    #[must_use]
+    pub fn current(&self) -> &RawDocument {
+        self.cursor.current()
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) moved, as
+    /// [`Cursor::deserialize_current`](crate::Cursor::deserialize_current).
+    pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
+        self.cursor.deserialize_current()
+    }
+}
+
+impl<T: DeserializeOwned + 'static> SessionCursor<T> {
+    /// Returns the next document; `None` at the end. Fails also for another session than that of
+    /// the call.
+    pub fn next(&mut self, session: &mut ClientSession) -> Option<Result<T>> {
+        let runtime = session.client().runtime().clone();
+        runtime.block_on(self.cursor.next(session))
+    }
+
+    /// Returns an iterator of the documents, which borrows the session.
+    pub fn iter<'a>(
+        &'a mut self,
+        session: &'a mut ClientSession,
+    ) -> impl Iterator<Item = Result<T>> + use<'a, T> {
+        std::iter::from_fn(move || self.next(session))
+    }
+}

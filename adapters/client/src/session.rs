@@ -1,0 +1,243 @@
+//! Sessions that applications start.
+
+use crate::{
+    Client, Runtime,
+    futures::StartSessionFuture,
+    options::{ClusterTime, SessionOptions},
+};
+use bson::{Binary, Document, Timestamp, doc, spec::BinarySubtype};
+use onionskin_core::{
+    client::SessionId,
+    error::Error,
+    operation::{Command, CursorResources, SessionTimes},
+};
+use std::{fmt, future::IntoFuture, sync::Arc};
+
+/// A session: operations that belong together.
+///
+/// By default a session is causally consistent: its reads see the effects of its earlier
+/// operations, on whatever member they run, if its reads and writes have the concern `majority`
+/// (Causal Consistency Specification, *Abstract*). All reads of a snapshot session see the data of
+/// one point in time.
+///
+/// A call runs in a session by its method `session`. Operations of one session should run one after
+/// the other. The session is for its client only. Dropping it ends it, and its id is used again for
+/// later sessions.
+///
+/// ```no_run
+/// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
+/// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+/// let people = client.database("app").collection::<Document>("people");
+/// let mut session = client.start_session().await?;
+/// people.insert_one(doc! { "name": "Ada" }).session(&mut session).await?;
+/// let ada = people.find_one(doc! { "name": "Ada" }).session(&mut session).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct ClientSession<R: Runtime> {
+    client: Client<R>,
+    session: SessionId,
+    id: Document,
+    options: SessionOptions,
+}
+
+impl<R: Runtime> fmt::Debug for ClientSession<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientSession")
+            .field("id", &self.id)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<R: Runtime> ClientSession<R> {
+    fn start(client: &Client<R>, options: SessionOptions) -> Result<Self, Error> {
+        let shared = client.shared();
+        let started = shared.with(|inner, now| {
+            inner.notice_fork(shared, now);
+            inner.core.start_session(now, &options)
+        })?;
+        let bytes = started.wire_id.to_vec();
+        let subtype = BinarySubtype::Uuid;
+        Ok(Self {
+            client: client.clone(),
+            session: started.id,
+            id: doc! { "id": Binary { subtype, bytes } },
+            options,
+        })
+    }
+
+    /// Returns the client of the session.
+    #[must_use]
+    pub const fn client(&self) -> &Client<R> {
+        &self.client
+    }
+
+    /// Returns the id that commands send as `lsid`.
+    #[must_use]
+    pub const fn id(&self) -> &Document {
+        &self.id
+    }
+
+    /// Returns the options with which the session was started.
+    #[must_use]
+    pub const fn options(&self) -> &SessionOptions {
+        &self.options
+    }
+
+    /// Returns the latest cluster time that the session has seen; `None` before the first reply
+    /// that has one.
+    #[must_use]
+    pub fn cluster_time(&self) -> Option<Arc<ClusterTime>> {
+        self.times().cluster
+    }
+
+    /// Returns the latest operation time that the session has seen; `None` before the first reply
+    /// that has one.
+    #[must_use]
+    pub fn operation_time(&self) -> Option<Timestamp> {
+        self.times().operation
+    }
+
+    /// Returns the time of the reads of a snapshot session; `None` before its first read, and for
+    /// other sessions.
+    #[must_use]
+    pub fn snapshot_time(&self) -> Option<Timestamp> {
+        self.times().snapshot
+    }
+
+    fn times(&self) -> SessionTimes {
+        let inner = self.client.shared().lock();
+        inner.core.session_times(self.session).unwrap_or_default()
+    }
+
+    /// Raises the cluster time of the session to that of another session, for example of another
+    /// client. Does nothing if it is not later.
+    pub fn advance_cluster_time(&mut self, to: &ClusterTime) {
+        let mut inner = self.client.shared().lock();
+        inner.core.advance_cluster_time(self.session, to);
+    }
+
+    /// Raises the operation time of the session to that of another session: reads of a causally
+    /// consistent session then see the effects of that session. Does nothing if it is not later.
+    pub fn advance_operation_time(&mut self, to: Timestamp) {
+        let mut inner = self.client.shared().lock();
+        inner.core.advance_operation_time(self.session, to);
+    }
+
+    /// Ends the session, as dropping it does.
+    pub fn end(self) {
+        drop(self);
+    }
+
+    /// Returns what a call keeps of its session.
+    pub(crate) fn used_by(&self, client: &Client<R>) -> UsedSession {
+        match Arc::ptr_eq(self.client.shared(), client.shared()) {
+            true => UsedSession::Of(self.session),
+            false => UsedSession::Foreign,
+        }
+    }
+
+    pub(crate) const fn key(&self) -> SessionId {
+        self.session
+    }
+}
+
+impl<R: Runtime> Drop for ClientSession<R> {
+    fn drop(&mut self) {
+        self.client
+            .release_cursor(CursorResources::of_session(self.session));
+    }
+}
+
+/// The type of a call outside of sessions that the application has started.
+#[derive(Debug)]
+pub enum ImplicitSession {}
+
+/// The type of a call in a session that the application has started.
+#[derive(Debug)]
+pub enum ExplicitSession {}
+
+/// The session in which a call runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UsedSession {
+    Of(SessionId),
+    /// The session belongs to another client.
+    Foreign,
+}
+
+impl UsedSession {
+    /// Returns the session. Fails if it belongs to another client.
+    pub(crate) fn checked(self) -> Result<SessionId, Error> {
+        match self {
+            Self::Of(session) => Ok(session),
+            Self::Foreign => Err(Error::argument(
+                "the session belongs to another client; start one with the client of the call",
+            )),
+        }
+    }
+
+    /// Makes a command run in the session of its call, if the call has one.
+    pub(crate) fn apply(
+        session: Option<Self>,
+        command: Result<Command, Error>,
+    ) -> Result<Command, Error> {
+        let mut command = command?;
+        if let Some(session) = session {
+            command.use_explicit_session(session.checked()?)?;
+        }
+        Ok(command)
+    }
+}
+
+/// A `start_session` that runs when it is awaited. Nothing is sent to a server.
+#[must_use = "a call runs when it is awaited"]
+pub struct StartSession<'a, R: Runtime> {
+    client: &'a Client<R>,
+    options: SessionOptions,
+}
+
+impl<'a, R: Runtime> StartSession<'a, R> {
+    pub(crate) fn new(client: &'a Client<R>) -> Self {
+        Self {
+            client,
+            options: SessionOptions::default(),
+        }
+    }
+
+    /// Sets whether reads see the effects of earlier operations of the session. Default: true,
+    /// unless `snapshot` is true.
+    pub fn causal_consistency(mut self, value: bool) -> Self {
+        self.options.causal_consistency = Some(value);
+        self
+    }
+
+    /// Sets whether all reads see the data of one point in time, which is that of the first read or
+    /// `snapshot_time`. Default: false.
+    pub fn snapshot(mut self, value: bool) -> Self {
+        self.options.snapshot = Some(value);
+        self
+    }
+
+    /// Sets the point in time of a snapshot session. Default: that of its first read.
+    pub fn snapshot_time(mut self, value: Timestamp) -> Self {
+        self.options.snapshot_time = Some(value);
+        self
+    }
+
+    /// Sets all options at once. The options that were set before are forgotten.
+    pub fn with_options(mut self, options: impl Into<Option<SessionOptions>>) -> Self {
+        self.options = options.into().unwrap_or_default();
+        self
+    }
+}
+
+impl<R: Runtime> IntoFuture for StartSession<'_, R> {
+    type Output = Result<ClientSession<R>, Error>;
+    type IntoFuture = StartSessionFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let session = ClientSession::start(self.client, self.options);
+        StartSessionFuture::new(self.client.clone(), session)
+    }
+}

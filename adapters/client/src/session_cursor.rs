@@ -1,0 +1,145 @@
+//! Cursors of sessions that an application has started.
+
+use crate::{ClientSession, Cursor, Runtime};
+use bson::RawDocument;
+use futures_core::Stream;
+use onionskin_core::{client::SessionId, error::Error};
+use serde::de::{Deserialize, DeserializeOwned};
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// A [`Cursor`] of a call in a session. All its methods that can fetch a batch need the session, so
+/// that no other operation of the session runs meanwhile.
+///
+/// ```no_run
+/// # use onionskin::{Client, Error, Runtime, bson::{Document, doc}};
+/// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+/// let people = client.database("app").collection::<Document>("people");
+/// let mut session = client.start_session().await?;
+/// let mut cursor = people.find(doc! {}).session(&mut session).await?;
+/// while let Some(person) = cursor.next(&mut session).await {
+///     println!("{}", person?);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a cursor gives its documents only when it is polled"]
+pub struct SessionCursor<R: Runtime, T> {
+    cursor: Cursor<R, T>,
+    session: SessionId,
+}
+
+impl<R: Runtime, T> fmt::Debug for SessionCursor<R, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cursor.fmt(f)
+    }
+}
+
+impl<R: Runtime, T> SessionCursor<R, T> {
+    pub(crate) const fn new(cursor: Cursor<R, T>, session: SessionId) -> Self {
+        Self { cursor, session }
+    }
+
+    fn check(&self, session: &ClientSession<R>) -> Result<(), Error> {
+        match session.key() == self.session {
+            true => Ok(()),
+            false => Err(Error::argument(
+                "the cursor belongs to another session; use the one of the call that opened it",
+            )),
+        }
+    }
+
+    /// Returns this cursor with documents of another type.
+    pub fn with_type<D>(self) -> SessionCursor<R, D> {
+        SessionCursor {
+            cursor: self.cursor.with_type(),
+            session: self.session,
+        }
+    }
+
+    /// Moves to the next document, as [`Cursor::advance`]. Fails also for another session than that
+    /// of the call.
+    pub async fn advance(&mut self, session: &mut ClientSession<R>) -> Result<bool, Error> {
+        self.check(session)?;
+        self.cursor.advance().await
+    }
+
+    /// Returns the bytes of the document to which [`advance`](Self::advance) moved, as
+    /// [`Cursor::current`].
+    ///
+    /// # Panics
+    ///
+    /// If `advance` was not called, or did not return true.
+    #[must_use]
+    pub fn current(&self) -> &RawDocument {
+        self.cursor.current()
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) moved, as
+    /// [`Cursor::deserialize_current`].
+    pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
+        self.cursor.deserialize_current()
+    }
+
+    /// Closes the cursor on the server, as [`Cursor::close`].
+    pub async fn close(self) {
+        self.cursor.close().await;
+    }
+}
+
+impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursor<R, T> {
+    /// Returns the next document, as [`Cursor::next`]; `None` at the end. Fails also for another
+    /// session than that of the call.
+    pub async fn next(&mut self, session: &mut ClientSession<R>) -> Option<Result<T, Error>> {
+        match self.check(session) {
+            Ok(()) => self.cursor.next().await,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Returns the documents as a stream, which borrows the session.
+    pub fn stream<'a>(
+        &'a mut self,
+        session: &'a mut ClientSession<R>,
+    ) -> SessionCursorStream<'a, R, T> {
+        let refused = self.check(session).err();
+        SessionCursorStream {
+            cursor: &mut self.cursor,
+            _session: session,
+            refused,
+        }
+    }
+}
+
+/// The documents of a [`SessionCursor`] as a [`Stream`] of `Result<T>`.
+#[must_use = "a stream gives its documents only when it is polled"]
+pub struct SessionCursorStream<'a, R: Runtime, T> {
+    cursor: &'a mut Cursor<R, T>,
+    _session: &'a mut ClientSession<R>,
+    /// The error of another session, before it was returned.
+    refused: Option<Error>,
+}
+
+impl<R: Runtime, T: DeserializeOwned + 'static> SessionCursorStream<'_, R, T> {
+    /// Returns the next document; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<T, Error>> {
+        match self.refused.take() {
+            Some(error) => Some(Err(error)),
+            None => self.cursor.next().await,
+        }
+    }
+}
+
+impl<R: Runtime, T: DeserializeOwned + 'static> Stream for SessionCursorStream<'_, R, T> {
+    type Item = Result<T, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.refused.take() {
+            Some(error) => Poll::Ready(Some(Err(error))),
+            None => Pin::new(&mut *self.cursor).poll_next(context),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The sessions that applications start: their times, and what they add to commands.
+
+use crate::{
+    client::Client,
+    connection::ConnectionFacts,
+    error::Error,
+    operation::{
+        Assessment, ClusterTime, ExplicitSession, Operation, SessionOptions, SessionReadConcern,
+        SessionTimes,
+    },
+    session::SessionId,
+    time::Instant,
+};
+use bson::Timestamp;
+use std::sync::Arc;
+
+/// A session that an application has started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StartedSession {
+    /// The id within the client.
+    pub id: SessionId,
+    /// The id on the wire, a UUID.
+    pub wire_id: [u8; 16],
+}
+
+impl Client {
+    /// Starts a session for the application, which has to
+    /// [return](Self::return_session) it. Fails for options that exclude each other, and if the
+    /// client is closed.
+    ///
+    /// Nothing is sent. Whether a server supports sessions shows at the first command.
+    pub fn start_session(
+        &mut self,
+        now: Instant,
+        options: &SessionOptions,
+    ) -> Result<StartedSession, Error> {
+        options.check()?;
+        if self.life.is_closed() {
+            return Err(self.life.error());
+        }
+        let timeout = self.topology.description().logical_session_timeout_minutes;
+        let attempts = &mut self.attempts;
+        let id = attempts.sessions.begin(now, timeout);
+        attempts.explicit.insert(id, ExplicitSession::new(options));
+        let wire_id = attempts.sessions.lsid(id).unwrap_or_default();
+        Ok(StartedSession { id, wire_id })
+    }
+
+    /// Returns the times that a session of the application has seen; `None` once it was returned,
+    /// and after a fork.
+    #[must_use]
+    pub fn session_times(&self, session: SessionId) -> Option<SessionTimes> {
+        let state = self.attempts.explicit.get(&session)?;
+        Some(state.times())
+    }
+
+    /// Raises the operation time of a session of the application to this one. Does nothing if it is
+    /// not later.
+    pub fn advance_operation_time(&mut self, session: SessionId, time: Timestamp) {
+        if let Some(state) = self.attempts.explicit.get_mut(&session) {
+            state.advance_operation_time(time);
+        }
+    }
+
+    /// Raises the cluster time of a session of the application to this one. Does nothing if it is
+    /// not later. Only commands of this session send it (Driver Sessions Specification,
+    /// *advanceClusterTime*).
+    pub fn advance_cluster_time(&mut self, session: SessionId, time: &ClusterTime) {
+        if let Some(state) = self.attempts.explicit.get_mut(&session) {
+            state.advance_cluster_time(time);
+        }
+    }
+
+    /// Fails if the operation uses a session of the application that has ended or belongs to the
+    /// parent of a fork, or if the server of the connection does not support sessions.
+    #[inline]
+    pub(super) fn check_session(
+        &self,
+        operation: &Operation,
+        facts: &ConnectionFacts,
+    ) -> Result<(), Error> {
+        if !operation.request.is_explicit {
+            return Ok(());
+        }
+        let session = operation.request.session;
+        if session.is_none_or(|session| !self.attempts.sessions.is_used(session)) {
+            let message = "the session has ended, or belongs to the parent process of a fork; \
+                           start a new session";
+            return Err(Error::argument(message));
+        }
+        if !facts.has_sessions {
+            let message = "the server does not support sessions; run the operation without one";
+            return Err(Error::argument(message).with_server(&facts.address));
+        }
+        Ok(())
+    }
+
+    /// Returns what the session of an operation adds to its command: a part of the read concern,
+    /// and the cluster time of the session if it is later than that of the client.
+    #[inline]
+    pub(super) fn of_session(
+        &self,
+        operation: &Operation,
+        newest: Option<Arc<ClusterTime>>,
+    ) -> (SessionReadConcern, Option<Arc<ClusterTime>>) {
+        if !operation.request.is_explicit {
+            return (SessionReadConcern::Nothing, newest);
+        }
+        let session = operation.request.session;
+        match session.and_then(|session| self.attempts.explicit.get(&session)) {
+            None => (SessionReadConcern::Nothing, newest),
+            Some(state) => {
+                let own = state.cluster_time.clone();
+                let is_later = |time: &Arc<ClusterTime>| time.is_after(newest.as_deref());
+                (state.read_concern(), own.filter(is_later).or(newest))
+            }
+        }
+    }
+
+    /// Keeps the times of a reply for the session of the operation.
+    #[inline]
+    pub(super) fn note_session_times(&mut self, operation: &Operation, assessment: &Assessment) {
+        if let (Some(times), Some(session)) = (&assessment.times, operation.request.session)
+            && let Some(state) = self.attempts.explicit.get_mut(&session)
+        {
+            state.note(times, assessment.cluster_time.as_ref());
+        }
+    }
+}

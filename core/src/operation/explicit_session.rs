@@ -1,0 +1,242 @@
+//! The sessions that applications start, with the times that they have seen.
+
+use super::ClusterTime;
+use crate::error::Error;
+use bson::{RawBsonRef, RawDocument, Timestamp};
+use onionskin_bson::fields;
+use std::sync::Arc;
+
+/// The options of a session that an application starts (Driver Sessions Specification,
+/// *SessionOptions*).
+///
+/// ```
+/// use onionskin_core::operation::SessionOptions;
+///
+/// let options = SessionOptions::builder().snapshot(true).build();
+/// assert!(options.check().is_ok());
+/// let both = SessionOptions::builder().snapshot(true).causal_consistency(true).build();
+/// assert!(both.check().is_err());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SessionOptions {
+    /// Whether reads see the effects of earlier operations of the session. Default: true, unless
+    /// `snapshot` is true.
+    pub causal_consistency: Option<bool>,
+    /// Whether all reads see the data of one point in time, which is that of the first read or
+    /// `snapshot_time`. Default: false.
+    pub snapshot: Option<bool>,
+    /// The point in time of a snapshot session; `None` for that of its first read.
+    pub snapshot_time: Option<Timestamp>,
+}
+
+/// A builder of [`SessionOptions`].
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing before `build`"]
+pub struct SessionOptionsBuilder(SessionOptions);
+
+impl SessionOptionsBuilder {
+    /// Sets [`SessionOptions::causal_consistency`].
+    pub fn causal_consistency(mut self, causal: impl Into<Option<bool>>) -> Self {
+        self.0.causal_consistency = causal.into();
+        self
+    }
+
+    /// Sets [`SessionOptions::snapshot`].
+    pub fn snapshot(mut self, snapshot: impl Into<Option<bool>>) -> Self {
+        self.0.snapshot = snapshot.into();
+        self
+    }
+
+    /// Sets [`SessionOptions::snapshot_time`].
+    pub fn snapshot_time(mut self, time: impl Into<Option<Timestamp>>) -> Self {
+        self.0.snapshot_time = time.into();
+        self
+    }
+
+    /// Returns the options.
+    #[must_use]
+    pub fn build(self) -> SessionOptions {
+        self.0
+    }
+}
+
+impl SessionOptions {
+    /// Returns a builder in which no option is set.
+    pub fn builder() -> SessionOptionsBuilder {
+        SessionOptionsBuilder::default()
+    }
+
+    /// Fails if a snapshot session is to be causally consistent, or if a session without snapshot
+    /// has the time of one (Snapshot Reads Specification, *Session Options*).
+    pub fn check(&self) -> Result<(), Error> {
+        let is_snapshot = self.snapshot == Some(true);
+        if is_snapshot && self.causal_consistency == Some(true) {
+            let message = "causal consistency and snapshot reads exclude each other; choose one";
+            return Err(Error::argument(message));
+        }
+        if !is_snapshot && self.snapshot_time.is_some() {
+            let message = "a snapshot time needs a snapshot session; set `snapshot` to true";
+            return Err(Error::argument(message));
+        }
+        Ok(())
+    }
+}
+
+/// The state of a session that an application has started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExplicitSession {
+    is_causal: bool,
+    is_snapshot: bool,
+    /// The latest `operationTime` of a reply, or that the application has set.
+    operation_time: Option<Timestamp>,
+    /// The latest `$clusterTime` of a reply, or that the application has set.
+    pub(crate) cluster_time: Option<Arc<ClusterTime>>,
+    /// The time of all reads of a snapshot session; `None` before the first.
+    snapshot_time: Option<Timestamp>,
+}
+
+impl ExplicitSession {
+    pub(crate) fn new(options: &SessionOptions) -> Self {
+        let is_snapshot = options.snapshot.unwrap_or(false);
+        Self {
+            is_causal: options.causal_consistency.unwrap_or(!is_snapshot),
+            is_snapshot,
+            snapshot_time: options.snapshot_time,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the part of the read concern that a command of the session sends.
+    pub(crate) const fn read_concern(&self) -> SessionReadConcern {
+        match (self.is_snapshot, self.is_causal) {
+            (true, _) => SessionReadConcern::Snapshot(self.snapshot_time),
+            (false, true) => match self.operation_time {
+                Some(time) => SessionReadConcern::After(time),
+                None => SessionReadConcern::Nothing,
+            },
+            (false, false) => SessionReadConcern::Nothing,
+        }
+    }
+
+    /// Keeps the times of a reply, if they are later.
+    pub(crate) fn note(&mut self, times: &ReplyTimes, cluster_time: Option<&ClusterTime>) {
+        if let Some(time) = times.operation {
+            self.advance_operation_time(time);
+        }
+        if let Some(time) = cluster_time {
+            self.advance_cluster_time(time);
+        }
+        if self.is_snapshot && self.snapshot_time.is_none() {
+            self.snapshot_time = times.snapshot;
+        }
+    }
+
+    /// Keeps a time, if it is later.
+    pub(crate) fn advance_operation_time(&mut self, time: Timestamp) {
+        self.operation_time = self.operation_time.max(Some(time));
+    }
+
+    /// Keeps a time, if it is later.
+    pub(crate) fn advance_cluster_time(&mut self, time: &ClusterTime) {
+        if time.is_after(self.cluster_time.as_deref()) {
+            self.cluster_time = Some(Arc::new(time.clone()));
+        }
+    }
+}
+
+/// The times that a session has seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct SessionTimes {
+    /// The latest operation time; `None` before the first reply that has one.
+    pub operation: Option<Timestamp>,
+    /// The latest cluster time; `None` before the first reply that has one.
+    pub cluster: Option<Arc<ClusterTime>>,
+    /// The time of the reads of a snapshot session; `None` before the first read.
+    pub snapshot: Option<Timestamp>,
+}
+
+impl ExplicitSession {
+    pub(crate) fn times(&self) -> SessionTimes {
+        SessionTimes {
+            operation: self.operation_time,
+            cluster: self.cluster_time.clone(),
+            snapshot: self.snapshot_time,
+        }
+    }
+}
+
+/// The part of the read concern of a command that its session decides.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum SessionReadConcern {
+    /// No part.
+    #[default]
+    Nothing,
+    /// `afterClusterTime` of a causally consistent session.
+    After(Timestamp),
+    /// The level `snapshot`, and `atClusterTime` if the session has its time.
+    Snapshot(Option<Timestamp>),
+}
+
+/// The times in the reply to a command of a session that an application has started.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct ReplyTimes {
+    operation: Option<Timestamp>,
+    /// The `atClusterTime` of the reply or of its cursor.
+    snapshot: Option<Timestamp>,
+}
+
+impl ReplyTimes {
+    pub(crate) fn read(reply: &RawDocument) -> Self {
+        let mut times = Self::default();
+        for field in fields(reply).filter_map(Result::ok) {
+            match (field.name_bytes(), field.value()) {
+                (b"operationTime", Ok(RawBsonRef::Timestamp(time))) => times.operation = Some(time),
+                (b"atClusterTime", Ok(RawBsonRef::Timestamp(time))) => times.snapshot = Some(time),
+                (b"cursor", Ok(RawBsonRef::Document(cursor))) => {
+                    let at = cursor.get_timestamp("atClusterTime").ok();
+                    times.snapshot = times.snapshot.or(at);
+                }
+                _ => {}
+            }
+        }
+        times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    fn at(time: u32) -> Timestamp {
+        Timestamp { time, increment: 0 }
+    }
+
+    #[test]
+    fn a_causal_session_reads_after_its_latest_operation_time() {
+        let mut session = ExplicitSession::new(&SessionOptions::default());
+        assert_eq!(session.read_concern(), SessionReadConcern::Nothing);
+        for time in [5, 7, 6] {
+            let times = ReplyTimes::read(&rawdoc! { "operationTime": at(time), "ok": 1 });
+            session.note(&times, None);
+        }
+        assert_eq!(session.read_concern(), SessionReadConcern::After(at(7)));
+    }
+
+    #[test]
+    fn a_snapshot_session_keeps_the_time_of_its_first_read() {
+        let options = SessionOptions::builder().snapshot(true).build();
+        let mut session = ExplicitSession::new(&options);
+        assert_eq!(session.read_concern(), SessionReadConcern::Snapshot(None));
+        for reply in [
+            rawdoc! { "cursor": { "atClusterTime": at(5) }, "operationTime": at(9), "ok": 1 },
+            rawdoc! { "values": [], "atClusterTime": at(6), "ok": 1 },
+        ] {
+            session.note(&ReplyTimes::read(&reply), None);
+        }
+        let expected = SessionReadConcern::Snapshot(Some(at(5)));
+        assert_eq!(session.read_concern(), expected);
+    }
+}

@@ -1,0 +1,332 @@
+//! Tests of sessions that the application starts. They need a replica set.
+
+use super::{Bench, DATABASE, in_turn, report, within};
+use bson::{Bson, Document, Timestamp, doc};
+use onionskin::{
+    Collection, Runtime,
+    error::ErrorKind,
+    options::{ReadConcern, SessionOptions, WriteConcern},
+};
+
+/// Runs all tests of sessions, and prints their number.
+///
+/// # Panics
+///
+/// If a test fails, or if all together take too long.
+pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
+    let bench = Bench::<R>::new(uri);
+    let passed = within::<R, _>(async {
+        in_turn!(
+            &bench,
+            [
+                all_calls_of_a_session_send_its_id,
+                a_causal_session_reads_its_own_writes,
+                a_session_that_is_not_causal_sends_no_time,
+                the_time_of_another_session_is_taken_over,
+                a_snapshot_session_reads_one_point_in_time,
+                a_cursor_stays_in_its_session,
+                sessions_are_refused_where_they_cannot_be_used,
+                the_id_of_an_ended_session_is_used_again,
+            ]
+        )
+    })
+    .await;
+    report("sessions", name, passed);
+    within::<R, _>(bench.client.shutdown()).await;
+}
+
+async fn items<R: Runtime + Default>(b: &Bench<R>, case: &str) -> Collection<R, Document> {
+    let items = b.empty::<Document>(case).await;
+    items
+        .insert_many([doc! { "_id": 1 }, doc! { "_id": 2 }])
+        .write_concern(WriteConcern::majority())
+        .await
+        .expect("they are new");
+    items
+}
+
+/// Returns a field of the last command of this name.
+async fn sent<R: Runtime + Default>(b: &Bench<R>, name: &str, field: &str) -> Option<Bson> {
+    let all = b.watch().await.of(name);
+    all.last().expect("it was sent").command.get(field).cloned()
+}
+
+async fn all_calls_of_a_session_send_its_id<R: Runtime + Default>(b: &Bench<R>) {
+    /// Runs calls in a session.
+    macro_rules! run {
+        ($session:ident, $($call:expr;)*) => {
+            $($call.session(&mut $session).await.expect("a reply");)*
+        };
+    }
+
+    let items = items(b, "in_session").await;
+    let mut session = b.client.start_session().await.expect("a session");
+    let set = || doc! { "$set": { "a": 1 } };
+    let database = b.client.database(DATABASE);
+    run!(session,
+        items.insert_one(doc! { "_id": 3 });
+        items.insert_many([doc! { "_id": 4 }]);
+        items.update_one(doc! {}, set());
+        items.delete_one(doc! { "_id": 4 });
+        items.find_one(doc! {});
+        items.find_one_and_update(doc! {}, set());
+        items.count_documents(doc! {});
+        items.estimated_document_count();
+        items.distinct("a", doc! {});
+        items.list_index_names();
+        database.list_collection_names();
+        database.run_command(doc! { "ping": 1 });
+        b.client.list_database_names();
+    );
+    let id = Some(Bson::from(session.id().clone()));
+    for name in [
+        "insert",
+        "update",
+        "delete",
+        "find",
+        "findAndModify",
+        "aggregate",
+        "count",
+        "distinct",
+        "listIndexes",
+        "listCollections",
+        "ping",
+        "listDatabases",
+    ] {
+        assert_eq!(sent(b, name, "lsid").await, id, "{name}");
+    }
+}
+
+/// Returns a field of the read concern of the last command of this name.
+async fn concern<R: Runtime + Default>(b: &Bench<R>, name: &str, field: &str) -> Option<Bson> {
+    let concern = sent(b, name, "readConcern").await?;
+    concern
+        .as_document()
+        .expect("a document")
+        .get(field)
+        .cloned()
+}
+
+async fn a_causal_session_reads_its_own_writes<R: Runtime + Default>(b: &Bench<R>) {
+    let items = items(b, "causal").await;
+    let mut session = b.client.start_session().await.expect("a session");
+    assert_eq!(session.operation_time(), None);
+    items
+        .find_one(doc! {})
+        .session(&mut session)
+        .await
+        .expect("a reply");
+    assert_eq!(
+        concern(b, "find", "afterClusterTime").await,
+        None,
+        "the first"
+    );
+    items
+        .insert_one(doc! { "_id": 3 })
+        .session(&mut session)
+        .await
+        .expect("a reply");
+    let time = session.operation_time().expect("the reply has one");
+    let find = items
+        .find_one(doc! { "_id": 3 })
+        .read_concern(ReadConcern::majority());
+    let found = find.session(&mut session).await.expect("a reply");
+    assert_eq!(found, Some(doc! { "_id": 3 }));
+    assert_eq!(
+        concern(b, "find", "afterClusterTime").await,
+        Some(time.into())
+    );
+    assert_eq!(concern(b, "find", "level").await, Some("majority".into()));
+    // A command that takes no read concern gets none.
+    let database = b.client.database(DATABASE);
+    database
+        .list_collection_names()
+        .session(&mut session)
+        .await
+        .expect("a reply");
+    assert_eq!(sent(b, "listCollections", "readConcern").await, None);
+    // The time of an error counts as well.
+    let before = session.operation_time();
+    let fails = items
+        .insert_one(doc! { "_id": 3 })
+        .session(&mut session)
+        .await;
+    fails.expect_err("a duplicate");
+    assert!(session.operation_time() >= before);
+    assert!(session.cluster_time().is_some());
+}
+
+async fn a_session_that_is_not_causal_sends_no_time<R: Runtime + Default>(b: &Bench<R>) {
+    let items = items(b, "not_causal").await;
+    let start = b.client.start_session().causal_consistency(false);
+    let mut session = start.await.expect("a session");
+    items
+        .insert_one(doc! { "_id": 3 })
+        .session(&mut session)
+        .await
+        .expect("a reply");
+    items
+        .find_one(doc! {})
+        .session(&mut session)
+        .await
+        .expect("a reply");
+    assert_eq!(sent(b, "find", "readConcern").await, None);
+    assert!(
+        session.operation_time().is_some(),
+        "it is known nevertheless"
+    );
+}
+
+async fn the_time_of_another_session_is_taken_over<R: Runtime + Default>(b: &Bench<R>) {
+    let items = items(b, "taken_over").await;
+    let mut first = b.client.start_session().await.expect("a session");
+    items
+        .insert_one(doc! { "_id": 3 })
+        .session(&mut first)
+        .await
+        .expect("a reply");
+    let time = first.operation_time().expect("the reply has one");
+    let mut second = b.client.start_session().await.expect("a session");
+    second.advance_operation_time(time);
+    second.advance_operation_time(Timestamp {
+        time: 1,
+        increment: 1,
+    });
+    assert_eq!(second.operation_time(), Some(time), "it never goes back");
+    second.advance_cluster_time(&first.cluster_time().expect("the reply has one"));
+    assert_eq!(second.cluster_time(), first.cluster_time());
+    items
+        .find_one(doc! {})
+        .session(&mut second)
+        .await
+        .expect("a reply");
+    assert_eq!(
+        concern(b, "find", "afterClusterTime").await,
+        Some(time.into())
+    );
+}
+
+async fn a_snapshot_session_reads_one_point_in_time<R: Runtime + Default>(b: &Bench<R>) {
+    let items = items(b, "snapshot").await;
+    let mut session = b
+        .client
+        .start_session()
+        .snapshot(true)
+        .await
+        .expect("a session");
+    let count = |found: Vec<Document>| found.len();
+    let mut cursor = items
+        .find(doc! {})
+        .session(&mut session)
+        .await
+        .expect("a cursor");
+    let mut found = Vec::new();
+    while let Some(document) = cursor.next(&mut session).await {
+        found.push(document.expect("a document"));
+    }
+    assert_eq!(count(found), 2);
+    assert_eq!(concern(b, "find", "level").await, Some("snapshot".into()));
+    let time = session.snapshot_time().expect("the reply has one");
+    items.insert_one(doc! { "_id": 3 }).await.expect("a reply");
+    let values = items.distinct("_id", doc! {}).session(&mut session).await;
+    assert_eq!(
+        values.expect("a reply").len(),
+        2,
+        "the data is that of the first read"
+    );
+    assert_eq!(
+        concern(b, "distinct", "atClusterTime").await,
+        Some(time.into())
+    );
+    let refused = items
+        .insert_one(doc! { "_id": 4 })
+        .session(&mut session)
+        .await;
+    refused.expect_err("a write").code().expect("of the server");
+    let options = SessionOptions::builder()
+        .snapshot(true)
+        .snapshot_time(time)
+        .build();
+    let mut again = b
+        .client
+        .start_session()
+        .with_options(options)
+        .await
+        .expect("a session");
+    let values = items.distinct("_id", doc! {}).session(&mut again).await;
+    assert_eq!(values.expect("a reply").len(), 2);
+}
+
+async fn a_cursor_stays_in_its_session<R: Runtime + Default>(b: &Bench<R>) {
+    let items = b.empty::<Document>("cursor_in_session").await;
+    let all = (0..5).map(|id| doc! { "_id": id });
+    items.insert_many(all).await.expect("they are new");
+    let mut session = b.client.start_session().await.expect("a session");
+    let mut other = b.client.start_session().await.expect("a session");
+    let find = items.find(doc! {}).batch_size(2).session(&mut session);
+    let mut cursor = find.await.expect("a cursor");
+    let refused = cursor.next(&mut other).await.expect("an error");
+    refused.expect_err("another session");
+    let mut seen = 0;
+    while cursor.advance(&mut session).await.expect("a reply") {
+        seen += 1;
+    }
+    assert_eq!(seen, 5);
+    let id = Some(Bson::from(session.id().clone()));
+    assert_eq!(sent(b, "getMore", "lsid").await, id);
+    // The cursor did not end the session: it works, and its id is not used by others.
+    items.find_one(doc! {}).await.expect("a reply");
+    assert_ne!(sent(b, "find", "lsid").await, id);
+    items
+        .find_one(doc! {})
+        .session(&mut session)
+        .await
+        .expect("a reply");
+    assert_eq!(sent(b, "find", "lsid").await, id);
+}
+
+async fn sessions_are_refused_where_they_cannot_be_used<R: Runtime + Default>(b: &Bench<R>) {
+    let items = items(b, "refused").await;
+    let mut session = b.client.start_session().await.expect("a session");
+    let insert = items
+        .insert_one(doc! { "_id": 3 })
+        .write_concern(WriteConcern::nodes(0));
+    let error = insert
+        .session(&mut session)
+        .await
+        .expect_err("no acknowledgment");
+    assert!(
+        matches!(error.kind(), ErrorKind::InvalidArgument { .. }),
+        "{error:?}"
+    );
+    let other = Bench::<R>::new("mongodb://127.0.0.1:1");
+    let mut foreign = other.client.start_session().await.expect("nothing is sent");
+    let error = items
+        .find_one(doc! {})
+        .session(&mut foreign)
+        .await
+        .expect_err("foreign");
+    assert!(error.to_string().contains("another client"), "{error}");
+    let both = b
+        .client
+        .start_session()
+        .snapshot(true)
+        .causal_consistency(true);
+    both.await.expect_err("they exclude each other");
+    drop(foreign);
+    other.client.shutdown().await;
+}
+
+async fn the_id_of_an_ended_session_is_used_again<R: Runtime + Default>(b: &Bench<R>) {
+    let items = items(b, "used_again").await;
+    let mut session = b.client.start_session().await.expect("a session");
+    items
+        .find_one(doc! {})
+        .session(&mut session)
+        .await
+        .expect("a reply");
+    let id = session.id().clone();
+    session.end();
+    items.find_one(doc! {}).await.expect("a reply");
+    assert_eq!(sent(b, "find", "lsid").await, Some(id.into()));
+}
