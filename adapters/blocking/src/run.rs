@@ -78,6 +78,7 @@ block! {
     [T] futures::SessionCursorFuture<B, T> => Result<SessionCursor<T>>,
         |_, cursor| cursor.map(SessionCursor::new);
     [] futures::ListCollectionsFuture<B> => Result<Cursor<CollectionSpecification>>, open;
+    [T] futures::RunCursorCommandFuture<B, T> => Result<Cursor<T>>, open;
     [] futures::ListIndexesFuture<B> => Result<Cursor<IndexModel>>, open;
 }
 

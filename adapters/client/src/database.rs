@@ -2,7 +2,7 @@
 
 use crate::{
     Aggregate, Client, Collection, CreateCollection, DropDatabase, ListCollectionNames,
-    ListCollections, RunCommand, Runtime,
+    ListCollections, RunCommand, RunCursorCommand, Runtime,
     options::{CollectionOptions, DatabaseOptions, ReadConcern, SelectionCriteria, WriteConcern},
 };
 use bson::Document;
@@ -141,6 +141,27 @@ impl<R: Runtime> Database<R> {
     /// [BP-3]: onionskin_core::requirements::retries#BP-3
     pub fn run_command(&self, command: Document) -> RunCommand<'_, R> {
         RunCommand::new(self, command)
+    }
+
+    /// Runs a command whose reply has a cursor, and returns the cursor.
+    ///
+    /// The command is treated as in [`run_command`](Self::run_command). The options for batches
+    /// concern further batches only; those of the first batch are fields of the command ([RUN-34]).
+    /// Fails if the reply has no cursor ([RUN-26]).
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let command = doc! { "find": "people", "batchSize": 100 };
+    /// let cursor = database.run_cursor_command(command).batch_size(100).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [RUN-34]: onionskin_core::requirements::messages#RUN-34
+    /// [RUN-26]: onionskin_core::requirements::messages#RUN-26
+    pub fn run_cursor_command(&self, command: Document) -> RunCursorCommand<'_, R> {
+        RunCursorCommand::new(self, command)
     }
 
     /// Runs an aggregation pipeline on the database, whose first stage makes its own documents, for

@@ -257,6 +257,7 @@ pub(crate) struct OpenCursor<R: Runtime, T> {
     pub(crate) database: Arc<str>,
     pub(crate) batch_size: Option<u32>,
     pub(crate) max_await_time: Option<Duration>,
+    pub(crate) comment: Option<Bson>,
     pub(crate) marker: PhantomData<fn() -> T>,
 }
 
@@ -267,6 +268,7 @@ impl<R: Runtime, T> Decode for OpenCursor<R, T> {
         let mut cursor = operation::Cursor::from_exchange(exchange, self.database.clone())?;
         cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
         cursor.set_max_await_time(self.max_await_time);
+        cursor.set_comment(self.comment.take());
         Ok(Cursor::new(self.client.clone(), cursor))
     }
 }

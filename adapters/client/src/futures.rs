@@ -101,6 +101,8 @@ futures! {
     RenameCollection: RenameCollectionFuture<R> = Single<Done> => ();
     Replace: ReplaceFuture<R> = Single<Updated> => UpdateResult;
     RunCommand: RunCommandFuture<R> = Single<WholeReply> => Document;
+    RunCursorCommand: RunCursorCommandFuture<R, T>
+        = Single<OpenCursor<R, T>> => Cursor<R, T>;
     SessionCursor: SessionCursorFuture<R, T>
         = Single<OpenSessionCursor<R, T>> => SessionCursor<R, T>;
     Update: UpdateFuture<R> = Single<Updated> => UpdateResult;

@@ -72,7 +72,7 @@ pub use calls::{
     DropCollection, DropDatabase, DropIndex, EstimatedDocumentCount, Find, FindOne,
     FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
     ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
-    ListIndexes, RenameCollection, Replace, RunCommand, Update,
+    ListIndexes, RenameCollection, Replace, RunCommand, RunCursorCommand, Update,
 };
 pub use client::{Client, ClientBuilder};
 pub use collection::Collection;
@@ -119,9 +119,9 @@ pub mod options {
             FindOneOptions, FindOptions, Hint, IndexModel, IndexOptionDefaults, IndexOptions,
             IndexVersion, InsertManyOptions, InsertOneOptions, ListCollectionsOptions,
             ListDatabasesOptions, ListIndexesOptions, RenameCollectionOptions, ReplaceOptions,
-            ReturnDocument, RunCommandOptions, Sphere2DIndexVersion, TextIndexVersion,
-            TimeseriesGranularity, TimeseriesOptions, UpdateModifications, UpdateOptions,
-            ValidationAction, ValidationLevel,
+            ReturnDocument, RunCommandOptions, RunCursorCommandOptions, Sphere2DIndexVersion,
+            TextIndexVersion, TimeseriesGranularity, TimeseriesOptions, UpdateModifications,
+            UpdateOptions, ValidationAction, ValidationLevel,
         },
         operation::{ClusterTime, SessionOptions},
         options::{
@@ -155,9 +155,12 @@ pub mod options {
                 InsertManyOptionsBuilder, InsertOneOptionsBuilder, ListCollectionsOptionsBuilder,
                 ListDatabasesOptionsBuilder, ListIndexesOptionsBuilder,
                 RenameCollectionOptionsBuilder, ReplaceOptionsBuilder, RunCommandOptionsBuilder,
-                TimeseriesOptionsBuilder, UpdateOptionsBuilder,
+                RunCursorCommandOptionsBuilder, TimeseriesOptionsBuilder, UpdateOptionsBuilder,
             },
-            options::{CollationBuilder, ReadPreferenceOptionsBuilder, WriteConcernBuilder},
+            options::{
+                CollationBuilder, ReadPreferenceOptionsBuilder, ServerApiBuilder,
+                WriteConcernBuilder,
+            },
         };
     }
 }
@@ -174,9 +177,9 @@ pub mod dns {
 /// Errors, and the facts that they carry: what failed, on which server, and who is responsible.
 pub mod error {
     pub use onionskin_core::error::{
-        CommandError, DnsFailure, Error, ErrorKind, Label, Labels, NetworkFault, PartialInsert,
-        Responsible, Result, TlsFault, TopologyVersion, UriPart, Wait, WriteConcernError,
-        WriteError, WriteFailure,
+        CommandError, CustomError, DnsFailure, Error, ErrorKind, Label, Labels, NetworkFault,
+        PartialInsert, Responsible, Result, TlsFault, TopologyVersion, UriPart, Wait,
+        WriteConcernError, WriteError, WriteFailure,
     };
 }
 

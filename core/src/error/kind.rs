@@ -1,6 +1,6 @@
 //! The kinds of errors and their parts.
 
-use super::{CommandError, Error, WriteFailure};
+use super::{CommandError, CustomError, Error, WriteFailure};
 use crate::text::Escaping;
 use std::fmt::{self, Write as _};
 
@@ -171,6 +171,8 @@ pub enum ErrorKind {
         /// The mistake in the argument.
         message: String,
     },
+    /// The application made the error ([`Error::custom`](super::Error::custom)).
+    Custom(CustomError),
     /// A value could not be encoded as BSON, or BSON could not be decoded to the requested type.
     Bson {
         /// The reason of the failure.
@@ -313,6 +315,7 @@ impl ErrorKind {
             Self::InvalidUri { .. }
             | Self::InvalidOption { .. }
             | Self::InvalidArgument { .. }
+            | Self::Custom(_)
             | Self::Bson { .. }
             | Self::Dns {
                 failure: DnsFailure::NoSuchName | DnsFailure::NoRecords,
@@ -361,6 +364,7 @@ impl fmt::Display for ErrorKind {
             Self::InvalidOption { option, message } => {
                 write!(f, "invalid option {option}: {message}")
             }
+            Self::Custom(_) => f.write_str("an error of the application"),
             Self::InvalidArgument { message } => write!(f, "invalid argument: {message}"),
             Self::Bson { message, .. } => write!(f, "BSON error: {message}"),
             Self::Network { message, .. } => write!(f, "network error: {message}"),

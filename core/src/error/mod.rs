@@ -1,6 +1,7 @@
 //! Errors: their kinds, their labels, and the parts of a server's error reply.
 
 mod command;
+mod custom;
 mod fields;
 mod kind;
 mod label;
@@ -15,6 +16,7 @@ pub use command::{
     CommandError, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_ERROR_REPLY_BYTES, MAX_WRITE_ERRORS,
     WriteConcernError, WriteError, WriteFailure,
 };
+pub use custom::CustomError;
 pub use kind::{DnsFailure, ErrorKind, NetworkFault, Responsible, TlsFault, UriPart, Wait};
 pub use label::{Label, Labels};
 pub use partial::PartialInsert;

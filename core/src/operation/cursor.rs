@@ -14,7 +14,7 @@ use crate::{
     session::SessionId,
     time::Instant,
 };
-use bson::{RawDocument, RawDocumentBuf, Timestamp};
+use bson::{Bson, RawDocument, RawDocumentBuf, Timestamp};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{sync::Arc, time::Duration};
 
@@ -30,6 +30,9 @@ pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// hold the connection forever behind a load balancer, where no monitor detects the hang. Not an
 /// option.
 pub const ABANDON_LIMIT: Duration = Duration::from_secs(5);
+
+/// The wire version of MongoDB 4.4, from which on a `getMore` has a comment.
+const WIRE_VERSION_4_4: i32 = 9;
 
 /// A cursor of a server, with its current batch and the session and pin that it keeps.
 ///
@@ -59,6 +62,10 @@ pub struct Cursor {
     operation_time: Option<Timestamp>,
     batch_size: Option<i32>,
     max_await_time: Option<Duration>,
+    /// The comment of each `getMore`, if the server takes one.
+    comment: Option<Bson>,
+    /// True if the server takes the field `comment` in a `getMore`.
+    takes_comment: bool,
     /// The time limit of the command that opened the cursor; zero or `None` means no limit.
     timeout: Option<Duration>,
     /// The time by which all batches must have been fetched; `None` without a time limit. The limit
@@ -127,6 +134,7 @@ impl Cursor {
             Ok(mut cursor) => {
                 cursor.timeout = timeout;
                 cursor.deadline = deadline;
+                cursor.takes_comment = exchange.facts().max_wire_version >= WIRE_VERSION_4_4;
                 cursor.is_explicit = exchange.operation.request.is_explicit;
                 if cursor.is_open() {
                     exchange.keep_session();
@@ -157,6 +165,8 @@ impl Cursor {
             operation_time: None,
             batch_size: None,
             max_await_time: None,
+            comment: None,
+            takes_comment: false,
             timeout: None,
             deadline: None,
         }
@@ -172,6 +182,13 @@ impl Cursor {
     /// leaves the choice to the server.
     pub fn set_max_await_time(&mut self, time: Option<Duration>) {
         self.max_await_time = time;
+    }
+
+    /// Sets the `comment` of each `getMore`, which is that of the command that opened the cursor.
+    /// Servers before 4.4 take none, and get none (Find, getMore and killCursors commands,
+    /// *Combinations of Query Options*).
+    pub fn set_comment(&mut self, comment: Option<Bson>) {
+        self.comment = comment;
     }
 
     /// Moves to the next document of the current batch; `None` at its end. An error ends the batch.
@@ -282,6 +299,10 @@ impl Cursor {
                 "maxTimeMS",
                 i64::try_from(time.as_millis()).unwrap_or(i64::MAX),
             );
+        }
+        if let Some(comment) = self.comment.as_ref().filter(|_| self.takes_comment) {
+            // The command that opened the cursor has sent this value.
+            drop(body.tree_value("comment", comment));
         }
         match &self.pin {
             Some(pin) => command.set_pin(pin),
@@ -416,83 +437,4 @@ impl Program for Cursor {
 const CURSOR_IS_GONE: [i32; 2] = [43, 237];
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::operation::batch::MAX_NAMESPACE_BYTES;
-    use bson::{RawDocumentBuf, rawdoc};
-
-    fn reply(document: &RawDocumentBuf) -> Reply {
-        Reply::for_test(document.as_bytes())
-    }
-
-    fn open(document: &RawDocumentBuf) -> Result<Cursor, Error> {
-        Cursor::open(reply(document), "db".into(), Address::tcp("a", 1), None)
-            .map_err(|(error, _)| error)
-    }
-
-    #[test]
-    fn a_cursor_returns_its_first_batch_and_then_sends_get_more() {
-        // A cursor id other than zero means that the server may have more documents. The client
-        // continues such a cursor with a `getMore` (MSG-22).
-        let first = rawdoc! {
-            "cursor": { "firstBatch": [{ "a": 1 }, { "a": 2 }], "id": 7_i64, "ns": "db.c.d" },
-            "ok": 1,
-        };
-        let mut cursor = open(&first).expect("a cursor");
-        let mut seen = Vec::new();
-        while let Some(result) = cursor.advance() {
-            assert!(result.is_ok());
-            let document = cursor.current().expect("a document");
-            seen.push(document.get_i32("a").expect("a number"));
-        }
-        assert_eq!(seen, [1, 2]);
-        assert!(cursor.is_open() && cursor.is_batch_empty());
-        let Step::Run(command) = cursor.start() else {
-            panic!("it is open");
-        };
-        assert_eq!(command.name(), "getMore");
-    }
-
-    #[test]
-    fn a_reply_without_cursor_is_an_error() {
-        // A reply without a `cursor` field is an error (RUN-26), and so is a cursor without a
-        // batch.
-        assert!(open(&rawdoc! { "ok": 1 }).is_err());
-        assert!(open(&rawdoc! { "cursor": { "id": 0 }, "ok": 1 }).is_err());
-    }
-
-    #[test]
-    fn a_cursor_with_an_oversized_namespace_is_refused() {
-        let ns = "x".repeat(MAX_NAMESPACE_BYTES + 1);
-        assert!(open(&rawdoc! { "cursor": { "id": 0, "ns": ns, "firstBatch": [] } }).is_err());
-        let ns = "x".repeat(MAX_NAMESPACE_BYTES);
-        assert!(open(&rawdoc! { "cursor": { "id": 0, "ns": ns, "firstBatch": [] } }).is_ok());
-    }
-
-    #[test]
-    fn a_batch_ends_at_an_entry_that_is_not_a_document() {
-        let odd = rawdoc! { "cursor": { "id": 0_i64, "firstBatch": [1, { "a": 1 }] }, "ok": 1 };
-        let mut cursor = open(&odd).expect("a cursor");
-        assert!(cursor.advance().is_some_and(|result| result.is_err()));
-        assert!(cursor.current().is_none() && cursor.current_bytes().is_empty());
-        assert!(cursor.advance().is_none());
-    }
-
-    #[test]
-    fn a_batch_ends_at_a_document_whose_size_is_wrong() {
-        for (length, terminator) in [(4, 0), (13, 0), (-1, 0), (0, 0), (12, 1)] {
-            let reply = rawdoc! { "cursor": { "id": 0_i64, "firstBatch": [{ "a": 1 }] } };
-            let mut bytes = reply.into_bytes();
-            let place = bytes.len() - 15;
-            bytes[place..place + 4].copy_from_slice(&i32::to_le_bytes(length));
-            bytes[place + 11] = terminator;
-            let reply = RawDocumentBuf::from_bytes(bytes).expect("its own size is right");
-            let mut cursor = open(&reply).expect("a cursor");
-            assert!(
-                cursor.advance().is_some_and(|result| result.is_err()),
-                "{length}"
-            );
-            assert!(cursor.advance().is_none());
-        }
-    }
-}
+mod tests;

@@ -138,7 +138,43 @@ pub struct ServerApi {
     pub deprecation_errors: Option<bool>,
 }
 
+/// A builder of [`ServerApi`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a builder does nothing before `build`"]
+pub struct ServerApiBuilder(ServerApi);
+
+impl ServerApiBuilder {
+    /// Sets the declared version. Default: version 1.
+    pub const fn version(mut self, version: ServerApiVersion) -> Self {
+        self.0.version = version;
+        self
+    }
+
+    /// Sets whether the server must refuse commands outside the version. Default: the server's.
+    pub fn strict(mut self, strict: impl Into<Option<bool>>) -> Self {
+        self.0.strict = strict.into();
+        self
+    }
+
+    /// Sets whether the server must refuse deprecated commands. Default: the server's.
+    pub fn deprecation_errors(mut self, errors: impl Into<Option<bool>>) -> Self {
+        self.0.deprecation_errors = errors.into();
+        self
+    }
+
+    /// Returns the declaration.
+    #[must_use]
+    pub const fn build(self) -> ServerApi {
+        self.0
+    }
+}
+
 impl ServerApi {
+    /// Returns a builder, for version 1 and with the server's defaults for the other fields.
+    pub const fn builder() -> ServerApiBuilder {
+        ServerApiBuilder(Self::new(ServerApiVersion::V1))
+    }
+
     /// Returns this version, with the server's defaults for the other fields.
     #[must_use]
     pub const fn new(version: ServerApiVersion) -> Self {

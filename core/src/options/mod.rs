@@ -18,7 +18,9 @@ mod table;
 mod tls;
 mod warning;
 
-pub use choices::{Compressor, Monitoring, MonitoringMode, ServerApi, ServerApiVersion};
+pub use choices::{
+    Compressor, Monitoring, MonitoringMode, ServerApi, ServerApiBuilder, ServerApiVersion,
+};
 pub use client::{
     ClientOptions, DEFAULT_CONNECT_TIMEOUT, DEFAULT_HEARTBEAT_FREQUENCY, DEFAULT_LOCAL_THRESHOLD,
     DEFAULT_MAX_ADAPTIVE_RETRIES, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE,

@@ -152,6 +152,7 @@ fn is_caused_by_client(error: &Error) -> bool {
         ErrorKind::InvalidUri { .. }
         | ErrorKind::InvalidOption { .. }
         | ErrorKind::InvalidArgument { .. }
+        | ErrorKind::Custom(_)
         | ErrorKind::Bson { .. }
         | ErrorKind::ServerSelection { .. }
         | ErrorKind::Discovery { .. }

@@ -58,11 +58,48 @@ fn collation() -> Collation {
 }
 
 /// The options that are not sent by the command of the call, with the test that shows their effect.
-const ELSEWHERE: [&str; 2] = [
+const ELSEWHERE: [&str; 6] = [
     // `a_tailable_cursor_waits_for_its_own_time`
     "Find::max_await_time",
     "Aggregate::max_await_time",
+    // `options_of_a_cursor_command_are_sent_with_each_batch`
+    "RunCursorCommand::batch_size",
+    "RunCursorCommand::comment",
+    "RunCursorCommand::max_time",
+    // The command has to be that of such a cursor, so nothing follows from the type.
+    "RunCursorCommand::cursor_type",
 ];
+
+#[test]
+fn options_of_a_cursor_command_are_sent_with_each_batch() {
+    // The options of `run_cursor_command` are those of `getMore` (RUN-33). A comment of `find` is
+    // repeated in each `getMore`.
+    on_tokio(async {
+        let deployment = Embedded::start(ServeOptions::sharded(1)).expect("a deployment");
+        let sent = Sent::default();
+        let client = sent.client(&deployment, "appName=calls");
+        let database = client.database("promises");
+        let numbers = database.collection::<Document>("numbers");
+        let all = (0..5).map(|n| doc! { "_id": n });
+        numbers.insert_many(all).await.expect("a reply");
+        let command = || database.run_cursor_command(doc! { "find": "numbers", "batchSize": 2 });
+        let cursor = command().batch_size(3).comment("why").await;
+        let found = cursor.expect("a cursor").collect().await;
+        assert_eq!(found.expect("documents").len(), 5);
+        assert_eq!(sent.path("getMore", "batchSize"), is(3));
+        assert_eq!(sent.path("getMore", "comment"), is("why"));
+        let cursor = command().max_time(Duration::from_millis(9)).await;
+        let found = cursor.expect("a cursor").collect().await;
+        found.expect_err("the cursor does not wait");
+        assert_eq!(sent.path("getMore", "maxTimeMS"), is(9_i64));
+        let find = numbers.find(doc! {}).batch_size(2).comment(5).await;
+        find.expect("a cursor").collect().await.expect("documents");
+        assert_eq!(sent.path("getMore", "comment"), is(5));
+        let no_cursor = database.run_cursor_command(doc! { "ping": 1 }).await;
+        no_cursor.expect_err("it has no cursor");
+        client.shutdown().await;
+    });
+}
 
 #[test]
 fn a_tailable_cursor_waits_for_its_own_time() {
@@ -147,6 +184,7 @@ fn rows() -> BTreeSet<String> {
     onionskin_core::rename_collection_options! { listed rows RenameCollection }
     onionskin_core::replace_options! { listed rows Replace }
     onionskin_core::run_command_options! { listed rows RunCommand }
+    onionskin_core::run_cursor_command_options! { listed rows RunCursorCommand }
     onionskin_core::update_options! { listed rows Update }
     rows
 }
@@ -414,6 +452,11 @@ async fn handles(
         comment("why") => "comment" = is("why");
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
+    });
+    let command = || database.run_cursor_command(doc! { "listCollections": 1 });
+    sends!(sent, seen, "listCollections", RunCursorCommand: command(), {
+        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        timeout(MINUTE) => "maxTimeMS" = ANY;
     });
     sends!(sent, seen, "ping", RunCommand: database.run_command(doc! { "ping": 1 }), {
         selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");

@@ -119,6 +119,7 @@ impl<R: Runtime, U, S> Aggregate<R, U, S> {
             database: database.clone(),
             batch_size: options.batch_size,
             max_await_time: options.max_await_time,
+            comment: options.comment.clone(),
             marker: PhantomData,
         };
         (command, opener)

@@ -87,6 +87,7 @@ impl<R: Runtime, T, S> Find<'_, R, T, S> {
             database: self.collection.shared_database().clone(),
             batch_size: options.batch_size,
             max_await_time: options.max_await_time.filter(|_| waits),
+            comment: options.comment.clone(),
             marker: PhantomData,
         };
         (command, opener)

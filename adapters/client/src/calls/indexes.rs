@@ -148,6 +148,7 @@ impl<R: Runtime, T, S> ListIndexes<'_, R, T, S> {
             database: self.collection.shared_database().clone(),
             batch_size: options.batch_size,
             max_await_time: None,
+            comment: options.comment.clone(),
             marker: PhantomData,
         };
         (command, opener)

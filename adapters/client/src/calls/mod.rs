@@ -25,7 +25,7 @@ pub use names::{
     ListDatabaseNames, ListDatabases, RenameCollection,
 };
 pub use reads::{CountDocuments, Distinct, EstimatedDocumentCount};
-pub use run::RunCommand;
+pub use run::{RunCommand, RunCursorCommand};
 pub use update::{Replace, Update};
 
 use crate::{Client, Execution, Runtime, session::UsedSession};

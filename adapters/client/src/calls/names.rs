@@ -199,6 +199,7 @@ impl<R: Runtime, S> ListCollections<'_, R, S> {
             database: name.clone(),
             batch_size: options.batch_size,
             max_await_time: None,
+            comment: options.comment.clone(),
             marker: PhantomData,
         };
         (

@@ -1,13 +1,16 @@
-//! `run_command`.
+//! `run_command` and `run_cursor_command`.
 
-use super::{setters, single};
+use super::{cursor_call, setters, single};
 use crate::{
-    ClientSession, Database, Runtime, decode::WholeReply, futures::RunCommandFuture, options::*,
-    session::UsedSession,
+    Client, ClientSession, Cursor, Database, Runtime, SessionCursor,
+    decode::{OpenCursor, WholeReply},
+    futures::{RunCommandFuture, RunCursorCommandFuture, SessionCursorFuture},
+    options::*,
+    session::{ImplicitSession, UsedSession},
 };
-use bson::Document;
+use bson::{Bson, Document};
 use onionskin_core::{error::Error, operation::Command};
-use std::{future::IntoFuture, time::Duration};
+use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 
 /// A `run_command` that runs when it is awaited.
 #[must_use = "a command is run when it is awaited"]
@@ -42,16 +45,12 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
     }
 
     fn prepare(&self) -> Result<Command, Error> {
-        self.database.check_name()?;
-        let name = self.database.shared_name().clone();
-        let mut command = Command::from_document(&self.command, name)?;
-        if let Some(options) = &self.options {
-            if let Some(criteria) = &options.selection_criteria {
-                command.set_read_preference(criteria.read_preference().clone());
-            }
-            command.set_timeout(options.timeout);
-        }
-        Ok(command)
+        let options = self
+            .options
+            .as_deref()
+            .unwrap_or(RunCommandOptions::unset());
+        let criteria = options.selection_criteria.as_ref();
+        prepare(self.database, &self.command, criteria, options.timeout)
     }
 }
 
@@ -68,5 +67,74 @@ impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
             command,
             decode,
         ))
+    }
+}
+
+fn prepare<R: Runtime>(
+    database: &Database<R>,
+    command: &Document,
+    criteria: Option<&SelectionCriteria>,
+    timeout: Option<Duration>,
+) -> Result<Command, Error> {
+    database.check_name()?;
+    let mut command = Command::from_document(command, database.shared_name().clone())?;
+    if let Some(criteria) = criteria {
+        command.set_read_preference(criteria.read_preference().clone());
+    }
+    command.set_timeout(timeout);
+    Ok(command)
+}
+
+/// A `run_cursor_command` that runs when it is awaited. Its result is a [`Cursor`], or in a session
+/// a [`SessionCursor`].
+#[must_use = "a command is run when it is awaited"]
+pub struct RunCursorCommand<'a, R: Runtime, S = ImplicitSession> {
+    database: &'a Database<R>,
+    command: Document,
+    options: Option<Box<RunCursorCommandOptions>>,
+    session: Option<UsedSession>,
+    marker: PhantomData<fn() -> S>,
+}
+
+onionskin_core::run_cursor_command_options! {
+    setters [R: Runtime, S] [RunCursorCommand<'_, R, S>]
+}
+
+cursor_call! {
+    ['a, R: Runtime] RunCursorCommand<'a, R> { database, command }
+    => RunCursorCommandFuture<R, Document>, Document
+}
+
+impl<'a, R: Runtime> RunCursorCommand<'a, R> {
+    pub(crate) const fn new(database: &'a Database<R>, command: Document) -> Self {
+        Self {
+            database,
+            command,
+            options: None,
+            session: None,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime, S> RunCursorCommand<'_, R, S> {
+    const fn client(&self) -> &Client<R> {
+        self.database.client()
+    }
+
+    fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, Document>) {
+        let unset = RunCursorCommandOptions::unset();
+        let options = self.options.as_deref().unwrap_or(unset);
+        let criteria = options.selection_criteria.as_ref();
+        let opener = OpenCursor {
+            client: self.client().clone(),
+            database: self.database.shared_name().clone(),
+            batch_size: options.batch_size,
+            max_await_time: options.max_time,
+            comment: options.comment.clone(),
+            marker: PhantomData,
+        };
+        let command = prepare(self.database, &self.command, criteria, options.timeout);
+        (command, opener)
     }
 }

@@ -19,7 +19,8 @@ pub use schema::{
     IndexOptions, IndexOptionsBuilder, ListCollectionsOptions, ListCollectionsOptionsBuilder,
     ListDatabasesOptions, ListDatabasesOptionsBuilder, ListIndexesOptions,
     ListIndexesOptionsBuilder, RenameCollectionOptions, RenameCollectionOptionsBuilder,
-    RunCommandOptions, RunCommandOptionsBuilder,
+    RunCommandOptions, RunCommandOptionsBuilder, RunCursorCommandOptions,
+    RunCursorCommandOptionsBuilder,
 };
 pub(crate) use schema_values::write_seconds;
 pub use schema_values::{

@@ -1,8 +1,9 @@
 //! Options of indexes, collections and databases, and of handles.
 
 use super::{
-    ChangeStreamPreAndPostImages, ClusteredIndex, CommitQuorum, IndexOptionDefaults, IndexVersion,
-    Sphere2DIndexVersion, TextIndexVersion, TimeseriesOptions, ValidationAction, ValidationLevel,
+    ChangeStreamPreAndPostImages, ClusteredIndex, CommitQuorum, CursorType, IndexOptionDefaults,
+    IndexVersion, Sphere2DIndexVersion, TextIndexVersion, TimeseriesOptions, ValidationAction,
+    ValidationLevel,
 };
 use crate::options::{Collation, ReadConcern, SelectionCriteria, WriteConcern, options};
 use bson::{Bson, Document};
@@ -40,6 +41,26 @@ options! { ($)
         ///
         /// With a time limit, the driver sends `maxTimeMS`. If the command has this field itself,
         /// the field occurs twice, and the behaviour of the server is undefined (RUN-24).
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+    }
+
+    /// Options of `run_cursor_command`. All are unset by default.
+    RunCursorCommandOptions, built by RunCursorCommandOptionsBuilder,
+    listed by run_cursor_command_options => {
+        /// Sets the maximum number of documents per further batch. Default: chosen by the server.
+        batch_size: u32 => Kept "batchSize",
+        /// Sets the comment of each `getMore`. The command itself has its own.
+        comment: Bson => Kept "comment" (into),
+        /// Sets the type of the cursor, which the command has to demand itself.
+        cursor_type: CursorType => Kept "cursorType",
+        /// Sets the `maxTimeMS` of each `getMore`, in whole milliseconds: how long the server waits
+        /// for new documents, for a cursor of the type `TailableAwait`. Setting it beside a
+        /// `timeout` is not supported.
+        max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets how the server is selected. Default: the primary.
+        selection_criteria: SelectionCriteria => Kept "readPreference" (into),
+        /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
+        /// Default: `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
     }
 
