@@ -51,6 +51,8 @@ pub mod random;
 
 pub mod address;
 
+mod results;
+
 pub mod error;
 
 pub mod description;

@@ -2,7 +2,9 @@
 
 use crate::{BlockingRuntime as B, Cursor, SessionCursor};
 use onionskin::{
-    Execution, IndexModel, Result, futures, program::Program, results::CollectionSpecification,
+    Execution, IndexModel, Result, futures,
+    program::Program,
+    results::{CollectionSpecification, VerboseBulkWriteResult},
 };
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
@@ -84,6 +86,7 @@ block! {
 
 block! {
     [P: Program] Execution<B, P>;
+    [O: From<VerboseBulkWriteResult>] futures::BulkWriteFuture<B, O>;
     [] futures::CountDocumentsFuture<B>;
     [] futures::CreateCollectionFuture<B>;
     [] futures::CreateIndexFuture<B>;

@@ -6,8 +6,8 @@ mod resolve;
 pub use builder::ClientBuilder;
 
 use crate::{
-    Database, Execution, ListDatabaseNames, ListDatabases, Runtime, StartSession, environment,
-    resolver::Resolvers, shared::Shared,
+    BulkWrite, Database, Execution, ListDatabaseNames, ListDatabases, Runtime, StartSession,
+    environment, resolver::Resolvers, shared::Shared,
 };
 use onionskin_core::{
     client::{Counts, DriverInfo},
@@ -15,7 +15,7 @@ use onionskin_core::{
     error::Error,
     operation::{
         Command, CursorResources, Decode, Exchange, Program, Single,
-        crud::{DatabaseOptions, Defaults},
+        crud::{DatabaseOptions, Defaults, WriteModel},
     },
     options::{ClientOptions, Monitoring, ReadConcern, SelectionCriteria, Warning, WriteConcern},
     uri,
@@ -211,6 +211,30 @@ impl<R: Runtime> Client<R> {
     /// ```
     pub fn list_database_names(&self) -> ListDatabaseNames<'_, R> {
         ListDatabaseNames::new(self)
+    }
+
+    /// Runs inserts, updates and deletes in any collections. Needs server 8.0.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Namespace, Runtime, bson::doc};
+    /// use onionskin::options::{DeleteManyModel, InsertOneModel, WriteModel};
+    ///
+    /// # async fn example<R: Runtime>(client: Client<R>) -> Result<(), Error> {
+    /// let people = Namespace::new("app", "people")?;
+    /// let log = Namespace::new("app", "log")?;
+    /// let insert = InsertOneModel::builder().namespace(people).document(doc! { "name": "Ada" });
+    /// let delete = DeleteManyModel::builder().namespace(log).filter(doc! { "old": true });
+    /// let operations: [WriteModel; 2] = [insert.build().into(), delete.build().into()];
+    /// let result = client.bulk_write(operations).await?;
+    /// println!("{} inserted, {} deleted", result.inserted_count, result.deleted_count);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bulk_write(
+        &self,
+        models: impl IntoIterator<Item = impl Into<WriteModel>>,
+    ) -> BulkWrite<'_, R> {
+        BulkWrite::new(self, models.into_iter().map(Into::into).collect())
     }
 
     /// Starts a session. Nothing is sent to a server.

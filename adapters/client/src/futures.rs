@@ -21,7 +21,7 @@ use onionskin_core::{
         crud::{
             self, CollectionSpecification, CreateIndexResult, CreateIndexesResult,
             DatabaseSpecification, DeleteResult, IndexModel, InsertManyResult, InsertOneResult,
-            UpdateResult,
+            UpdateResult, VerboseBulkWriteResult,
         },
     },
 };
@@ -69,6 +69,8 @@ macro_rules! futures {
 
 futures! {
     Aggregate: AggregateFuture<R, U> = Single<OpenCursor<R, U>> => Cursor<R, U>;
+    BulkWrite: BulkWriteFuture<R, O> [O: From<VerboseBulkWriteResult>]
+        = Prepared<crud::BulkWrite<O>> => O;
     CountDocuments: CountDocumentsFuture<R> = Single<Counted> => u64;
     CreateCollection: CreateCollectionFuture<R> = Single<Done> => ();
     CreateIndex: CreateIndexFuture<R> = Single<IndexCreated> => CreateIndexResult;

@@ -68,8 +68,8 @@ mod waiters;
 mod workspace;
 
 pub use calls::{
-    Aggregate, CountDocuments, CreateCollection, CreateIndex, CreateIndexes, Delete, Distinct,
-    DropCollection, DropDatabase, DropIndex, EstimatedDocumentCount, Find, FindOne,
+    Aggregate, BulkWrite, CountDocuments, CreateCollection, CreateIndex, CreateIndexes, Delete,
+    Distinct, DropCollection, DropDatabase, DropIndex, EstimatedDocumentCount, Find, FindOne,
     FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
     ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
     ListIndexes, RenameCollection, Replace, RunCommand, RunCursorCommand, Update,
@@ -111,17 +111,19 @@ pub mod options {
         client::{DriverInfo, Environment, OsFacts},
         description::Tags as TagSet,
         operation::crud::{
-            AggregateOptions, ChangeStreamPreAndPostImages, ClusteredIndex, CollectionOptions,
-            CommitQuorum, CountOptions, CreateCollectionOptions, CreateIndexOptions, CursorType,
-            DatabaseOptions, DeleteOptions, DistinctOptions, DropCollectionOptions,
-            DropDatabaseOptions, DropIndexOptions, EstimatedDocumentCountOptions,
-            FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
-            FindOneOptions, FindOptions, Hint, IndexModel, IndexOptionDefaults, IndexOptions,
-            IndexVersion, InsertManyOptions, InsertOneOptions, ListCollectionsOptions,
-            ListDatabasesOptions, ListIndexesOptions, RenameCollectionOptions, ReplaceOptions,
+            AggregateOptions, BulkWriteOptions, ChangeStreamPreAndPostImages, ClusteredIndex,
+            CollectionOptions, CommitQuorum, CountOptions, CreateCollectionOptions,
+            CreateIndexOptions, CursorType, DatabaseOptions, DeleteManyModel, DeleteOneModel,
+            DeleteOptions, DistinctOptions, DropCollectionOptions, DropDatabaseOptions,
+            DropIndexOptions, EstimatedDocumentCountOptions, FindOneAndDeleteOptions,
+            FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint,
+            IndexModel, IndexOptionDefaults, IndexOptions, IndexVersion, InsertManyOptions,
+            InsertOneModel, InsertOneOptions, ListCollectionsOptions, ListDatabasesOptions,
+            ListIndexesOptions, RenameCollectionOptions, ReplaceOneModel, ReplaceOptions,
             ReturnDocument, RunCommandOptions, RunCursorCommandOptions, Sphere2DIndexVersion,
-            TextIndexVersion, TimeseriesGranularity, TimeseriesOptions, UpdateModifications,
-            UpdateOptions, ValidationAction, ValidationLevel,
+            TextIndexVersion, TimeseriesGranularity, TimeseriesOptions, UpdateManyModel,
+            UpdateModifications, UpdateOneModel, UpdateOptions, ValidationAction, ValidationLevel,
+            WriteModel,
         },
         operation::{ClusterTime, SessionOptions},
         options::{
@@ -144,18 +146,21 @@ pub mod options {
         pub use onionskin_core::{
             operation::SessionOptionsBuilder,
             operation::crud::{
-                AggregateOptionsBuilder, ChangeStreamPreAndPostImagesBuilder,
-                CollectionOptionsBuilder, CountOptionsBuilder, CreateCollectionOptionsBuilder,
-                CreateIndexOptionsBuilder, DatabaseOptionsBuilder, DeleteOptionsBuilder,
+                AggregateOptionsBuilder, BulkWriteOptionsBuilder,
+                ChangeStreamPreAndPostImagesBuilder, CollectionOptionsBuilder, CountOptionsBuilder,
+                CreateCollectionOptionsBuilder, CreateIndexOptionsBuilder, DatabaseOptionsBuilder,
+                DeleteManyModelBuilder, DeleteOneModelBuilder, DeleteOptionsBuilder,
                 DistinctOptionsBuilder, DropCollectionOptionsBuilder, DropDatabaseOptionsBuilder,
                 DropIndexOptionsBuilder, EstimatedDocumentCountOptionsBuilder,
                 FindOneAndDeleteOptionsBuilder, FindOneAndReplaceOptionsBuilder,
                 FindOneAndUpdateOptionsBuilder, FindOneOptionsBuilder, FindOptionsBuilder,
                 IndexModelBuilder, IndexOptionDefaultsBuilder, IndexOptionsBuilder,
-                InsertManyOptionsBuilder, InsertOneOptionsBuilder, ListCollectionsOptionsBuilder,
-                ListDatabasesOptionsBuilder, ListIndexesOptionsBuilder,
-                RenameCollectionOptionsBuilder, ReplaceOptionsBuilder, RunCommandOptionsBuilder,
-                RunCursorCommandOptionsBuilder, TimeseriesOptionsBuilder, UpdateOptionsBuilder,
+                InsertManyOptionsBuilder, InsertOneModelBuilder, InsertOneOptionsBuilder,
+                ListCollectionsOptionsBuilder, ListDatabasesOptionsBuilder,
+                ListIndexesOptionsBuilder, RenameCollectionOptionsBuilder, ReplaceOneModelBuilder,
+                ReplaceOptionsBuilder, RunCommandOptionsBuilder, RunCursorCommandOptionsBuilder,
+                TimeseriesOptionsBuilder, UpdateManyModelBuilder, UpdateOneModelBuilder,
+                UpdateOptionsBuilder,
             },
             options::{
                 CollationBuilder, ReadPreferenceOptionsBuilder, ServerApiBuilder,
@@ -177,9 +182,9 @@ pub mod dns {
 /// Errors, and the facts that they carry: what failed, on which server, and who is responsible.
 pub mod error {
     pub use onionskin_core::error::{
-        CommandError, CustomError, DnsFailure, Error, ErrorKind, Label, Labels, NetworkFault,
-        PartialInsert, Responsible, Result, TlsFault, TopologyVersion, UriPart, Wait,
-        WriteConcernError, WriteError, WriteFailure,
+        BulkWriteError, CommandError, CustomError, DnsFailure, Error, ErrorKind, Label, Labels,
+        NetworkFault, PartialBulkWriteResult, PartialInsert, Responsible, Result, TlsFault,
+        TopologyVersion, UriPart, Wait, WriteConcernError, WriteError, WriteFailure,
     };
 }
 
@@ -188,7 +193,7 @@ pub mod results {
     pub use onionskin_core::operation::crud::{
         CollectionSpecification, CollectionSpecificationInfo, CollectionType, CreateIndexResult,
         CreateIndexesResult, DatabaseSpecification, DeleteResult, InsertManyResult,
-        InsertOneResult, UpdateResult,
+        InsertOneResult, SummaryBulkWriteResult, UpdateResult, VerboseBulkWriteResult,
     };
 }
 

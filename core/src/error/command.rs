@@ -154,7 +154,8 @@ pub struct WriteConcernError {
 }
 
 impl WriteError {
-    fn from_document(entry: &RawDocument) -> Self {
+    /// Reads an entry of `writeErrors`, or the failed operation of a bulk write.
+    pub(crate) fn from_document(entry: &RawDocument) -> Self {
         let [index, code, message, info] = pick(entry, ["index", "code", "errmsg", "errInfo"]);
         Self {
             index: number(index)

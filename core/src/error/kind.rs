@@ -1,6 +1,6 @@
 //! The kinds of errors and their parts.
 
-use super::{CommandError, CustomError, Error, WriteFailure};
+use super::{BulkWriteError, CommandError, CustomError, Error, WriteFailure};
 use crate::text::Escaping;
 use std::fmt::{self, Write as _};
 
@@ -171,6 +171,9 @@ pub enum ErrorKind {
         /// The mistake in the argument.
         message: String,
     },
+    /// Operations of a bulk write failed, or an error ended it, which is then the cause of this
+    /// error.
+    BulkWrite(Box<BulkWriteError>),
     /// The application made the error ([`Error::custom`](super::Error::custom)).
     Custom(CustomError),
     /// A value could not be encoded as BSON, or BSON could not be decoded to the requested type.
@@ -343,6 +346,7 @@ impl ErrorKind {
             | Self::Protocol { .. }
             | Self::Command(_)
             | Self::Write(_)
+            | Self::BulkWrite(_)
             | Self::Incompatible { .. }
             | Self::Discovery { .. } => Responsible::Peer,
             Self::PoolClosed { .. } | Self::WaitQueueTimeout { .. } | Self::Limit { .. } => {
@@ -387,6 +391,7 @@ impl fmt::Display for ErrorKind {
             }
             Self::Command(fault) => write!(f, "command failed: {fault}"),
             Self::Write(fault) => write!(f, "write failed: {fault}"),
+            Self::BulkWrite(fault) => write!(f, "bulk write failed: {fault}"),
             Self::ServerSelection { message, .. } => {
                 write!(f, "server selection failed: {message}")
             }

@@ -1,5 +1,6 @@
 //! Errors: their kinds, their labels, and the parts of a server's error reply.
 
+mod bulk;
 mod command;
 mod custom;
 mod fields;
@@ -12,6 +13,7 @@ mod tests;
 mod text;
 mod topology_version;
 
+pub use bulk::{BulkWriteError, PartialBulkWriteResult};
 pub use command::{
     CommandError, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_ERROR_REPLY_BYTES, MAX_WRITE_ERRORS,
     WriteConcernError, WriteError, WriteFailure,
@@ -344,6 +346,10 @@ impl Error {
         match self.kind() {
             ErrorKind::Write(fault) => {
                 let mut errors = fault.errors.iter();
+                errors.any(|error| DUPLICATE_KEY.contains(&error.code))
+            }
+            ErrorKind::BulkWrite(fault) => {
+                let mut errors = fault.write_errors.values();
                 errors.any(|error| DUPLICATE_KEY.contains(&error.code))
             }
             ErrorKind::Command(fault) => {

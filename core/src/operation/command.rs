@@ -1,8 +1,8 @@
 //! Commands, before a server and a connection are selected for them.
 
 use super::{
-    CursorResources, DocumentList, ExchangeState, Operation, OperationId, Pin, PinId, PinUse,
-    Portion, RetryState, SelectionState, documents::Sequence,
+    CursorResources, DocumentList, ExchangeState, Operation, OperationId, OperationList, Pin,
+    PinId, PinUse, Portion, RetryState, SelectionState, documents::Sequence,
 };
 use crate::{
     address::Address,
@@ -284,6 +284,13 @@ impl Command {
     /// its server.
     pub fn set_batch(&mut self, identifier: &'static str, list: DocumentList, start: usize) {
         self.0.request.sequence = Some(Sequence::rest(identifier, list, start));
+    }
+
+    /// Sets the operations of a bulk write, from the byte offset `start` on, which is that of the
+    /// operation number `first`. The limits of the server decide how many operations are sent, as
+    /// in [`set_batch`](Self::set_batch).
+    pub(crate) fn set_operations(&mut self, list: OperationList, start: usize, first: usize) {
+        self.0.request.sequence = Some(Sequence::operations(list, start, first));
     }
 
     /// Sets the read preference. Writes ignore the read preference.

@@ -4,7 +4,7 @@ use crate::{
     connection::ConnectionFacts,
     error::{Error, ErrorKind},
 };
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 /// The number of bytes that a server accepts beyond `maxBsonObjectSize` for a command, and for a
 /// statement of an update or a delete, because both contain documents of the application.
@@ -42,6 +42,67 @@ impl fmt::Debug for DocumentList {
     }
 }
 
+/// The operations of a bulk write, stored one after the other, with the namespaces that they use.
+/// The first field of each operation has a name of six bytes, and the place of its namespace in
+/// `namespaces` as an `int`. Clones share the operations.
+#[derive(Clone)]
+pub(crate) struct OperationList(Arc<Operations>);
+
+/// The contents of an [`OperationList`].
+#[derive(Default)]
+pub(crate) struct Operations {
+    pub(crate) bytes: Vec<u8>,
+    /// The documents `{ ns: .. }`.
+    pub(crate) namespaces: Vec<Vec<u8>>,
+    /// The place of the namespace of each operation.
+    pub(crate) places: Vec<u32>,
+}
+
+/// The offset of the place of the namespace in an operation: the size of the document, the type of
+/// the field, its name and a zero byte precede it.
+const PLACE_OFFSET: usize = 4 + 1 + 6 + 1;
+
+impl OperationList {
+    pub(crate) fn new(operations: Operations) -> Self {
+        Self(Arc::new(operations))
+    }
+
+    /// Returns the size of all operations in bytes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.0.bytes.len()
+    }
+
+    /// Returns the places of the namespaces of some operations, each once, in the order of their
+    /// first use.
+    fn used(&self, first: usize, count: usize) -> Vec<u32> {
+        let mut is_used = vec![false; self.0.namespaces.len()];
+        let mut used = Vec::new();
+        for &place in self.0.places.iter().skip(first).take(count) {
+            if let Some(seen) = is_used.get_mut(place as usize)
+                && !std::mem::replace(seen, true)
+            {
+                used.push(place);
+            }
+        }
+        used
+    }
+
+    fn namespace(&self, place: u32) -> &[u8] {
+        let namespace = self.0.namespaces.get(place as usize);
+        namespace.map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Shows only the sizes, because the operations may hold secrets.
+impl fmt::Debug for OperationList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OperationList")
+            .field("size_bytes", &self.size_bytes())
+            .field("operations", &self.0.places.len())
+            .finish()
+    }
+}
+
 /// The part of a document sequence that one command sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Portion {
@@ -65,7 +126,18 @@ enum Documents {
     /// A message holds as many of these documents as the server accepts, from the byte offset
     /// `start` on.
     Rest { list: DocumentList, start: usize },
+    /// A message holds as many of these operations as the server accepts, from the byte offset
+    /// `start` on, which is that of the operation number `first`. A second section has the
+    /// namespaces that they use.
+    Operations {
+        list: OperationList,
+        start: usize,
+        first: usize,
+    },
 }
+
+/// The argument of `bulkWrite` with the namespaces of the operations.
+const NAMESPACES: &str = "nsInfo";
 
 /// The limits of a server for one message.
 #[derive(Clone, Copy)]
@@ -93,14 +165,49 @@ impl Sequence {
         }
     }
 
+    pub(super) fn operations(list: OperationList, start: usize, first: usize) -> Self {
+        Self {
+            identifier: "ops",
+            documents: Documents::Operations { list, start, first },
+        }
+    }
+
     /// Returns the documents of a portion, or all documents without a portion.
-    pub(super) fn documents(&self, portion: Option<Portion>) -> &[u8] {
+    fn documents(&self, portion: Option<Portion>) -> &[u8] {
         let all = match &self.documents {
             Documents::Whole(documents) => documents,
             Documents::Rest { list, start } => list.0.get(*start..).unwrap_or_default(),
+            Documents::Operations { list, start, .. } => {
+                list.0.bytes.get(*start..).unwrap_or_default()
+            }
         };
         let end = portion.map_or(all.len(), |portion| portion.bytes);
         all.get(..end).unwrap_or(all)
+    }
+
+    /// Returns the sections of a portion: the identifier and the documents of each.
+    pub(super) fn sections(
+        &self,
+        portion: Option<Portion>,
+    ) -> impl Iterator<Item = (&'static str, Cow<'_, [u8]>)> {
+        let documents = self.documents(portion);
+        let mut first = (self.identifier, Cow::Borrowed(documents));
+        let second = match &self.documents {
+            Documents::Whole(_) | Documents::Rest { .. } => None,
+            Documents::Operations {
+                list, first: at, ..
+            } => {
+                let count = portion.map_or(usize::MAX, |portion| portion.documents);
+                let used = list.used(*at, count);
+                // The places in a command are those of its own namespaces.
+                if (0..).zip(&used).any(|(own, &place)| own != place) {
+                    first.1 = Cow::Owned(with_own_places(documents, list, *at, &used));
+                }
+                let namespaces = used.iter().flat_map(|&place| list.namespace(place));
+                Some((NAMESPACES, Cow::Owned(namespaces.copied().collect())))
+            }
+        };
+        std::iter::once(first).chain(second)
     }
 
     /// Chooses how many documents go into a message that already has `used_bytes`. The limits of
@@ -131,8 +238,32 @@ impl Sequence {
             // (MSG-6).
             used_bytes: used_bytes + 1 + 4 + self.identifier.len() + 1,
         };
-        let is_split = matches!(self.documents, Documents::Rest { .. }) && sent.is_none();
-        let portion = limits.fit(self.documents(sent), is_split);
+        let is_split = !matches!(self.documents, Documents::Whole(_)) && sent.is_none();
+        let documents = self.documents(sent);
+        let portion = match &self.documents {
+            Documents::Whole(_) | Documents::Rest { .. } => limits.fit(documents, is_split, |_| 0),
+            Documents::Operations { list, first, .. } => {
+                let mut limits = limits;
+                limits.used_bytes += 1 + 4 + NAMESPACES.len() + 1;
+                let mut is_used = vec![false; list.0.namespaces.len()];
+                limits.fit(documents, is_split, |index| {
+                    // The size of the namespace, if no operation before uses it.
+                    let place = list
+                        .0
+                        .places
+                        .get(first + index)
+                        .copied()
+                        .unwrap_or_default();
+                    let is_seen = is_used.get_mut(place as usize);
+                    let is_seen = is_seen.is_none_or(|seen| std::mem::replace(seen, true));
+                    if is_seen {
+                        0
+                    } else {
+                        list.namespace(place).len()
+                    }
+                })
+            }
+        };
         portion.map_err(|error| match sent {
             Some(_) => reworded_for_retry(error),
             None => error,
@@ -142,11 +273,18 @@ impl Sequence {
 
 impl Limits {
     /// Returns how many documents fit, from the first one on. With `is_split`, fails if the first
-    /// document does not fit; otherwise, fails unless all documents fit.
-    fn fit(self, documents: &[u8], is_split: bool) -> Result<Portion, Error> {
+    /// document does not fit; otherwise, fails unless all documents fit. `more` returns the size of
+    /// what the document with this index adds to the message elsewhere.
+    fn fit(
+        mut self,
+        documents: &[u8],
+        is_split: bool,
+        mut more: impl FnMut(usize) -> usize,
+    ) -> Result<Portion, Error> {
         let mut portion = Portion::default();
         while let Some(rest) = documents.get(portion.bytes..).filter(|r| !r.is_empty()) {
             let bytes = document_bytes(rest)?;
+            self.used_bytes += more(portion.documents);
             match self.exceeded(portion, bytes) {
                 None => {
                     portion.documents += 1;
@@ -175,6 +313,27 @@ impl Limits {
             limit_exceeded(what, self.message_bytes, used + bytes)
         })
     }
+}
+
+/// Returns a copy of operations whose namespaces have the places that they have in `used`.
+fn with_own_places(operations: &[u8], list: &OperationList, first: usize, used: &[u32]) -> Vec<u8> {
+    let mut own = vec![0_u32; list.0.namespaces.len()];
+    for (at, &place) in (0_u32..).zip(used) {
+        own[place as usize] = at;
+    }
+    let mut copy = operations.to_vec();
+    let mut start = 0;
+    for &place in list.0.places.iter().skip(first) {
+        let Ok(bytes) = document_bytes(copy.get(start..).unwrap_or_default()) else {
+            break;
+        };
+        let at = start + PLACE_OFFSET;
+        if let Some(place_bytes) = copy.get_mut(at..at + 4) {
+            place_bytes.copy_from_slice(&own[place as usize].to_le_bytes());
+        }
+        start += bytes;
+    }
+    copy
 }
 
 /// Returns the size of the first of several documents, in bytes.
@@ -271,7 +430,7 @@ mod tests {
             (short, vec![100; 3], 1),
         ] {
             let all = list(&sizes);
-            let portion = limits.fit(&all, true).expect("the first fits");
+            let portion = limits.fit(&all, true, |_| 0).expect("the first fits");
             let bytes = sizes[..expected].iter().sum();
             let expected = Portion {
                 documents: expected,
@@ -287,18 +446,22 @@ mod tests {
             message_bytes: 150,
             ..LIMITS
         };
-        let error = LIMITS.fit(&list(&[101, 20]), true).expect_err("too large");
+        let error = LIMITS
+            .fit(&list(&[101, 20]), true, |_| 0)
+            .expect_err("too large");
         assert_eq!(what(&error), ("the size of a document in bytes", 100, 101));
-        let error = small.fit(&list(&[51]), true).expect_err("too large");
+        let error = small.fit(&list(&[51]), true, |_| 0).expect_err("too large");
         assert_eq!(what(&error), ("the size of a message in bytes", 150, 151));
-        let error = LIMITS.fit(&list(&[20; 4]), false).expect_err("too many");
+        let error = LIMITS
+            .fit(&list(&[20; 4]), false, |_| 0)
+            .expect_err("too many");
         assert_eq!(what(&error), ("the number of documents in a command", 3, 4));
     }
 
     #[test]
     fn bytes_that_are_no_documents_are_refused() {
         for bytes in [vec![1], vec![4, 0, 0, 0], vec![9, 0, 0, 0, 0], vec![255; 9]] {
-            let error = LIMITS.fit(&bytes, true).expect_err("no documents");
+            let error = LIMITS.fit(&bytes, true, |_| 0).expect_err("no documents");
             assert!(matches!(error.kind(), ErrorKind::Bson { .. }), "{error:?}");
         }
     }

@@ -469,8 +469,9 @@ impl Exchange {
                 return Err(error);
             }
             if let Some(sequence) = &request.sequence {
-                message =
-                    message.sequence(sequence.identifier, sequence.documents(request.portion));
+                for (identifier, documents) in sequence.sections(request.portion) {
+                    message = message.sequence(identifier, &documents);
+                }
             }
             message.end();
             Ok(())

@@ -39,6 +39,7 @@ pub use command::{Command, CommandKind, SessionUse};
 pub use cursor::{ABANDON_LIMIT, CLOSE_LIMIT, Cursor};
 pub use cursor_resources::CursorResources;
 pub use documents::{DocumentList, Portion};
+pub(crate) use documents::{OperationList, Operations};
 pub use exchange::{Exchange, Outcome};
 pub(crate) use explicit_session::{ExplicitSession, ReplyTimes, SessionReadConcern};
 pub use explicit_session::{SessionOptions, SessionOptionsBuilder, SessionTimes};

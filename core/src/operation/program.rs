@@ -64,6 +64,12 @@ pub trait Program {
     /// request is written.
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<Self::Output>;
 
+    /// Looks at a reply that reports an error, before it is decided whether the command is retried.
+    /// If it is not, [`handle_error`](Self::handle_error) follows. The default does nothing.
+    fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
+        let _ = exchange;
+    }
+
     /// Handles the error of a command that is not retried any more, or of a question: its time
     /// limit has passed, the client was closed, or the process has forked. The program can continue
     /// with another command, or end with another error or a partial result. By default the error
@@ -285,7 +291,11 @@ impl<P: Program> Runner<P> {
         outcome: &Outcome,
     ) -> Option<Step<P::Output>> {
         let is_completed = matches!(outcome, Outcome::Completed);
-        if !is_completed || exchange.is_preliminary() || !exchange.is_successful() {
+        if !is_completed || exchange.is_preliminary() {
+            return None;
+        }
+        if !exchange.is_successful() {
+            self.program.handle_failed_reply(exchange);
             return None;
         }
         let step = self.program.handle_reply(exchange);

@@ -100,19 +100,21 @@ pub(super) fn command_document(
     let mut body = DocumentWriter::begin(&mut bytes);
     write_body(&mut body, request, context, facts);
     if let Some(sequence) = &request.sequence {
-        let mut array = RawArrayBuf::new();
-        let mut rest = sequence.documents(request.portion);
-        while let Some(length) = rest.first_chunk::<4>() {
-            let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(rest.len());
-            let Some((document, tail)) = rest.split_at_checked(length) else {
-                break;
-            };
-            if let Ok(document) = RawDocument::from_bytes(document) {
-                array.push(document.to_owned());
+        for (identifier, documents) in sequence.sections(request.portion) {
+            let mut array = RawArrayBuf::new();
+            let mut rest = &documents[..];
+            while let Some(length) = rest.first_chunk::<4>() {
+                let length = usize::try_from(i32::from_le_bytes(*length)).unwrap_or(rest.len());
+                let Some((document, tail)) = rest.split_at_checked(length) else {
+                    break;
+                };
+                if let Ok(document) = RawDocument::from_bytes(document) {
+                    array.push(document.to_owned());
+                }
+                rest = tail;
             }
-            rest = tail;
+            body.array(identifier, &array);
         }
-        body.array(sequence.identifier, &array);
     }
     body.end();
     RawDocumentBuf::from_bytes(bytes).unwrap_or_else(|_| {

@@ -105,6 +105,12 @@ impl<P: Program> Program for Prepared<P> {
         }
     }
 
+    fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
+        if let Ok(program) = &mut self.0 {
+            program.handle_failed_reply(exchange);
+        }
+    }
+
     fn handle_error(&mut self, error: Error) -> Step<P::Output> {
         match &mut self.0 {
             Ok(program) => program.handle_error(error),

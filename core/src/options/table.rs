@@ -155,6 +155,9 @@ macro_rules! options {
                 place: $crate::options::Place,
                 body: &mut $crate::bson::DocumentWriter<'_>,
             ) -> Result<(), $crate::error::Error> {
+                if std::ptr::eq(self, Self::unset()) {
+                    return Ok(());
+                }
                 $($crate::options::options! { @write $place, self.$field, $key, place, body })*
                 Ok(())
             }

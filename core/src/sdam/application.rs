@@ -153,6 +153,7 @@ fn is_caused_by_client(error: &Error) -> bool {
         | ErrorKind::InvalidOption { .. }
         | ErrorKind::InvalidArgument { .. }
         | ErrorKind::Custom(_)
+        | ErrorKind::BulkWrite(_)
         | ErrorKind::Bson { .. }
         | ErrorKind::ServerSelection { .. }
         | ErrorKind::Discovery { .. }

@@ -208,6 +208,7 @@ impl Member {
             "update" => self.update(now, request),
             "delete" => self.delete(now, request),
             "findAndModify" | "findandmodify" => self.find_and_modify(now, request),
+            "bulkWrite" => self.bulk_write(now, request),
             "find" => self.find(now, request),
             "getMore" => self.get_more(now, request),
             "killCursors" => self.kill_cursors(now, request),
@@ -238,9 +239,9 @@ impl Member {
 
     fn is_write(&self, request: &Request) -> bool {
         match request.name.as_str() {
-            "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "create"
-            | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes" | "deleteIndexes"
-            | "renameCollection" | "collMod" => true,
+            "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "bulkWrite"
+            | "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"
+            | "deleteIndexes" | "renameCollection" | "collMod" => true,
             "aggregate" => super::read::pipeline_writes(request),
             _ => false,
         }
@@ -342,4 +343,11 @@ pub(super) fn namespace(request: &Request) -> Result<Namespace, Fault> {
         return Err(fault(73, text));
     }
     Ok(Namespace::new(request.database.clone(), collection))
+}
+
+impl Member {
+    /// Parses the full name of a collection, such as `db.collection`.
+    pub(super) fn full_name(text: &str) -> Result<Namespace, Fault> {
+        Namespace::parse(text).ok_or_else(|| fault(73, format!("Invalid namespace: {text}")))
+    }
 }

@@ -3,6 +3,7 @@
 mod admin;
 mod admission;
 mod auth;
+mod bulk;
 mod catalog;
 mod commands;
 mod compression;

@@ -142,6 +142,17 @@ impl Member {
         namespace: String,
         entries: Vec<Document>,
     ) -> Answer {
+        Ok(self.listed(now, request, namespace, entries)?.into())
+    }
+
+    /// Returns the reply with a cursor over these documents.
+    pub(super) fn listed(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        namespace: String,
+        entries: Vec<Document>,
+    ) -> Result<Reply, Fault> {
         let options = request.command.get_document("cursor");
         let size = match options {
             Ok(options) => batch_size(options)?,
@@ -157,9 +168,7 @@ impl Member {
             is_limited: false,
             bytes: 0,
         };
-        Ok(self
-            .first_batch(now, cursor, size.unwrap_or(FIRST_BATCH), false)?
-            .into())
+        self.first_batch(now, cursor, size.unwrap_or(FIRST_BATCH), false)
     }
 
     pub(super) fn get_more(&mut self, now: Instant, request: &Request) -> Answer {

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     replica::{Effect, Retry},
     store::{
-        Change, DeleteStatement, Environment, FindAndModify, Modification, Namespace, Store,
-        StoreError, Update, UpdateStatement, WriteError,
+        Change, DeleteStatement, Environment, FindAndModify, Modification, Store, StoreError,
+        Update, UpdateStatement, WriteError,
     },
 };
 use bson::{Bson, Document, doc};
@@ -23,13 +23,13 @@ use onionskin_core::time::Instant;
 
 /// The sum of the results of a command's statements.
 #[derive(Default)]
-struct Tally {
+pub(super) struct Tally {
     n: u64,
     modified: u64,
     upserted: Vec<Bson>,
     errors: Vec<Bson>,
-    retried: Vec<i32>,
-    effects: Vec<(usize, Effect)>,
+    pub(super) retried: Vec<i32>,
+    pub(super) effects: Vec<(usize, Effect)>,
 }
 
 impl Tally {
@@ -336,7 +336,12 @@ impl Member {
     }
 
     /// Logs the changes of a command together with the effects of its retryable statements.
-    fn record(&mut self, now: Instant, tally: &mut Tally, retryable: Option<RetryableWrite>) {
+    pub(super) fn record(
+        &mut self,
+        now: Instant,
+        tally: &mut Tally,
+        retryable: Option<RetryableWrite>,
+    ) {
         let effects = std::mem::take(&mut tally.effects);
         let retry = retryable
             .filter(|_| !effects.is_empty())
@@ -358,7 +363,11 @@ impl Member {
     }
 
     /// Removes the statements from a command and returns them.
-    fn statements(&self, request: &mut Request, field: &str) -> Result<Vec<Document>, Fault> {
+    pub(super) fn statements(
+        &self,
+        request: &mut Request,
+        field: &str,
+    ) -> Result<Vec<Document>, Fault> {
         let Some(Bson::Array(items)) = request.command.remove(field) else {
             let text = format!("BSON field '{}.{field}' is missing", request.name);
             return Err(fault(40414, text));
@@ -384,16 +393,16 @@ pub(super) fn bypasses_validation(command: &Document) -> bool {
     truth(command.get("bypassDocumentValidation"))
 }
 
-fn is_ordered(request: &Request) -> bool {
+pub(super) fn is_ordered(request: &Request) -> bool {
     request.command.get_bool("ordered").unwrap_or(true)
 }
 
 /// True if a document is larger than the limit.
-fn is_too_large(document: &Document, limit: usize) -> bool {
+pub(super) fn is_too_large(document: &Document, limit: usize) -> bool {
     document.to_vec().map_or(true, |bytes| bytes.len() > limit)
 }
 
-fn update_statement(mut statement: Document) -> Result<UpdateStatement, Fault> {
+pub(super) fn update_statement(mut statement: Document) -> Result<UpdateStatement, Fault> {
     let filter = take_document(&mut statement, "q")?;
     let Some(update) = statement.remove("u") else {
         return Err(fault(40414, "BSON field 'update.updates.u' is missing"));
@@ -410,7 +419,7 @@ fn update_statement(mut statement: Document) -> Result<UpdateStatement, Fault> {
     })
 }
 
-fn delete_statement(mut statement: Document) -> Result<DeleteStatement, Fault> {
+pub(super) fn delete_statement(mut statement: Document) -> Result<DeleteStatement, Fault> {
     let filter = take_document(&mut statement, "q")?;
     let limit = match statement.get("limit").and_then(integer) {
         Some(0) => 0,
@@ -483,11 +492,4 @@ pub(super) fn documents(from: &Document, key: &str) -> Vec<Document> {
     let items = from.get_array(key).map(Vec::as_slice).unwrap_or_default();
     let documents = items.iter().filter_map(Bson::as_document);
     documents.cloned().collect()
-}
-
-impl Member {
-    /// Parses the full name of a collection, such as `db.collection`.
-    pub(super) fn full_name(text: &str) -> Result<Namespace, Fault> {
-        Namespace::parse(text).ok_or_else(|| fault(73, format!("Invalid namespace: {text}")))
-    }
 }

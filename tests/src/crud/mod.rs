@@ -5,6 +5,7 @@
 //! simulation share. Tests that need a replica set are in [`replica_set`], and those that need a
 //! load balancer in [`load_balanced`].
 
+pub mod bulk;
 mod changes;
 mod cursors;
 mod errors;

@@ -5,7 +5,7 @@ use crate::adapters::{Adapter, AsyncStd, Smol, Tokio};
 use onionskin::{Client, Error, error::ErrorKind};
 use onionskin_core::error::TlsFault;
 use onionskin_simulations::{
-    deployment::User,
+    deployment::{ServerVersion, User},
     serve::{Embedded, ServeOptions},
 };
 use onionskin_tests::{
@@ -132,6 +132,15 @@ fn embedded_replica_set_with_authentication_and_tls<A: Adapter>() {
     assert_no_trust::<A>(&with_authority(uri, &others.authority));
 }
 
+fn embedded_bulk_writes<A: Adapter>() {
+    let mut options = replica_set();
+    options.limits.max_write_batch = crud::bulk::MAX_WRITE_BATCH;
+    options.version = ServerVersion::named("8.0").expect("a release");
+    let deployment = Embedded::start(options).expect("starts");
+    let name = format!("embedded, {}", A::NAME);
+    A::block_on(crud::bulk::run::<A::R>(&name, deployment.uri()));
+}
+
 /// Makes a test of each function for one adapter.
 macro_rules! on {
     ($module:ident, $adapter:ident, [$($test:ident),+ $(,)?]) => {
@@ -153,6 +162,7 @@ macro_rules! on {
                 embedded_standalone,
                 embedded_replica_set,
                 embedded_replica_set_with_authentication_and_tls,
+                embedded_bulk_writes,
             ]);
         )+
     };

@@ -8,7 +8,8 @@ use onionskin_tokio::{
     Client, Collection, Database,
     options::{
         ChangeStreamPreAndPostImages, ClusteredIndex, CommitQuorum, CursorType, Hint, IndexModel,
-        IndexOptionDefaults, ReturnDocument, TimeseriesOptions, ValidationAction, ValidationLevel,
+        IndexOptionDefaults, InsertOneModel, ReturnDocument, TimeseriesOptions, ValidationAction,
+        ValidationLevel,
     },
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -162,6 +163,7 @@ fn every_option_of_every_call_is_sent() {
 fn rows() -> BTreeSet<String> {
     let mut rows = BTreeSet::new();
     onionskin_core::aggregate_options! { listed rows Aggregate }
+    onionskin_core::bulk_write_options! { listed rows BulkWrite }
     onionskin_core::count_options! { listed rows CountDocuments }
     onionskin_core::create_collection_options! { listed rows CreateCollection }
     onionskin_core::create_index_options! { listed rows CreateIndex }
@@ -472,6 +474,17 @@ async fn lists(sent: &Sent, seen: &mut BTreeSet<String>, client: &Client, databa
         comment("why") => "comment" = is("why");
         filter(doc! { "name": "a" }) => "filter.name" = is("a");
         timeout(MINUTE) => "maxTimeMS" = ANY;
+    });
+    let model =
+        InsertOneModel::builder().namespace(database.collection::<Document>("a").namespace());
+    let bulk_write = || client.bulk_write([model.clone().build()]);
+    sends!(sent, seen, "bulkWrite", BulkWrite: bulk_write(), {
+        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
+        comment("why") => "comment" = is("why");
+        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
+        ordered(false) => "ordered" = is(false);
+        timeout(MINUTE) => "maxTimeMS" = ANY;
+        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
     sends!(sent, seen, "listDatabases", ListDatabases: client.list_databases(), {
         authorized_databases(true) => "authorizedDatabases" = is(true);

@@ -4,6 +4,7 @@
 //! options in the core, which also gives the call its setters.
 
 mod aggregate;
+mod bulk_write;
 mod delete;
 mod find;
 mod find_and_modify;
@@ -15,6 +16,7 @@ mod run;
 mod update;
 
 pub use aggregate::Aggregate;
+pub use bulk_write::BulkWrite;
 pub use delete::Delete;
 pub use find::{Find, FindOne};
 pub use find_and_modify::{FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate};

@@ -1,6 +1,7 @@
 //! Commands of the CRUD helpers, and the results in their replies.
 
 mod aggregate;
+mod bulk;
 mod find_and_modify;
 mod insert;
 mod names;
@@ -11,6 +12,11 @@ mod schema;
 mod write;
 
 pub use aggregate::{aggregate, aggregate_database};
+pub use bulk::{
+    BulkWrite, DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder,
+    InsertOneModel, InsertOneModelBuilder, ReplaceOneModel, ReplaceOneModelBuilder,
+    UpdateManyModel, UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
+};
 pub use find_and_modify::{
     find_one_and_delete, find_one_and_replace, find_one_and_update, found_document,
 };
@@ -30,12 +36,13 @@ pub use schema::{
     IndexModel, IndexModelBuilder, Listed, create_collection, create_indexes, drop_collection,
     drop_database, drop_indexes, list_collections, list_databases, list_indexes, rename_collection,
 };
-pub use write::{
-    DeleteResult, InsertManyResult, InsertOneResult, UpdateResult, delete, encode_insert,
-    encode_replacement, insert, replace, update,
-};
+pub use write::{delete, encode_insert, encode_replacement, insert, replace, update};
 
 use crate::error::Error;
+pub use crate::results::{
+    DeleteResult, InsertManyResult, InsertOneResult, SummaryBulkWriteResult, UpdateResult,
+    VerboseBulkWriteResult,
+};
 use std::sync::Arc;
 
 /// The names of a database and of one of its collections.
@@ -97,6 +104,13 @@ impl Namespace {
     #[must_use]
     pub const fn shared_database(&self) -> &Arc<str> {
         &self.database
+    }
+}
+
+/// The empty namespace, which no call accepts. It is the start of a builder.
+impl Default for Namespace {
+    fn default() -> Self {
+        Self::unchecked("".into(), "".into())
     }
 }
 

@@ -226,6 +226,15 @@ impl Member {
             return Err(fault(391, "Reauthentication required"));
         }
         let is_permitted = match privilege(request) {
+            Some(_) if request.name == "bulkWrite" => {
+                let infos = request.command.get_array("nsInfo");
+                let mut infos = infos.map(Vec::as_slice).unwrap_or_default().iter();
+                infos.all(|info| {
+                    let info = info.as_document().and_then(|info| info.get_str("ns").ok());
+                    let database = info.and_then(|name| name.split('.').next());
+                    login.may(Privilege::Write, database.unwrap_or_default())
+                })
+            }
             Some(Privilege::Cluster) => login.may(Privilege::Cluster, "admin"),
             Some(privilege) => login.may(privilege, &request.database) || is_own(login, request),
             None => true,
@@ -288,7 +297,9 @@ fn privilege(request: &Request) -> Option<Privilege> {
         "find" | "aggregate" | "count" | "distinct" | "explain" | "validate"
         | "listCollections" | "listIndexes" | "dataSize" | "collStats" | "collstats"
         | "dbStats" | "dbstats" => Privilege::Read,
-        "insert" | "update" | "delete" | "findAndModify" | "findandmodify" => Privilege::Write,
+        "insert" | "update" | "delete" | "findAndModify" | "findandmodify" | "bulkWrite" => {
+            Privilege::Write
+        }
         "create" | "drop" | "createIndexes" | "dropIndexes" | "deleteIndexes"
         | "renameCollection" | "collMod" | "profile" => Privilege::Schema,
         "dropDatabase" => Privilege::Drop,

@@ -159,6 +159,24 @@ pub(super) const ROWS: &[Row] = &[
     )
     .api(),
     row(
+        &["bulkWrite"],
+        Kind::Whole,
+        &[
+            field("ops", Kind::ArrayOf(&Kind::Object)).required(),
+            field("nsInfo", Kind::ArrayOf(&Kind::Object)).required(),
+            field("cursor", Kind::Nested(CURSOR)),
+            field("bypassDocumentValidation", Kind::Flag),
+            field("ordered", Kind::Bool),
+            field("let", Kind::Object),
+            field("errorsOnly", Kind::Bool),
+            field("stmtId", Kind::Int),
+            field("stmtIds", Kind::ArrayOf(&Kind::Int)),
+        ],
+    )
+    .admin()
+    .api()
+    .since(8, 0),
+    row(
         &["aggregate"],
         Kind::TextOrNumber,
         &[

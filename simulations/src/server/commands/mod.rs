@@ -33,6 +33,9 @@ pub(super) struct Row {
     admin: bool,
     /// True for a member of Stable API version 1.
     api: bool,
+    /// The release in which the command appeared; `(0, 0)` if that is before all releases that can
+    /// be claimed.
+    since: Release,
     /// False for a command that ignores unknown fields.
     strict: bool,
     pub(super) fields: &'static [Field],
@@ -46,6 +49,7 @@ const fn row(names: &'static [&'static str], value: Kind, fields: &'static [Fiel
         value,
         admin: false,
         api: false,
+        since: (0, 0),
         strict: true,
         fields,
     }
@@ -59,6 +63,11 @@ impl Row {
 
     const fn admin(mut self) -> Self {
         self.admin = true;
+        self
+    }
+
+    const fn since(mut self, major: u16, minor: u16) -> Self {
+        self.since = (major, minor);
         self
     }
 
@@ -124,6 +133,9 @@ pub(super) fn check(request: &Request, release: Release) -> Result<(), Fault> {
     let Some(row) = rows().find(|row| row.names.contains(&name)) else {
         return check_api(request, None);
     };
+    if release < row.since {
+        return Err(fault(59, format!("no such command: '{name}'")));
+    }
     if row.admin && request.database != "admin" {
         let text = format!("{name} may only be run against the admin database.");
         return Err(fault(13, text));

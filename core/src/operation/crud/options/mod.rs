@@ -31,11 +31,11 @@ pub use schema_values::{
 };
 pub use values::{CursorType, Hint, ReturnDocument, UpdateModifications};
 pub use writes::{
-    DeleteOptions, DeleteOptionsBuilder, FindOneAndDeleteOptions, FindOneAndDeleteOptionsBuilder,
-    FindOneAndReplaceOptions, FindOneAndReplaceOptionsBuilder, FindOneAndUpdateOptions,
-    FindOneAndUpdateOptionsBuilder, InsertManyOptions, InsertManyOptionsBuilder, InsertOneOptions,
-    InsertOneOptionsBuilder, ReplaceOptions, ReplaceOptionsBuilder, UpdateOptions,
-    UpdateOptionsBuilder,
+    BulkWriteOptions, BulkWriteOptionsBuilder, DeleteOptions, DeleteOptionsBuilder,
+    FindOneAndDeleteOptions, FindOneAndDeleteOptionsBuilder, FindOneAndReplaceOptions,
+    FindOneAndReplaceOptionsBuilder, FindOneAndUpdateOptions, FindOneAndUpdateOptionsBuilder,
+    InsertManyOptions, InsertManyOptionsBuilder, InsertOneOptions, InsertOneOptionsBuilder,
+    ReplaceOptions, ReplaceOptionsBuilder, UpdateOptions, UpdateOptionsBuilder,
 };
 
 use crate::{

@@ -115,6 +115,13 @@ pub enum UpdateModifications {
     Pipeline(Vec<Document>),
 }
 
+/// A document without operators, which no call accepts. It is the start of a builder.
+impl Default for UpdateModifications {
+    fn default() -> Self {
+        Self::Document(Document::new())
+    }
+}
+
 impl From<Document> for UpdateModifications {
     fn from(document: Document) -> Self {
         Self::Document(document)

@@ -37,6 +37,24 @@ options! { ($)
         write_concern: WriteConcern => Kept "writeConcern",
     }
 
+    /// Options of the bulk write of a client. All are unset by default.
+    BulkWriteOptions, built by BulkWriteOptionsBuilder, listed by bulk_write_options => {
+        /// Sets whether the server leaves out the validation of documents.
+        bypass_document_validation: bool => Body "bypassDocumentValidation",
+        /// Sets a value by which the commands are found in logs and in the profiler of the server.
+        comment: Bson => Body "comment" (into),
+        /// Sets variables that filters and pipelines can use as `$$name`.
+        let_vars: Document => Body "let",
+        /// Sets whether the bulk write ends with the first operation that fails. Default: true.
+        ordered: bool => Kept "ordered",
+        /// Sets the time limit of the whole bulk write with all its commands: server selections,
+        /// check-outs, exchanges and retries. Default: `timeoutMS` of the client; zero means no
+        /// limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+        /// Sets the write concern. Default: that of the client.
+        write_concern: WriteConcern => Kept "writeConcern",
+    }
+
     /// Options of `update_one` and `update_many`. All are unset by default.
     UpdateOptions, built by UpdateOptionsBuilder, listed by update_options => {
         /// Sets the filters of the array elements that the operators `$[name]` change.

@@ -1,0 +1,89 @@
+//! The bulk write of a client.
+
+use super::setters;
+use crate::{
+    Client, ClientSession, Execution, Runtime,
+    futures::BulkWriteFuture,
+    options::*,
+    results::{SummaryBulkWriteResult, VerboseBulkWriteResult},
+    session::UsedSession,
+};
+use bson::{Bson, Document};
+use onionskin_core::{
+    error::Error,
+    operation::{Prepared, crud},
+};
+use std::{future::IntoFuture, marker::PhantomData, time::Duration};
+
+/// A `bulk_write` that runs when it is awaited.
+///
+/// The operations are sent with as many commands as the limits of the server require, one after the
+/// other. If operations fail, the error has the kind
+/// [`ErrorKind::BulkWrite`](onionskin_core::error::ErrorKind::BulkWrite), with the errors by the
+/// index of the operation and the results of the operations that succeeded.
+#[must_use = "a call runs when it is awaited"]
+pub struct BulkWrite<'a, R: Runtime, O = SummaryBulkWriteResult> {
+    client: &'a Client<R>,
+    models: Vec<WriteModel>,
+    is_verbose: bool,
+    options: Option<Box<BulkWriteOptions>>,
+    session: Option<UsedSession>,
+    marker: PhantomData<fn() -> O>,
+}
+
+onionskin_core::bulk_write_options! { setters [R: Runtime, O] [BulkWrite<'_, R, O>] }
+
+impl<'a, R: Runtime> BulkWrite<'a, R> {
+    pub(crate) fn new(client: &'a Client<R>, models: Vec<WriteModel>) -> Self {
+        Self {
+            client,
+            models,
+            is_verbose: false,
+            options: None,
+            session: None,
+            marker: PhantomData,
+        }
+    }
+
+    /// Makes the server return the result of each operation.
+    pub fn verbose_results(self) -> BulkWrite<'a, R, VerboseBulkWriteResult> {
+        BulkWrite {
+            client: self.client,
+            models: self.models,
+            is_verbose: true,
+            options: self.options,
+            session: self.session,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime, O> BulkWrite<'_, R, O> {
+    /// Makes the call run in this session.
+    pub fn session(mut self, session: &mut ClientSession<R>) -> Self {
+        self.session = Some(session.used_by(self.client));
+        self
+    }
+
+    fn prepare(self) -> Result<crud::BulkWrite<O>, Error> {
+        let options = self.options.map(|options| *options).unwrap_or_default();
+        let defaults = self.client.defaults().clone();
+        let new_id = || self.client.shared().new_object_id();
+        let (models, is_verbose) = (&self.models, self.is_verbose);
+        let mut program = crud::BulkWrite::new(models, is_verbose, options, defaults, new_id)?;
+        if let Some(session) = self.session {
+            program.set_session(session.checked()?);
+        }
+        Ok(program)
+    }
+}
+
+impl<R: Runtime, O: From<VerboseBulkWriteResult>> IntoFuture for BulkWrite<'_, R, O> {
+    type Output = Result<O, Error>;
+    type IntoFuture = BulkWriteFuture<R, O>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let client = self.client.clone();
+        BulkWriteFuture(Execution::new(client, Prepared::new(self.prepare())))
+    }
+}

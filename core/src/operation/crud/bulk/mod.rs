@@ -1,0 +1,391 @@
+//! The bulk write of a client: the command `bulkWrite`, as often as the limits of the server
+//! require.
+
+mod models;
+
+pub use models::{
+    DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, InsertOneModel,
+    InsertOneModelBuilder, ReplaceOneModel, ReplaceOneModelBuilder, UpdateManyModel,
+    UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
+};
+
+use super::{BulkWriteOptions, Defaults};
+use crate::{
+    bson::{decode_document, integer_field},
+    error::{BulkWriteError, Error, ErrorKind, PartialBulkWriteResult, WriteError},
+    operation::{
+        Abandoned, Command, CommandKind, Cursor, Exchange, OperationList, Portion, Program, Step,
+    },
+    options::Place,
+    results::{DeleteResult, InsertOneResult, UpdateResult, VerboseBulkWriteResult},
+    session::SessionId,
+};
+use bson::{Bson, RawDocument, oid::ObjectId};
+use models::{Encoded, Kind};
+use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
+
+/// The program of `bulk_write`. Each command sends as many operations as `maxWriteBatchSize` and
+/// `maxMessageSizeBytes` of its server allow, and the namespaces of these operations. The results
+/// of the operations are in a cursor, which the program reads to its end.
+///
+/// An ordered bulk write ends with the first operation that fails. An unordered one continues. A
+/// write concern error ends neither. Any other error ends the bulk write. All errors are raised
+/// together, with the results of the operations that succeeded.
+///
+/// Commands are retried as writes only if no operation can affect several documents. This is
+/// decided for all operations together, because a command is retryable or not before it is known
+/// which operations it sends.
+///
+/// `O` is the result: [`VerboseBulkWriteResult`], or
+/// [`SummaryBulkWriteResult`](crate::results::SummaryBulkWriteResult).
+pub struct BulkWrite<O> {
+    operations: OperationList,
+    kinds: Vec<Kind>,
+    ids: BTreeMap<usize, Bson>,
+    has_multi: bool,
+    is_verbose: bool,
+    options: BulkWriteOptions,
+    defaults: Arc<Defaults>,
+    session: Option<SessionId>,
+    /// The number and the size of the operations in the batches that have ended.
+    done: Portion,
+    /// The batch whose command runs; empty before the command is framed.
+    batch: Portion,
+    /// The results of the current batch; `None` before its reply.
+    cursor: Option<Cursor>,
+    /// The sums of a reply with a write concern error, until it is known that its command is not
+    /// retried.
+    held: Option<[i64; 5]>,
+    result: VerboseBulkWriteResult,
+    failures: BulkWriteError,
+    /// True if an operation is known to have succeeded.
+    has_success: bool,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O> fmt::Debug for BulkWrite<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BulkWrite")
+            .field("operations", &self.operations)
+            .field("done", &self.done)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O> BulkWrite<O> {
+    /// Returns a program for these operations. `is_verbose` asks the server for the result of each.
+    ///
+    /// Fails without an operation, for an operation that cannot be encoded or is not valid, and for
+    /// an unacknowledged write concern if the operations are ordered or the results are asked for
+    /// (Bulk Write Specification, *Unacknowledged Bulk Writes*).
+    pub fn new(
+        models: &[WriteModel],
+        is_verbose: bool,
+        options: BulkWriteOptions,
+        defaults: Arc<Defaults>,
+        mut new_id: impl FnMut() -> ObjectId,
+    ) -> Result<Self, Error> {
+        if models.is_empty() {
+            return Err(Error::argument("there is no operation in the bulk write"));
+        }
+        let concern = options.write_concern.as_ref();
+        let concern = concern.or(defaults.write_concern.as_ref());
+        if concern.is_some_and(|concern| !concern.is_acknowledged()) {
+            if is_verbose {
+                let message = "an unacknowledged bulk write (w: 0) has no results; do not ask for \
+                               verbose results";
+                return Err(Error::argument(message));
+            }
+            if options.ordered != Some(false) {
+                let message = "an unacknowledged bulk write (w: 0) cannot be ordered; set \
+                               `ordered` to false";
+                return Err(Error::argument(message));
+            }
+        }
+        let mut encoded = Encoded::default();
+        for model in models {
+            encoded.add(model, &mut new_id)?;
+        }
+        Ok(Self {
+            operations: OperationList::new(encoded.operations),
+            kinds: encoded.kinds,
+            ids: encoded.ids,
+            has_multi: encoded.has_multi,
+            is_verbose,
+            options,
+            defaults,
+            session: None,
+            done: Portion::default(),
+            batch: Portion::default(),
+            cursor: None,
+            held: None,
+            result: VerboseBulkWriteResult::default(),
+            failures: BulkWriteError::default(),
+            has_success: false,
+            output: PhantomData,
+        })
+    }
+
+    /// Makes all commands run in a session that the application has started.
+    pub const fn set_session(&mut self, session: SessionId) {
+        self.session = Some(session);
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.options.ordered.unwrap_or(true)
+    }
+
+    fn command(&self) -> Result<Command, Error> {
+        let kind = match self.has_multi {
+            true => CommandKind::Write,
+            false => CommandKind::RetryableWrite,
+        };
+        let mut command = Command::new("bulkWrite", "admin", kind);
+        let mut body = command.body();
+        body.i32("bulkWrite", 1)
+            .bool("errorsOnly", !self.is_verbose)
+            .bool("ordered", self.is_ordered());
+        self.options.write(Place::Body, &mut body)?;
+        let concern = self.options.write_concern.as_ref();
+        self.defaults.apply_to_write(&mut command, concern);
+        if let Some(session) = self.session {
+            command.use_explicit_session(session)?;
+        }
+        command.set_timeout(self.options.timeout);
+        command.set_operations(
+            self.operations.clone(),
+            self.done.bytes,
+            self.done.documents,
+        );
+        Ok(command)
+    }
+
+    /// Adds the sums of a batch.
+    fn add(&mut self, [inserted, matched, modified, upserted, deleted]: [i64; 5]) {
+        let sums = &mut self.result.summary;
+        let add = |sum: &mut i64, n: i64| *sum = sum.saturating_add(n);
+        add(&mut sums.inserted_count, inserted);
+        add(&mut sums.matched_count, matched);
+        add(&mut sums.modified_count, modified);
+        add(&mut sums.upserted_count, upserted);
+        add(&mut sums.deleted_count, deleted);
+    }
+
+    /// Notes the result of one operation.
+    fn note(&mut self, entry: &RawDocument) -> Result<(), Error> {
+        let index = integer_field(entry, "idx").and_then(|index| usize::try_from(index).ok());
+        let index = index.filter(|&index| index < self.batch.documents);
+        let missing = || Error::protocol("a result of the bulk write has no valid index");
+        let index = index.ok_or_else(missing)? + self.done.documents;
+        if integer_field(entry, "ok") != Some(1) {
+            let mut error = WriteError::from_document(entry);
+            error.index = index;
+            self.failures.write_errors.insert(index, error);
+            return Ok(());
+        }
+        let count = |key| u64::try_from(integer_field(entry, key).unwrap_or(0)).unwrap_or(0);
+        let results = &mut self.result;
+        match self.kinds.get(index) {
+            Some(Kind::Insert) => {
+                let id = self.ids.get(&index).cloned().unwrap_or(Bson::Null);
+                results
+                    .insert_results
+                    .insert(index, InsertOneResult::new(id));
+            }
+            Some(Kind::Update) => {
+                let upserted = entry.get_document("upserted").ok();
+                let upserted = upserted.and_then(|u| decode_document(u).ok()?.remove("_id"));
+                let n = count("n");
+                let updated = UpdateResult {
+                    matched_count: n - u64::from(upserted.is_some()).min(n),
+                    modified_count: count("nModified"),
+                    upserted_id: upserted,
+                };
+                results.update_results.insert(index, updated);
+            }
+            Some(Kind::Delete) => {
+                let deleted_count = count("n");
+                let deleted = DeleteResult { deleted_count };
+                results.delete_results.insert(index, deleted);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Ends the batch: counts its operations as done.
+    fn end_batch(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        let range = self.done.documents..self.done.documents + batch.documents;
+        let failed = self.failures.write_errors.range(range.clone());
+        let succeeded = match self.is_ordered() {
+            // The operations before the first failure were executed.
+            true => failed.map(|(index, _)| *index).next().unwrap_or(range.end) > range.start,
+            false => failed.count() < batch.documents,
+        };
+        self.has_success |= succeeded;
+        self.done.documents += batch.documents;
+        self.done.bytes += batch.bytes;
+    }
+
+    /// Returns the error of the bulk write, which `cause` ended early.
+    fn failure(&mut self, cause: Option<Error>) -> Option<Error> {
+        let mut failures = std::mem::take(&mut self.failures);
+        let is_clean = failures.write_errors.is_empty() && failures.write_concern_errors.is_empty();
+        if is_clean && cause.is_none() {
+            return None;
+        }
+        if self.has_success {
+            let result = std::mem::take(&mut self.result);
+            failures.partial_result = Some(match self.is_verbose {
+                true => PartialBulkWriteResult::Verbose(result),
+                false => PartialBulkWriteResult::Summary(result.summary),
+            });
+        }
+        match cause {
+            // Nothing happened but this error.
+            Some(cause) if is_clean && failures.partial_result.is_none() => Some(cause),
+            Some(cause) => {
+                let error = Error::new(ErrorKind::BulkWrite(Box::new(failures)));
+                Some(error.with_labels(cause.labels()).with_cause(cause))
+            }
+            None => Some(Error::new(ErrorKind::BulkWrite(Box::new(failures)))),
+        }
+    }
+}
+
+/// Reads the sums of a reply.
+fn sums(reply: &RawDocument) -> [i64; 5] {
+    let keys = [
+        "nInserted",
+        "nMatched",
+        "nModified",
+        "nUpserted",
+        "nDeleted",
+    ];
+    keys.map(|key| integer_field(reply, key).unwrap_or(0).max(0))
+}
+
+impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
+    fn finish(&mut self, cause: Option<Error>) -> Step<O> {
+        Step::Done(match self.failure(cause) {
+            Some(error) => Err(error),
+            None => Ok(std::mem::take(&mut self.result).into()),
+        })
+    }
+
+    /// Returns the command of the next batch, or the result if no operation is left.
+    fn next_step(&mut self) -> Step<O> {
+        let is_over = self.done.bytes >= self.operations.size_bytes();
+        if is_over || (self.is_ordered() && !self.failures.write_errors.is_empty()) {
+            return self.finish(None);
+        }
+        self.batch = Portion::default();
+        match self.command() {
+            Ok(command) => Step::Run(command),
+            Err(error) => self.finish(Some(error)),
+        }
+    }
+
+    /// Reads the results that have arrived, and returns the next step.
+    fn read_results(&mut self) -> Step<O> {
+        while let Some(cursor) = &mut self.cursor
+            && let Some(next) = cursor.advance()
+        {
+            let entry = next.map(|()| cursor.current().map(RawDocument::to_owned));
+            let noted = match entry {
+                Ok(Some(entry)) => self.note(&entry),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = noted {
+                self.end_batch();
+                return self.finish(Some(error));
+            }
+        }
+        match self.cursor.as_mut().map(Cursor::start) {
+            Some(Step::Run(command)) => return Step::Run(command),
+            _ => self.cursor = None,
+        }
+        self.end_batch();
+        self.next_step()
+    }
+
+    fn open(&mut self, exchange: &mut Exchange) -> Result<(), Error> {
+        self.cursor = Some(Cursor::from_exchange(exchange, "admin".into())?);
+        Ok(())
+    }
+}
+
+impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
+    type Output = O;
+
+    fn start(&mut self) -> Step<O> {
+        self.next_step()
+    }
+
+    fn handle_begun(&mut self, exchange: &mut Exchange) {
+        // The exchange of a `getMore` has no portion.
+        if let Some(batch) = exchange.portion() {
+            self.batch = batch;
+            self.held = None;
+        }
+    }
+
+    fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<O> {
+        if let Some(cursor) = &mut self.cursor {
+            if let Step::Done(Err(error)) = cursor.handle_reply(exchange) {
+                self.end_batch();
+                return self.finish(Some(error));
+            }
+            return self.read_results();
+        }
+        let Some(reply) = exchange.reply() else {
+            // The write concern is unacknowledged.
+            self.end_batch();
+            return self.next_step();
+        };
+        self.add(sums(reply));
+        match self.open(exchange) {
+            Ok(()) => self.read_results(),
+            Err(error) => {
+                self.end_batch();
+                self.finish(Some(error))
+            }
+        }
+    }
+
+    fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
+        let reply = exchange.reply().filter(|_| self.cursor.is_none());
+        self.held = reply.map(sums);
+        if self.held.is_some() && self.open(exchange).is_err() {
+            // The reply has no cursor, because the whole command failed.
+            self.held = None;
+        }
+    }
+
+    fn handle_error(&mut self, error: Error) -> Step<O> {
+        match (error.kind(), self.held.take()) {
+            (ErrorKind::Write(fault), Some(sums)) => {
+                let concerns = &mut self.failures.write_concern_errors;
+                concerns.extend(fault.write_concern.clone());
+                self.add(sums);
+                self.read_results()
+            }
+            _ => {
+                if let Some(cursor) = &mut self.cursor {
+                    cursor.handle_failure(&error);
+                    self.end_batch();
+                }
+                self.finish(Some(error))
+            }
+        }
+    }
+
+    fn abandon(&mut self) -> Abandoned {
+        match &mut self.cursor {
+            Some(cursor) => cursor.abandon(),
+            None => Abandoned::Nothing,
+        }
+    }
+}

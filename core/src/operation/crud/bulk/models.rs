@@ -1,0 +1,359 @@
+//! The operations of a bulk write (Bulk Write Specification, *Write Models*).
+
+use super::super::{Namespace, UpdateModifications, check_name, encode_insert};
+use crate::{bson::DocumentWriter, error::Error, operation::Operations, options::OptionValue};
+use bson::{Array, Bson, Document, oid::ObjectId};
+use std::collections::BTreeMap;
+
+/// Declares models: a struct, its builder and its variant of [`WriteModel`]. The first fields have
+/// to be set; those after the semicolon are options.
+macro_rules! models {
+    ($(
+        $(#[$about:meta])*
+        $name:ident, built by $builder:ident, $variant:ident {
+            $($(#[$doc:meta])* $field:ident: $type:ty,)*;
+            $($(#[$option_doc:meta])* $option:ident: $option_type:ty,)*
+        }
+    )*) => {
+        /// An operation of a bulk write.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum WriteModel {
+            $(
+                #[doc = concat!("See [`", stringify!($name), "`].")]
+                $variant($name),
+            )*
+        }
+
+        impl WriteModel {
+            /// Returns the collection of the operation.
+            pub(super) const fn namespace(&self) -> &Namespace {
+                match self {
+                    $(Self::$variant(model) => &model.namespace,)*
+                }
+            }
+        }
+
+        $(
+            $(#[$about])*
+            #[derive(Clone, Debug, Default, PartialEq)]
+            #[non_exhaustive]
+            pub struct $name {
+                /// The collection.
+                pub namespace: Namespace,
+                $($(#[$doc])* pub $field: $type,)*
+                $($(#[$option_doc])* pub $option: Option<$option_type>,)*
+            }
+
+            impl $name {
+                /// Returns a builder without values.
+                pub fn builder() -> $builder {
+                    $builder::default()
+                }
+            }
+
+            #[doc = concat!("A builder of [`", stringify!($name), "`].")]
+            #[derive(Clone, Debug, Default)]
+            #[must_use = "a builder does nothing before `build`"]
+            pub struct $builder($name);
+
+            impl $builder {
+                /// Sets the collection, without which the bulk write fails.
+                pub fn namespace(mut self, value: impl Into<Namespace>) -> Self {
+                    self.0.namespace = value.into();
+                    self
+                }
+
+                $(
+                    $(#[$doc])*
+                    pub fn $field(mut self, value: impl Into<$type>) -> Self {
+                        self.0.$field = value.into();
+                        self
+                    }
+                )*
+
+                $(
+                    $(#[$option_doc])*
+                    pub fn $option(mut self, value: impl Into<Option<$option_type>>) -> Self {
+                        self.0.$option = value.into();
+                        self
+                    }
+                )*
+
+                /// Returns the operation.
+                #[must_use]
+                pub fn build(self) -> $name {
+                    self.0
+                }
+            }
+
+            impl From<$name> for WriteModel {
+                fn from(model: $name) -> Self {
+                    Self::$variant(model)
+                }
+            }
+        )*
+    };
+}
+
+models! {
+    /// Inserts a document. If it has no `_id`, the driver adds an ObjectId.
+    InsertOneModel, built by InsertOneModelBuilder, InsertOne {
+        /// The document.
+        document: Document,;
+    }
+
+    /// Changes the first document that matches a filter.
+    UpdateOneModel, built by UpdateOneModelBuilder, UpdateOne {
+        /// The filter.
+        filter: Document,
+        /// The operators or the pipeline.
+        update: UpdateModifications,;
+        /// The filters of the array elements that the operators `$[name]` change.
+        array_filters: Array,
+        /// The rules by which texts are compared.
+        collation: Document,
+        /// The index that the server uses: its keys or its name.
+        hint: Bson,
+        /// Whether a document is inserted if none matches. Default: false.
+        upsert: bool,
+        /// The order of the documents, of which the first is changed.
+        sort: Document,
+    }
+
+    /// Changes all documents that match a filter.
+    UpdateManyModel, built by UpdateManyModelBuilder, UpdateMany {
+        /// The filter.
+        filter: Document,
+        /// The operators or the pipeline.
+        update: UpdateModifications,;
+        /// The filters of the array elements that the operators `$[name]` change.
+        array_filters: Array,
+        /// The rules by which texts are compared.
+        collation: Document,
+        /// The index that the server uses: its keys or its name.
+        hint: Bson,
+        /// Whether a document is inserted if none matches. Default: false.
+        upsert: bool,
+    }
+
+    /// Replaces the first document that matches a filter.
+    ReplaceOneModel, built by ReplaceOneModelBuilder, ReplaceOne {
+        /// The filter.
+        filter: Document,
+        /// The new document.
+        replacement: Document,;
+        /// The rules by which texts are compared.
+        collation: Document,
+        /// The index that the server uses: its keys or its name.
+        hint: Bson,
+        /// Whether a document is inserted if none matches. Default: false.
+        upsert: bool,
+        /// The order of the documents, of which the first is replaced.
+        sort: Document,
+    }
+
+    /// Deletes the first document that matches a filter.
+    DeleteOneModel, built by DeleteOneModelBuilder, DeleteOne {
+        /// The filter.
+        filter: Document,;
+        /// The rules by which texts are compared.
+        collation: Document,
+        /// The index that the server uses: its keys or its name.
+        hint: Bson,
+    }
+
+    /// Deletes all documents that match a filter.
+    DeleteManyModel, built by DeleteManyModelBuilder, DeleteMany {
+        /// The filter.
+        filter: Document,;
+        /// The rules by which texts are compared.
+        collation: Document,
+        /// The index that the server uses: its keys or its name.
+        hint: Bson,
+    }
+}
+
+/// The kind of an operation, for its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// The encoded operations of a bulk write.
+#[derive(Default)]
+pub(super) struct Encoded {
+    pub(super) operations: Operations,
+    pub(super) kinds: Vec<Kind>,
+    /// The `_id` of each inserted document, by the index of its operation.
+    pub(super) ids: BTreeMap<usize, Bson>,
+    /// True if an operation can affect several documents.
+    pub(super) has_multi: bool,
+    /// The place of each namespace that was used.
+    places: BTreeMap<Namespace, u32>,
+}
+
+impl Encoded {
+    /// Adds an operation. Fails for an invalid namespace, an update without operators, a
+    /// replacement with operators, and a document that cannot be encoded.
+    pub(super) fn add(
+        &mut self,
+        model: &WriteModel,
+        new_id: impl FnOnce() -> ObjectId,
+    ) -> Result<(), Error> {
+        let place = self.place(model.namespace())?;
+        let index = self.kinds.len();
+        let mut id = None;
+        let start = self.operations.bytes.len();
+        let mut writer = DocumentWriter::begin(&mut self.operations.bytes);
+        let at = i32::try_from(place).unwrap_or(i32::MAX);
+        let written = match model {
+            WriteModel::InsertOne(model) => {
+                writer.i32("insert", at);
+                insert(&mut writer, model, new_id).map(|made| {
+                    id = Some(made);
+                    Kind::Insert
+                })
+            }
+            WriteModel::UpdateOne(model) => {
+                writer.i32("update", at);
+                update_one(&mut writer, model).map(|()| Kind::Update)
+            }
+            WriteModel::UpdateMany(model) => {
+                writer.i32("update", at);
+                update_many(&mut writer, model).map(|()| Kind::Update)
+            }
+            WriteModel::ReplaceOne(model) => {
+                writer.i32("update", at);
+                replace_one(&mut writer, model).map(|()| Kind::Update)
+            }
+            WriteModel::DeleteOne(model) => {
+                writer.i32("delete", at);
+                let options = (&model.hint, &model.collation);
+                delete(&mut writer, &model.filter, false, options).map(|()| Kind::Delete)
+            }
+            WriteModel::DeleteMany(model) => {
+                writer.i32("delete", at);
+                let options = (&model.hint, &model.collation);
+                delete(&mut writer, &model.filter, true, options).map(|()| Kind::Delete)
+            }
+        };
+        match written {
+            Ok(kind) => {
+                writer.end();
+                self.kinds.push(kind);
+                self.operations.places.push(place);
+                self.ids.extend(id.map(|id| (index, id)));
+                self.has_multi |=
+                    matches!(model, WriteModel::UpdateMany(_) | WriteModel::DeleteMany(_));
+                Ok(())
+            }
+            Err(error) => {
+                self.operations.bytes.truncate(start);
+                Err(error)
+            }
+        }
+    }
+
+    fn place(&mut self, namespace: &Namespace) -> Result<u32, Error> {
+        if let Some(&place) = self.places.get(namespace) {
+            return Ok(place);
+        }
+        check_name("database", namespace.database())?;
+        check_name("collection", namespace.collection())?;
+        let place = u32::try_from(self.operations.namespaces.len()).unwrap_or(u32::MAX);
+        let mut bytes = Vec::new();
+        let mut writer = DocumentWriter::begin(&mut bytes);
+        writer.str("ns", &namespace.to_string());
+        writer.end();
+        self.operations.namespaces.push(bytes);
+        self.places.insert(namespace.clone(), place);
+        Ok(place)
+    }
+}
+
+fn insert(
+    writer: &mut DocumentWriter<'_>,
+    model: &InsertOneModel,
+    new_id: impl FnOnce() -> ObjectId,
+) -> Result<Bson, Error> {
+    let mut bytes = Vec::new();
+    let id = encode_insert(&model.document, &mut bytes, new_id)?;
+    let document = bson::RawDocument::from_bytes(&bytes);
+    let document = document.map_err(|error| Error::argument(error.to_string()))?;
+    writer.document("document", document);
+    Ok(id)
+}
+
+fn update_one(writer: &mut DocumentWriter<'_>, model: &UpdateOneModel) -> Result<(), Error> {
+    update(writer, &model.filter, &model.update, false)?;
+    option(writer, "upsert", model.upsert.as_ref())?;
+    option(writer, "sort", model.sort.as_ref())?;
+    let filters = model.array_filters.clone().map(Bson::Array);
+    option(writer, "arrayFilters", filters.as_ref())?;
+    option(writer, "hint", model.hint.as_ref())?;
+    option(writer, "collation", model.collation.as_ref())
+}
+
+fn update_many(writer: &mut DocumentWriter<'_>, model: &UpdateManyModel) -> Result<(), Error> {
+    update(writer, &model.filter, &model.update, true)?;
+    option(writer, "upsert", model.upsert.as_ref())?;
+    let filters = model.array_filters.clone().map(Bson::Array);
+    option(writer, "arrayFilters", filters.as_ref())?;
+    option(writer, "hint", model.hint.as_ref())?;
+    option(writer, "collation", model.collation.as_ref())
+}
+
+fn update(
+    writer: &mut DocumentWriter<'_>,
+    filter: &Document,
+    changes: &UpdateModifications,
+    multi: bool,
+) -> Result<(), Error> {
+    changes.check()?;
+    writer.subtree("filter", filter)?;
+    changes.write("updateMods", writer)?;
+    writer.bool("multi", multi);
+    Ok(())
+}
+
+fn replace_one(writer: &mut DocumentWriter<'_>, model: &ReplaceOneModel) -> Result<(), Error> {
+    if model
+        .replacement
+        .keys()
+        .next()
+        .is_some_and(|key| key.starts_with('$'))
+    {
+        let message = "a replacement is a document, not update operators";
+        return Err(Error::argument(message));
+    }
+    writer
+        .subtree("filter", &model.filter)?
+        .subtree("updateMods", &model.replacement)?
+        .bool("multi", false);
+    option(writer, "upsert", model.upsert.as_ref())?;
+    option(writer, "sort", model.sort.as_ref())?;
+    option(writer, "hint", model.hint.as_ref())?;
+    option(writer, "collation", model.collation.as_ref())
+}
+
+fn delete(
+    writer: &mut DocumentWriter<'_>,
+    filter: &Document,
+    multi: bool,
+    (hint, collation): (&Option<Bson>, &Option<Document>),
+) -> Result<(), Error> {
+    writer.subtree("filter", filter)?.bool("multi", multi);
+    option(writer, "hint", hint.as_ref())?;
+    option(writer, "collation", collation.as_ref())
+}
+
+fn option(
+    writer: &mut DocumentWriter<'_>,
+    key: &str,
+    value: Option<&impl OptionValue>,
+) -> Result<(), Error> {
+    value.map_or(Ok(()), |value| value.write(key, writer))
+}

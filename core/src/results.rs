@@ -1,0 +1,102 @@
+//! The results of writes.
+
+use bson::Bson;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The result of an insert of one document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct InsertOneResult {
+    /// The `_id` of the document. The client generates one if the document has none.
+    pub inserted_id: Bson,
+}
+
+/// The result of an insert of several documents.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct InsertManyResult {
+    /// The `_id` of each inserted document, by its index in the caller's list.
+    pub inserted_ids: BTreeMap<usize, Bson>,
+}
+
+/// The result of an update.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct UpdateResult {
+    /// The number of documents that matched the filter, without an upserted one.
+    pub matched_count: u64,
+    /// The number of documents that were changed.
+    pub modified_count: u64,
+    /// The `_id` of the document that an upsert inserted; `None` if no document was inserted, or if
+    /// the reply has no `_id` that can be decoded.
+    pub upserted_id: Option<Bson>,
+}
+
+/// The result of a delete.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct DeleteResult {
+    /// The number of documents that were deleted.
+    pub deleted_count: u64,
+}
+
+impl InsertOneResult {
+    /// Returns the result of an insert of the document with this `_id`.
+    #[must_use]
+    pub const fn new(inserted_id: Bson) -> Self {
+        Self { inserted_id }
+    }
+}
+
+impl InsertManyResult {
+    /// Returns the result of an insert of documents with these `_id`s, by their index in the
+    /// caller's list.
+    #[must_use]
+    pub const fn new(inserted_ids: BTreeMap<usize, Bson>) -> Self {
+        Self { inserted_ids }
+    }
+}
+
+/// The sums of a bulk write (Bulk Write Specification, *Result*).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SummaryBulkWriteResult {
+    /// The number of documents that were inserted.
+    pub inserted_count: i64,
+    /// The number of documents that matched the filters of updates, without upserted ones.
+    pub matched_count: i64,
+    /// The number of documents that updates changed.
+    pub modified_count: i64,
+    /// The number of documents that upserts inserted.
+    pub upserted_count: i64,
+    /// The number of documents that were deleted.
+    pub deleted_count: i64,
+}
+
+/// The sums of a bulk write, and the result of each operation by its index in the caller's list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct VerboseBulkWriteResult {
+    /// The sums.
+    #[serde(flatten)]
+    pub summary: SummaryBulkWriteResult,
+    /// The results of the inserts that succeeded.
+    pub insert_results: BTreeMap<usize, InsertOneResult>,
+    /// The results of the updates and replacements that succeeded.
+    pub update_results: BTreeMap<usize, UpdateResult>,
+    /// The results of the deletes that succeeded.
+    pub delete_results: BTreeMap<usize, DeleteResult>,
+}
+
+impl From<VerboseBulkWriteResult> for SummaryBulkWriteResult {
+    fn from(result: VerboseBulkWriteResult) -> Self {
+        result.summary
+    }
+}

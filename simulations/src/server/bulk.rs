@@ -1,0 +1,264 @@
+//! The command `bulkWrite`: inserts, updates and deletes in several collections.
+
+use super::{
+    Member,
+    connection::Request,
+    dispatch::{Answer, Outcome},
+    document::{integer, truth},
+    fault::{Fault, bad_value, fault},
+    reply::{Body, Reply},
+    write::{
+        Tally, bypasses_validation, delete_statement, is_ordered, is_too_large, update_statement,
+    },
+};
+use crate::{
+    replica::Effect,
+    store::{DeleteStatement, Environment, Namespace, Store, StoreError, UpdateStatement},
+};
+use bson::{Bson, Document, RawDocument, doc};
+use onionskin_core::time::Instant;
+
+/// An operation of the command.
+enum Operation {
+    Insert(Document),
+    Update(UpdateStatement),
+    Delete(DeleteStatement),
+}
+
+impl Operation {
+    const fn is_multi(&self) -> bool {
+        match self {
+            Self::Insert(_) => false,
+            Self::Update(statement) => statement.multi,
+            Self::Delete(statement) => statement.limit != 1,
+        }
+    }
+
+    fn run(
+        &self,
+        store: &mut Store,
+        namespace: &Namespace,
+        environment: &mut Environment<'_>,
+    ) -> Result<Effect, StoreError> {
+        let (matched, modified, upserted, mut errors) = match self {
+            Self::Insert(document) => {
+                let documents = vec![document.clone()];
+                let outcome = store.insert(namespace, documents, true, environment)?;
+                (1, 0, None, outcome.errors)
+            }
+            Self::Update(statement) => {
+                let statements = std::slice::from_ref(statement);
+                let outcome = store.update(namespace, statements, true, environment)?;
+                let upserted = outcome.upserted.into_iter().next().map(|(_, id)| id);
+                (outcome.matched, outcome.modified, upserted, outcome.errors)
+            }
+            Self::Delete(statement) => {
+                let statements = std::slice::from_ref(statement);
+                let outcome = store.delete(namespace, statements, true, environment)?;
+                (outcome.deleted, 0, None, outcome.errors)
+            }
+        };
+        match errors.is_empty() {
+            true => Ok(Effect::Write {
+                matched,
+                modified,
+                upserted,
+            }),
+            false => Err(errors.remove(0).error),
+        }
+    }
+}
+
+/// The sums of a command, and the documents of its cursor.
+#[derive(Default)]
+struct Results {
+    inserted: u64,
+    matched: u64,
+    modified: u64,
+    upserted: u64,
+    deleted: u64,
+    errors: u64,
+    entries: Vec<Document>,
+}
+
+fn number(n: u64) -> i32 {
+    i32::try_from(n).unwrap_or(i32::MAX)
+}
+
+impl Results {
+    fn succeed(&mut self, index: usize, operation: &Operation, effect: &Effect, is_listed: bool) {
+        let (matched, modified, upserted) = match effect {
+            Effect::Write {
+                matched,
+                modified,
+                upserted,
+            } => (*matched, *modified, upserted.as_ref()),
+            // The statement was executed as a findAndModify of one document.
+            Effect::Modify(_) => (1, 1, None),
+        };
+        let n = matched + u64::from(upserted.is_some());
+        let mut entry = doc! { "ok": 1.0, "idx": number(index as u64), "n": number(n) };
+        match operation {
+            Operation::Insert(_) => self.inserted += n,
+            Operation::Delete(_) => self.deleted += n,
+            Operation::Update(_) => {
+                self.matched += matched;
+                self.modified += modified;
+                entry.insert("nModified", number(modified));
+                if let Some(id) = upserted {
+                    self.upserted += 1;
+                    entry.insert("upserted", doc! { "_id": id.clone() });
+                }
+            }
+        }
+        if is_listed {
+            self.entries.push(entry);
+        }
+    }
+
+    fn fail(&mut self, index: usize, error: &StoreError) {
+        self.errors += 1;
+        let mut entry = doc! {
+            "ok": 0.0, "idx": number(index as u64), "code": error.code,
+            "errmsg": error.message.as_str(), "n": 0,
+        };
+        entry.extend(Document::clone(&error.details));
+        self.entries.push(entry);
+    }
+
+    fn counts(&self) -> Document {
+        doc! {
+            "nErrors": number(self.errors), "nInserted": number(self.inserted),
+            "nMatched": number(self.matched), "nModified": number(self.modified),
+            "nUpserted": number(self.upserted), "nDeleted": number(self.deleted),
+        }
+    }
+}
+
+impl Member {
+    pub(super) fn bulk_write(&mut self, now: Instant, request: &mut Request) -> Answer {
+        let namespaces = namespaces(&request.command)?;
+        let statements = self.statements(request, "ops")?;
+        let operations = statements.into_iter().map(|s| operation(s, &namespaces));
+        let operations: Vec<(&Namespace, Operation)> = operations.collect::<Result<_, _>>()?;
+        let retryable = self.retryable_write(request, operations.len())?;
+        if retryable.is_some() && operations.iter().any(|(_, o)| o.is_multi()) {
+            return Err(fault(72, "Cannot use retryable writes with multi=true"));
+        }
+        let limit = self.options.limits.max_document_bytes;
+        let lists_all = !truth(request.command.get("errorsOnly"));
+        let variables = request.command.get_document("let").ok();
+        let (mut tally, mut results) = (Tally::default(), Results::default());
+        for (index, (namespace, operation)) in operations.iter().enumerate() {
+            if let Some(effect) = retryable.as_ref().and_then(|r| r.done(index)) {
+                tally.retried.push(number(index as u64));
+                results.succeed(index, operation, effect, lists_all);
+                continue;
+            }
+            let done = match operation {
+                Operation::Insert(document) if is_too_large(document, limit) => {
+                    let text = format!("object to insert too large. max size: {limit}");
+                    Err(fault(10334, text).error)
+                }
+                _ => self.with_store(now, variables, |store, environment| {
+                    environment.bypasses_validation = bypasses_validation(&request.command);
+                    operation.run(store, namespace, environment)
+                }),
+            };
+            match done {
+                Ok(effect) => {
+                    results.succeed(index, operation, &effect, lists_all);
+                    tally.effects.push((index, effect));
+                }
+                Err(error) => {
+                    results.fail(index, &error);
+                    if is_ordered(request) {
+                        break;
+                    }
+                }
+            }
+        }
+        let retried = std::mem::take(&mut tally.retried);
+        self.record(now, &mut tally, retryable);
+        let mut fields = results.counts();
+        if !retried.is_empty() {
+            fields.insert("retriedStmtIds", retried);
+        }
+        let listed = self.listed(now, request, "admin.$cmd.bulkWrite".into(), results.entries)?;
+        Ok(Outcome::Written(with_fields(listed, fields)?))
+    }
+}
+
+/// Adds fields to a reply that has a cursor.
+fn with_fields(reply: Reply, fields: Document) -> Result<Reply, Fault> {
+    let mut document = match reply.body {
+        Body::Tree(document) => document,
+        Body::Bytes(bytes) => {
+            let raw = RawDocument::from_bytes(&bytes);
+            let document = raw.and_then(Document::try_from);
+            document.map_err(|error| bad_value(error.to_string()))?
+        }
+    };
+    document.extend(fields);
+    Ok(Reply {
+        body: Body::Tree(document),
+        ..reply
+    })
+}
+
+/// Returns the collections of the field `nsInfo`.
+fn namespaces(command: &Document) -> Result<Vec<Namespace>, Fault> {
+    let infos = command.get_array("nsInfo");
+    let infos = infos.map(Vec::as_slice).unwrap_or_default();
+    let names = infos.iter().map(|info| {
+        let info = info.as_document().and_then(|info| info.get_str("ns").ok());
+        let missing = || fault(40414, "BSON field 'bulkWrite.nsInfo.ns' is missing");
+        Member::full_name(info.ok_or_else(missing)?)
+    });
+    names.collect()
+}
+
+/// Parses an operation, and returns it with its collection.
+fn operation(
+    mut from: Document,
+    namespaces: &[Namespace],
+) -> Result<(&Namespace, Operation), Fault> {
+    let kinds = ["insert", "update", "delete"];
+    let kind = kinds.into_iter().find(|kind| from.contains_key(kind));
+    let Some(kind) = kind else {
+        return Err(fault(9, "Unrecognized bulk operation"));
+    };
+    let index = from.get(kind).and_then(integer);
+    let index = index.and_then(|index| usize::try_from(index).ok());
+    let Some(namespace) = index.and_then(|index| namespaces.get(index)) else {
+        let text = format!("BulkWrite ops entry {kind} has an invalid nsInfo index.");
+        return Err(bad_value(text));
+    };
+    let multi = truth(from.get("multi"));
+    let filter = from.remove("filter");
+    let operation = match kind {
+        "insert" => match from.remove("document") {
+            Some(Bson::Document(document)) => Operation::Insert(document),
+            _ => {
+                let text = "BSON field 'bulkWrite.ops.document' is missing or no object";
+                return Err(fault(40414, text));
+            }
+        },
+        "update" => {
+            let mut statement = from;
+            statement.insert("q", filter);
+            let changes = statement.remove("updateMods");
+            statement.insert("u", changes);
+            let statement = update_statement(statement)?;
+            statement.update.check_pipeline()?;
+            Operation::Update(statement)
+        }
+        _ => {
+            let mut statement = from;
+            statement.insert("q", filter);
+            statement.insert("limit", i32::from(!multi));
+            Operation::Delete(delete_statement(statement)?)
+        }
+    };
+    Ok((namespace, operation))
+}
