@@ -141,12 +141,18 @@ macro_rules! options {
                 $builder::default()
             }
 
-            /// Returns the options of which none is set, for calls without options.
+            /// Returns the options of a call, or for a call without options those of which none is
+            /// set.
             #[must_use]
-            pub fn unset() -> &'static Self {
+            pub fn or_unset(options: Option<&Self>) -> &Self {
+                options.unwrap_or(Self::UNSET)
+            }
+
+            /// The options of which none is set.
+            const UNSET: &'static Self = {
                 static UNSET: $name = $name { $($field: None,)* };
                 &UNSET
-            }
+            };
 
             /// Appends the options of a place to a part of a command.
             #[allow(dead_code, unused_variables, reason = "a struct can have no option there")]
@@ -155,7 +161,7 @@ macro_rules! options {
                 place: $crate::options::Place,
                 body: &mut $crate::bson::DocumentWriter<'_>,
             ) -> Result<(), $crate::error::Error> {
-                if std::ptr::eq(self, Self::unset()) {
+                if std::ptr::eq(self, Self::UNSET) {
                     return Ok(());
                 }
                 $($crate::options::options! { @write $place, self.$field, $key, place, body })*

@@ -100,7 +100,7 @@ impl<R: Runtime, U, S> Aggregate<R, U, S> {
     }
 
     fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, U>) {
-        let options = self.options.as_deref().unwrap_or(AggregateOptions::unset());
+        let options = AggregateOptions::or_unset(self.options.as_deref());
         let (pipeline, defaults) = (&self.pipeline, &self.defaults);
         let (command, database) = match &self.target {
             Target::Collection(namespace) => {

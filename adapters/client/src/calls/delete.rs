@@ -19,7 +19,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Delete<'_, R, T> {
     type IntoFuture = DeleteFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self.options.as_deref().unwrap_or(DeleteOptions::unset());
+        let options = DeleteOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             let defaults = self.collection.defaults();

@@ -28,7 +28,7 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture for Fin
     type IntoFuture = FindOneFuture<R, T>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self.options.as_deref().unwrap_or(FindOneOptions::unset());
+        let options = FindOneOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             crud::find_one(namespace, &self.filter, options, self.collection.defaults())
@@ -76,7 +76,7 @@ impl<R: Runtime, T, S> Find<'_, R, T, S> {
     }
 
     fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, T>) {
-        let options = self.options.as_deref().unwrap_or(FindOptions::unset());
+        let options = FindOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             crud::find(namespace, &self.filter, options, self.collection.defaults())

@@ -25,8 +25,7 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture
     type IntoFuture = FindOneAndDeleteFuture<R, T>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let unset = FindOneAndDeleteOptions::unset();
-        let options = self.options.as_deref().unwrap_or(unset);
+        let options = FindOneAndDeleteOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             let defaults = self.collection.defaults();
@@ -55,8 +54,7 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture
     type IntoFuture = FindOneAndReplaceFuture<R, T>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let unset = FindOneAndReplaceOptions::unset();
-        let options = self.options.as_deref().unwrap_or(unset);
+        let options = FindOneAndReplaceOptions::or_unset(self.options.as_deref());
         let collection = self.collection;
         let command = self.replacement.and_then(|replacement| {
             let (namespace, defaults) = (collection.checked_namespace()?, collection.defaults());
@@ -80,8 +78,7 @@ impl<R: Runtime, T: Send + Sync + DeserializeOwned + 'static> IntoFuture
     type IntoFuture = FindOneAndUpdateFuture<R, T>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let unset = FindOneAndUpdateOptions::unset();
-        let options = self.options.as_deref().unwrap_or(unset);
+        let options = FindOneAndUpdateOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             let (filter, changes) = (&self.filter, &self.modifications);

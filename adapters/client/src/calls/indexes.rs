@@ -70,7 +70,7 @@ fn create<R: Runtime, T>(
     indexes: &[IndexModel],
     options: Option<&CreateIndexOptions>,
 ) -> Result<Command, Error> {
-    let options = options.unwrap_or(CreateIndexOptions::unset());
+    let options = CreateIndexOptions::or_unset(options);
     let namespace = collection.checked_namespace()?;
     crud::create_indexes(namespace, indexes, options, collection.defaults())
 }
@@ -89,7 +89,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropIndex<'_, R, T> {
     type IntoFuture = DropIndexFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self.options.as_deref().unwrap_or(DropIndexOptions::unset());
+        let options = DropIndexOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             crud::drop_indexes(namespace, &self.name, options, self.collection.defaults())
@@ -137,10 +137,7 @@ impl<R: Runtime, T, S> ListIndexes<'_, R, T, S> {
     }
 
     fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, IndexModel>) {
-        let options = self
-            .options
-            .as_deref()
-            .unwrap_or(ListIndexesOptions::unset());
+        let options = ListIndexesOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| crud::list_indexes(namespace, options));
         let opener = OpenCursor {
@@ -165,10 +162,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for ListIndexNames<'_, R, T> {
     type IntoFuture = ListIndexNamesFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self
-            .options
-            .as_deref()
-            .unwrap_or(ListIndexesOptions::unset());
+        let options = ListIndexesOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| crud::list_indexes(namespace, options));
         let command = UsedSession::apply(self.session, command);

@@ -30,7 +30,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for InsertOne<'_, R, T> {
     type IntoFuture = InsertOneFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self.options.as_deref().unwrap_or(InsertOneOptions::unset());
+        let options = InsertOneOptions::or_unset(self.options.as_deref());
         let collection = self.collection;
         let (command, id) = match (self.document, collection.checked_namespace()) {
             (Ok((document, id)), Ok(namespace)) => {

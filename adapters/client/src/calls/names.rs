@@ -33,10 +33,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropCollection<'_, R, T> {
     type IntoFuture = DropCollectionFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self
-            .options
-            .as_deref()
-            .unwrap_or(DropCollectionOptions::unset());
+        let options = DropCollectionOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             crud::drop_collection(namespace, options, self.collection.defaults())
@@ -57,8 +54,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for RenameCollection<'_, R, T> {
     type IntoFuture = RenameCollectionFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let unset = RenameCollectionOptions::unset();
-        let options = self.options.as_deref().unwrap_or(unset);
+        let options = RenameCollectionOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             self.to.check()?;
@@ -117,8 +113,7 @@ impl<R: Runtime> IntoFuture for CreateCollection<'_, R> {
     type IntoFuture = CreateCollectionFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let unset = CreateCollectionOptions::unset();
-        let options = self.options.as_deref().unwrap_or(unset);
+        let options = CreateCollectionOptions::or_unset(self.options.as_deref());
         let namespace = Namespace::unchecked(self.database.shared_name().clone(), self.name);
         let command = namespace.check().and_then(|()| {
             crud::create_collection(&namespace, options, self.database.shared_defaults())
@@ -139,10 +134,7 @@ impl<R: Runtime> IntoFuture for DropDatabase<'_, R> {
     type IntoFuture = DropDatabaseFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self
-            .options
-            .as_deref()
-            .unwrap_or(DropDatabaseOptions::unset());
+        let options = DropDatabaseOptions::or_unset(self.options.as_deref());
         let (name, defaults) = (self.database.shared_name(), self.database.shared_defaults());
         let command = crud::drop_database(name, options, defaults);
         let client = self.database.client();
@@ -189,10 +181,7 @@ impl<R: Runtime, S> ListCollections<'_, R, S> {
         Result<Command, Error>,
         OpenCursor<R, CollectionSpecification>,
     ) {
-        let options = self
-            .options
-            .as_deref()
-            .unwrap_or(ListCollectionsOptions::unset());
+        let options = ListCollectionsOptions::or_unset(self.options.as_deref());
         let name = self.database.shared_name();
         let opener = OpenCursor {
             client: self.client().clone(),
@@ -220,10 +209,7 @@ impl<R: Runtime> IntoFuture for ListCollectionNames<'_, R> {
     type IntoFuture = ListCollectionNamesFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self
-            .options
-            .as_deref()
-            .unwrap_or(ListCollectionsOptions::unset());
+        let options = ListCollectionsOptions::or_unset(self.options.as_deref());
         let name = self.database.shared_name();
         let command = crud::list_collections(name, Listed::Names, options);
         let command = UsedSession::apply(self.session, command);
@@ -243,10 +229,7 @@ impl<R: Runtime> IntoFuture for ListDatabases<'_, R> {
     type IntoFuture = ListDatabasesFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self
-            .options
-            .as_deref()
-            .unwrap_or(ListDatabasesOptions::unset());
+        let options = ListDatabasesOptions::or_unset(self.options.as_deref());
         let command = crud::list_databases(Listed::Everything, options);
         ListDatabasesFuture(single(self.client, self.session, command, Databases))
     }
@@ -263,10 +246,7 @@ impl<R: Runtime> IntoFuture for ListDatabaseNames<'_, R> {
     type IntoFuture = ListDatabaseNamesFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self
-            .options
-            .as_deref()
-            .unwrap_or(ListDatabasesOptions::unset());
+        let options = ListDatabasesOptions::or_unset(self.options.as_deref());
         let command = crud::list_databases(Listed::Names, options);
         ListDatabaseNamesFuture(single(self.client, self.session, command, DatabaseNames))
     }

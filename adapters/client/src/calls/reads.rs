@@ -23,7 +23,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for CountDocuments<'_, R, T> {
     type IntoFuture = CountDocumentsFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self.options.as_deref().unwrap_or(CountOptions::unset());
+        let options = CountOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             crud::count_documents(namespace, &self.filter, options, self.collection.defaults())
@@ -50,8 +50,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for EstimatedDocumentCount<'_, R, T>
     type IntoFuture = EstimatedDocumentCountFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let unset = EstimatedDocumentCountOptions::unset();
-        let options = self.options.as_deref().unwrap_or(unset);
+        let options = EstimatedDocumentCountOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             crud::estimated_document_count(namespace, options, self.collection.defaults())
@@ -77,7 +76,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Distinct<'_, R, T> {
     type IntoFuture = DistinctFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self.options.as_deref().unwrap_or(DistinctOptions::unset());
+        let options = DistinctOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             let defaults = self.collection.defaults();

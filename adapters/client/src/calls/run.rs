@@ -45,10 +45,7 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
     }
 
     fn prepare(&self) -> Result<Command, Error> {
-        let options = self
-            .options
-            .as_deref()
-            .unwrap_or(RunCommandOptions::unset());
+        let options = RunCommandOptions::or_unset(self.options.as_deref());
         let criteria = options.selection_criteria.as_ref();
         prepare(self.database, &self.command, criteria, options.timeout)
     }
@@ -123,8 +120,7 @@ impl<R: Runtime, S> RunCursorCommand<'_, R, S> {
     }
 
     fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, Document>) {
-        let unset = RunCursorCommandOptions::unset();
-        let options = self.options.as_deref().unwrap_or(unset);
+        let options = RunCursorCommandOptions::or_unset(self.options.as_deref());
         let criteria = options.selection_criteria.as_ref();
         let opener = OpenCursor {
             client: self.client().clone(),

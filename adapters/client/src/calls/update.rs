@@ -28,7 +28,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Update<'_, R, T> {
     type IntoFuture = UpdateFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self.options.as_deref().unwrap_or(UpdateOptions::unset());
+        let options = UpdateOptions::or_unset(self.options.as_deref());
         let namespace = self.collection.checked_namespace();
         let command = namespace.and_then(|namespace| {
             let (filter, changes) = (&self.filter, &self.modifications);
@@ -57,7 +57,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for Replace<'_, R, T> {
     type IntoFuture = ReplaceFuture<R>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let options = self.options.as_deref().unwrap_or(ReplaceOptions::unset());
+        let options = ReplaceOptions::or_unset(self.options.as_deref());
         let collection = self.collection;
         let command = self.replacement.and_then(|replacement| {
             let namespace = collection.checked_namespace()?;
