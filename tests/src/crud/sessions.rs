@@ -27,6 +27,8 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
                 a_cursor_stays_in_its_session,
                 sessions_are_refused_where_they_cannot_be_used,
                 the_id_of_an_ended_session_is_used_again,
+                a_cursor_is_closed_after_its_session_has_ended,
+                unacknowledged_writes_use_no_session,
             ]
         )
     })
@@ -329,4 +331,33 @@ async fn the_id_of_an_ended_session_is_used_again<R: Runtime + Default>(b: &Benc
     session.end();
     items.find_one(doc! {}).await.expect("a reply");
     assert_eq!(sent(b, "find", "lsid").await, Some(id.into()));
+}
+
+async fn a_cursor_is_closed_after_its_session_has_ended<R: Runtime + Default>(b: &Bench<R>) {
+    let items = items(b, "closed_later").await;
+    let mut session = b.client.start_session().await.expect("a session");
+    let find = items.find(doc! {}).batch_size(1).session(&mut session);
+    let cursor = find.await.expect("a cursor");
+    session.end();
+    b.watch().await.clear();
+    cursor.close().await;
+    let killed = b.watch().await.of("killCursors");
+    let reply = killed.first().and_then(|sent| sent.reply.clone());
+    let reply = reply.expect("it was sent and answered");
+    assert_eq!(reply.get_array("cursorsKilled").expect("an array").len(), 1);
+}
+
+async fn unacknowledged_writes_use_no_session<R: Runtime + Default>(b: &Bench<R>) {
+    let items = items(b, "unacknowledged").await;
+    let nobody = || WriteConcern::nodes(0);
+    let found = items
+        .find_one_and_delete(doc! { "_id": 1 })
+        .write_concern(nobody());
+    assert_eq!(found.await.expect("no reply"), None);
+    assert_eq!(sent(b, "findAndModify", "lsid").await, None);
+    assert_eq!(sent(b, "findAndModify", "txnNumber").await, None);
+    // The reply to a command that writes no documents is read nevertheless.
+    items.drop().write_concern(nobody()).await.expect("a reply");
+    let dropped = b.watch().await.of("drop");
+    assert!(dropped.last().expect("it was sent").reply.is_some());
 }

@@ -5,8 +5,8 @@ use crate::{
     connection::ConnectionFacts,
     error::Error,
     operation::{
-        Assessment, ClusterTime, ExplicitSession, Operation, SessionOptions, SessionReadConcern,
-        SessionTimes,
+        Assessment, ClusterTime, CommandKind, ExplicitSession, Operation, SessionOptions,
+        SessionReadConcern, SessionTimes,
     },
     session::SessionId,
     time::Instant,
@@ -73,7 +73,8 @@ impl Client {
     }
 
     /// Fails if the operation uses a session of the application that has ended or belongs to the
-    /// parent of a fork, or if the server of the connection does not support sessions.
+    /// parent of a fork, or if the server of the connection does not support sessions. The
+    /// `killCursors` of a cursor whose session has ended runs without a session.
     #[inline]
     pub(super) fn check_session(
         &self,
@@ -85,6 +86,9 @@ impl Client {
         }
         let session = operation.request.session;
         if session.is_none_or(|session| !self.attempts.sessions.is_used(session)) {
+            if operation.request.kind == CommandKind::CursorFollowUp {
+                return Ok(());
+            }
             let message = "the session has ended, or belongs to the parent process of a fork; \
                            start a new session";
             return Err(Error::argument(message));

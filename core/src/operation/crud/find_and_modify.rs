@@ -25,7 +25,7 @@ pub fn find_one_and_delete(
     let mut body = command.body();
     body.bool("remove", true);
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     let limits = Limits {
         timeout: options.timeout,
         max_time: options.max_time,
@@ -49,7 +49,7 @@ pub fn find_one_and_replace(
     let mut body = command.body();
     body.document("update", replacement);
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     let limits = Limits {
         timeout: options.timeout,
         max_time: options.max_time,
@@ -73,7 +73,7 @@ pub fn find_one_and_update(
     let mut body = command.body();
     modifications.write("update", &mut body)?;
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     let limits = Limits {
         timeout: options.timeout,
         max_time: options.max_time,

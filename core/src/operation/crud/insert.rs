@@ -181,7 +181,7 @@ impl InsertMany {
             return Step::Done(Err(error));
         }
         let concern = self.options.write_concern.as_ref();
-        self.defaults.apply_to_write(&mut command, concern);
+        self.defaults.apply_to_statements(&mut command, concern);
         if let Some(session) = self.session
             && let Err(error) = command.use_explicit_session(session)
         {

@@ -84,7 +84,7 @@ pub fn insert(
     body.str("insert", &namespace.collection)
         .bool("ordered", true);
     options.write(Place::Body, &mut body)?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
     command.set_sequence("documents", documents);
     Ok(command)
@@ -106,7 +106,7 @@ pub fn update(
     modifications.check()?;
     let mut command = begin_statements("update", namespace, multi);
     options.write(Place::Body, &mut command.body())?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);
@@ -134,7 +134,7 @@ pub fn replace(
     check_replacement(replacement)?;
     let mut command = begin_statements("update", namespace, false);
     options.write(Place::Body, &mut command.body())?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);
@@ -156,7 +156,7 @@ pub fn delete(
 ) -> Result<Command, Error> {
     let mut command = begin_statements("delete", namespace, multi);
     options.write(Place::Body, &mut command.body())?;
-    defaults.apply_to_write(&mut command, options.write_concern.as_ref());
+    defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);

@@ -101,16 +101,27 @@ impl Defaults {
         command.set_read_concern(concern.or(self.read_concern.as_ref()).cloned());
     }
 
-    /// Sets the write concern of a command.
+    /// Sets the write concern of a command whose reply is always read, also with `w: 0`, such as
+    /// `create`.
     pub(super) fn apply_to_write(&self, command: &mut Command, concern: Option<&WriteConcern>) {
         let concern = concern.or(self.write_concern.as_ref());
         if let Some(concern) = concern.filter(|concern| !concern.is_empty()) {
             command
                 .body()
                 .document("writeConcern", &concern.to_document());
-            if !concern.is_acknowledged() {
-                command.set_unacknowledged();
-            }
+        }
+    }
+
+    /// Sets the write concern of a command that writes documents, which has no reply with `w: 0`.
+    pub(super) fn apply_to_statements(
+        &self,
+        command: &mut Command,
+        concern: Option<&WriteConcern>,
+    ) {
+        self.apply_to_write(command, concern);
+        let concern = concern.or(self.write_concern.as_ref());
+        if concern.is_some_and(|concern| !concern.is_acknowledged()) {
+            command.set_unacknowledged();
         }
     }
 
