@@ -65,6 +65,10 @@ impl<R: Runtime, T> Cursor<R, T> {
         }
     }
 
+    pub(crate) fn client(&self) -> &Client<R> {
+        self.batches.fetch.client()
+    }
+
     /// Returns this cursor with documents of another type.
     pub fn with_type<D>(self) -> Cursor<R, D> {
         Cursor {

@@ -125,8 +125,9 @@ impl<R: Runtime, T> SessionCursorFuture<R, T> {
     }
 }
 
-/// The future of [`StartSession`](crate::StartSession), which is ready at once.
-#[must_use = "a future does nothing unless it is awaited"]
+/// The future of [`StartSession`](crate::StartSession), which is ready at once. The session starts
+/// when the future is made, and ends when the future is dropped before it was awaited.
+#[must_use = "the session ends when its future is dropped"]
 pub struct StartSessionFuture<R: Runtime> {
     client: Client<R>,
     /// The session; `None` once it was returned.

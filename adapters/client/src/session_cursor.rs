@@ -8,6 +8,7 @@ use serde::de::{Deserialize, DeserializeOwned};
 use std::{
     fmt,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -44,7 +45,8 @@ impl<R: Runtime, T> SessionCursor<R, T> {
     }
 
     fn check(&self, session: &ClientSession<R>) -> Result<(), Error> {
-        match session.key() == self.session {
+        let is_of_client = Arc::ptr_eq(session.client().shared(), self.cursor.client().shared());
+        match is_of_client && session.key() == self.session {
             true => Ok(()),
             false => Err(Error::argument(
                 "the cursor belongs to another session; use the one of the call that opened it",

@@ -136,6 +136,10 @@ enum Documents {
     },
 }
 
+/// The number of bytes that the operations of a bulk write leave free in a message (Bulk Write
+/// Specification, *Splitting Batches*).
+const RESERVED_BYTES: usize = 1_000;
+
 /// The argument of `bulkWrite` with the namespaces of the operations.
 const NAMESPACES: &str = "nsInfo";
 
@@ -210,7 +214,8 @@ impl Sequence {
         std::iter::once(first).chain(second)
     }
 
-    /// Chooses how many documents go into a message that already has `used_bytes`. The limits of
+    /// Chooses how many documents go into a message that already has `used_bytes`, of which
+    /// `own_bytes` are the fields of the command. The limits of
     /// the server are `maxWriteBatchSize` (MSG-32), `maxMessageSizeBytes` (MSG-4), and
     /// `maxBsonObjectSize` for each document (MSG-8).
     ///
@@ -223,6 +228,7 @@ impl Sequence {
         &self,
         sent: Option<Portion>,
         used_bytes: usize,
+        own_bytes: usize,
         facts: &ConnectionFacts,
     ) -> Result<Portion, Error> {
         let overhead = if self.identifier == STORED {
@@ -244,7 +250,9 @@ impl Sequence {
             Documents::Whole(_) | Documents::Rest { .. } => limits.fit(documents, is_split, |_| 0),
             Documents::Operations { list, first, .. } => {
                 let mut limits = limits;
-                limits.used_bytes += 1 + 4 + NAMESPACES.len() + 1;
+                // The rest of the message, such as its header and the session, has a reserve.
+                limits.used_bytes = own_bytes;
+                limits.message_bytes = limits.message_bytes.saturating_sub(RESERVED_BYTES);
                 let mut is_used = vec![false; list.0.namespaces.len()];
                 limits.fit(documents, is_split, |index| {
                     // The size of the namespace, if no operation before uses it.

@@ -455,7 +455,7 @@ impl Exchange {
             let size = message.size();
             let fits = match &request.sequence {
                 Some(sequence) => sequence
-                    .choose(request.portion, size, facts)
+                    .choose(request.portion, size, request.elements.len(), facts)
                     .map(|portion| request.portion = Some(portion)),
                 None if size > facts.max_message_size => {
                     // A message is never larger than `maxMessageSizeBytes` (MSG-4).

@@ -107,6 +107,15 @@ impl ExplicitSession {
         }
     }
 
+    pub(crate) const fn is_snapshot(&self) -> bool {
+        self.is_snapshot
+    }
+
+    /// Forgets the cluster time, which a server has refused.
+    pub(crate) fn forget_cluster_time(&mut self) {
+        self.cluster_time = None;
+    }
+
     /// Returns the part of the read concern that a command of the session sends.
     pub(crate) const fn read_concern(&self) -> SessionReadConcern {
         match (self.is_snapshot, self.is_causal) {

@@ -35,6 +35,7 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
                 mistakes_are_found_before_anything_is_sent,
                 an_unacknowledged_bulk_write_returns_no_results,
                 a_write_concern_error_keeps_the_results,
+                a_write_concern_error_is_retried,
             ]
         )
     })
@@ -290,4 +291,26 @@ async fn a_write_concern_error_keeps_the_results<R: Runtime + Default>(b: &Bench
         panic!("{fault:?} has no results");
     };
     assert_eq!(partial.insert_results.len(), 2);
+}
+
+async fn a_write_concern_error_is_retried<R: Runtime + Default>(b: &Bench<R>) {
+    let items = b.empty::<Document>("bulk_retried").await;
+    let admin = b.client.database("admin");
+    let fail = doc! {
+        "configureFailPoint": "failCommand", "mode": { "times": 1 },
+        "data": {
+            "failCommands": ["bulkWrite"], "errorLabels": ["RetryableWriteError"],
+            "writeConcernError": { "code": 91, "errmsg": "the server shuts down" },
+        },
+    };
+    admin.run_command(fail).await.expect("a fail point");
+    b.client.flush_events().await;
+    b.watch.clear();
+    let all = [1, 2].map(|id| insert("bulk_retried", id));
+    let result = b.client.bulk_write(all).verbose_results().await;
+    let result = result.expect("the retry succeeds");
+    assert_eq!(result.summary.inserted_count, 2);
+    assert_eq!(result.insert_results.len(), 2);
+    assert_eq!(b.watch().await.of("bulkWrite").len(), 2);
+    assert_eq!(items.count_documents(doc! {}).await, Ok(2));
 }

@@ -47,6 +47,8 @@ const DATABASE: &str = "onionskin_crud";
 pub struct Bench<R: Runtime> {
     /// The client under test.
     pub client: Client<R>,
+    /// The connection string.
+    pub(crate) uri: String,
     /// The record of the client's commands and pool events.
     pub watch: Watch,
 }
@@ -62,7 +64,8 @@ impl<R: Runtime + Default> Bench<R> {
         let client = Client::builder_from_uri(R::default(), &with_compressors(uri))
             .and_then(|builder| builder.event_listener(watch.listener()).build())
             .unwrap_or_else(|error| panic!("no client for {uri}: {error}"));
-        Self { client, watch }
+        let uri = uri.to_owned();
+        Self { client, uri, watch }
     }
 
     /// Returns the record, after listeners have received all events so far.

@@ -195,6 +195,14 @@ async fn the_time_of_another_session_is_taken_over<R: Runtime + Default>(b: &Ben
         increment: 1,
     });
     assert_eq!(second.operation_time(), Some(time), "it never goes back");
+    // A session that has run a command has a cluster time, also if the client knew it before.
+    let mut third = b.client.start_session().await.expect("a session");
+    items
+        .find_one(doc! {})
+        .session(&mut third)
+        .await
+        .expect("a reply");
+    assert!(third.cluster_time().is_some());
     second.advance_cluster_time(&first.cluster_time().expect("the reply has one"));
     assert_eq!(second.cluster_time(), first.cluster_time());
     items
@@ -265,6 +273,26 @@ async fn a_cursor_stays_in_its_session<R: Runtime + Default>(b: &Bench<R>) {
     items.insert_many(all).await.expect("they are new");
     let mut session = b.client.start_session().await.expect("a session");
     let mut other = b.client.start_session().await.expect("a session");
+    // The first sessions of two clients have the same number within their client.
+    let elsewhere = Bench::<R>::new("mongodb://127.0.0.1:1");
+    let mut foreign = elsewhere
+        .client
+        .start_session()
+        .await
+        .expect("nothing is sent");
+    let first = Bench::<R>::new(&b.uri);
+    let mut own = first.client.start_session().await.expect("a session");
+    let of_first = first
+        .client
+        .database(DATABASE)
+        .collection::<Document>("cursor_in_session");
+    let find = of_first.find(doc! {}).session(&mut own);
+    let mut cursor = find.await.expect("a cursor");
+    let refused = cursor.next(&mut foreign).await.expect("an error");
+    refused.expect_err("a session of another client");
+    drop((cursor, own, foreign));
+    first.client.shutdown().await;
+    elsewhere.client.shutdown().await;
     let find = items.find(doc! {}).batch_size(2).session(&mut session);
     let mut cursor = find.await.expect("a cursor");
     let refused = cursor.next(&mut other).await.expect("an error");

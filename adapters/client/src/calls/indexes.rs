@@ -168,6 +168,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for ListIndexNames<'_, R, T> {
         let command = UsedSession::apply(self.session, command);
         let database = self.collection.shared_database().clone();
         let names = crud::Names::new(database, command, options.batch_size);
+        let names = names.with_comment(options.comment.clone());
         let names = names.of_what_may_be_missing();
         ListIndexNamesFuture(Execution::new(self.collection.client().clone(), names))
     }

@@ -188,7 +188,8 @@ impl<R: Runtime, S> ListCollections<'_, R, S> {
             database: name.clone(),
             batch_size: options.batch_size,
             max_await_time: None,
-            comment: options.comment.clone(),
+            // The command alone has the comment (Enumerating Collections, *comment*).
+            comment: None,
             marker: PhantomData,
         };
         (

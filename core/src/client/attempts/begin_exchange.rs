@@ -58,7 +58,7 @@ impl Client {
         self.connections.set_state(facts.socket, State::InUse);
         self.attempts.last_request = self.attempts.last_request.wrapping_add(1) & i32::MAX;
         let newest = self.attempts.cluster_times.newest().cloned();
-        let (session_read_concern, cluster_time) = self.of_session(&operation, newest);
+        let (session_read_concern, cluster_time) = self.of_session(&operation, facts, newest);
         let context = Context {
             cluster_time: match facts.server_type {
                 ServerType::Standalone => None,

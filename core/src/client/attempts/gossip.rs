@@ -36,9 +36,16 @@ impl Client {
         if !refuses_cluster_time(error) {
             return false;
         }
-        self.attempts
-            .cluster_times
-            .refuse(now, sent, &exchange.lease.facts);
+        let session = exchange.operation.request.session;
+        let state = session.and_then(|session| self.attempts.explicit.get_mut(&session));
+        match state.filter(|state| state.cluster_time.as_ref() == Some(sent)) {
+            // The application may have given the session the time of another deployment.
+            Some(state) => state.forget_cluster_time(),
+            None => self
+                .attempts
+                .cluster_times
+                .refuse(now, sent, &exchange.lease.facts),
+        }
         exchange.operation.retry.without_cluster_time = true;
         true
     }

@@ -3,6 +3,7 @@
 use crate::{
     client::Client,
     connection::ConnectionFacts,
+    description::ServerType,
     error::Error,
     operation::{
         Assessment, ClusterTime, CommandKind, ExplicitSession, Operation, SessionOptions,
@@ -13,6 +14,9 @@ use crate::{
 };
 use bson::Timestamp;
 use std::sync::Arc;
+
+/// The wire version of MongoDB 5.0.
+const WIRE_VERSION_5_0: i32 = 13;
 
 /// A session that an application has started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +68,8 @@ impl Client {
     }
 
     /// Raises the cluster time of a session of the application to this one. Does nothing if it is
-    /// not later. Only commands of this session send it (Driver Sessions Specification,
-    /// *advanceClusterTime*).
+    /// not later. Commands of this session send it; others follow once a reply has confirmed it
+    /// (Driver Sessions Specification, *advanceClusterTime*).
     pub fn advance_cluster_time(&mut self, session: SessionId, time: &ClusterTime) {
         if let Some(state) = self.attempts.explicit.get_mut(&session) {
             state.advance_cluster_time(time);
@@ -93,6 +97,12 @@ impl Client {
                            start a new session";
             return Err(Error::argument(message));
         }
+        let state = session.and_then(|session| self.attempts.explicit.get(&session));
+        let is_snapshot = state.is_some_and(ExplicitSession::is_snapshot);
+        if is_snapshot && facts.max_wire_version < WIRE_VERSION_5_0 {
+            let message = "Snapshot reads require MongoDB 5.0 or later";
+            return Err(Error::argument(message).with_server(&facts.address));
+        }
         if !facts.has_sessions {
             let message = "the server does not support sessions; run the operation without one";
             return Err(Error::argument(message).with_server(&facts.address));
@@ -106,6 +116,7 @@ impl Client {
     pub(super) fn of_session(
         &self,
         operation: &Operation,
+        facts: &ConnectionFacts,
         newest: Option<Arc<ClusterTime>>,
     ) -> (SessionReadConcern, Option<Arc<ClusterTime>>) {
         if !operation.request.is_explicit {
@@ -117,7 +128,14 @@ impl Client {
             Some(state) => {
                 let own = state.cluster_time.clone();
                 let is_later = |time: &Arc<ClusterTime>| time.is_after(newest.as_deref());
-                (state.read_concern(), own.filter(is_later).or(newest))
+                let concern = match (state.read_concern(), facts.server_type) {
+                    // A standalone server has no cluster times.
+                    (SessionReadConcern::After(_), ServerType::Standalone) => {
+                        SessionReadConcern::Nothing
+                    }
+                    (concern, _) => concern,
+                };
+                (concern, own.filter(is_later).or(newest))
             }
         }
     }
@@ -129,6 +147,10 @@ impl Client {
             && let Some(state) = self.attempts.explicit.get_mut(&session)
         {
             state.note(times, assessment.cluster_time.as_ref());
+            // The time of the reply is assessed only if it is later than the one that was sent.
+            if let Some(sent) = &operation.exchange.context.cluster_time {
+                state.advance_cluster_time(sent);
+            }
         }
     }
 }

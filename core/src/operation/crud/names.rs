@@ -4,7 +4,7 @@ use crate::{
     error::Error,
     operation::{Abandoned, Command, Cursor, Exchange, Program, Step},
 };
-use bson::RawDocument;
+use bson::{Bson, RawDocument};
 use std::sync::Arc;
 
 /// The program of `list_collection_names` and `list_index_names`. It reads a cursor to its end, and
@@ -19,6 +19,8 @@ pub struct Names {
     names: Vec<String>,
     /// True if an error of a missing namespace means that there are no names.
     may_be_missing: bool,
+    /// The comment of each `getMore`.
+    comment: Option<Bson>,
 }
 
 impl Names {
@@ -32,13 +34,21 @@ impl Names {
             cursor: None,
             names: Vec::new(),
             may_be_missing: false,
+            comment: None,
         }
+    }
+
+    /// Sets the comment of each `getMore`.
+    #[must_use]
+    pub fn with_comment(mut self, comment: Option<Bson>) -> Self {
+        self.comment = comment;
+        self
     }
 
     /// Makes the program return no names if the server has no such collection, instead of the error
     /// (Index Management, *Enumerate Indexes*).
     #[must_use]
-    pub const fn of_what_may_be_missing(mut self) -> Self {
+    pub fn of_what_may_be_missing(mut self) -> Self {
         self.may_be_missing = true;
         self
     }
@@ -89,6 +99,7 @@ impl Program for Names {
             None => match Cursor::from_exchange(exchange, self.database.clone()) {
                 Ok(mut cursor) => {
                     cursor.set_batch_size(self.batch_size);
+                    cursor.set_comment(self.comment.take());
                     self.cursor = Some(cursor);
                 }
                 Err(error) => return Step::Done(Err(error)),

@@ -5,7 +5,7 @@ use super::{
     FindOneOptions, FindOptions, Limits, Namespace,
 };
 use crate::{
-    bson::{deserialize, integer_field},
+    bson::{decode_document, deserialize, integer_field},
     error::Error,
     operation::{Command, CommandKind, batch},
     options::Place,
@@ -39,11 +39,11 @@ pub fn find(
     body.str("find", &namespace.collection)
         .subtree("filter", filter)?;
     options.write(Place::Body, &mut body)?;
-    // With `singleBatch`, the server returns one batch and closes the cursor. A negative limit
-    // demands this, and after one document no other batch is needed.
+    // With `singleBatch`, the server returns one batch and closes the cursor, as a negative limit
+    // demands.
     if let Some(limit) = options.limit {
         body.i64("limit", limit.saturating_abs());
-        if limit < 0 || limit == 1 {
+        if limit < 0 {
             body.bool("singleBatch", true);
         }
     }
@@ -181,11 +181,32 @@ pub fn distinct(
 
 /// Reads the values from the reply to [`distinct`]. Fails if the reply has no array of values.
 pub fn values_from_reply(reply: &RawDocument) -> Result<Vec<Bson>, Error> {
-    let missing = || Error::protocol("the reply to distinct has no array in field values");
-    let values = reply.get_array("values").map_err(|_| missing())?;
-    let values = values.into_iter().map(|value| {
-        let value = value.map_err(|_| missing())?;
-        Bson::try_from(value).map_err(|_| missing())
-    });
-    values.collect()
+    // The depth of the values is limited.
+    match decode_document(reply)?.remove("values") {
+        Some(Bson::Array(values)) => Ok(values),
+        _ => Err(Error::protocol(
+            "the reply to distinct has no array in field values",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn values_that_are_nested_too_deep_are_refused() {
+        let reply = rawdoc! { "values": [1, "x"], "ok": 1 };
+        let values = values_from_reply(&reply).expect("values");
+        assert_eq!(values, [Bson::from(1), Bson::from("x")]);
+        let mut deep = bson::RawArrayBuf::new();
+        for _ in 0..20_000 {
+            let mut outer = bson::RawArrayBuf::new();
+            outer.push(deep);
+            deep = outer;
+        }
+        assert!(values_from_reply(&rawdoc! { "values": deep, "ok": 1 }).is_err());
+        assert!(values_from_reply(&rawdoc! { "ok": 1 }).is_err());
+    }
 }

@@ -1,7 +1,10 @@
 //! The results of calls for indexes, collections and databases.
 
 use super::{CreateCollectionOptions, IndexModel};
-use crate::{bson::deserialize, error::Error};
+use crate::{
+    bson::{deserialize, integer},
+    error::Error,
+};
 use bson::{Binary, Document, RawDocument};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -49,12 +52,22 @@ pub struct DatabaseSpecification {
     /// The name.
     pub name: String,
     /// The size on disk in bytes.
+    #[serde(deserialize_with = "whole")]
     pub size_on_disk: u64,
     /// True if the database has no data.
     pub empty: bool,
     /// The size on each shard; `None` on other deployments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shards: Option<Document>,
+}
+
+/// Reads a number of any type, because some servers send a double.
+fn whole<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let value = bson::Bson::deserialize(deserializer)?;
+    let raw = bson::RawBson::try_from(value).ok();
+    let number = raw.and_then(|raw| integer(raw.as_raw_bson_ref()));
+    let number = number.and_then(|number| u64::try_from(number).ok());
+    number.ok_or_else(|| serde::de::Error::custom("it is no whole number"))
 }
 
 /// The kind of a collection.

@@ -12,7 +12,7 @@ pub use models::{
 use super::{BulkWriteOptions, Defaults};
 use crate::{
     bson::{decode_document, integer_field},
-    error::{BulkWriteError, Error, ErrorKind, PartialBulkWriteResult, WriteError},
+    error::{BulkWriteError, Error, ErrorKind, Label, Labels, PartialBulkWriteResult, WriteError},
     operation::{
         Abandoned, Command, CommandKind, Cursor, Exchange, OperationList, Portion, Program, Step,
     },
@@ -20,7 +20,7 @@ use crate::{
     results::{DeleteResult, InsertOneResult, UpdateResult, VerboseBulkWriteResult},
     session::SessionId,
 };
-use bson::{Bson, RawDocument, oid::ObjectId};
+use bson::{Bson, RawDocument, RawDocumentBuf, oid::ObjectId};
 use models::{Encoded, Kind};
 use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 
@@ -53,9 +53,14 @@ pub struct BulkWrite<O> {
     batch: Portion,
     /// The results of the current batch; `None` before its reply.
     cursor: Option<Cursor>,
-    /// The sums of a reply with a write concern error, until it is known that its command is not
-    /// retried.
-    held: Option<[i64; 5]>,
+    /// A reply with a write concern error, until it is known that its command is not retried.
+    held: Option<Held>,
+    /// The number of failed operations in the current batch, as its reply states it.
+    batch_errors: u64,
+    /// The labels of the write concern errors.
+    labels: Labels,
+    /// True after an error that a retry did not cure, which ends the bulk write (RW-29).
+    is_spent: bool,
     result: VerboseBulkWriteResult,
     failures: BulkWriteError,
     /// True if an operation is known to have succeeded.
@@ -119,6 +124,9 @@ impl<O> BulkWrite<O> {
             batch: Portion::default(),
             cursor: None,
             held: None,
+            batch_errors: 0,
+            labels: Labels::default(),
+            is_spent: false,
             result: VerboseBulkWriteResult::default(),
             failures: BulkWriteError::default(),
             has_success: false,
@@ -217,13 +225,14 @@ impl<O> BulkWrite<O> {
     fn end_batch(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         let range = self.done.documents..self.done.documents + batch.documents;
-        let failed = self.failures.write_errors.range(range.clone());
-        let succeeded = match self.is_ordered() {
+        let mut failed = self.failures.write_errors.range(range.clone());
+        let errors = std::mem::take(&mut self.batch_errors);
+        self.has_success |= match self.is_ordered() {
             // The operations before the first failure were executed.
-            true => failed.map(|(index, _)| *index).next().unwrap_or(range.end) > range.start,
-            false => failed.count() < batch.documents,
+            true if errors > 0 => failed.next().is_some_and(|(index, _)| *index > range.start),
+            true => true,
+            false => errors < batch.documents as u64,
         };
-        self.has_success |= succeeded;
         self.done.documents += batch.documents;
         self.done.bytes += batch.bytes;
     }
@@ -245,13 +254,31 @@ impl<O> BulkWrite<O> {
         match cause {
             // Nothing happened but this error.
             Some(cause) if is_clean && failures.partial_result.is_none() => Some(cause),
-            Some(cause) => {
+            cause => {
                 let error = Error::new(ErrorKind::BulkWrite(Box::new(failures)));
-                Some(error.with_labels(cause.labels()).with_cause(cause))
+                let error = error.with_labels(&self.labels);
+                Some(match cause {
+                    Some(cause) => error.with_labels(cause.labels()).with_cause(cause),
+                    None => error,
+                })
             }
-            None => Some(Error::new(ErrorKind::BulkWrite(Box::new(failures)))),
         }
     }
+}
+
+/// The parts of a reply with a write concern error.
+#[derive(Debug)]
+struct Held {
+    sums: [i64; 5],
+    errors: u64,
+    /// The results in the reply. If its cursor is open, the cursor gives them.
+    entries: Vec<RawDocumentBuf>,
+}
+
+/// Reads the number of failed operations of a reply.
+fn errors(reply: &RawDocument) -> u64 {
+    let errors = integer_field(reply, "nErrors").unwrap_or(0);
+    u64::try_from(errors).unwrap_or(0)
 }
 
 /// Reads the sums of a reply.
@@ -277,7 +304,8 @@ impl<O: From<VerboseBulkWriteResult>> BulkWrite<O> {
     /// Returns the command of the next batch, or the result if no operation is left.
     fn next_step(&mut self) -> Step<O> {
         let is_over = self.done.bytes >= self.operations.size_bytes();
-        if is_over || (self.is_ordered() && !self.failures.write_errors.is_empty()) {
+        let is_stopped = self.is_ordered() && !self.failures.write_errors.is_empty();
+        if is_over || is_stopped || self.is_spent {
             return self.finish(None);
         }
         self.batch = Portion::default();
@@ -329,6 +357,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
         if let Some(batch) = exchange.portion() {
             self.batch = batch;
             self.held = None;
+            self.cursor = None;
         }
     }
 
@@ -346,6 +375,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
             return self.next_step();
         };
         self.add(sums(reply));
+        self.batch_errors = errors(reply);
         match self.open(exchange) {
             Ok(()) => self.read_results(),
             Err(error) => {
@@ -355,21 +385,58 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
         }
     }
 
+    /// Keeps the results of a reply with a write concern error. Its cursor is opened only if the
+    /// command is not retried; the results of an open cursor after the first batch are lost if it
+    /// might be, because a retry returns them again.
     fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
-        let reply = exchange.reply().filter(|_| self.cursor.is_none());
-        self.held = reply.map(sums);
-        if self.held.is_some() && self.open(exchange).is_err() {
-            // The reply has no cursor, because the whole command failed.
-            self.held = None;
+        self.held = None;
+        let error = exchange.operation.exchange.assessment.as_ref();
+        let error = error.and_then(|assessment| assessment.result.as_ref().err());
+        let Some(error) = error.filter(|error| matches!(error.kind(), ErrorKind::Write(_))) else {
+            return;
+        };
+        let may_be_retried = error.has_label(&Label::RetryableWriteError);
+        let Some(reply) = exchange.reply().filter(|_| self.cursor.is_none()) else {
+            return;
+        };
+        let mut held = Held {
+            sums: sums(reply),
+            errors: errors(reply),
+            entries: Vec::new(),
+        };
+        let Ok(cursor) = reply.get_document("cursor") else {
+            return;
+        };
+        let is_open = integer_field(cursor, "id") != Some(0);
+        if is_open && !may_be_retried {
+            if self.open(exchange).is_ok() {
+                self.held = Some(held);
+            }
+            return;
         }
+        let entries = cursor.get_array("firstBatch").into_iter().flatten();
+        let entries = entries.filter_map(|entry| Some(entry.ok()?.as_document()?.to_owned()));
+        held.entries.extend(entries);
+        self.held = Some(held);
     }
 
     fn handle_error(&mut self, error: Error) -> Step<O> {
         match (error.kind(), self.held.take()) {
-            (ErrorKind::Write(fault), Some(sums)) => {
+            (ErrorKind::Write(fault), Some(held)) => {
                 let concerns = &mut self.failures.write_concern_errors;
                 concerns.extend(fault.write_concern.clone());
-                self.add(sums);
+                for label in error.labels().iter() {
+                    self.labels.insert(label.clone());
+                }
+                self.is_spent = error.has_label(&Label::RetryableWriteError);
+                self.add(held.sums);
+                self.batch_errors = held.errors;
+                for entry in held.entries {
+                    if let Err(error) = self.note(&entry) {
+                        self.end_batch();
+                        return self.finish(Some(error));
+                    }
+                }
                 self.read_results()
             }
             _ => {

@@ -51,7 +51,8 @@ options! { ($)
         batch_size: u32 => Kept "batchSize",
         /// Sets the comment of each `getMore`. The command itself has its own.
         comment: Bson => Kept "comment" (into),
-        /// Sets the type of the cursor, which the command has to demand itself.
+        /// Names the type of the cursor, which the command itself has to demand. Nothing is sent
+        /// for it.
         cursor_type: CursorType => Kept "cursorType",
         /// Sets the `maxTimeMS` of each `getMore`, in whole milliseconds: how long the server waits
         /// for new documents, for a cursor of the type `TailableAwait`. Setting it beside a
