@@ -15,7 +15,7 @@ pub(super) async fn indexes_are_created_listed_and_dropped<R: Runtime + Default>
     let made = items.create_index(index.build()).await.expect("an index");
     assert_eq!(made.index_name, "a_1");
     let again = items.insert_one(doc! { "_id": 2, "a": 1 }).await;
-    assert_eq!(again.expect_err("it is unique").is_duplicate_key(), true);
+    assert!(again.expect_err("it is unique").is_duplicate_key());
     let by = |keys| IndexModel::builder().keys(keys).build();
     let more = [by(doc! { "b": -1 }), by(doc! { "b": 1, "c": -1 })];
     let made = items.create_indexes(more).await.expect("indexes");
