@@ -139,8 +139,6 @@ pub(crate) enum ReadConcernUse {
     None,
     /// The command takes one. `None` means the default of the server.
     Taken(Option<ReadConcern>),
-    /// The body of the command contains one.
-    InBody,
 }
 
 /// The only server that may run a command.
@@ -248,9 +246,6 @@ impl Command {
         let mut command = Self::new("", database, CommandKind::Run);
         command.0.request.name = None;
         command.body().tree(document)?;
-        if document.contains_key("readConcern") {
-            command.0.request.read_concern = ReadConcernUse::InBody;
-        }
         Ok(command)
     }
 
@@ -424,6 +419,16 @@ impl Command {
 }
 
 impl Request {
+    /// True if the body has a field of this name.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        let mut bytes = Vec::new();
+        let mut document = DocumentWriter::begin(&mut bytes);
+        document.elements(&self.elements);
+        document.end();
+        let document = bson::RawDocument::from_bytes(&bytes);
+        document.is_ok_and(|document| matches!(document.get(name), Ok(Some(_))))
+    }
+
     /// True for a retryable write with a transaction number. The number alone means nothing,
     /// because the commands of a transaction have one as well.
     pub(crate) fn is_numbered_write(&self) -> bool {

@@ -58,10 +58,11 @@ fn write_read_concern(
     let (taken, level) = match &request.read_concern {
         ReadConcernUse::None => (false, None),
         ReadConcernUse::Taken(concern) => (true, concern.as_ref().map(|c| c.level.as_str())),
-        ReadConcernUse::InBody => return,
     };
     let (level, key, time) = match of_session {
         SessionReadConcern::After(time) if taken => (level, "afterClusterTime", Some(time)),
+        // A command of the application can have a read concern of its own.
+        SessionReadConcern::Snapshot(_) if request.has_field("readConcern") => return,
         SessionReadConcern::Snapshot(time) if request.kind != CommandKind::CursorFollowUp => {
             (Some("snapshot"), "atClusterTime", time)
         }
