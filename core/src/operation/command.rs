@@ -379,7 +379,7 @@ impl Command {
 
     /// Makes the command run in a session that the application has started. Fails for an
     /// unacknowledged write, whose session would not be known to the server (Driver Sessions
-    /// Specification, *How to Check Whether a Deployment Supports Sessions*).
+    /// Specification, *When using unacknowledged writes*).
     pub fn use_explicit_session(&mut self, session: SessionId) -> Result<(), Error> {
         if !self.0.request.acknowledged {
             let message = "an unacknowledged write (w: 0) cannot run in a session; remove one of \

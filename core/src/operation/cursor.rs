@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    bson::{deserialize, deserialize_borrowed},
+    bson::{DocumentWriter, deserialize, deserialize_borrowed},
     error::{Error, ErrorKind},
     pool::PinnedFor,
     session::SessionId,
@@ -185,8 +185,7 @@ impl Cursor {
     }
 
     /// Sets the `comment` of each `getMore`, which is that of the command that opened the cursor.
-    /// Servers before 4.4 take none, and get none (Find, getMore and killCursors commands,
-    /// *Combinations of Query Options*).
+    /// Servers before 4.4 take none, and get none (CRUD, *API*).
     pub fn set_comment(&mut self, comment: Option<Bson>) {
         self.comment = comment;
     }
@@ -301,8 +300,12 @@ impl Cursor {
             );
         }
         if let Some(comment) = self.comment.as_ref().filter(|_| self.takes_comment) {
-            // The command that opened the cursor has sent this value.
-            drop(body.tree_value("comment", comment));
+            // A value that cannot be encoded is left out whole. A command that has it fails.
+            let mut element = Vec::new();
+            let mut one = DocumentWriter::bare(&mut element);
+            if one.tree_value("comment", comment).is_ok() {
+                body.elements(&element);
+            }
         }
         match &self.pin {
             Some(pin) => command.set_pin(pin),

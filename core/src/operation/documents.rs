@@ -137,7 +137,7 @@ enum Documents {
 }
 
 /// The number of bytes that the operations of a bulk write leave free in a message (Bulk Write
-/// Specification, *Splitting Batches*).
+/// Specification, *Total Message Size*).
 const RESERVED_BYTES: usize = 1_000;
 
 /// The argument of `bulkWrite` with the namespaces of the operations.

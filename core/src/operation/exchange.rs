@@ -151,7 +151,10 @@ impl Exchange {
     /// Makes the exchange run `ping` instead of its operation.
     pub(crate) fn make_preliminary(&mut self, ping: Command) {
         self.operation.exchange.ping = Some(Box::new(ping.0.request));
-        self.operation.exchange.context.observed = false;
+        let context = &mut self.operation.exchange.context;
+        context.observed = false;
+        // The ping runs outside of the session of the operation.
+        context.session_read_concern = SessionReadConcern::Nothing;
     }
 
     /// Returns the request that the exchange sends.

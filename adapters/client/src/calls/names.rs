@@ -188,7 +188,8 @@ impl<R: Runtime, S> ListCollections<'_, R, S> {
             database: name.clone(),
             batch_size: options.batch_size,
             max_await_time: None,
-            // The command alone has the comment (Enumerating Collections, *comment*).
+            // A `getMore` has no comment (Enumerating Collections, *listCollections Database
+            // Command*).
             comment: None,
             marker: PhantomData,
         };

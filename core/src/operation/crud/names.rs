@@ -46,7 +46,7 @@ impl Names {
     }
 
     /// Makes the program return no names if the server has no such collection, instead of the error
-    /// (Index Management, *Enumerate Indexes*).
+    /// (Index Management, *Enumerating Indexes*).
     #[must_use]
     pub fn of_what_may_be_missing(mut self) -> Self {
         self.may_be_missing = true;
@@ -79,7 +79,7 @@ fn name_of(document: Option<&RawDocument>) -> Result<String, Error> {
 }
 
 /// The code of `NamespaceNotFound`.
-pub(super) const NAMESPACE_NOT_FOUND: i32 = 26;
+const NAMESPACE_NOT_FOUND: i32 = 26;
 
 impl Program for Names {
     type Output = Vec<String>;

@@ -160,8 +160,7 @@ pub fn estimated_document_count(
 }
 
 /// Returns the command that returns the different values of a field in the documents that match
-/// `filter`. Fails if the name of the field has a zero byte, and if the filter or an option cannot
-/// be encoded.
+/// `filter`. Fails if the filter or an option cannot be encoded.
 pub fn distinct(
     namespace: &Namespace,
     field: &str,

@@ -82,7 +82,7 @@ impl<O> BulkWrite<O> {
     ///
     /// Fails without an operation, for an operation that cannot be encoded or is not valid, and for
     /// an unacknowledged write concern if the operations are ordered or the results are asked for
-    /// (Bulk Write Specification, *Unacknowledged Bulk Writes*).
+    /// (Bulk Write Specification, *Unacknowledged results*).
     pub fn new(
         models: &[WriteModel],
         is_verbose: bool,
@@ -221,9 +221,9 @@ impl<O> BulkWrite<O> {
         Ok(())
     }
 
-    /// Ends the batch: counts its operations as done.
+    /// Ends a batch whose reply has arrived.
     fn end_batch(&mut self) {
-        let batch = std::mem::take(&mut self.batch);
+        let batch = self.batch;
         let range = self.done.documents..self.done.documents + batch.documents;
         let mut failed = self.failures.write_errors.range(range.clone());
         let errors = std::mem::take(&mut self.batch_errors);
@@ -233,6 +233,12 @@ impl<O> BulkWrite<O> {
             true => true,
             false => errors < batch.documents as u64,
         };
+        self.count_batch();
+    }
+
+    /// Counts the operations of the batch as done.
+    fn count_batch(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
         self.done.documents += batch.documents;
         self.done.bytes += batch.bytes;
     }
@@ -370,8 +376,8 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
             return self.read_results();
         }
         let Some(reply) = exchange.reply() else {
-            // The write concern is unacknowledged.
-            self.end_batch();
+            // The write concern is unacknowledged, so no success is known.
+            self.count_batch();
             return self.next_step();
         };
         self.add(sums(reply));
@@ -395,7 +401,8 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
         let Some(error) = error.filter(|error| matches!(error.kind(), ErrorKind::Write(_))) else {
             return;
         };
-        let may_be_retried = error.has_label(&Label::RetryableWriteError);
+        let labels = [Label::RetryableWriteError, Label::RetryableError];
+        let may_be_retried = labels.iter().any(|label| error.has_label(label));
         let Some(reply) = exchange.reply().filter(|_| self.cursor.is_none()) else {
             return;
         };

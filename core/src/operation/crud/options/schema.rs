@@ -162,7 +162,7 @@ options! { ($)
     /// Options of `create_collection`. All are unset by default.
     CreateCollectionOptions, built by CreateCollectionOptionsBuilder,
     listed by create_collection_options => {
-        /// Sets whether the collection has a fixed size. It then needs a `size`.
+        /// Sets whether the collection has a fixed size. Such a collection needs a `size`.
         capped: bool => Body "capped",
         /// Sets whether change streams can return states before and after changes. From server 6.0
         /// on.

@@ -12,7 +12,7 @@ use std::time::Duration;
 names! {
     /// The documents that a server validates (`validationLevel`).
     ValidationLevel {
-        /// None.
+        /// No documents.
         Off = "off",
         /// All documents that are written.
         Strict = "strict",
