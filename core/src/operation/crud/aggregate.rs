@@ -1,6 +1,6 @@
 //! The `aggregate` command.
 
-use super::{AggregateOptions, Defaults, Limits, Namespace, check_name};
+use super::{AggregateOptions, Defaults, Namespace, check_name};
 use crate::{
     error::Error,
     operation::{Command, CommandKind},
@@ -79,10 +79,7 @@ fn finish(
     if writes {
         defaults.apply_to_write(command, options.write_concern.as_ref());
     }
-    let limits = Limits {
-        timeout: options.timeout,
-        max_time: options.max_time,
-    };
-    limits.apply(command);
+    command.set_timeout(options.timeout);
+    command.set_max_time(options.max_time);
     Ok(())
 }

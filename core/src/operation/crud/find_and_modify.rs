@@ -1,7 +1,7 @@
 //! The command `findAndModify`, which changes one document and returns it.
 
 use super::{
-    Defaults, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions, Limits,
+    Defaults, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
     Namespace, UpdateModifications, write::check_replacement,
 };
 use crate::{
@@ -26,11 +26,8 @@ pub fn find_one_and_delete(
     body.bool("remove", true);
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    let limits = Limits {
-        timeout: options.timeout,
-        max_time: options.max_time,
-    };
-    limits.apply(&mut command);
+    command.set_timeout(options.timeout);
+    command.set_max_time(options.max_time);
     Ok(command)
 }
 
@@ -50,11 +47,8 @@ pub fn find_one_and_replace(
     body.document("update", replacement);
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    let limits = Limits {
-        timeout: options.timeout,
-        max_time: options.max_time,
-    };
-    limits.apply(&mut command);
+    command.set_timeout(options.timeout);
+    command.set_max_time(options.max_time);
     Ok(command)
 }
 
@@ -74,11 +68,8 @@ pub fn find_one_and_update(
     modifications.write("update", &mut body)?;
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
-    let limits = Limits {
-        timeout: options.timeout,
-        max_time: options.max_time,
-    };
-    limits.apply(&mut command);
+    command.set_timeout(options.timeout);
+    command.set_max_time(options.max_time);
     Ok(command)
 }
 

@@ -22,7 +22,6 @@ pub use find_and_modify::{
 };
 pub use insert::InsertMany;
 pub use names::{Names, is_missing_namespace};
-use options::Limits;
 pub use options::*;
 pub use read::{
     count_documents, count_from_reply, decode_first, distinct, estimated_document_count, find,

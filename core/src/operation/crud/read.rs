@@ -2,7 +2,7 @@
 
 use super::{
     CountOptions, CursorType, Defaults, DistinctOptions, EstimatedDocumentCountOptions,
-    FindOneOptions, FindOptions, Limits, Namespace,
+    FindOneOptions, FindOptions, Namespace,
 };
 use crate::{
     bson::{decode_document, deserialize, integer_field},
@@ -18,11 +18,8 @@ macro_rules! finish_read {
     ($command:ident, $options:ident, $defaults:ident) => {
         let (criteria, concern) = (&$options.selection_criteria, &$options.read_concern);
         $defaults.apply_to_read(&mut $command, criteria.as_ref(), concern.as_ref());
-        let limits = Limits {
-            timeout: $options.timeout,
-            max_time: $options.max_time,
-        };
-        limits.apply(&mut $command);
+        $command.set_timeout($options.timeout);
+        $command.set_max_time($options.max_time);
     };
 }
 

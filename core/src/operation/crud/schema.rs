@@ -2,7 +2,7 @@
 
 use super::{
     CreateCollectionOptions, CreateIndexOptions, Defaults, DropCollectionOptions,
-    DropDatabaseOptions, DropIndexOptions, IndexOptions, Limits, ListCollectionsOptions,
+    DropDatabaseOptions, DropIndexOptions, IndexOptions, ListCollectionsOptions,
     ListDatabasesOptions, ListIndexesOptions, Namespace, RenameCollectionOptions, check_name,
     write_seconds,
 };
@@ -109,11 +109,8 @@ pub fn create_indexes(
     result?;
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
-    let limits = Limits {
-        timeout: options.timeout,
-        max_time: options.max_time,
-    };
-    limits.apply(&mut command);
+    command.set_timeout(options.timeout);
+    command.set_max_time(options.max_time);
     Ok(command)
 }
 
@@ -144,11 +141,8 @@ pub fn drop_indexes(
     body.str("index", name);
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
-    let limits = Limits {
-        timeout: options.timeout,
-        max_time: options.max_time,
-    };
-    limits.apply(&mut command);
+    command.set_timeout(options.timeout);
+    command.set_max_time(options.max_time);
     Ok(command)
 }
 
@@ -161,11 +155,8 @@ pub fn list_indexes(namespace: &Namespace, options: &ListIndexesOptions) -> Resu
     body.str("listIndexes", &namespace.collection);
     write_cursor(&mut body, |cursor| options.write(Place::Cursor, cursor))?;
     options.write(Place::Body, &mut body)?;
-    let limits = Limits {
-        timeout: options.timeout,
-        max_time: options.max_time,
-    };
-    limits.apply(&mut command);
+    command.set_timeout(options.timeout);
+    command.set_max_time(options.max_time);
     Ok(command)
 }
 

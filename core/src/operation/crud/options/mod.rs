@@ -42,7 +42,7 @@ use crate::{
     operation::Command,
     options::{ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 /// The options that a handle passes on to its calls. They apply if a call sets none.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,22 +54,6 @@ pub struct Defaults {
     pub read_concern: Option<ReadConcern>,
     /// The write concern; `None` for the default of the server.
     pub write_concern: Option<WriteConcern>,
-}
-
-/// The time limits of a call.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Limits {
-    /// The limit of the whole operation.
-    pub(super) timeout: Option<Duration>,
-    /// The limit of the server.
-    pub(super) max_time: Option<Duration>,
-}
-
-impl Limits {
-    pub(super) fn apply(self, command: &mut Command) {
-        command.set_timeout(self.timeout);
-        command.set_max_time(self.max_time);
-    }
 }
 
 impl Defaults {
