@@ -81,12 +81,11 @@ impl<R: Runtime, T, S> Find<'_, R, T, S> {
         let command = namespace.and_then(|namespace| {
             crud::find(namespace, &self.filter, options, self.collection.defaults())
         });
-        let waits = options.cursor_type == Some(CursorType::TailableAwait);
         let opener = OpenCursor {
             client: self.collection.client().clone(),
             database: self.collection.shared_database().clone(),
             batch_size: options.batch_size,
-            max_await_time: options.max_await_time.filter(|_| waits),
+            max_await_time: options.await_time(),
             comment: options.comment.clone(),
             marker: PhantomData,
         };

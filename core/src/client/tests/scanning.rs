@@ -3,7 +3,10 @@
 
 use super::*;
 use crate::{
-    client::SOCKET_CHECK_INTERVAL, error::ErrorKind, event::SelectionEvent, operation::OperationId,
+    client::SOCKET_CHECK_INTERVAL,
+    error::ErrorKind,
+    event::SelectionEvent,
+    operation::{OperationId, SessionOptions},
     options::Monitoring,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -337,6 +340,28 @@ fn an_idle_connection_is_pinged_before_it_is_used() {
     let after = world.check_in(exchange, Outcome::Completed);
     assert!(matches!(after, AfterExchange::Done(Ok(()))));
     assert_eq!(world.client.counts().in_use, 0);
+}
+
+#[test]
+fn a_preliminary_ping_has_no_part_of_the_session_of_its_operation() {
+    // Servers refuse a `ping` with the read concern of a snapshot session.
+    let mut world = scanning_for(URI, primary(), Subscriptions::all());
+    world.perform(ping(), &rawdoc! { "ok": 1 });
+    world.wait(SOCKET_CHECK_INTERVAL);
+    let options = SessionOptions::builder().snapshot(true).build();
+    let session = world.client.start_session(world.now, &options);
+    let session = session.expect("the client is open");
+    let mut command = insert();
+    let used = command.use_explicit_session(session.id);
+    used.expect("the write is acknowledged");
+    let Progress::Exchange(mut exchange) = world.client.start(world.now, command) else {
+        panic!("there is a connection");
+    };
+    assert!(exchange.is_preliminary());
+    exchange.begin(world.now).expect("it fits");
+    let request = World::request(&exchange);
+    assert!(!request.contains_key("readConcern"), "{request}");
+    world.check_in(exchange, Outcome::Abandoned);
 }
 
 #[test]

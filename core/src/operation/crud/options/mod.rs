@@ -42,7 +42,7 @@ use crate::{
     operation::Command,
     options::{ReadConcern, ReadPreference, SelectionCriteria, WriteConcern},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The options that a handle passes on to its calls. They apply if a call sets none.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -54,6 +54,17 @@ pub struct Defaults {
     pub read_concern: Option<ReadConcern>,
     /// The write concern; `None` for the default of the server.
     pub write_concern: Option<WriteConcern>,
+}
+
+impl FindOptions {
+    /// Returns how long the server waits for new documents before it answers a `getMore`. Only a
+    /// cursor of the type [`TailableAwait`](CursorType::TailableAwait) waits; for others a server
+    /// refuses the time.
+    #[must_use]
+    pub fn await_time(&self) -> Option<Duration> {
+        let waits = self.cursor_type == Some(CursorType::TailableAwait);
+        self.max_await_time.filter(|_| waits)
+    }
 }
 
 impl Defaults {
