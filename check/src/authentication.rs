@@ -11,7 +11,7 @@ use onionskin::Runtime;
 use onionskin_core::{
     description::{ServerType, TopologyDescription},
     error::{Error, ErrorKind},
-    options::{ClientOptions, Credential, Mechanism},
+    options::{AuthMechanism, ClientOptions, Credential},
     probe::Probe,
 };
 
@@ -56,7 +56,7 @@ pub(crate) async fn authenticate<R: Runtime>(
     if let Some(user) = &credential.username {
         step.fact("user", user.clone());
     }
-    step.fact("authSource", credential.source.clone());
+    step.fact("authSource", credential.source().to_owned());
     let begun = clock.now();
     let connected = async {
         let probe = probe(clock, options.clone(), &visit.address, Probe::new)?;
@@ -72,7 +72,7 @@ pub(crate) async fn authenticate<R: Runtime>(
             return step;
         }
     };
-    let findings = drive(clock, probe, stream, options.tls().enabled).await;
+    let findings = drive(clock, probe, stream, options.tls().is_some()).await;
     step.duration = clock.now() - begun;
     let hello = findings.hello.as_ref();
     let offered = hello.and_then(|hello| strings(&hello.reply, "saslSupportedMechs"));
@@ -89,7 +89,7 @@ pub(crate) async fn authenticate<R: Runtime>(
         Err((_, error)) => {
             let mechanism = match error.kind() {
                 ErrorKind::Authentication { mechanism, .. } => Some(*mechanism),
-                _ => credential.mechanism.map(Mechanism::name),
+                _ => credential.mechanism.map(AuthMechanism::name),
             };
             if let Some(mechanism) = mechanism {
                 step.fact("mechanism", mechanism);
@@ -109,9 +109,9 @@ pub(crate) async fn authenticate<R: Runtime>(
 fn source(credential: &Credential, outside: Option<&str>) -> String {
     let place = match (credential.mechanism, outside) {
         (_, Some(outside)) => outside,
-        (Some(Mechanism::MongoDbX509), None) => "the TLS certificate of the client",
-        (Some(Mechanism::MongoDbAws | Mechanism::MongoDbOidc), None) => "none was found",
-        (Some(Mechanism::GssApi), None) if credential.password.is_none() => {
+        (Some(AuthMechanism::MongoDbX509), None) => "the TLS certificate of the client",
+        (Some(AuthMechanism::MongoDbAws | AuthMechanism::MongoDbOidc), None) => "none was found",
+        (Some(AuthMechanism::Gssapi), None) if credential.password.is_none() => {
             "the Kerberos ticket cache or client keytab"
         }
         (_, None) => "the connection string",

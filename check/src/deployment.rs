@@ -284,7 +284,7 @@ fn hints(
     }
     let hellos = || visits.iter().filter_map(|visit| visit.hello.as_ref());
     let names = || hellos().map(|hello| hello.description.set_name.as_deref());
-    if let Some(wanted) = options.replica_set()
+    if let Some(wanted) = options.repl_set_name.as_deref()
         && let Some(found) = names().next()
         && names().all(|name| name != Some(wanted))
         && hellos().all(|hello| hello.description.server_type != ServerType::RsGhost)

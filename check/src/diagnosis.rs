@@ -64,8 +64,11 @@ pub(crate) fn describe_tls(
 ) {
     step.fact("version", facts.version.clone());
     step.fact("cipher", facts.cipher_suite.clone());
-    let tls = options.tls();
-    let is_checked = !tls.insecure && !tls.allow_invalid_certificates;
+    let Some(tls) = options.tls() else {
+        return;
+    };
+    let unchecked = [tls.insecure, tls.allow_invalid_certificates].contains(&Some(true));
+    let is_checked = !unchecked;
     let trusted = match (is_checked, &tls.ca_pem) {
         _ if tls.has_config() => "the certificates that TlsOptions::config accepts",
         (false, _) => "any certificate",
@@ -164,13 +167,10 @@ async fn connect<R: Runtime>(
     encrypted: bool,
 ) -> Option<Findings> {
     let mut options = ClientOptions::default();
-    options.set_connect_timeout(LIMIT);
-    options.set_proxy(client.proxy().cloned());
+    options.connect_timeout = Some(LIMIT);
+    options.socks5_proxy = client.socks5_proxy.clone();
     if encrypted {
-        let mut tls = TlsOptions::default();
-        tls.enabled = true;
-        tls.insecure = true;
-        options.set_tls(tls);
+        options.tls = Some(TlsOptions::builder().insecure(true).build().into());
     }
     let probe = probe(clock, options, address, Probe::new).ok()?;
     let stream = clock.dial(probe.dial_address(), Some(LIMIT)).await.ok()?;

@@ -12,7 +12,7 @@ use onionskin_core::{
     client::{Inquiry, KerberosStep, KeyDerivation},
     description::ServerDescription,
     error::{Error, ErrorKind, NetworkFault, Wait},
-    options::Mechanism,
+    options::AuthMechanism,
     probe::{CompressionSample, Probe, ProbeOutput, ProbeStep, TlsFacts},
     time::{Instant, WallTime},
 };
@@ -161,7 +161,7 @@ pub(crate) struct Findings {
     pub(crate) last: Duration,
     /// The mechanism of authentication if the connection became ready, or else the failed step with
     /// its error.
-    pub(crate) result: Result<Option<Mechanism>, (ProbeStep, Error)>,
+    pub(crate) result: Result<Option<AuthMechanism>, (ProbeStep, Error)>,
     /// The source of the credential, if it came from outside of the connection string.
     pub(crate) source: Option<String>,
     /// The source or computation for which the connection waits, if it does not wait for the

@@ -39,7 +39,7 @@ pub(crate) fn describe(step: &mut Step, hello: &Hello, options: &ClientOptions) 
         let message = "the server was started as a member of a replica set that does not exist yet";
         step.warn(message, advice::ghost());
     }
-    if let Some(wanted) = options.replica_set()
+    if let Some(wanted) = options.repl_set_name.as_deref()
         && server.set_name.as_deref() != Some(wanted)
         && server.server_type != ServerType::RsGhost
     {
@@ -70,7 +70,7 @@ fn describe_compression(step: &mut Step, hello: &Hello, options: &ClientOptions)
         step.fact("compressed sample", text);
         return;
     }
-    let configured = options.compressors().iter();
+    let configured = options.compressors().into_iter();
     let configured: Vec<_> = configured.filter(|c| c.is_available()).collect();
     if !configured.is_empty() {
         let names: Vec<_> = configured.iter().map(|c| c.name()).collect();

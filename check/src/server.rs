@@ -81,7 +81,7 @@ pub(crate) async fn visit<R: Runtime>(
         return visit;
     };
     let begun = clock.now();
-    let findings = drive(clock, probe, stream, options.tls().enabled).await;
+    let findings = drive(clock, probe, stream, options.tls().is_some()).await;
     visit.hello.clone_from(&findings.hello);
     record(clock, options, &mut visit, &findings, begun).await;
     visit
@@ -277,7 +277,7 @@ async fn record<R: Runtime>(
         return;
     }
     let failure = findings.result.as_ref().err();
-    if options.tls().enabled {
+    if let Some(tls) = options.tls() {
         let mut step = Step::new(Stage::Tls, Some(visit.address.to_string()));
         if let Some((facts, time)) = &findings.tls {
             step.duration = *time;
@@ -297,7 +297,7 @@ async fn record<R: Runtime>(
             visit.failed(step);
             return;
         }
-        if options.tls().checks_identity() {
+        if tls.checks_identity() {
             step.fact("name matches", visit.address.host());
         }
         visit.steps.push(step);
@@ -314,7 +314,7 @@ async fn record<R: Runtime>(
     step.duration = findings.last;
     // A server that has answered speaks without TLS.
     let is_silent = is_closed(error) || matches!(error.kind(), ErrorKind::Timeout { .. });
-    if is_silent && !options.tls().enabled {
+    if is_silent && options.tls().is_none() {
         let speaks_tls = diagnosis::speaks_tls(clock, &visit.address, options).await;
         step.fact(diagnosis::TLS, speaks_tls);
     }

@@ -13,23 +13,23 @@ use std::time::Duration;
 
 /// Adds the facts of a connection string.
 pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions) {
-    match options.srv_host() {
+    match options.srv_host.as_deref() {
         Some(host) => step.fact("seed list", host),
         None => {
             let hosts = options.hosts().iter().map(ToString::to_string);
             step.fact("hosts", hosts.collect::<Vec<_>>());
         }
     }
-    if let Some(name) = options.replica_set() {
+    if let Some(name) = options.repl_set_name.as_deref() {
         step.fact("replicaSet", name);
     }
-    if options.direct_connection() == Some(true) {
+    if options.direct_connection == Some(true) {
         step.fact("directConnection", true);
     }
     if options.load_balanced() {
         step.fact("loadBalanced", true);
     }
-    if let Some(proxy) = options.proxy() {
+    if let Some(proxy) = options.socks5_proxy.as_ref() {
         step.fact(
             "proxy",
             Address::tcp(proxy.host(), proxy.port()).to_string(),
@@ -40,12 +40,12 @@ pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions) {
             if has_credentials { "yes" } else { "no" },
         );
     }
-    step.fact("tls", options.tls().enabled);
-    if let Some(credential) = options.credential() {
+    step.fact("tls", options.tls().is_some());
+    if let Some(credential) = options.credential.as_ref() {
         if let Some(user) = &credential.username {
             step.fact("user", user.clone());
         }
-        step.fact("authSource", credential.source.clone());
+        step.fact("authSource", credential.source().to_owned());
     }
 }
 
@@ -79,14 +79,14 @@ pub(crate) fn describe_settings(options: &ClientOptions) -> Step {
     step.fact("waitQueueTimeoutMS", time(options.wait_queue_timeout()));
     step.fact("connectTimeoutMS", time(options.connect_timeout()));
     step.fact("socketTimeoutMS", time(options.socket_timeout()));
-    step.fact("timeoutMS", time(options.timeout()));
+    step.fact("timeoutMS", time(options.timeout));
     let selection = options.server_selection_timeout();
     step.fact("serverSelectionTimeoutMS", time(Some(selection)));
-    let frequency = options.heartbeat_frequency();
+    let frequency = options.heartbeat_freq();
     step.fact("heartbeatFrequencyMS", time(Some(frequency)));
     step.fact("localThresholdMS", time(Some(options.local_threshold())));
     step.fact("readPreference", preference_text(options.read_preference()));
-    let monitoring = match options.monitoring() {
+    let monitoring = match options.monitoring {
         Monitoring::Scanning => "on demand",
         Monitoring::Background => "in the background",
     };

@@ -164,7 +164,7 @@ impl<R: Runtime + Clone> Walk<'_, R> {
         if !is_discovered {
             return Err(Stage::Topology);
         }
-        if options.credential().is_none()
+        if options.credential.as_ref().is_none()
             && let Some(step) = read_without_user(self.clock, client).await
         {
             self.done(step);
@@ -179,7 +179,7 @@ impl<R: Runtime + Clone> Walk<'_, R> {
     /// Returns false if that failed everywhere.
     async fn authenticate(&mut self, client: &Client<R>, visits: &[Visit]) -> bool {
         let options = client.options();
-        let Some(credential) = options.credential() else {
+        let Some(credential) = options.credential.as_ref() else {
             return true;
         };
         let limit = self.clock.left() / 4;
@@ -225,9 +225,9 @@ impl<R: Runtime + Clone> Walk<'_, R> {
         self.done(step);
         let mut own = parsed.into_options();
         if !R::RUNS_IN_BACKGROUND {
-            own.set_server_selector(self.barrier.selector());
+            own.server_selector = Some(self.barrier.selector());
         }
-        let host = own.srv_host().map(str::to_owned);
+        let host = own.srv_host.clone();
         let mut builder = Client::builder(clock.runtime.clone(), own);
         if let Some(host) = host {
             let config = options.resolver_config.clone();
@@ -296,7 +296,7 @@ impl<R: Runtime + Clone> Walk<'_, R> {
 
 /// True if a client with these options connects to the members that a replica set announces.
 fn follows_members(options: &ClientOptions) -> bool {
-    options.direct_connection() != Some(true) && !options.load_balanced()
+    options.direct_connection != Some(true) && !options.load_balanced()
 }
 
 /// Returns the members that the wanted replica set announced and that are not known yet, and notes
@@ -311,7 +311,8 @@ fn announced(
         let Some(hello) = &visit.hello else { continue };
         let name = hello.description.set_name.as_deref();
         if options
-            .replica_set()
+            .repl_set_name
+            .as_deref()
             .is_some_and(|wanted| name != Some(wanted))
         {
             continue;

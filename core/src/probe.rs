@@ -16,7 +16,7 @@ use crate::{
     description::{ServerDescription, ServerType, TopologyDescription},
     error::{Error, ErrorKind},
     hello::HelloAnswer,
-    options::{ClientOptions, Compressor, Mechanism, ReadPreference},
+    options::{AuthMechanism, ClientOptions, Compressor, ReadPreference},
     random::{Random, Seed},
     selection::{Criteria, in_window, suitable},
     time::{Instant, WallTime, earliest},
@@ -102,7 +102,7 @@ pub enum ProbeOutput {
         /// and for an arbiter, which has no users ([AUTH-16]).
         ///
         /// [AUTH-16]: crate::requirements::authentication#AUTH-16
-        mechanism: Option<Mechanism>,
+        mechanism: Option<AuthMechanism>,
     },
     /// The probe failed. No further report follows.
     Failed {
@@ -155,7 +155,7 @@ pub struct Probe {
     /// The source of the credential, as far as it came from outside of the options.
     source: Option<String>,
     /// The mechanism of authentication, once the hello was answered.
-    mechanism: Option<Mechanism>,
+    mechanism: Option<AuthMechanism>,
     /// True if the proxy has connected to the server, and this was not reported yet.
     passed_proxy: bool,
     /// The facts of TLS, until they are reported.
@@ -472,7 +472,7 @@ pub fn eligible_servers(
     options: &ClientOptions,
 ) -> Result<Vec<Address>, Error> {
     let criteria = Criteria::Readable(Arc::new(preference.clone()));
-    let mut servers = suitable(description, &criteria, options.heartbeat_frequency(), &[])?;
+    let mut servers = suitable(description, &criteria, options.heartbeat_freq(), &[])?;
     in_window(&mut servers, options.local_threshold());
     Ok(servers
         .iter()

@@ -7,7 +7,7 @@
 
 use bson::{Binary, RawDocument, RawDocumentBuf, rawdoc, spec::BinarySubtype};
 use onionskin_core::{
-    options::{Credential, Mechanism},
+    options::{AuthMechanism, Credential},
     random::{Random, Seed},
     time::Instant,
     unstable::auth::{Caches, Conversation, Step},
@@ -18,9 +18,9 @@ use std::{hint::black_box, sync::Arc, time};
 const TIMES: u32 = 5_000;
 
 /// The iteration count that servers request by default.
-const ITERATIONS: [(Mechanism, u32); 2] = [
-    (Mechanism::ScramSha1, 10_000),
-    (Mechanism::ScramSha256, 15_000),
+const ITERATIONS: [(AuthMechanism, u32); 2] = [
+    (AuthMechanism::ScramSha1, 10_000),
+    (AuthMechanism::ScramSha256, 15_000),
 ];
 
 fn main() {
@@ -34,15 +34,15 @@ fn main() {
         println!("{mechanism}, cached keys: {took:.2} µs");
     }
     let mut plain = Credential::password("user", "pencil");
-    plain.mechanism = Some(Mechanism::Plain);
+    plain.mechanism = Some(AuthMechanism::Plain);
     "$external".clone_into(&mut plain.source);
-    let mut x509 = Credential::empty("$external");
-    x509.mechanism = Some(Mechanism::MongoDbX509);
+    let mut x509 = Credential::builder().source("$external".to_owned()).build();
+    x509.mechanism = Some(AuthMechanism::MongoDbX509);
     for credential in [plain, x509] {
         let credential = Arc::new(credential);
         let mut caches = Caches::new();
         let took = per_connection(|| one_command(&credential, &mut caches));
-        let name = credential.mechanism.map_or("", Mechanism::name);
+        let name = credential.mechanism.map_or("", AuthMechanism::name);
         println!("{name}: {took:.2} µs");
     }
 }

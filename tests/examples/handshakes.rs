@@ -258,7 +258,7 @@ fn trust(pem: Vec<u8>) -> TlsOptions {
 
 fn insecure() -> TlsOptions {
     let mut options = TlsOptions::default();
-    options.insecure = true;
+    options.insecure = Some(true);
     options
 }
 

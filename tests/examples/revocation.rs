@@ -42,7 +42,7 @@ fn staples(keys: Keys, is_delegated: bool) -> Result<()> {
     let pki = pki(keys, is_delegated);
     let options = trusting(&pki)?;
     let mut unchecked = options.clone();
-    unchecked.disable_certificate_revocation_check = true;
+    unchecked.disable_certificate_revocation_check = Some(true);
     let valid = pki.respond(None);
     let signer = match is_delegated {
         true => "signed by a delegate",

@@ -5,7 +5,8 @@ use bson::{Document, doc};
 use onionskin::{Client, Error};
 use onionskin_core::{
     options::{
-        Credential, CredentialProvider, Mechanism, OidcCallback, OidcRequest, OidcTokens, Secret,
+        AuthMechanism as Mechanism, Credential, CredentialProvider, OidcCallback, OidcRequest,
+        OidcTokens, Secret,
     },
     random::Seed,
     time::WallTime,
@@ -26,7 +27,6 @@ use onionskin_tests::{
 use onionskin_tokio::TokioRuntime;
 use std::{
     fs,
-    path::Path,
     process::Command,
     sync::{
         Arc,
@@ -70,13 +70,13 @@ async fn log_in(
     let uri = deployment.server.uri().replace("ada:pencil@", "");
     let mut options = uri::parse(&uri).expect("a connection string").options;
     if with.mechanism == Some(Mechanism::MongoDbX509) {
-        let mut tls = options.tls().clone();
-        let authority = tls.ca_file.clone().expect("the authority's certificate");
-        let file = Path::new(&authority).with_file_name("client.pem");
-        tls.certificate_key_file = file.to_str().map(str::to_owned);
-        options.set_tls(tls);
+        let mut tls = options.tls().expect("the server has TLS").clone();
+        let authority = tls.ca_file_path.as_ref();
+        let authority = authority.expect("the authority's certificate");
+        tls.cert_key_file_path = Some(authority.with_file_name("client.pem"));
+        options.tls = Some(tls.into());
     }
-    options.set_credential(with).expect("a valid credential");
+    options.credential = Some(with);
     let client = Client::builder(runtime, options).build().expect("a client");
     let found = who(&client).await;
     client.shutdown().await;
@@ -99,14 +99,11 @@ async fn who(client: &Client<Runtime>) -> Result<String, Error> {
 fn password(mechanism: Option<Mechanism>, password: &str) -> Credential {
     let mut credential = Credential::password("ada", password);
     credential.mechanism = mechanism;
-    if mechanism == Some(Mechanism::Plain) {
-        "$external".clone_into(&mut credential.source);
-    }
     credential
 }
 
 fn external(mechanism: Mechanism) -> Credential {
-    let mut credential = Credential::empty("$external");
+    let mut credential = Credential::builder().source("$external".to_owned()).build();
     credential.mechanism = Some(mechanism);
     credential
 }
@@ -155,7 +152,7 @@ fn a_client_logs_in_over_tls_with_each_mechanism() {
             let path = path.to_str().expect("a path as text");
             let mut oidc = external(Mechanism::MongoDbOidc);
             let test = ("ENVIRONMENT".to_owned(), Secret::new("test"));
-            oidc.properties.extend([test]);
+            oidc.mechanism_properties.extend([test]);
             let found = log_in(&deployment, runtime().with("OIDC_TOKEN_FILE", path), oidc).await;
             assert_eq!(found, expected, "{file}");
         }

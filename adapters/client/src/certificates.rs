@@ -3,7 +3,9 @@
 use crate::files;
 use onionskin_core::{
     error::Error,
-    options::{ClientOptions, MAX_CERTIFICATE_FILE_BYTES, MAX_CRL_FILE_BYTES, Secret, SystemRoots},
+    options::{
+        ClientOptions, MAX_CERTIFICATE_FILE_BYTES, MAX_CRL_FILE_BYTES, Secret, SystemRoots, Tls,
+    },
     uri::Warning,
 };
 #[cfg(any(test, feature = "tls"))]
@@ -18,56 +20,53 @@ const ROOTS_VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
 /// certificate authorities that the user has chosen in the environment cannot be read.
 pub(crate) fn read(options: &mut ClientOptions) -> Result<Option<Warning>, Error> {
     read_files(options)?;
-    let mut tls = options.tls().clone();
-    if !tls.enabled {
+    let Some(Tls::Enabled(tls)) = &mut options.tls else {
         return Ok(None);
-    }
+    };
     let mut warning = None;
-    let is_checked = !tls.has_config() && !tls.insecure && !tls.allow_invalid_certificates;
+    let unchecked = [tls.insecure, tls.allow_invalid_certificates].contains(&Some(true));
+    let is_checked = !tls.has_config() && !unchecked;
     if is_checked && tls.ca_pem.is_none() && tls.system_roots.certificates().is_empty() {
         (tls.system_roots, warning) = system_roots();
     }
-    options.set_tls(tls);
     Ok(warning)
 }
 
 /// Reads the files that the options name, if TLS is enabled, and stores their content in the
 /// options.
 pub(crate) fn read_files(options: &mut ClientOptions) -> Result<(), Error> {
-    let mut tls = options.tls().clone();
-    if !tls.enabled {
+    let Some(Tls::Enabled(tls)) = &mut options.tls else {
         return Ok(());
-    }
-    let read = |option: &'static str, path: &str| {
+    };
+    let read = |option: &'static str, path: &Path| {
         let most = match option {
             "tlsCRLFile" => MAX_CRL_FILE_BYTES,
             _ => MAX_CERTIFICATE_FILE_BYTES,
         };
-        files::read(Path::new(path), most).map_err(|error| {
-            let message = format!("{path} cannot be read: {error}");
+        files::read(path, most).map_err(|error| {
+            let message = format!("{} cannot be read: {error}", path.display());
             Error::invalid_option(option, message)
         })
     };
-    if let (Some(path), None) = (&tls.ca_file, &tls.ca_pem) {
+    if let (Some(path), None) = (&tls.ca_file_path, &tls.ca_pem) {
         tls.ca_pem = Some(read("tlsCAFile", path)?);
     }
-    if let (Some(path), None) = (&tls.crl_file, &tls.crl_pem) {
+    if let (Some(path), None) = (&tls.crl_file_path, &tls.crl_pem) {
         tls.crl_pem = Some(read("tlsCRLFile", path)?);
     }
-    let read_secret = |option: &'static str, path: &str| {
+    let read_secret = |option: &'static str, path: &Path| {
         let bytes = read(option, path)?;
         String::from_utf8(bytes).map(Secret::new).map_err(|_| {
-            let message = format!("{path} is not a PEM file");
+            let message = format!("{} is not a PEM file", path.display());
             Error::invalid_option(option, message)
         })
     };
-    if let (Some(path), None) = (&tls.certificate_key_file, &tls.certificate_key_pem) {
+    if let (Some(path), None) = (&tls.cert_key_file_path, &tls.certificate_key_pem) {
         tls.certificate_key_pem = Some(read_secret("tlsCertificateKeyFile", path)?);
     }
-    if let (Some(path), None) = (&tls.private_key_file, &tls.private_key_pem) {
-        tls.private_key_pem = Some(read_secret("private_key_file", path)?);
+    if let (Some(path), None) = (&tls.private_key_file_path, &tls.private_key_pem) {
+        tls.private_key_pem = Some(read_secret("private_key_file_path", path)?);
     }
-    options.set_tls(tls);
     Ok(())
 }
 
@@ -97,27 +96,26 @@ pub(crate) fn system_roots() -> (SystemRoots, Option<Warning>) {
 mod tests {
     use super::*;
     use onionskin_core::options::TlsOptions;
+    #[cfg(unix)]
+    use std::path::PathBuf;
 
     #[test]
     fn files_are_read_unless_their_content_is_given() {
         let directory = env::temp_dir();
-        let path = |name: &str| {
-            let path = directory.join(format!("onionskin-{}-{name}.pem", std::process::id()));
-            path.to_str().expect("text").to_owned()
-        };
+        let path =
+            |name: &str| directory.join(format!("onionskin-{}-{name}.pem", std::process::id()));
         let (certificate, key) = (path("certificate"), path("key"));
         std::fs::write(&certificate, "a certificate").expect("a file");
         std::fs::write(&key, "a key").expect("a file");
         let mut tls = TlsOptions::default();
-        tls.enabled = true;
-        tls.ca_file = Some(path("missing"));
+        tls.ca_file_path = Some(path("missing"));
         tls.ca_pem = Some(b"authorities".to_vec());
-        tls.certificate_key_file = Some(certificate.clone());
-        tls.private_key_file = Some(key.clone());
+        tls.cert_key_file_path = Some(certificate.clone());
+        tls.private_key_file_path = Some(key.clone());
         let mut options = ClientOptions::default();
-        options.set_tls(tls);
+        options.tls = Some(tls.into());
         read_files(&mut options).expect("both files are there");
-        let tls = options.tls();
+        let tls = options.tls().expect("it is on");
         assert_eq!(tls.ca_pem.as_deref(), Some(&b"authorities"[..]));
         let text = |secret: &Option<Secret>| secret.as_ref().map(|text| text.expose().to_owned());
         let read = [&tls.certificate_key_pem, &tls.private_key_pem].map(text);
@@ -125,9 +123,9 @@ mod tests {
         assert_eq!(read, expected);
 
         std::fs::write(&key, [0xff]).expect("a file");
-        let mut tls = options.tls().clone();
+        let mut tls = options.tls().expect("it is on").clone();
         tls.private_key_pem = None;
-        options.set_tls(tls);
+        options.tls = Some(tls.into());
         for reason in ["is not a PEM file", "cannot be read"] {
             let error = read_files(&mut options).expect_err(reason).to_string();
             assert!(error.contains("private_key_file"), "{error}");
@@ -140,18 +138,17 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn each_file_has_a_limit() {
-        let sets: [fn(&mut TlsOptions, String); 4] = [
-            |tls, path| tls.ca_file = Some(path),
-            |tls, path| tls.crl_file = Some(path),
-            |tls, path| tls.certificate_key_file = Some(path),
-            |tls, path| tls.private_key_file = Some(path),
+        let sets: [fn(&mut TlsOptions, PathBuf); 4] = [
+            |tls, path| tls.ca_file_path = Some(path),
+            |tls, path| tls.crl_file_path = Some(path),
+            |tls, path| tls.cert_key_file_path = Some(path),
+            |tls, path| tls.private_key_file_path = Some(path),
         ];
         for set in sets {
             let mut tls = TlsOptions::default();
-            tls.enabled = true;
-            set(&mut tls, "/dev/zero".to_owned());
+            set(&mut tls, "/dev/zero".into());
             let mut options = ClientOptions::default();
-            options.set_tls(tls);
+            options.tls = Some(tls.into());
             let error = read_files(&mut options)
                 .expect_err("it has no end")
                 .to_string();
@@ -175,9 +172,8 @@ mod tests {
         };
 
         let mut tls = TlsOptions::default();
-        tls.enabled = true;
         let mut options = ClientOptions::default();
-        options.set_tls(tls.clone());
+        options.tls = Some(tls.clone().into());
         let error = ClientConfig::new(options, Seed::new([1; 32])).expect_err("no TLS");
         let ErrorKind::InvalidOption { option, message } = error.kind() else {
             panic!("{error}");

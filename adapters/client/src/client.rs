@@ -90,7 +90,7 @@ impl<R: Runtime> Client<R> {
     /// servers on demand.
     pub fn builder(runtime: R, mut options: ClientOptions) -> ClientBuilder<R> {
         if !R::RUNS_IN_BACKGROUND {
-            options.set_monitoring(Monitoring::Scanning);
+            options.monitoring = Monitoring::Scanning;
         }
         ClientBuilder {
             runtime,
@@ -100,7 +100,6 @@ impl<R: Runtime> Client<R> {
             log: environment::log_options(),
             seed: None,
             environment: None,
-            infos: Vec::new(),
             resolvers: Resolvers::default(),
             logged_warnings: 0,
         }
@@ -277,7 +276,8 @@ impl<R: Runtime> Client<R> {
     pub fn default_database(&self) -> Option<Database<R>> {
         self.handle
             .options
-            .default_database()
+            .default_database
+            .as_deref()
             .map(|name| self.database(name))
     }
 

@@ -1,5 +1,6 @@
 //! The delivery of events to listeners, in order.
 
+pub(crate) mod handlers;
 #[cfg(test)]
 mod tests;
 

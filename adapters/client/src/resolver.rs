@@ -81,7 +81,7 @@ impl Resolvers {
     /// Fails if the client needs a resolver and has none, because it was built without the feature
     /// `dns`.
     pub(crate) fn check(&self, options: &ClientOptions) -> Result<(), Error> {
-        let is_needed = options.srv_host().is_some() || self.hosts == HostResolver::Client;
+        let is_needed = options.srv_host.as_deref().is_some() || self.hosts == HostResolver::Client;
         if cfg!(feature = "dns") || self.application.is_some() || !is_needed {
             return Ok(());
         }

@@ -4,7 +4,7 @@ use super::{connection_lost, out_of_time, texts};
 use crate::awaited::Awaited;
 use onionskin_core::{
     error::{Error, ErrorKind},
-    options::{ClientOptions, Credential, Mechanism},
+    options::{AuthMechanism, ClientOptions, Credential},
 };
 
 /// The code of a failed authentication.
@@ -21,7 +21,9 @@ pub(crate) fn refused(
     options: &ClientOptions,
     offered: Option<&[String]>,
 ) -> Vec<String> {
-    use Mechanism::{GssApi, MongoDbAws, MongoDbOidc, MongoDbX509, Plain, ScramSha1, ScramSha256};
+    use AuthMechanism::{
+        Gssapi, MongoDbAws, MongoDbOidc, MongoDbX509, Plain, ScramSha1, ScramSha256,
+    };
     if is_forbidden_password(error) {
         return forbidden_password();
     }
@@ -42,7 +44,7 @@ pub(crate) fn refused(
         ]),
         (Some(AUTHENTICATION_FAILED), Some(MongoDbAws)) => wrong_identity(),
         (Some(AUTHENTICATION_FAILED), Some(MongoDbOidc)) => wrong_token(),
-        (Some(AUTHENTICATION_FAILED), Some(GssApi)) => wrong_principal(),
+        (Some(AUTHENTICATION_FAILED), Some(Gssapi)) => wrong_principal(),
         (None, Some(_)) => no_credential(credential),
         _ => Vec::new(),
     }
@@ -51,9 +53,9 @@ pub(crate) fn refused(
 /// Returns hints about a credential that was not obtained.
 fn no_credential(credential: &Credential) -> Vec<String> {
     match credential.mechanism {
-        Some(Mechanism::MongoDbAws) => no_identity(),
-        Some(Mechanism::MongoDbOidc) => no_token(credential),
-        Some(Mechanism::GssApi) => no_ticket(),
+        Some(AuthMechanism::MongoDbAws) => no_identity(),
+        Some(AuthMechanism::MongoDbOidc) => no_token(credential),
+        Some(AuthMechanism::Gssapi) => no_ticket(),
         _ => Vec::new(),
     }
 }
@@ -89,20 +91,20 @@ pub(crate) fn unanswered(awaited: &Awaited, credential: &Credential) -> Vec<Stri
 /// Returns hints about the user name and the password of a connection string, which the mechanism
 /// refuses or requires. `message` is that of the error, which names the mechanism.
 pub(super) fn invalid_user(message: &str) -> Vec<String> {
-    if message.contains(Mechanism::MongoDbAws.name()) {
+    if message.contains(AuthMechanism::MongoDbAws.name()) {
         return texts([
             "AWS credentials are not written in the connection string: they come from environment \
              variables (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), from an endpoint of EC2, ECS \
              or EKS, or from a provider in code; see docs/authentication.md",
         ]);
     }
-    if message.contains(Mechanism::MongoDbOidc.name()) {
+    if message.contains(AuthMechanism::MongoDbOidc.name()) {
         return texts([
             "the token comes from an environment, which authMechanismProperties names, or from a \
              callback in code; see docs/authentication.md",
         ]);
     }
-    if message.contains(Mechanism::GssApi.name()) {
+    if message.contains(AuthMechanism::Gssapi.name()) {
         return texts(["the user name is the principal, for example mongodb://user%40REALM@host/"]);
     }
     if message.contains("SASLprep") {
@@ -122,7 +124,7 @@ pub(super) fn invalid_option(message: &str) -> Vec<String> {
     if !message.starts_with("authMechanismProperties: ") {
         return Vec::new();
     }
-    if message.contains(Mechanism::MongoDbAws.name()) {
+    if message.contains(AuthMechanism::MongoDbAws.name()) {
         return texts([
             "the session token of AWS comes from the environment variable AWS_SESSION_TOKEN, \
              beside AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; see docs/authentication.md",
@@ -154,8 +156,8 @@ fn forbidden_password() -> Vec<String> {
     ])
 }
 
-fn not_permitted(mechanism: Option<Mechanism>) -> Vec<String> {
-    let name = mechanism.map_or("this mechanism", Mechanism::name);
+fn not_permitted(mechanism: Option<AuthMechanism>) -> Vec<String> {
+    let name = mechanism.map_or("this mechanism", AuthMechanism::name);
     vec![
         format!(
             "the server does not permit {name}; its parameter authenticationMechanisms lists the \
@@ -168,7 +170,7 @@ fn not_permitted(mechanism: Option<Mechanism>) -> Vec<String> {
 }
 
 fn wrong_password(credential: &Credential, offered: Option<&[String]>) -> Vec<String> {
-    let source = &credential.source;
+    let source = credential.source();
     let first = match offered {
         Some(_) => format!(
             "the server knows the user in the database {source}, so the password is probably wrong"
@@ -188,11 +190,10 @@ fn wrong_password(credential: &Credential, offered: Option<&[String]>) -> Vec<St
 }
 
 fn wrong_certificate(options: &ClientOptions) -> Vec<String> {
-    let tls = options.tls();
-    if !tls.enabled {
+    let Some(tls) = options.tls() else {
         return texts(["MONGODB-X509 needs TLS: add tls=true and tlsCertificateKeyFile"]);
-    }
-    if tls.certificate_key_file.is_none() && tls.certificate_key_pem.is_none() {
+    };
+    if tls.cert_key_file_path.is_none() && tls.certificate_key_pem.is_none() {
         return texts(["the client has no certificate: add tlsCertificateKeyFile"]);
     }
     texts([

@@ -94,7 +94,7 @@ fn certificate_refused(step: &Step, options: &ClientOptions, wall: WallTime) -> 
             "the server signed its certificate itself: give that certificate as tlsCAFile"
                 .to_owned(),
         );
-    } else if options.tls().ca_pem.is_some() {
+    } else if options.tls().is_some_and(|tls| tls.ca_pem.is_some()) {
         hints.push(format!(
             "tlsCAFile must have the certificate of the authority {issuer}"
         ));

@@ -81,9 +81,11 @@ async fn step_of(limit: Duration, connect: Duration) -> Step {
         "mongodb://ada%40R@{address}/?authMechanism=GSSAPI&connectTimeoutMS={}",
         connect.as_millis()
     );
-    let mut options = ClientOptions::parse(&text).expect("a connection string");
+    let mut options = ClientOptions::parse(&text)
+        .run()
+        .expect("a connection string");
     options.set_kerberos(Some(Arc::new(Blocked(Mutex::new(blocked)))));
-    let credential = options.credential().expect("a credential").clone();
+    let credential = options.credential.as_ref().expect("a credential").clone();
     let clock = Clock::new(TokioRuntime::default(), limit);
     let visit = Visit {
         address: Address::tcp(&address.ip().to_string(), address.port()),

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     bson::is_ok,
     error::{CommandError, Error, Labels, MAX_CAUSE_TEXT_BYTES, Result, shortened},
-    options::{Credential, Login, Mechanism},
+    options::{AuthMechanism, Credential, Login},
     random::Random,
     time::Instant,
 };
@@ -67,7 +67,7 @@ impl fmt::Debug for Step {
 /// The authentication of an established connection.
 #[derive(Clone, Debug)]
 pub struct Authenticated {
-    mechanism: Mechanism,
+    mechanism: AuthMechanism,
     /// The token of MONGODB-OIDC: the connection cache (AUTH-124).
     token: Option<Arc<Token>>,
 }
@@ -76,7 +76,7 @@ impl Authenticated {
     /// Returns the mechanism.
     #[cfg(any(test, feature = "unstable-machines"))]
     #[must_use]
-    pub const fn mechanism(&self) -> Mechanism {
+    pub const fn mechanism(&self) -> AuthMechanism {
         self.mechanism
     }
 }
@@ -153,7 +153,7 @@ impl Conversation {
         Ok(Self {
             sasl_supported_mechs: fallback
                 .is_some()
-                .then(|| format!("{}.{name}", credential.source)),
+                .then(|| format!("{}.{name}", credential.source())),
             credential: credential.clone(),
             login,
             machine,
@@ -344,14 +344,14 @@ impl Conversation {
     #[must_use]
     pub fn speculative(&mut self, caches: &Caches) -> Option<RawDocumentBuf> {
         let mut command = self.machine.speculative(caches)?;
-        command.append(cstr!("db"), self.credential.source.as_str());
+        command.append(cstr!("db"), self.credential.source());
         Some(command)
     }
 
     /// Returns the mechanism in use. Before the reply to hello, this is the mechanism that is tried
     /// first.
     #[must_use]
-    pub const fn mechanism(&self) -> Mechanism {
+    pub const fn mechanism(&self) -> AuthMechanism {
         self.machine.mechanism()
     }
 
@@ -392,7 +392,7 @@ impl Conversation {
             Ok(Progress::Fetch(need)) => Step::Fetch(need),
             Ok(Progress::Kerberos(work)) => Step::Kerberos(work),
             Ok(Progress::Send(command)) => Step::Send {
-                database: self.credential.source.clone(),
+                database: self.credential.source().to_owned(),
                 command,
             },
             Ok(Progress::Done) => Step::Done,
@@ -427,7 +427,7 @@ impl fmt::Debug for Conversation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Conversation")
             .field("mechanism", &self.mechanism())
-            .field("database", &self.credential.source)
+            .field("database", &self.credential.source())
             .finish_non_exhaustive()
     }
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{CommandError, Error, ErrorKind, Result},
-    options::{Credential, Login, Mechanism, Secret},
+    options::{AuthMechanism, Credential, Login, Secret},
     random::Random,
     time::Instant,
 };
@@ -35,14 +35,14 @@ pub(super) enum Machine {
 }
 
 impl Machine {
-    pub(super) const fn mechanism(&self) -> Mechanism {
+    pub(super) const fn mechanism(&self) -> AuthMechanism {
         match self {
             Self::Scram(scram) => scram.mechanism(),
-            Self::X509(_) => Mechanism::MongoDbX509,
-            Self::Plain(_) => Mechanism::Plain,
-            Self::Aws(_) => Mechanism::MongoDbAws,
-            Self::Oidc(_) => Mechanism::MongoDbOidc,
-            Self::GssApi(_) => Mechanism::GssApi,
+            Self::X509(_) => AuthMechanism::MongoDbX509,
+            Self::Plain(_) => AuthMechanism::Plain,
+            Self::Aws(_) => AuthMechanism::MongoDbAws,
+            Self::Oidc(_) => AuthMechanism::MongoDbOidc,
+            Self::GssApi(_) => AuthMechanism::Gssapi,
         }
     }
 
@@ -153,7 +153,7 @@ impl Machine {
 
 /// Returns the error of an authentication that failed.
 pub(crate) fn failure(
-    mechanism: Mechanism,
+    mechanism: AuthMechanism,
     message: &str,
     cause: Option<Box<CommandError>>,
 ) -> Error {
@@ -167,7 +167,7 @@ pub(crate) fn failure(
 /// Returns the error of an authentication for which a part of the credential was not obtained.
 pub(crate) fn not_provided(credential: &Credential, reason: &str) -> Error {
     // Without a mechanism, SCRAM-SHA-256 is tried first.
-    let mechanism = credential.mechanism.unwrap_or(Mechanism::ScramSha256);
+    let mechanism = credential.mechanism.unwrap_or(AuthMechanism::ScramSha256);
     failure(mechanism, reason, None)
 }
 
@@ -211,7 +211,7 @@ impl<'a> User<'a> {
 
 /// Returns the state machine of a mechanism.
 pub(super) fn machine(
-    mechanism: Mechanism,
+    mechanism: AuthMechanism,
     credential: &Credential,
     user: &User<'_>,
     host: &str,
@@ -219,24 +219,24 @@ pub(super) fn machine(
 ) -> Result<Machine> {
     let refuse = |reason: Failure| failure(mechanism, &reason, None);
     Ok(match mechanism {
-        Mechanism::ScramSha1 => user.scram(Hash::Sha1, random)?,
-        Mechanism::ScramSha256 => {
+        AuthMechanism::ScramSha1 => user.scram(Hash::Sha1, random)?,
+        AuthMechanism::ScramSha256 => {
             let scram = user.scram(Hash::Sha256, random)?;
             if let Machine::Scram(scram) = &scram {
                 scram.check_password().map_err(refuse)?;
             }
             scram
         }
-        Mechanism::MongoDbX509 => Machine::X509(X509::new(user.name)),
-        Mechanism::Plain => {
+        AuthMechanism::MongoDbX509 => Machine::X509(X509::new(user.name)),
+        AuthMechanism::Plain => {
             let (name, password) = user.both()?;
             Machine::Plain(Plain::new(name, password).map_err(refuse)?)
         }
-        Mechanism::MongoDbAws => Machine::Aws(Aws::new(random)),
-        Mechanism::MongoDbOidc => {
+        AuthMechanism::MongoDbAws => Machine::Aws(Aws::new(random)),
+        AuthMechanism::MongoDbOidc => {
             oidc::check_host(credential, host).map_err(refuse)?;
             Machine::Oidc(Oidc::new(credential))
         }
-        Mechanism::GssApi => Machine::GssApi(GssApi::new(credential, host).map_err(refuse)?),
+        AuthMechanism::Gssapi => Machine::GssApi(GssApi::new(credential, host).map_err(refuse)?),
     })
 }

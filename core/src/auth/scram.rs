@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    options::{Mechanism, Secret, saslprep},
+    options::{AuthMechanism, Secret, saslprep},
     random::Random,
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -97,10 +97,10 @@ impl Scram {
         nonce.clone_into(&mut self.nonce);
     }
 
-    pub(super) const fn mechanism(&self) -> Mechanism {
+    pub(super) const fn mechanism(&self) -> AuthMechanism {
         match self.hash {
-            Hash::Sha1 => Mechanism::ScramSha1,
-            Hash::Sha256 => Mechanism::ScramSha256,
+            Hash::Sha1 => AuthMechanism::ScramSha1,
+            Hash::Sha256 => AuthMechanism::ScramSha256,
         }
     }
 

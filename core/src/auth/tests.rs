@@ -12,7 +12,7 @@ mod passwords;
 use super::*;
 use crate::{
     error::{Error, ErrorKind, Label},
-    options::{Credential, Mechanism, Secret},
+    options::{AuthMechanism, Credential, Secret},
     random::{Random, Seed},
     time::Instant,
 };
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// A conversation that the specification publishes as an example.
 struct Vector {
-    mechanism: Mechanism,
+    mechanism: AuthMechanism,
     nonce: &'static str,
     start: &'static str,
     suffix: &'static str,
@@ -34,7 +34,7 @@ struct Vector {
 
 const VECTORS: [Vector; 2] = [
     Vector {
-        mechanism: Mechanism::ScramSha1,
+        mechanism: AuthMechanism::ScramSha1,
         nonce: "fyko+d2lbbFgONRv9qkxdawL",
         start: "biwsbj11c2VyLHI9ZnlrbytkMmxiYkZnT05Sdjlxa3hkYXdM",
         suffix: "Ho+Vgk7qvUOKUwuWLIWg4l/9SraGMHEE",
@@ -44,7 +44,7 @@ const VECTORS: [Vector; 2] = [
         signature: "UMWeI25JD1yNYZRMpZ4VHvhZ9e0=",
     },
     Vector {
-        mechanism: Mechanism::ScramSha256,
+        mechanism: AuthMechanism::ScramSha256,
         nonce: "rOprNGfwEbeRWgbNEkqO",
         start: "biwsbj11c2VyLHI9ck9wck5HZndFYmVSV2diTkVrcU8=",
         suffix: "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
@@ -86,7 +86,7 @@ fn random() -> Random {
     Seed::new([5; 32]).random()
 }
 
-fn conversation(mechanism: Option<Mechanism>, user: &str, password: &str) -> Conversation {
+fn conversation(mechanism: Option<AuthMechanism>, user: &str, password: &str) -> Conversation {
     let mut credential = Credential::password(user, password);
     credential.mechanism = mechanism;
     conversation_of(&credential).expect("a usable credential")
@@ -421,7 +421,7 @@ fn each_conversation_has_a_new_nonce_of_24_bytes() {
 fn an_error_names_the_missing_field() {
     // The error names the missing field (AUTH-9).
     let error = |credential: &Credential| conversation_of(credential).expect_err("not usable");
-    let mut credential = Credential::empty("admin");
+    let mut credential = Credential::builder().source("admin".to_owned()).build();
     assert!(error(&credential).to_string().contains("user name"));
     credential.username = Some("user".to_owned());
     assert!(error(&credential).to_string().contains("password"));
@@ -432,7 +432,7 @@ fn an_error_names_the_missing_field() {
 #[test]
 fn debug_output_contains_no_secrets() {
     let mut keys = Caches::new();
-    let mut conversation = conversation(Some(Mechanism::ScramSha256), "user", "pencil");
+    let mut conversation = conversation(Some(AuthMechanism::ScramSha256), "user", "pencil");
     let step = conversation.handle_hello(Instant::ZERO, None, None, &mut keys);
     let first = payload(&sent(conversation.handle_hello(
         Instant::ZERO,

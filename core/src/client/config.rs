@@ -7,9 +7,9 @@ use crate::{
     description::TopologyId,
     error::Error,
     event::Subscriptions,
-    hello::{ClientMetadata, DriverInfo, Environment},
+    hello::{ClientMetadata, Environment},
     operation::RetryPolicy,
-    options::{ClientOptions, KerberosLibrary, Mechanism, Monitoring, MonitoringMode},
+    options::{AuthMechanism, ClientOptions, KerberosLibrary, Monitoring, ServerMonitoringMode},
     pool::{MAX_WAITERS, PoolOptions},
     random::Seed,
     sdam::SdamOptions,
@@ -40,32 +40,32 @@ impl ClientConfig {
     /// without harm. [`ineffective_options`](crate::uri::ineffective_options) lists the options
     /// that are ignored.
     pub fn new(options: ClientOptions, seed: Seed) -> Result<Self, Error> {
-        Self::with_environment(options, seed, &Environment::default(), &[])
+        Self::with_environment(options, seed, &Environment::default())
     }
 
-    /// Returns a configuration as [`new`](Self::new) does. The handshake sends `environment` and
-    /// the wrapping libraries `infos` to the server.
+    /// Returns a configuration as [`new`](Self::new) does. The handshake sends `environment` to the
+    /// server.
     pub fn with_environment(
         options: ClientOptions,
         seed: Seed,
         environment: &Environment,
-        infos: &[DriverInfo],
     ) -> Result<Self, Error> {
         options.validate()?;
         refuse_what_is_missing(&options)?;
-        let metadata = ClientMetadata::new(options.app_name(), environment, infos)?;
-        let tls = options.tls();
-        let tls = if tls.enabled {
-            Some(TlsContext::new(tls).map(TlsContext::with_status_queries)?)
-        } else {
-            None
-        };
-        let proxy = options.proxy().map(Socks5Context::new).transpose()?;
-        let streaming = match options.monitoring_mode() {
-            MonitoringMode::Stream => true,
-            MonitoringMode::Poll => false,
+        let metadata = ClientMetadata::new(
+            options.app_name.as_deref(),
+            environment,
+            options.driver_info.as_slice(),
+        )?;
+        let tls = options.tls().map(TlsContext::new).transpose()?;
+        let tls = tls.map(TlsContext::with_status_queries);
+        let proxy = options.socks5_proxy.as_ref();
+        let proxy = proxy.map(Socks5Context::new).transpose()?;
+        let streaming = match options.server_monitoring_mode() {
+            ServerMonitoringMode::Stream => true,
+            ServerMonitoringMode::Poll => false,
             // On a FaaS platform, `auto` means `poll` (MON-4).
-            MonitoringMode::Auto => !environment.is_faas(),
+            ServerMonitoringMode::Auto => !environment.is_faas(),
         };
         Ok(Self {
             options,
@@ -99,8 +99,11 @@ impl ClientConfig {
 
 /// Refuses options that need a part which is not there, and which cannot be ignored without harm.
 pub(super) fn refuse_what_is_missing(options: &ClientOptions) -> Result<(), Error> {
-    let mechanism = options.credential().and_then(|known| known.mechanism);
-    if mechanism == Some(Mechanism::GssApi) && options.kerberos().is_none() {
+    let mechanism = options
+        .credential
+        .as_ref()
+        .and_then(|known| known.mechanism);
+    if mechanism == Some(AuthMechanism::Gssapi) && options.kerberos().is_none() {
         let message = "GSSAPI needs a Kerberos library; enable the Cargo feature gssapi of the \
                        runtime's crate, for example of onionskin-tokio, or set one by \
                        ClientOptions::set_kerberos";
@@ -146,7 +149,7 @@ impl Settings {
     /// Sets the settings that the lookup of a seed list decides.
     pub(super) fn set_seed_list(&mut self, options: &ClientOptions) {
         let handshake = Arc::make_mut(&mut self.handshake);
-        handshake.credential = options.credential().cloned().map(Arc::new);
+        handshake.credential = options.credential.clone().map(Arc::new);
         handshake.load_balanced = options.load_balanced();
         handshake.legacy_hello &= !options.load_balanced();
         self.scanning = ScanRules::new(options);
@@ -163,7 +166,7 @@ impl Settings {
         Self {
             selection: options.server_selection_timeout(),
             socket_timeout: options.socket_timeout(),
-            timeout: options.timeout(),
+            timeout: options.timeout,
             retry: RetryPolicy {
                 reads: options.retry_reads(),
                 writes: options.retry_writes(),
@@ -201,18 +204,18 @@ pub(super) fn sdam_options(
     // Behind a load balancer there are no monitoring connections (LB-14), so there is nothing to
     // scan. The rule of one socket for all operations (LB-29) is for clients without pools; clients
     // that scan have pools.
-    let scanning = options.monitoring() == Monitoring::Scanning && !options.load_balanced();
+    let scanning = options.monitoring == Monitoring::Scanning && !options.load_balanced();
     SdamOptions {
         seeds: options.hosts().to_vec(),
-        replica_set: options.replica_set().map(str::to_owned),
-        direct_connection: options.direct_connection() == Some(true),
+        replica_set: options.repl_set_name.clone(),
+        direct_connection: options.direct_connection == Some(true),
         load_balanced: options.load_balanced(),
-        heartbeat_frequency: options.heartbeat_frequency(),
+        heartbeat_frequency: options.heartbeat_freq(),
         connect_timeout: options.connect_timeout(),
         streaming,
         possible_primary: scanning,
         scanning: scanning.then(|| seed.split("scan")),
-        legacy_hello: options.server_api().is_none() && !options.load_balanced(),
+        legacy_hello: options.server_api.is_none() && !options.load_balanced(),
         topology_id,
         subscribed: subscriptions.sdam,
         notices: subscriptions.notices,
@@ -222,7 +225,7 @@ pub(super) fn sdam_options(
 /// Sets the options of the topology that the lookup of a seed list decides.
 pub(super) fn set_seed_list(sdam: &mut SdamOptions, options: &ClientOptions) {
     sdam.seeds = options.hosts().to_vec();
-    sdam.replica_set = options.replica_set().map(str::to_owned);
+    sdam.replica_set = options.repl_set_name.clone();
     sdam.load_balanced = options.load_balanced();
     if options.load_balanced() {
         sdam.scanning = None;
@@ -249,12 +252,12 @@ fn handshake_options(
         layers,
         compression: CompressionPlan::new(options),
         metadata,
-        credential: options.credential().cloned().map(Arc::new),
-        legacy_hello: options.server_api().is_none() && !options.load_balanced(),
+        credential: options.credential.clone().map(Arc::new),
+        legacy_hello: options.server_api.is_none() && !options.load_balanced(),
         load_balanced: options.load_balanced(),
-        server_api: options.server_api().copied(),
+        server_api: options.server_api,
         connect_timeout: options.connect_timeout(),
         socket_timeout: options.socket_timeout(),
-        timeout: options.timeout(),
+        timeout: options.timeout,
     }
 }

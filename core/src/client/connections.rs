@@ -16,7 +16,7 @@ use crate::{
     description::ServerId,
     error::{Error, TopologyVersion},
     operation::{Lease, OperationId},
-    options::{KerberosLibrary, Mechanism},
+    options::{AuthMechanism, KerberosLibrary},
     pool::ConnectionId,
     random::Random,
     sdam::MonitorConnectionId,
@@ -352,7 +352,7 @@ impl Connections {
             is_over |= matches!(output, Output::Failed { .. });
             self.orders.push_back(Order::Report(id, *role, output));
         }
-        if is_over && connection.mechanism() == Some(Mechanism::MongoDbAws) {
+        if is_over && connection.mechanism() == Some(AuthMechanism::MongoDbAws) {
             // Any failure can be due to the credentials (AUTH-100).
             self.auth.caches.clear_aws();
         }

@@ -151,10 +151,10 @@ impl Client {
         let settings = Settings::new(&options, metadata, proxy, tls, subscriptions);
         let selector = Selector::new(
             options.local_threshold(),
-            options.heartbeat_frequency(),
+            options.heartbeat_freq(),
             seed.split("selection").random(),
         )
-        .with_server_selector(options.server_selector().cloned())
+        .with_server_selector(options.server_selector.clone())
         .with_plain_choice(settings.scanning.is_some());
         let sdam = config::sdam_options(&options, topology_id, streaming, subscriptions, &seed);
         let random = seed.split("seed list").random();

@@ -19,7 +19,7 @@ impl CompressionPlan {
     /// [COMP-23]: crate::requirements::compression#COMP-23
     #[must_use]
     pub fn new(options: &ClientOptions) -> Option<Arc<Self>> {
-        let configured = options.compressors().iter().copied();
+        let configured = options.compressors().into_iter();
         let announced: Vec<_> = configured.filter(|c| c.is_available()).collect();
         let plan = Self {
             names: announced.iter().map(|c| c.name()).collect(),

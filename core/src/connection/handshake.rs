@@ -40,7 +40,7 @@ use crate::{
     auth::{AuthState, Authenticated, Conversation, DerivedKeys, KerberosStepResult, Provided},
     error::{Error, ErrorKind, Wait},
     hello::HelloReply,
-    options::{Compressor, Mechanism},
+    options::{AuthMechanism, Compressor},
     time::Instant,
     tls::{CertId, RevocationStatus, TlsFacts},
     wire::MessageWriter,
@@ -347,7 +347,7 @@ impl Connection {
     }
 
     /// Returns the mechanism of the authentication that is under way.
-    pub(crate) fn mechanism(&self) -> Option<Mechanism> {
+    pub(crate) fn mechanism(&self) -> Option<AuthMechanism> {
         self.conversation.as_ref().map(Conversation::mechanism)
     }
 

@@ -17,7 +17,7 @@ pub enum Monitoring {
 
 /// How monitors learn of changes of their servers (`serverMonitoringMode`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MonitoringMode {
+pub enum ServerMonitoringMode {
     /// Polls in function-as-a-service environments, and streams elsewhere.
     #[default]
     Auto,
@@ -29,7 +29,7 @@ pub enum MonitoringMode {
     Poll,
 }
 
-impl MonitoringMode {
+impl ServerMonitoringMode {
     /// All modes, in the order of their declaration.
     pub const ALL: [Self; 3] = [Self::Auto, Self::Stream, Self::Poll];
 

@@ -1,6 +1,6 @@
 //! The credential of a client, and the authentication mechanisms.
 
-use super::{CredentialProvider, OidcFlow, Secret};
+use super::{CredentialProvider, OidcFlow, Secret, fields};
 use std::{collections::BTreeMap, fmt};
 
 /// The hosts to which a client with a human OIDC flow may connect, if the credential has no list of
@@ -24,7 +24,7 @@ pub const DEFAULT_ALLOWED_HOSTS: [&str; 8] = [
 /// [AUTH-50]: crate::requirements::authentication#AUTH-50
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Mechanism {
+pub enum AuthMechanism {
     /// `SCRAM-SHA-1`: user name and password.
     ScramSha1,
     /// `SCRAM-SHA-256`: user name and password.
@@ -34,21 +34,21 @@ pub enum Mechanism {
     /// `PLAIN`: user name and password, for LDAP.
     Plain,
     /// `GSSAPI`: Kerberos.
-    GssApi,
+    Gssapi,
     /// `MONGODB-AWS`: credentials of Amazon Web Services.
     MongoDbAws,
     /// `MONGODB-OIDC`: an OpenID Connect token.
     MongoDbOidc,
 }
 
-impl Mechanism {
+impl AuthMechanism {
     /// All mechanisms, in the order of their declaration.
     pub const ALL: [Self; 7] = [
         Self::ScramSha1,
         Self::ScramSha256,
         Self::MongoDbX509,
         Self::Plain,
-        Self::GssApi,
+        Self::Gssapi,
         Self::MongoDbAws,
         Self::MongoDbOidc,
     ];
@@ -61,7 +61,7 @@ impl Mechanism {
             Self::ScramSha256 => "SCRAM-SHA-256",
             Self::MongoDbX509 => "MONGODB-X509",
             Self::Plain => "PLAIN",
-            Self::GssApi => "GSSAPI",
+            Self::Gssapi => "GSSAPI",
             Self::MongoDbAws => "MONGODB-AWS",
             Self::MongoDbOidc => "MONGODB-OIDC",
         }
@@ -81,7 +81,7 @@ impl Mechanism {
             | Self::Plain
             | Self::MongoDbAws
             | Self::MongoDbOidc => true,
-            Self::GssApi => false,
+            Self::Gssapi => false,
         }
     }
 
@@ -92,85 +92,114 @@ impl Mechanism {
     }
 }
 
-impl fmt::Display for Mechanism {
+impl fmt::Display for AuthMechanism {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// The user name, password, mechanism and other data with which a client authenticates ([AUTH-1]).
-/// `Debug` shows only the source and the mechanism.
-///
-/// [AUTH-1]: crate::requirements::authentication#AUTH-1
-#[derive(Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Credential {
-    /// The user name. It is not prepared with SASLprep ([AUTH-52]).
+fields! {
+    /// The user name, password, mechanism and other data with which a client authenticates
+    /// ([AUTH-1]). `Debug` shows only the source and the mechanism.
     ///
-    /// [AUTH-52]: crate::requirements::authentication#AUTH-52
-    pub username: Option<String>,
-    /// The password, as the application gave it.
-    pub password: Option<Secret>,
-    /// The authentication database (`authSource`). Default in a connection string: without a
-    /// mechanism and with SCRAM, the database of the string, else `admin`. With `PLAIN`, that
-    /// database, else `$external`. With the other mechanisms, `$external`.
-    pub source: String,
-    /// The mechanism. `None` means SCRAM-SHA-256 if the server supports it for the user, else
-    /// SCRAM-SHA-1.
-    pub mechanism: Option<Mechanism>,
-    /// The mechanism properties (`authMechanismProperties`). Keys keep their letter case, but
-    /// comparisons ignore it.
-    pub properties: BTreeMap<String, Secret>,
-    /// A callback that provides the password, AWS credentials or tokens; `None` if the fields of
-    /// the credential or the environment of the process provide them.
-    pub provider: Option<CredentialProvider>,
-    /// The hosts to which a client with a human OIDC flow may connect: the mechanism property
-    /// `ALLOWED_HOSTS` ([AUTH-108]). A name that begins with `*.` allows all subdomains. `None`
-    /// means [`DEFAULT_ALLOWED_HOSTS`]. An error with any other mechanism or flow.
+    /// ```
+    /// use onionskin_core::options::{AuthMechanism, Credential};
     ///
-    /// [AUTH-108]: crate::requirements::authentication#AUTH-108
-    pub allowed_hosts: Option<Vec<String>>,
+    /// let credential = Credential::builder()
+    ///     .username("me".to_owned())
+    ///     .password("pencil")
+    ///     .mechanism(AuthMechanism::ScramSha256)
+    ///     .build();
+    /// assert_eq!(credential.source(), "admin");
+    /// ```
+    ///
+    /// [AUTH-1]: crate::requirements::authentication#AUTH-1
+    #[derive(Clone, Default, PartialEq)]
+    Credential, built by CredentialBuilder {
+        /// The user name. It is not prepared with SASLprep ([AUTH-52]).
+        ///
+        /// [AUTH-52]: crate::requirements::authentication#AUTH-52
+        username: String,
+        /// The password, as the application gave it.
+        password: Secret => (text),
+        /// The authentication database (`authSource`). Default: `$external` for the mechanisms that
+        /// authenticate users outside of MongoDB, else `admin`. In a connection string the default
+        /// for SCRAM and `PLAIN` is the database of the string, if it has one.
+        source: String,
+        /// The mechanism. Default: SCRAM-SHA-256 if the server supports it for the user, else
+        /// SCRAM-SHA-1.
+        mechanism: AuthMechanism,
+        /// A callback that provides the password, AWS credentials or tokens. Default: none; the
+        /// fields of the credential or the environment of the process provide them.
+        provider: CredentialProvider,
+        /// The hosts to which a client with a human OIDC flow may connect: the mechanism property
+        /// `ALLOWED_HOSTS` ([AUTH-108]). A name that begins with `*.` allows all subdomains.
+        /// Default: [`DEFAULT_ALLOWED_HOSTS`]. An error with any other mechanism or flow.
+        ///
+        /// [AUTH-108]: crate::requirements::authentication#AUTH-108
+        allowed_hosts: Vec<String>,
+    }
+    also {
+        /// The mechanism properties (`authMechanismProperties`). Keys keep their letter case, but
+        /// comparisons ignore it. Default: none.
+        pub mechanism_properties: BTreeMap<String, Secret>,
+        /// True if the source is a default, which a TXT record may replace.
+        pub(crate) source_is_default: bool,
+    }
+}
+
+impl CredentialBuilder {
+    /// Sets the mechanism properties ([`Credential::mechanism_properties`]).
+    pub fn mechanism_properties<K, V>(
+        mut self,
+        properties: impl IntoIterator<Item = (K, V)>,
+    ) -> Self
+    where
+        K: Into<String>,
+        V: Into<Secret>,
+    {
+        let properties = properties.into_iter();
+        self.0.mechanism_properties = properties.map(|(k, v)| (k.into(), v.into())).collect();
+        self
+    }
 }
 
 impl Credential {
     /// Returns a credential for SCRAM with this user name and password, and the source `admin`.
     #[must_use]
-    pub fn password(username: impl Into<String>, password: impl Into<String>) -> Self {
-        Self {
-            username: Some(username.into()),
-            password: Some(Secret::new(password)),
-            ..Self::empty("admin")
-        }
+    pub fn password(username: impl Into<String>, password: impl Into<Secret>) -> Self {
+        Self::builder()
+            .username(username.into())
+            .password(password)
+            .build()
     }
 
     /// Returns a credential with this provider. The mechanism is SCRAM (source `admin`),
     /// `MONGODB-AWS` or `MONGODB-OIDC`.
     #[must_use]
     pub fn with_provider(provider: CredentialProvider) -> Self {
-        let (mechanism, source) = match &provider {
-            CredentialProvider::Password(_) => (None, "admin"),
-            CredentialProvider::Aws(_) => (Some(Mechanism::MongoDbAws), "$external"),
-            CredentialProvider::Oidc(_) => (Some(Mechanism::MongoDbOidc), "$external"),
+        let mechanism = match &provider {
+            CredentialProvider::Password(_) => None,
+            CredentialProvider::Aws(_) => Some(AuthMechanism::MongoDbAws),
+            CredentialProvider::Oidc(_) => Some(AuthMechanism::MongoDbOidc),
         };
-        Self {
-            mechanism,
-            provider: Some(provider),
-            ..Self::empty(source)
-        }
+        Self::builder()
+            .mechanism(mechanism)
+            .provider(provider)
+            .build()
     }
 
-    /// Returns a credential of which only the source is set.
+    /// Returns the authentication database: the field `source`, or its default for the mechanism
+    /// ([AUTH-133]).
+    ///
+    /// [AUTH-133]: crate::requirements::authentication#AUTH-133
     #[must_use]
-    pub fn empty(source: impl Into<String>) -> Self {
-        Self {
-            username: None,
-            password: None,
-            source: source.into(),
-            mechanism: None,
-            properties: BTreeMap::new(),
-            provider: None,
-            allowed_hosts: None,
-        }
+    pub fn source(&self) -> &str {
+        let default = match self.mechanism {
+            None | Some(AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256) => "admin",
+            Some(_) => "$external",
+        };
+        self.source.as_deref().unwrap_or(default)
     }
 
     /// Returns the mechanism property with this name, without regard to letter case ([AUTH-10]).
@@ -178,7 +207,7 @@ impl Credential {
     /// [AUTH-10]: crate::requirements::authentication#AUTH-10
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&Secret> {
-        self.properties
+        self.mechanism_properties
             .iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(name))
             .map(|(_, value)| value)
@@ -202,7 +231,7 @@ impl Credential {
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credential")
-            .field("source", &self.source)
+            .field("source", &self.source())
             .field("mechanism", &self.mechanism)
             .finish_non_exhaustive()
     }

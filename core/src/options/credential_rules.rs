@@ -1,6 +1,6 @@
 //! The rules of each mechanism about the fields of a credential.
 
-use super::{Credential, CredentialProvider, Mechanism, OidcFlow, Secret};
+use super::{AuthMechanism, Credential, CredentialProvider, OidcFlow, Secret};
 use crate::error::Error;
 use std::borrow::Cow;
 
@@ -40,19 +40,21 @@ const USERNAME_AND_PASSWORD: Rules = Rules {
     properties: &[],
 };
 
-const fn rules(mechanism: Mechanism) -> Rules {
+const fn rules(mechanism: AuthMechanism) -> Rules {
     match mechanism {
         // User name and password are required, and properties refused (AUTH-44, AUTH-45, AUTH-47).
-        Mechanism::ScramSha1 | Mechanism::ScramSha256 | Mechanism::Plain => USERNAME_AND_PASSWORD,
+        AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256 | AuthMechanism::Plain => {
+            USERNAME_AND_PASSWORD
+        }
         // The TLS certificate names the user and needs no password (AUTH-46).
-        Mechanism::MongoDbX509 => Rules {
+        AuthMechanism::MongoDbX509 => Rules {
             username: Presence::Optional,
             password: Presence::Forbidden,
             external_source: true,
             properties: &[],
         },
         // A password is optional, because a ticket can replace it (AUTH-48).
-        Mechanism::GssApi => Rules {
+        AuthMechanism::Gssapi => Rules {
             username: Presence::Required,
             password: Presence::Optional,
             external_source: true,
@@ -65,14 +67,14 @@ const fn rules(mechanism: Mechanism) -> Rules {
         },
         // Keys come from the environment or a provider, and are an error in options (AUTH-49,
         // AUTH-88).
-        Mechanism::MongoDbAws => Rules {
+        AuthMechanism::MongoDbAws => Rules {
             username: Presence::Forbidden,
             password: Presence::Forbidden,
             external_source: true,
             properties: &[],
         },
         // A token replaces the password, and a property names the source of the token (AUTH-50).
-        Mechanism::MongoDbOidc => Rules {
+        AuthMechanism::MongoDbOidc => Rules {
             username: Presence::Optional,
             password: Presence::Forbidden,
             external_source: true,
@@ -108,11 +110,11 @@ impl Credential {
     /// refuses ([AUTH-4]).
     ///
     /// ```
-    /// use onionskin_core::options::{Credential, Mechanism};
+    /// use onionskin_core::options::{Credential, AuthMechanism};
     ///
     /// let mut credential = Credential::password("me", "pencil");
     /// assert!(credential.validate().is_ok());
-    /// credential.mechanism = Some(Mechanism::MongoDbX509);
+    /// credential.mechanism = Some(AuthMechanism::MongoDbX509);
     /// assert!(credential.validate().is_err(), "a certificate needs no password");
     /// ```
     ///
@@ -125,13 +127,13 @@ impl Credential {
                 "SCRAM needs a password; give one",
             ));
         }
-        let name = self.mechanism.map_or("SCRAM", Mechanism::name);
+        let name = self.mechanism.map_or("SCRAM", AuthMechanism::name);
         let refuse =
             |message: String| Error::invalid_option("credential", format!("{name}: {message}"));
         match self.mechanism {
-            Some(Mechanism::GssApi) => self.check_kerberos().map_err(refuse),
-            Some(Mechanism::Plain) => check_texts(self.texts()).map_err(refuse),
-            Some(Mechanism::ScramSha256) => {
+            Some(AuthMechanism::Gssapi) => self.check_kerberos().map_err(refuse),
+            Some(AuthMechanism::Plain) => check_texts(self.texts()).map_err(refuse),
+            Some(AuthMechanism::ScramSha256) => {
                 let password = self.password.as_ref().map(Secret::expose);
                 saslprep(password.unwrap_or_default())
                     .map(drop)
@@ -151,7 +153,7 @@ impl Credential {
     /// Checks that a Kerberos library gets the same names and password as the credential has. The
     /// interface of such libraries ends a text at a zero byte, so `root\0x@R` would mean `root`.
     pub(crate) fn check_kerberos(&self) -> Result<(), String> {
-        let properties = self.properties.iter();
+        let properties = self.mechanism_properties.iter();
         let texts = properties.map(|(name, value)| (name.as_str(), Some(value.expose())));
         check_texts(texts.chain(self.texts()))
     }
@@ -163,7 +165,7 @@ impl Credential {
     /// not be read, they are not checked, because the parser has warned already (CS-32).
     pub(crate) fn check_from_uri(&self, properties_dropped: bool) -> Result<(), Error> {
         let mut rules = self.mechanism.map_or(USERNAME_AND_PASSWORD, rules);
-        let name = self.mechanism.map_or("SCRAM", Mechanism::name);
+        let name = self.mechanism.map_or("SCRAM", AuthMechanism::name);
         self.check_provider(name)?;
         if self.has_password_provider() {
             // The provider gives both.
@@ -194,13 +196,13 @@ impl Credential {
             }
             _ => {}
         }
-        if self.source.is_empty() {
+        if self.source().is_empty() {
             return Err(Error::invalid_option(
                 "authSource",
                 "it is empty; name a database or leave it out",
             ));
         }
-        if rules.external_source && self.source != EXTERNAL {
+        if rules.external_source && self.source() != EXTERNAL {
             // These mechanisms authenticate users outside of MongoDB, so the source must be
             // `$external` (AUTH-3).
             let message = format!("{name} works only with {EXTERNAL}; leave authSource out");
@@ -228,15 +230,20 @@ impl Credential {
                 "SCRAM or PLAIN",
                 matches!(
                     self.mechanism,
-                    None | Some(Mechanism::ScramSha1 | Mechanism::ScramSha256 | Mechanism::Plain)
+                    None | Some(
+                        AuthMechanism::ScramSha1
+                            | AuthMechanism::ScramSha256
+                            | AuthMechanism::Plain
+                    )
                 ),
             ),
-            Some(CredentialProvider::Aws(_)) => {
-                ("MONGODB-AWS", self.mechanism == Some(Mechanism::MongoDbAws))
-            }
+            Some(CredentialProvider::Aws(_)) => (
+                "MONGODB-AWS",
+                self.mechanism == Some(AuthMechanism::MongoDbAws),
+            ),
             Some(CredentialProvider::Oidc(_)) => (
                 "MONGODB-OIDC",
-                self.mechanism == Some(Mechanism::MongoDbOidc),
+                self.mechanism == Some(AuthMechanism::MongoDbOidc),
             ),
         };
         if !fits {
@@ -254,7 +261,7 @@ impl Credential {
     fn check_properties(&self, rules: &Rules, name: &str) -> Result<(), Error> {
         let refuse =
             |message: String| Err(Error::invalid_option("authMechanismProperties", message));
-        for key in self.properties.keys() {
+        for key in self.mechanism_properties.keys() {
             let mut code_only = CODE_ONLY_PROPERTIES.iter();
             if let Some(code) = code_only.find(|code| code.eq_ignore_ascii_case(key)) {
                 return refuse(format!(
@@ -270,8 +277,8 @@ impl Credential {
             }
         }
         match self.mechanism {
-            Some(Mechanism::GssApi) => self.check_gssapi(),
-            Some(Mechanism::MongoDbOidc) => self.check_oidc(),
+            Some(AuthMechanism::Gssapi) => self.check_gssapi(),
+            Some(AuthMechanism::MongoDbOidc) => self.check_oidc(),
             _ => Ok(()),
         }
     }
@@ -297,7 +304,7 @@ impl Credential {
             (None, false) => {
                 return refuse(
                     "MONGODB-OIDC needs ENVIRONMENT (azure, gcp, k8s) or a callback; a callback is \
-                     given in code, with ClientOptions::set_credential and without authMechanism",
+                     given in code, in ClientOptions::credential and without authMechanism",
                 );
             }
             (Some(_), true) => {

@@ -6,6 +6,8 @@ mod collation;
 mod concern;
 mod credential;
 mod credential_rules;
+mod event_handler;
+mod fields;
 mod kerberos;
 mod names;
 mod provider;
@@ -19,13 +21,15 @@ mod tls;
 mod warning;
 
 pub use choices::{
-    Compressor, Monitoring, MonitoringMode, ServerApi, ServerApiBuilder, ServerApiVersion,
+    Compressor, Monitoring, ServerApi, ServerApiBuilder, ServerApiVersion, ServerMonitoringMode,
 };
+pub(crate) use client::check;
 pub use client::{
-    ClientOptions, DEFAULT_CONNECT_TIMEOUT, DEFAULT_HEARTBEAT_FREQUENCY, DEFAULT_LOCAL_THRESHOLD,
-    DEFAULT_MAX_ADAPTIVE_RETRIES, DEFAULT_MAX_CONNECTING, DEFAULT_MAX_POOL_SIZE,
-    DEFAULT_SCAN_FREQUENCY, DEFAULT_SERVER_SELECTION_TIMEOUT, DEFAULT_SRV_SERVICE_NAME,
-    MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES, MIN_HEARTBEAT_FREQUENCY,
+    ClientOptions, ClientOptionsBuilder, DEFAULT_CONNECT_TIMEOUT, DEFAULT_HEARTBEAT_FREQUENCY,
+    DEFAULT_LOCAL_THRESHOLD, DEFAULT_MAX_ADAPTIVE_RETRIES, DEFAULT_MAX_CONNECTING,
+    DEFAULT_MAX_POOL_SIZE, DEFAULT_SCAN_FREQUENCY, DEFAULT_SERVER_SELECTION_TIMEOUT,
+    DEFAULT_SRV_SERVICE_NAME, MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES,
+    MIN_HEARTBEAT_FREQUENCY,
 };
 pub use collation::{
     Collation, CollationAlternate, CollationBuilder, CollationCaseFirst, CollationMaxVariable,
@@ -34,8 +38,10 @@ pub use collation::{
 pub use concern::{
     Acknowledgment, ReadConcern, ReadConcernLevel, WriteConcern, WriteConcernBuilder,
 };
-pub use credential::{Credential, DEFAULT_ALLOWED_HOSTS, Mechanism};
+pub use credential::{AuthMechanism, Credential, CredentialBuilder, DEFAULT_ALLOWED_HOSTS};
 pub(crate) use credential_rules::{CODE_ONLY_PROPERTIES, check_texts, saslprep};
+pub use event_handler::EventHandler;
+pub(crate) use fields::fields;
 pub(crate) use kerberos::KerberosLibrary;
 pub use kerberos::{CanonicalizeHostName, Kerberos, KerberosTarget, SecurityContext};
 pub(crate) use names::{names, numbers};
@@ -44,7 +50,7 @@ pub use provider::{
     IdpInfo, Login, OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow, OidcRequest, OidcTokens,
     PasswordProvider, PasswordRequest, ProviderCall, Supplied,
 };
-pub use proxy::ProxyOptions;
+pub use proxy::{Socks5Proxy, Socks5ProxyBuilder};
 pub use read_preference::{
     HedgedReadOptions, ReadMode, ReadPreference, ReadPreferenceOptions,
     ReadPreferenceOptionsBuilder,
@@ -58,6 +64,7 @@ pub(crate) use tls::CONFLICTS as TLS_CONFLICTS;
 #[cfg(feature = "tls")]
 pub use tls::TlsConfig;
 pub use tls::{
-    Cryptography, MAX_CERTIFICATE_FILE_BYTES, MAX_CRL_FILE_BYTES, SystemRoots, TlsOptions,
+    Cryptography, MAX_CERTIFICATE_FILE_BYTES, MAX_CRL_FILE_BYTES, SystemRoots, Tls, TlsOptions,
+    TlsOptionsBuilder,
 };
 pub use warning::Warning;

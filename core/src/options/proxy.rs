@@ -9,20 +9,65 @@ use crate::{
 /// The address of a SOCKS5 proxy, and the credentials for it.
 ///
 /// ```
-/// use onionskin_core::options::ProxyOptions;
+/// use onionskin_core::options::Socks5Proxy;
 ///
-/// let proxy = ProxyOptions::new("proxy.example.net").with_credentials("me", "pencil");
+/// let credentials = ("me".to_owned(), "pencil".into());
+/// let proxy = Socks5Proxy::builder()
+///     .host("proxy.example.net")
+///     .authentication(credentials)
+///     .build();
 /// assert_eq!(proxy.port(), 1080);
 /// assert_eq!(proxy.validate(), Ok(()));
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProxyOptions {
-    host: String,
-    port: u16,
-    credentials: Option<(String, Secret)>,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Socks5Proxy {
+    /// `proxyHost`, the name or IP address of the proxy. An IPv6 address may be in brackets.
+    pub host: String,
+    /// `proxyPort`. Default: 1080.
+    pub port: Option<u16>,
+    /// `proxyUsername` and `proxyPassword`. If both are empty, there are no credentials
+    /// ([SOCKS-5], [SOCKS-7]). The client offers two methods to the proxy: user name and password,
+    /// and no authentication. The proxy chooses one of them ([SOCKS-13]). Default: none.
+    ///
+    /// [SOCKS-5]: crate::requirements::proxies#SOCKS-5
+    /// [SOCKS-7]: crate::requirements::proxies#SOCKS-7
+    /// [SOCKS-13]: crate::requirements::proxies#SOCKS-13
+    pub authentication: Option<(String, Secret)>,
 }
 
-impl ProxyOptions {
+/// A builder of [`Socks5Proxy`].
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing before `build`"]
+pub struct Socks5ProxyBuilder(Socks5Proxy);
+
+impl Socks5ProxyBuilder {
+    /// Sets the name or IP address of the proxy.
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.0.host = host.into();
+        self
+    }
+
+    /// Sets the port.
+    pub fn port(mut self, port: impl Into<Option<u16>>) -> Self {
+        self.0.port = port.into();
+        self
+    }
+
+    /// Sets the user name and the password.
+    pub fn authentication(mut self, credentials: impl Into<Option<(String, Secret)>>) -> Self {
+        self.0.authentication = credentials.into();
+        self
+    }
+
+    /// Returns the proxy.
+    #[must_use]
+    pub fn build(self) -> Socks5Proxy {
+        self.0
+    }
+}
+
+impl Socks5Proxy {
     /// The default of [`port`](Self::port): 1080.
     pub const DEFAULT_PORT: u16 = 1080;
 
@@ -30,45 +75,14 @@ impl ProxyOptions {
     /// each length as one byte (RFC 1928 section 5, RFC 1929 section 2).
     pub const MAX_TEXT_BYTES: usize = 255;
 
-    /// Returns the proxy at `host`, a name or IP address, with port 1080 and without credentials.
-    /// An IPv6 address may be in brackets.
+    /// Returns a builder of a proxy without a host.
+    pub fn builder() -> Socks5ProxyBuilder {
+        Socks5ProxyBuilder::default()
+    }
+
+    /// Returns the proxy at `host`, with port 1080 and without credentials.
     pub fn new(host: impl Into<String>) -> Self {
-        let mut host = host.into();
-        let inner = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
-        if let Some(inner) = inner.filter(|inner| literal_fault(inner).is_none()) {
-            host = inner.to_owned();
-        }
-        Self {
-            host,
-            port: Self::DEFAULT_PORT,
-            credentials: None,
-        }
-    }
-
-    /// Sets [`port`](Self::port).
-    #[must_use]
-    pub const fn with_port(mut self, port: u16) -> Self {
-        self.port = port;
-        self
-    }
-
-    /// Sets the user name and password for the proxy. If both are empty, there are no credentials
-    /// ([SOCKS-5], [SOCKS-7]). The client offers two methods to the proxy: user name and password,
-    /// and no authentication. The proxy chooses one of them ([SOCKS-13]).
-    ///
-    /// [SOCKS-5]: crate::requirements::proxies#SOCKS-5
-    /// [SOCKS-7]: crate::requirements::proxies#SOCKS-7
-    /// [SOCKS-13]: crate::requirements::proxies#SOCKS-13
-    #[must_use]
-    pub fn with_credentials(
-        mut self,
-        username: impl Into<String>,
-        password: impl Into<String>,
-    ) -> Self {
-        let (username, password) = (username.into(), Secret::new(password));
-        let is_empty = username.is_empty() && password.expose().is_empty();
-        self.credentials = (!is_empty).then_some((username, password));
-        self
+        Self::builder().host(host).build()
     }
 
     /// Checks the host, the port and the credentials. The check of a client's options
@@ -82,20 +96,20 @@ impl ProxyOptions {
     /// [SOCKS-6]: crate::requirements::proxies#SOCKS-6
     /// [SOCKS-8]: crate::requirements::proxies#SOCKS-8
     pub fn validate(&self) -> Result<(), Error> {
-        if let Some(fault) = host_fault(&self.host) {
+        if let Some(fault) = host_fault(self.host()) {
             return Err(Error::invalid_option("proxyHost", fault));
         }
-        if self.port == 0 {
+        if self.port() == 0 {
             return Err(Error::invalid_option(
                 "proxyPort",
                 "it must be from 1 to 65535",
             ));
         }
-        let Some((username, password)) = &self.credentials else {
+        let Some((username, password)) = self.credentials() else {
             return Ok(());
         };
         for (option, other, text) in [
-            ("proxyUsername", "proxyPassword", username.as_str()),
+            ("proxyUsername", "proxyPassword", username),
             ("proxyPassword", "proxyUsername", password.expose()),
         ] {
             if text.is_empty() {
@@ -113,24 +127,29 @@ impl ProxyOptions {
         Ok(())
     }
 
-    /// Returns `proxyHost`, the name or IP address of the proxy.
+    /// Returns the host, an IPv6 address without its brackets.
     #[must_use]
     pub fn host(&self) -> &str {
-        &self.host
+        let inner = self
+            .host
+            .strip_prefix('[')
+            .and_then(|h| h.strip_suffix(']'));
+        let address = inner.filter(|inner| literal_fault(inner).is_none());
+        address.unwrap_or(&self.host)
     }
 
-    /// Returns `proxyPort`. Default: 1080.
+    /// Returns the port, or its default.
     #[must_use]
-    pub const fn port(&self) -> u16 {
-        self.port
+    pub fn port(&self) -> u16 {
+        self.port.unwrap_or(Self::DEFAULT_PORT)
     }
 
-    /// Returns `proxyUsername` and `proxyPassword`. Default: none.
+    /// Returns the user name and the password, unless both are empty.
     #[must_use]
     pub fn credentials(&self) -> Option<(&str, &Secret)> {
-        self.credentials
-            .as_ref()
-            .map(|(name, word)| (name.as_str(), word))
+        let (username, password) = self.authentication.as_ref()?;
+        let is_empty = username.is_empty() && password.expose().is_empty();
+        (!is_empty).then_some((username.as_str(), password))
     }
 }
 
@@ -139,7 +158,7 @@ fn host_fault(host: &str) -> Option<&'static str> {
     if host.is_empty() {
         return Some("it is empty; give the name or the IP address of the proxy");
     }
-    if host.len() > ProxyOptions::MAX_TEXT_BYTES {
+    if host.len() > Socks5Proxy::MAX_TEXT_BYTES {
         return Some("it has more than 255 bytes");
     }
     let is_address = literal_fault(host).is_none();
@@ -159,7 +178,7 @@ mod tests {
     use crate::error::ErrorKind;
 
     /// Returns the name of the option that is refused; `None` if none is.
-    fn refused(proxy: &ProxyOptions) -> Option<&'static str> {
+    fn refused(proxy: &Socks5Proxy) -> Option<&'static str> {
         match proxy.validate().err()?.kind() {
             ErrorKind::InvalidOption { option, .. } => Some(option),
             other => panic!("{other}"),
@@ -177,7 +196,7 @@ mod tests {
             ("[::1]", "::1"),
             ("fe80::1%eth0", "fe80::1%eth0"),
         ] {
-            let proxy = ProxyOptions::new(text);
+            let proxy = Socks5Proxy::new(text);
             assert_eq!((proxy.host(), proxy.port()), (host, 1080));
             assert_eq!(refused(&proxy), None, "{text}");
         }
@@ -197,14 +216,14 @@ mod tests {
             &long,
         ] {
             assert_eq!(
-                refused(&ProxyOptions::new(text)),
+                refused(&Socks5Proxy::new(text)),
                 Some("proxyHost"),
                 "{text}"
             );
         }
-        assert_eq!(refused(&ProxyOptions::new("a".repeat(255))), None);
+        assert_eq!(refused(&Socks5Proxy::new("a".repeat(255))), None);
         assert_eq!(
-            refused(&ProxyOptions::new("a").with_port(0)),
+            refused(&Socks5Proxy::builder().host("a").port(0).build()),
             Some("proxyPort")
         );
     }
@@ -213,9 +232,14 @@ mod tests {
     fn user_name_and_password_need_each_other_and_have_at_most_255_bytes() {
         // Empty ones are as if absent (SOCKS-5, SOCKS-7). One without the other is an error
         // (SOCKS-6, SOCKS-8). RFC 1929 has one byte for each length.
-        let proxy = || ProxyOptions::new("proxy");
+        let proxy = |username: &str, password: &str| {
+            Socks5Proxy::builder()
+                .host("proxy")
+                .authentication((username.to_owned(), password.into()))
+                .build()
+        };
         let (long, longest) = (&*"x".repeat(256), &*"x".repeat(255));
-        let none = proxy().with_credentials("", "");
+        let none = proxy("", "");
         assert_eq!((none.credentials(), refused(&none)), (None, None));
         for (username, password, expected) in [
             ("me", "", Some("proxyPassword")),
@@ -225,7 +249,7 @@ mod tests {
             (long, "pencil", Some("proxyUsername")),
             ("me", long, Some("proxyPassword")),
         ] {
-            let proxy = proxy().with_credentials(username, password);
+            let proxy = proxy(username, password);
             assert_eq!(refused(&proxy), expected);
             let error = proxy
                 .validate()

@@ -23,8 +23,8 @@ type Callback = dyn Fn(&mut Vec<&ServerDescription>) + Send + Sync;
 ///     servers.retain(|server| server.tags.get("rack").is_some_and(|rack| rack == "7"));
 /// });
 /// let mut options = ClientOptions::default();
-/// options.set_server_selector(same_rack);
-/// assert!(options.server_selector().is_some());
+/// options.server_selector = Some(same_rack);
+/// assert!(options.server_selector.as_ref().is_some());
 /// ```
 ///
 /// [SEL-10]: crate::requirements::server_selection#SEL-10

@@ -1,9 +1,9 @@
 //! Options of TLS.
 
-use super::Secret;
+use super::{Secret, fields};
 #[cfg(feature = "tls")]
 use rustls::ClientConfig;
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 /// The maximum size of a file of certificates or of a private key, in bytes: 8 MiB. The list of
 /// Mozilla has a quarter of a megabyte.
@@ -12,81 +12,119 @@ pub const MAX_CERTIFICATE_FILE_BYTES: usize = 8 * 1024 * 1024;
 /// The maximum size of a file of certificate revocation lists, in bytes: 64 MiB.
 pub const MAX_CRL_FILE_BYTES: usize = 64 * 1024 * 1024;
 
-/// The TLS options of a client. Without `enabled` the other options have no effect, and a client
-/// that sets one gets a [warning](crate::uri::ineffective_options).
-///
-/// Certificates are named by path. The shell reads the files before it creates the client, and
-/// stores their content in the `*_pem` fields beside the paths. If such a field is set already, the
-/// file is not read. Certificates and keys can therefore come from memory as well:
-///
-/// ```
-/// use onionskin_core::options::{Secret, TlsOptions};
-///
-/// # let (authorities, certificate, key) = (String::new(), String::new(), String::new());
-/// let mut tls = TlsOptions::default();
-/// tls.enabled = true;
-/// tls.ca_pem = Some(authorities.into_bytes());
-/// tls.certificate_key_pem = Some(Secret::new(certificate));
-/// tls.private_key_pem = Some(Secret::new(key));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TlsOptions {
-    /// True if connections use TLS (`tls`, or `ssl`). Default: false; true with `mongodb+srv`.
-    pub enabled: bool,
-    /// The path of a PEM file of certificate authorities to trust (`tlsCAFile`). The file can have
-    /// several certificates, and other text between them. Default: none. The client then trusts
-    /// Mozilla's list, which is built in, and [`system_roots`](Self::system_roots).
-    pub ca_file: Option<String>,
-    /// The content of [`ca_file`](Self::ca_file).
-    pub ca_pem: Option<Vec<u8>>,
-    /// The certificate authorities that the operating system trusts. They are trusted as well if
-    /// [`ca_file`](Self::ca_file) is not set. The shell reads them before it creates the client.
-    /// Default: none.
-    pub system_roots: SystemRoots,
-    /// The path of a PEM file of certificate revocation lists (`tlsCRLFile`). A connection is
-    /// closed if a certificate of the server's chain is in one of them. Default: none.
-    pub crl_file: Option<String>,
-    /// The content of [`crl_file`](Self::crl_file).
-    pub crl_pem: Option<Vec<u8>>,
-    /// The path of a PEM file with the client's certificate chain and private key
-    /// (`tlsCertificateKeyFile`), or only the chain if [`private_key_file`](Self::private_key_file)
-    /// is set. Default: none.
-    pub certificate_key_file: Option<String>,
-    /// The content of [`certificate_key_file`](Self::certificate_key_file).
-    pub certificate_key_pem: Option<Secret>,
-    /// The path of a PEM file with the private key, if it is not in
-    /// [`certificate_key_file`](Self::certificate_key_file). Connection strings have no such
-    /// option. Default: none.
-    pub private_key_file: Option<String>,
-    /// The content of [`private_key_file`](Self::private_key_file).
-    pub private_key_pem: Option<Secret>,
-    /// The password of the private key (`tlsCertificateKeyFilePassword`), for keys that are
-    /// encrypted. These can be in PKCS#8 form, with PBES2 (AES or Triple DES), or in the older form
-    /// of OpenSSL, with AES or Triple DES. Default: none.
-    pub certificate_key_password: Option<Secret>,
-    /// True if any certificate is accepted, also for another host (`tlsAllowInvalidCertificates`).
-    /// Default: false.
-    pub allow_invalid_certificates: bool,
-    /// True if a certificate for another host is accepted (`tlsAllowInvalidHostnames`). Default:
-    /// false.
-    pub allow_invalid_hostnames: bool,
-    /// True if any certificate is accepted for any host (`tlsInsecure`). Default: false.
-    pub insecure: bool,
-    /// True if OCSP responders must not be asked (`tlsDisableOCSPEndpointCheck`). Default:
-    /// false. Stapled responses and the CRLs of [`crl_file`](Self::crl_file) are still checked.
-    pub disable_ocsp_endpoint_check: bool,
-    /// True if revocation must not be checked (`tlsDisableCertificateRevocationCheck`). Default:
-    /// false.
-    pub disable_certificate_revocation_check: bool,
-    /// The library that does the cryptography. Connection strings have no such option. Default:
-    /// [`Cryptography::Any`].
-    pub cryptography: Cryptography,
-    /// A configuration of `rustls` that replaces all of these options except
-    /// [`enabled`](Self::enabled). A client with another option beside it is refused. Default:
-    /// none.
-    #[cfg(feature = "tls")]
-    pub config: Option<TlsConfig>,
+/// Whether connections use TLS (`tls`, or `ssl`).
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the form of the field; a client has one"
+)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// Connections use TLS, with these options.
+    Enabled(TlsOptions),
+    /// Connections do not use TLS.
+    Disabled,
+}
+
+impl Tls {
+    /// Returns the options of connections that use TLS.
+    #[must_use]
+    pub const fn options(&self) -> Option<&TlsOptions> {
+        match self {
+            Self::Enabled(options) => Some(options),
+            Self::Disabled => None,
+        }
+    }
+}
+
+impl From<TlsOptions> for Tls {
+    fn from(options: TlsOptions) -> Self {
+        Self::Enabled(options)
+    }
+}
+
+impl From<TlsOptions> for Option<Tls> {
+    fn from(options: TlsOptions) -> Self {
+        Some(Tls::Enabled(options))
+    }
+}
+
+fields! {
+    /// The options of connections that use TLS.
+    ///
+    /// Certificates are named by path. The shell reads the files before it creates the client, and
+    /// stores their content in the `*_pem` fields beside the paths. If such a field is set already,
+    /// the file is not read. Certificates and keys can therefore come from memory as well:
+    ///
+    /// ```
+    /// use onionskin_core::options::{ClientOptions, TlsOptions};
+    ///
+    /// # let (authorities, certificate, key) = (String::new(), String::new(), String::new());
+    /// let tls = TlsOptions::builder()
+    ///     .ca_pem(authorities.into_bytes())
+    ///     .certificate_key_pem(certificate)
+    ///     .private_key_pem(key)
+    ///     .build();
+    /// let options = ClientOptions::builder().tls(tls).build();
+    /// assert!(options.tls().is_some());
+    /// ```
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    TlsOptions, built by TlsOptionsBuilder {
+        /// The path of a PEM file of certificate authorities to trust (`tlsCAFile`). The file can
+        /// have several certificates, and other text between them. Default: none. The client then
+        /// trusts Mozilla's list, which is built in, and [`system_roots`](Self::system_roots).
+        ca_file_path: PathBuf,
+        /// The content of [`ca_file_path`](Self::ca_file_path).
+        ca_pem: Vec<u8>,
+        /// The path of a PEM file of certificate revocation lists (`tlsCRLFile`). A connection is
+        /// closed if a certificate of the server's chain is in one of them. Default: none.
+        crl_file_path: PathBuf,
+        /// The content of [`crl_file_path`](Self::crl_file_path).
+        crl_pem: Vec<u8>,
+        /// The path of a PEM file with the client's certificate chain and private key
+        /// (`tlsCertificateKeyFile`), or only the chain if
+        /// [`private_key_file_path`](Self::private_key_file_path) is set. Default: none.
+        cert_key_file_path: PathBuf,
+        /// The content of [`cert_key_file_path`](Self::cert_key_file_path).
+        certificate_key_pem: Secret => (text),
+        /// The path of a PEM file with the private key, if it is not in
+        /// [`cert_key_file_path`](Self::cert_key_file_path). Connection strings have no such
+        /// option. Default: none.
+        private_key_file_path: PathBuf,
+        /// The content of [`private_key_file_path`](Self::private_key_file_path).
+        private_key_pem: Secret => (text),
+        /// The password of the private key (`tlsCertificateKeyFilePassword`), for keys that are
+        /// encrypted. These can be in PKCS#8 form, with PBES2 (AES or Triple DES), or in the older
+        /// form of OpenSSL, with AES or Triple DES. Default: none.
+        tls_certificate_key_file_password: Secret => (text),
+        /// True if any certificate is accepted, also for another host
+        /// (`tlsAllowInvalidCertificates`). Default: false.
+        allow_invalid_certificates: bool,
+        /// True if a certificate for another host is accepted (`tlsAllowInvalidHostnames`).
+        /// Default: false.
+        allow_invalid_hostnames: bool,
+        /// True if any certificate is accepted for any host (`tlsInsecure`). Default: false.
+        insecure: bool,
+        /// True if OCSP responders must not be asked (`tlsDisableOCSPEndpointCheck`). Stapled
+        /// responses and the CRLs of [`crl_file_path`](Self::crl_file_path) are still checked.
+        /// Default: false.
+        disable_ocsp_endpoint_check: bool,
+        /// True if revocation must not be checked (`tlsDisableCertificateRevocationCheck`).
+        /// Default: false.
+        disable_certificate_revocation_check: bool,
+    }
+    also {
+        /// The certificate authorities that the operating system trusts. They are trusted as well
+        /// if [`ca_file_path`](Self::ca_file_path) is not set. The shell reads them before it
+        /// creates the client. Default: none.
+        pub system_roots: SystemRoots,
+        /// The library that does the cryptography. Connection strings have no such option. Default:
+        /// [`Cryptography::Any`].
+        pub cryptography: Cryptography,
+        /// A configuration of `rustls` that replaces all other options. A client with another
+        /// option beside it is refused. Default: none.
+        #[cfg(feature = "tls")]
+        pub config: Option<TlsConfig>,
+    }
 }
 
 impl TlsOptions {
@@ -94,8 +132,13 @@ impl TlsOptions {
     /// server could be at the other end of a connection with TLS. A [`config`](Self::config) is not
     /// examined.
     #[must_use]
-    pub const fn checks_identity(&self) -> bool {
-        !self.insecure && !self.allow_invalid_certificates && !self.allow_invalid_hostnames
+    pub fn checks_identity(&self) -> bool {
+        let checks = [
+            self.insecure,
+            self.allow_invalid_certificates,
+            self.allow_invalid_hostnames,
+        ];
+        !checks.contains(&Some(true))
     }
 
     /// True if the field `config` is set, which needs the Cargo feature `tls`.
@@ -151,7 +194,6 @@ pub enum Cryptography {
 ///     .with_root_certificates(rustls::RootCertStore::empty())
 ///     .with_no_client_auth();
 /// let mut tls = TlsOptions::default();
-/// tls.enabled = true;
 /// tls.config = Some(TlsConfig::new(Arc::new(config)));
 /// # Ok::<(), rustls::Error>(())
 /// ```

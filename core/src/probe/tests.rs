@@ -98,7 +98,7 @@ fn a_failure_belongs_to_the_step_that_is_under_way() {
     assert_eq!(failed_step(&mut probe), ProbeStep::Hello);
 
     let mut options = ClientOptions::default();
-    options.set_tls(Authority::new().options());
+    options.tls = Some(Authority::new().options().into());
     let mut probe = probe_of(options);
     probe.handle_connected(START);
     probe.handle_closed();
@@ -106,7 +106,7 @@ fn a_failure_belongs_to_the_step_that_is_under_way() {
 
     let mut options = ClientOptions::default();
     let credential = Credential::password("user", "wrong");
-    options.set_credential(credential).expect("it is complete");
+    options.credential = Some(credential);
     let mut probe = probe_of(options);
     probe.handle_connected(START);
     let request = request_of(&mut probe);
@@ -125,7 +125,7 @@ fn a_failure_belongs_to_the_step_that_is_under_way() {
 #[test]
 fn a_silent_server_fails_the_probe_at_its_deadline() {
     let mut options = ClientOptions::default();
-    options.set_connect_timeout(Duration::from_secs(3));
+    options.connect_timeout = Some(Duration::from_secs(3));
     let mut probe = probe_of(options);
     probe.handle_connected(START);
     let deadline = probe.deadline().expect("a limit");
@@ -138,7 +138,7 @@ fn a_silent_server_fails_the_probe_at_its_deadline() {
 fn the_conversation_with_a_proxy_is_a_step_of_its_own() {
     let behind_proxy = || {
         let mut options = ClientOptions::default();
-        options.set_proxy(crate::options::ProxyOptions::new("proxy"));
+        options.socks5_proxy = Some(crate::options::Socks5Proxy::new("proxy"));
         let mut probe = probe_of(options);
         assert_eq!(probe.dial_address(), &Address::tcp("proxy", 1080));
         assert_eq!(probe.step(), ProbeStep::Connect);
@@ -190,7 +190,7 @@ fn transfer(probe: &mut Probe, server: &mut ServerConnection) -> Vec<u8> {
 fn the_facts_of_tls_are_reported_before_the_reply_to_hello() {
     let authority = Authority::new();
     let mut options = ClientOptions::default();
-    options.set_tls(authority.options());
+    options.tls = Some(authority.options().into());
     let mut probe = probe_of(options);
     let mut server = authority.server(&TLS13, false);
     probe.handle_connected(START);
@@ -319,5 +319,5 @@ fn a_probe_reports_the_steps_of_kerberos_and_the_mechanism() {
     let Some(ProbeOutput::Ready { mechanism }) = probe.poll_output() else {
         panic!("the probe is not ready");
     };
-    assert_eq!(mechanism, Some(Mechanism::GssApi));
+    assert_eq!(mechanism, Some(AuthMechanism::Gssapi));
 }

@@ -3,7 +3,7 @@
 use super::Socks5Context;
 use crate::{
     error::{Error, NetworkFault},
-    options::ProxyOptions,
+    options::Socks5Proxy,
 };
 use std::net::{Ipv4Addr, Ipv6Addr};
 use zeroize::Zeroizing;
@@ -46,7 +46,7 @@ pub(super) fn greeting(has_credentials: bool) -> Vec<u8> {
 }
 
 /// Returns the message with the user name and the password, both of which are at most 255 bytes
-/// long. A longer one is truncated; [`ProxyOptions::validate`] refuses it.
+/// long. A longer one is truncated; [`Socks5Proxy::validate`] refuses it.
 pub(super) fn login(username: &[u8], password: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut bytes = Vec::with_capacity(3 + username.len() + password.len());
     bytes.push(LOGIN_VERSION);
@@ -69,7 +69,7 @@ pub(super) fn request(host: &str, port: u16) -> Result<Vec<u8>, Error> {
         bytes.push(IPV6);
         bytes.extend(address.octets());
     } else {
-        let limit = ProxyOptions::MAX_TEXT_BYTES;
+        let limit = Socks5Proxy::MAX_TEXT_BYTES;
         let Some(length) = u8::try_from(host.len()).ok().filter(|&length| length > 0) else {
             let message = format!(
                 "the SOCKS5 proxy was not asked: the name of the server has {} bytes, but SOCKS5 \

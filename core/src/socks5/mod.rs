@@ -17,7 +17,7 @@ mod tests;
 
 pub use conversation::Socks5Conversation;
 
-use crate::{address::Address, error::Error, options::ProxyOptions};
+use crate::{address::Address, error::Error, options::Socks5Proxy};
 use std::{fmt, sync::Arc};
 use zeroize::Zeroizing;
 
@@ -42,7 +42,7 @@ impl fmt::Debug for Socks5Context {
 impl Socks5Context {
     /// Returns the context of a client with these options. Fails if the options cannot be used, for
     /// example because a credential is too long.
-    pub fn new(options: &ProxyOptions) -> Result<Self, Error> {
+    pub fn new(options: &Socks5Proxy) -> Result<Self, Error> {
         options.validate()?;
         let login = options.credentials().map(|(username, password)| {
             let login = messages::login(username.as_bytes(), password.expose().as_bytes());

@@ -9,9 +9,9 @@ const LOGIN_ACCEPTED: &[u8] = &[1, 0];
 const REPLY: &[u8] = &[5, 0, 0, 1, 10, 0, 0, 1, 0x30, 0x39];
 
 fn context(credentials: bool) -> Socks5Context {
-    let mut options = ProxyOptions::new("proxy");
+    let mut options = Socks5Proxy::new("proxy");
     if credentials {
-        options = options.with_credentials("me", "pencil");
+        options.authentication = Some(("me".to_owned(), "pencil".into()));
     }
     Socks5Context::new(&options).expect("valid options")
 }
@@ -324,7 +324,8 @@ fn the_loss_of_the_connection_names_the_proxy_and_the_step() {
 
 #[test]
 fn options_that_cannot_be_used_give_no_context() {
-    let long = ProxyOptions::new("proxy").with_credentials("x".repeat(256), "pencil");
+    let mut long = Socks5Proxy::new("proxy");
+    long.authentication = Some(("x".repeat(256), "pencil".into()));
     let error = Socks5Context::new(&long)
         .expect_err("the length")
         .to_string();

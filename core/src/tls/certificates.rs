@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 
 /// The names of the options that have the client's certificate and key.
 const CERTIFICATE_KEY_FILE: &str = "tlsCertificateKeyFile";
-const PRIVATE_KEY_FILE: &str = "TlsOptions::private_key_file";
+const PRIVATE_KEY_FILE: &str = "TlsOptions::private_key_file_path";
 
 /// The label of a certificate in PEM text.
 const CERTIFICATE: &str = "CERTIFICATE";
@@ -28,7 +28,7 @@ const CERTIFICATE: &str = "CERTIFICATE";
 /// the operating system.
 pub(super) fn roots(options: &TlsOptions) -> Result<RootCertStore> {
     let Some(pem) = &options.ca_pem else {
-        if options.ca_file.is_some() {
+        if options.ca_file_path.is_some() {
             return Err(configuration(
                 "the content of tlsCAFile was not loaded; set TlsOptions::ca_pem",
             ));
@@ -74,7 +74,7 @@ fn public_roots(system: &SystemRoots) -> RootCertStore {
 /// in that file, or in one of its own.
 pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
     let Some(pem) = &options.certificate_key_pem else {
-        if options.certificate_key_file.is_some() {
+        if options.cert_key_file_path.is_some() {
             return Err(configuration(
                 "the content of tlsCertificateKeyFile was not loaded; set \
                  TlsOptions::certificate_key_pem",
@@ -89,7 +89,7 @@ pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
     }
     let mut source = KeySource {
         option: CERTIFICATE_KEY_FILE,
-        password: options.certificate_key_password.as_ref(),
+        password: options.tls_certificate_key_file_password.as_ref(),
     };
     if let Some(pem) = &options.private_key_pem {
         if blocks.iter().any(Block::is_private_key) {
@@ -100,9 +100,9 @@ pub(super) fn identity(options: &TlsOptions) -> Result<Option<Identity>> {
         }
         source.option = PRIVATE_KEY_FILE;
         blocks = pem::blocks(pem.expose());
-    } else if options.private_key_file.is_some() {
+    } else if options.private_key_file_path.is_some() {
         return Err(configuration(
-            "the content of TlsOptions::private_key_file was not loaded; set \
+            "the content of TlsOptions::private_key_file_path was not loaded; set \
              TlsOptions::private_key_pem",
         ));
     }

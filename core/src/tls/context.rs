@@ -115,7 +115,7 @@ impl TlsContext {
             clock,
             own: Some(Arc::new(BuiltIn { verifier, sessions })),
             has_queries: false,
-            asks_responders: !options.disable_ocsp_endpoint_check,
+            asks_responders: options.disable_ocsp_endpoint_check != Some(true),
         })
     }
 

@@ -94,7 +94,6 @@ impl Authority {
     /// Returns options that trust this authority.
     pub(crate) fn options(&self) -> TlsOptions {
         TlsOptions {
-            enabled: true,
             ca_pem: Some(self.pem.clone().into_bytes()),
             cryptography: TESTED,
             ..TlsOptions::default()
@@ -304,7 +303,7 @@ fn a_certificate_for_another_host_is_refused_unless_allowed() {
             TlsFault::HostName
         );
     }
-    options.allow_invalid_hostnames = true;
+    options.allow_invalid_hostnames = Some(true);
     connect(&options, "evil.example.net", &mut server()).expect("the name is not checked");
     // The chain is still checked.
     let stranger = &mut other.server(&TLS13, false);
@@ -320,10 +319,10 @@ fn an_untrusted_certificate_is_refused_unless_allowed() {
     for mut options in [Authority::new().options(), TlsOptions::default()] {
         let refused = connect(&options, "db.example.net", &mut server());
         assert_eq!(kind(refused), TlsFault::Certificate);
-        options.allow_invalid_certificates = true;
+        options.allow_invalid_certificates = Some(true);
         connect(&options, "evil.example.net", &mut server()).expect("nothing is checked");
-        options.allow_invalid_certificates = false;
-        options.insecure = true;
+        options.allow_invalid_certificates = Some(false);
+        options.insecure = Some(true);
         connect(&options, "evil.example.net", &mut server()).expect("nothing is checked");
     }
 }
@@ -439,7 +438,7 @@ fn unusable_tls_options_fail_with_an_error_that_quotes_no_secret() {
         ..with_key(pem)
     };
     let key_not_loaded = TlsOptions {
-        private_key_file: Some("x.pem".to_owned()),
+        private_key_file_path: Some("x.pem".into()),
         ..with_key(&authority.pem)
     };
     let with_ca = |pem: &[u8]| TlsOptions {
@@ -447,10 +446,10 @@ fn unusable_tls_options_fail_with_an_error_that_quotes_no_secret() {
         ..TlsOptions::default()
     };
     let missing = |ca: bool| {
-        let file = Some("x.pem".to_owned());
+        let file = Some("x.pem".into());
         TlsOptions {
-            ca_file: file.clone().filter(|_| ca),
-            certificate_key_file: file.filter(|_| !ca),
+            ca_file_path: file.clone().filter(|_| ca),
+            cert_key_file_path: file.filter(|_| !ca),
             ..TlsOptions::default()
         }
     };
@@ -460,7 +459,10 @@ fn unusable_tls_options_fail_with_an_error_that_quotes_no_secret() {
         (with_key(&key_only), "no certificate"),
         (with_key(&encrypted), "encrypted"),
         (with_key(&old_header), "encrypted"),
-        (with_keys(&authority.pem, ""), "private_key_file has no"),
+        (
+            with_keys(&authority.pem, ""),
+            "private_key_file_path has no",
+        ),
         (with_keys(&authority.pem, &key_only), "is not the key of"),
         (with_keys(good.expose(), &key_only), "remove one"),
         (with_keys(&key_only, &key_only), "no certificate"),

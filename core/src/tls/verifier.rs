@@ -61,11 +61,13 @@ impl Verifier {
         algorithms: WebPkiSupportedAlgorithms,
         options: &TlsOptions,
     ) -> error::Result<Self> {
-        let any_certificate = options.insecure || options.allow_invalid_certificates;
-        let revocation = !any_certificate && !options.disable_certificate_revocation_check;
+        let is_set = |check| check == Some(true);
+        let any_certificate =
+            is_set(options.insecure) || is_set(options.allow_invalid_certificates);
+        let revocation = !any_certificate && !is_set(options.disable_certificate_revocation_check);
         let lists = match &options.crl_pem {
             Some(pem) => Lists::new(pem)?,
-            None if options.crl_file.is_some() => {
+            None if options.crl_file_path.is_some() => {
                 return Err(super::configuration(
                     "the content of tlsCRLFile was not loaded; set TlsOptions::crl_pem",
                 ));
@@ -77,7 +79,7 @@ impl Verifier {
             algorithms,
             chain: !any_certificate,
             // The host name in a certificate without a trusted issuer proves nothing.
-            host_name: !any_certificate && !options.allow_invalid_hostnames,
+            host_name: !any_certificate && !is_set(options.allow_invalid_hostnames),
             revocation,
             lists,
         })

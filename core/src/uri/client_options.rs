@@ -5,28 +5,36 @@ use crate::{
     error::Error,
     options::{ClientOptions, Monitoring},
 };
-use std::str::FromStr;
+use std::{
+    future::{IntoFuture, Ready, ready},
+    str::FromStr,
+};
 
 impl ClientOptions {
-    /// Parses a connection string, for a client that checks servers in the background. The options
-    /// keep the warnings about the string ([`warnings`](Self::warnings)), and a client that is
-    /// created with them logs the warnings.
+    /// Parses a connection string. The result is awaited, or taken with
+    /// [`run`](ParseConnectionString::run) in code that is not asynchronous.
     ///
-    /// DNS is not queried: the options of a `mongodb+srv` string have no hosts, and the client
-    /// looks them up. Fails as [`uri::parse`](super::parse) does.
+    /// The options keep the warnings about the string ([`warnings`](Self::warnings)), and a client
+    /// that is created with them logs the warnings. DNS is not queried: the options of a
+    /// `mongodb+srv` string have no hosts, and the client looks them up. So awaiting takes no time.
+    /// Fails as [`uri::parse`](super::parse) does.
     ///
     /// ```
     /// use onionskin_core::options::ClientOptions;
     ///
-    /// let mut options = ClientOptions::parse("mongodb://localhost/?maxPoolSize=5&tsl=true")?;
-    /// options.set_max_pool_size(7); // A setter overrides the string.
-    /// assert_eq!(options.max_pool_size(), 7);
+    /// # async fn example() -> onionskin_core::error::Result<()> {
+    /// let mut options = ClientOptions::parse("mongodb://localhost/?maxPoolSize=5").await?;
+    /// options.max_pool_size = Some(7); // The field overrides the string.
+    /// # Ok(())
+    /// # }
+    ///
+    /// let options = ClientOptions::parse("mongodb://localhost/?tsl=true").run()?;
     /// let warning = options.warnings()[0].to_string();
     /// assert_eq!(warning, "option \"tsl\" is not known and was ignored; did you mean tls?");
     /// # Ok::<(), onionskin_core::error::Error>(())
     /// ```
-    pub fn parse(text: &str) -> Result<Self> {
-        Self::parse_for(text, Monitoring::Background)
+    pub fn parse(text: impl AsRef<str>) -> ParseConnectionString {
+        ParseConnectionString(Self::parse_for(text.as_ref(), Monitoring::Background))
     }
 
     /// Parses a connection string as [`parse`](Self::parse) does, for a client with this kind of
@@ -34,6 +42,27 @@ impl ClientOptions {
     /// those of `onionskin-blocking`, which have the option `serverSelectionTryOnce`.
     pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<Self> {
         parse_for(text, monitoring).map(super::ParsedUri::into_options)
+    }
+}
+
+/// The options of a connection string ([`ClientOptions::parse`]).
+#[derive(Debug)]
+#[must_use = "await this, or call `run`"]
+pub struct ParseConnectionString(Result<ClientOptions>);
+
+impl ParseConnectionString {
+    /// Returns the options without waiting.
+    pub fn run(self) -> Result<ClientOptions> {
+        self.0
+    }
+}
+
+impl IntoFuture for ParseConnectionString {
+    type Output = Result<ClientOptions>;
+    type IntoFuture = Ready<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        ready(self.0)
     }
 }
 
@@ -52,7 +81,7 @@ impl FromStr for ClientOptions {
 
     /// Parses a connection string; see [`ClientOptions::parse`].
     fn from_str(text: &str) -> Result<Self> {
-        Self::parse(text)
+        Self::parse_for(text, Monitoring::Background)
     }
 }
 
@@ -61,7 +90,7 @@ impl TryFrom<&str> for ClientOptions {
 
     /// Parses a connection string; see [`ClientOptions::parse`].
     fn try_from(text: &str) -> Result<Self> {
-        Self::parse(text)
+        Self::parse_for(text, Monitoring::Background)
     }
 }
 

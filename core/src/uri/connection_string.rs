@@ -9,7 +9,7 @@ use super::{
 use crate::{
     address::Address,
     error::{Error, UriPart},
-    options::{ClientOptions, Monitoring, Secret},
+    options::{ClientOptions, Monitoring, Secret, check},
 };
 use std::{fmt, str::FromStr};
 
@@ -336,14 +336,16 @@ fn interpret(
     monitoring: Monitoring,
 ) -> Result<ParsedUri> {
     let mut base = ClientOptions::default();
-    base.set_monitoring(monitoring);
+    base.monitoring = monitoring;
     let is_srv = matches!(hosts, Hosts::Srv(_));
     match hosts {
         Hosts::Seeds(hosts) => {
-            base.set_hosts(hosts);
+            base.hosts = hosts;
         }
         Hosts::Srv(host) => {
-            base.set_srv_host(&host).map_err(draft::in_uri)?;
+            let host = host.to_ascii_lowercase();
+            check::srv_host(&host).map_err(draft::in_uri)?;
+            base.srv_host = Some(host);
         }
     }
     let mut parser = OptionsParser::new(base);
@@ -351,8 +353,10 @@ fn interpret(
     if userinfo.is_none() {
         parser.warn_of_unused_credential();
     }
+    let warnings = &mut parser.warnings;
+    let options = parser.draft.finish(is_srv, userinfo, database, warnings)?;
     Ok(ParsedUri {
-        options: parser.draft.finish(is_srv, userinfo, database)?,
+        options,
         warnings: parser.warnings,
         values: parser.values,
     })

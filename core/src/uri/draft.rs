@@ -1,12 +1,12 @@
 //! The options of a connection string during parsing, and their completion at the end.
 
-use super::{Result, authority::UserInfo, invalid, value::Refusal};
+use super::{Result, authority::UserInfo, ineffective::unencrypted, invalid, value::Refusal};
 use crate::{
     description::Tags,
     error::{Error, ErrorKind, UriPart},
     options::{
-        Acknowledgment, CODE_ONLY_PROPERTIES, ClientOptions, Credential, Mechanism, ProxyOptions,
-        ReadMode, ReadPreference, Secret, TlsOptions, WriteConcern,
+        Acknowledgment, AuthMechanism, CODE_ONLY_PROPERTIES, ClientOptions, Credential, ReadMode,
+        ReadPreference, Secret, Socks5Proxy, Tls, TlsOptions, Warning, WriteConcern, check,
     },
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -17,7 +17,7 @@ pub(super) struct Draft {
     pub(super) options: ClientOptions,
     pub(super) tls: TlsOptions,
     tls_enabled: Option<bool>,
-    pub(super) mechanism: Option<Mechanism>,
+    pub(super) mechanism: Option<AuthMechanism>,
     pub(super) auth_source: Option<String>,
     properties: BTreeMap<String, Secret>,
     /// True if `authMechanismProperties` was ignored. Parsing then does not check the properties.
@@ -80,12 +80,24 @@ impl Draft {
 
 /// Functions that the option table calls to store a value.
 impl Draft {
-    /// Calls a setter that cannot fail.
+    /// Stores a value in an option that permits every value.
     pub(super) fn set_option(
         &mut self,
-        set: impl FnOnce(&mut ClientOptions) -> &mut ClientOptions,
+        set: impl FnOnce(&mut ClientOptions),
     ) -> Result<(), Refusal> {
         set(&mut self.options);
+        Ok(())
+    }
+
+    /// Stores a value in an option, unless its rule refuses the value.
+    pub(super) fn set_checked<T>(
+        &mut self,
+        value: T,
+        rule: fn(&T) -> Result<(), Error>,
+        field: impl FnOnce(&mut ClientOptions) -> &mut Option<T>,
+    ) -> Result<(), Refusal> {
+        rule(&value)?;
+        *field(&mut self.options) = Some(value);
         Ok(())
     }
 
@@ -158,28 +170,35 @@ impl Draft {
         srv: bool,
         userinfo: Option<UserInfo>,
         database: Option<String>,
+        warnings: &mut Vec<Warning>,
     ) -> Result<ClientOptions> {
         self.finish_credential(userinfo, database.as_deref())?;
         if let Some(database) = database {
-            self.options
-                .set_default_database(database)
-                .map_err(in_uri)?;
+            check::default_database(&database).map_err(in_uri)?;
+            self.options.default_database = Some(database);
         }
         self.finish_proxy()?;
         // `mongodb+srv` switches TLS on (DNS-13), and `tls=false` switches it off again (DNS-14).
-        self.tls.enabled = self.tls_enabled.unwrap_or(srv);
-        self.options.set_tls(self.tls);
+        let is_encrypted = self.tls_enabled.unwrap_or(srv);
+        if !is_encrypted {
+            warnings.extend(unencrypted(&self.tls));
+        }
+        self.options.tls = match is_encrypted {
+            true => Some(self.tls.into()),
+            false => self.tls_enabled.map(|_| Tls::Disabled),
+        };
 
         let mut preference = ReadPreference::new(self.read_mode.unwrap_or_default());
         preference = preference.with_tag_sets(self.tag_sets).map_err(in_uri)?;
         if let Some(staleness) = self.max_staleness {
             preference = preference.with_max_staleness(staleness).map_err(in_uri)?;
         }
-        self.options.set_read_preference(preference);
+        if preference != ReadPreference::Primary || self.read_mode.is_some() {
+            self.options.selection_criteria = Some(preference.into());
+        }
         if !self.write_concern.is_empty() {
-            self.options
-                .set_write_concern(self.write_concern)
-                .map_err(in_uri)?;
+            self.write_concern.validate().map_err(in_uri)?;
+            self.options.write_concern = Some(self.write_concern);
         }
         self.options.validate_combinations().map_err(in_uri)?;
         Ok(self.options)
@@ -196,36 +215,34 @@ impl Draft {
             return Ok(());
         }
         // Each mechanism has its own default for `authSource` (AUTH-133, AUTH-134).
-        let default = match self.mechanism {
-            None | Some(Mechanism::ScramSha1 | Mechanism::ScramSha256) => {
-                database.unwrap_or("admin")
-            }
-            Some(Mechanism::Plain) => database.unwrap_or("$external"),
-            Some(_) => "$external",
-        };
-        let source_chosen = self.auth_source.is_some();
-        let mut credential = Credential::empty(
-            self.auth_source
-                .take()
-                .unwrap_or_else(|| default.to_owned()),
+        let takes_database = matches!(
+            self.mechanism,
+            None | Some(
+                AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256 | AuthMechanism::Plain
+            )
         );
-        credential.mechanism = self.mechanism;
-        credential.properties = std::mem::take(&mut self.properties);
+        let default = database.filter(|_| takes_database).map(str::to_owned);
+        let mut credential = Credential {
+            source_is_default: self.auth_source.is_none(),
+            source: self.auth_source.take().or(default),
+            mechanism: self.mechanism,
+            mechanism_properties: std::mem::take(&mut self.properties),
+            ..Credential::default()
+        };
         if let Some((username, password)) = userinfo {
             credential.username = Some(username);
             credential.password = password;
         }
-        if self.mechanism == Some(Mechanism::GssApi)
+        if self.mechanism == Some(AuthMechanism::Gssapi)
             && credential.property("SERVICE_NAME").is_none()
         {
             let name = ("SERVICE_NAME".to_owned(), Secret::new("mongodb"));
-            credential.properties.extend([name]);
+            credential.mechanism_properties.extend([name]);
         }
         credential
             .check_from_uri(self.properties_dropped)
             .map_err(in_uri)?;
-        self.options
-            .set_parsed_credential(credential, source_chosen);
+        self.options.credential = Some(credential);
         Ok(())
     }
 
@@ -257,18 +274,14 @@ impl Draft {
             }
             return Ok(());
         };
-        let mut proxy = ProxyOptions::new(host);
-        if let Some(port) = self.proxy_port {
-            proxy = proxy.with_port(port);
-        }
-        match (username, password) {
-            (Some(username), Some(password)) => {
-                proxy = proxy.with_credentials(username, password.expose());
-            }
-            (None, None) => {}
+        let mut proxy = Socks5Proxy::new(host);
+        proxy.port = self.proxy_port;
+        proxy.authentication = match (username, password) {
+            (Some(username), Some(password)) => Some((username, password)),
+            (None, None) => None,
             _ => return refuse("proxyUsername and proxyPassword need each other; give both"),
-        }
-        self.options.set_proxy(proxy);
+        };
+        self.options.socks5_proxy = Some(proxy);
         Ok(())
     }
 }

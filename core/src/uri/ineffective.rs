@@ -1,14 +1,14 @@
 //! Warnings about options that have no effect or are unsafe.
 
 use crate::options::{
-    ClientOptions, Compressor, Cryptography, Mechanism, Monitoring, MonitoringMode, TlsOptions,
-    Warning,
+    AuthMechanism, ClientOptions, Compressor, Monitoring, ServerMonitoringMode, TlsOptions, Warning,
 };
 
 /// Returns warnings about options that were set, in a connection string or in code, and have no
 /// effect: compressors that are not [available](Compressor::is_available), a password without an
-/// encrypted private key, CRLs if revocation is not checked, TLS options without `tls=true`, and
-/// streaming in a client that scans. With an option that cannot be ignored
+/// encrypted private key, CRLs if revocation is not checked, and streaming in a client that scans.
+/// TLS options of a connection string without `tls=true` are among the warnings of
+/// [`parse`](super::parse). With an option that cannot be ignored
 /// without harm, such as the mechanism GSSAPI without a Kerberos library, the creation of a
 /// [`ClientConfig`](crate::client::ClientConfig) fails instead.
 ///
@@ -17,44 +17,37 @@ use crate::options::{
 ///
 /// let mut options = ClientOptions::default();
 /// assert!(uri::ineffective_options(&options).is_empty());
-/// options.set_compressors(vec![Compressor::Zstd]);
+/// options.compressors = Some(vec![Compressor::Zstd]);
 /// let is_available = Compressor::Zstd.is_available();
 /// assert_eq!(uri::ineffective_options(&options).is_empty(), is_available);
 /// ```
 #[must_use]
 pub fn ineffective_options(options: &ClientOptions) -> Vec<Warning> {
-    const UNREVOKED: &str = "other options disable the check of revocation";
-    const UNENCRYPTED: &str = "connections are not encrypted; add tls=true";
-    let is_scanning = options.monitoring() == Monitoring::Scanning;
-    let is_stream = options.monitoring_mode() == MonitoringMode::Stream;
+    let is_scanning = options.monitoring == Monitoring::Scanning;
+    let is_stream = options.server_monitoring_mode() == ServerMonitoringMode::Stream;
     // A compressor that is not available causes a warning and is not announced (COMP-8). Without
     // zlib, its level has no effect and needs no warning (COMP-9).
-    let compressors = options.compressors().iter();
+    let compressors = options.compressors().into_iter();
     let missing = compressors.filter(|compressor| !compressor.is_available());
-    let mut found: Vec<_> = missing
-        .map(|c| ("compressors", without(*c), true))
-        .collect();
+    let mut found: Vec<_> = missing.map(|c| ("compressors", without(c), true)).collect();
     found.push((
         "serverMonitoringMode",
         "a client that scans its servers does not stream",
         is_scanning && is_stream,
     ));
-    let tls = options.tls();
-    found.extend([
-        (
-            "tlsCertificateKeyFilePassword",
-            "no encrypted private key was given",
-            tls.certificate_key_password.is_some() && !may_be_encrypted(tls),
-        ),
-        (
-            "tlsCRLFile",
-            UNREVOKED,
-            tls.enabled && has_lists(tls) && disables_revocation(tls),
-        ),
-    ]);
-    if !tls.enabled {
-        let chosen = chosen_tls(tls);
-        found.extend(chosen.map(|(option, is_chosen)| (option, UNENCRYPTED, is_chosen)));
+    if let Some(tls) = options.tls() {
+        found.extend([
+            (
+                "tlsCertificateKeyFilePassword",
+                "no encrypted private key was given",
+                tls.tls_certificate_key_file_password.is_some() && !may_be_encrypted(tls),
+            ),
+            (
+                "tlsCRLFile",
+                "other options disable the check of revocation",
+                has_lists(tls) && disables_revocation(tls),
+            ),
+        ]);
     }
     found.retain(|(_, _, is_chosen)| *is_chosen);
     let warning = |(option, consequence, _)| Warning::WithoutEffect {
@@ -78,26 +71,31 @@ pub fn ineffective_options(options: &ClientOptions) -> Vec<Warning> {
 /// ```
 #[must_use]
 pub fn unsafe_options(options: &ClientOptions) -> Vec<Warning> {
-    let mechanism = options.credential().and_then(|known| known.mechanism);
-    let sends_secrets = matches!(mechanism, Some(Mechanism::Plain | Mechanism::MongoDbOidc));
-    let tls = options.tls();
+    let mechanism = options
+        .credential
+        .as_ref()
+        .and_then(|known| known.mechanism);
+    let sends_secrets = matches!(
+        mechanism,
+        Some(AuthMechanism::Plain | AuthMechanism::MongoDbOidc)
+    );
     let Some(mechanism) = mechanism.filter(|_| sends_secrets) else {
         return Vec::new();
     };
     let mechanism = mechanism.name();
-    match (tls.enabled, tls.checks_identity()) {
-        (false, _) => vec![Warning::ClearText { mechanism }],
-        (true, false) => vec![Warning::Unverified { mechanism }],
-        (true, true) => Vec::new(),
+    match options.tls() {
+        None => vec![Warning::ClearText { mechanism }],
+        Some(tls) if tls.checks_identity() => Vec::new(),
+        Some(_) => vec![Warning::Unverified { mechanism }],
     }
 }
 
 /// True if the private key is encrypted, or was not loaded yet.
 fn may_be_encrypted(tls: &TlsOptions) -> bool {
-    let (file, pem) = if tls.private_key_file.is_some() || tls.private_key_pem.is_some() {
-        (&tls.private_key_file, &tls.private_key_pem)
+    let (file, pem) = if tls.private_key_file_path.is_some() || tls.private_key_pem.is_some() {
+        (&tls.private_key_file_path, &tls.private_key_pem)
     } else {
-        (&tls.certificate_key_file, &tls.certificate_key_pem)
+        (&tls.cert_key_file_path, &tls.certificate_key_pem)
     };
     match pem {
         Some(pem) => pem.expose().contains("ENCRYPTED"),
@@ -115,38 +113,47 @@ const fn without(compressor: Compressor) -> &'static str {
 }
 
 fn has_lists(tls: &TlsOptions) -> bool {
-    tls.crl_file.is_some() || tls.crl_pem.is_some()
+    tls.crl_file_path.is_some() || tls.crl_pem.is_some()
 }
 
 fn disables_revocation(tls: &TlsOptions) -> bool {
-    tls.insecure || tls.allow_invalid_certificates || tls.disable_certificate_revocation_check
+    let checks = [
+        tls.insecure,
+        tls.allow_invalid_certificates,
+        tls.disable_certificate_revocation_check,
+    ];
+    checks.contains(&Some(true))
 }
 
-/// Returns the TLS options that need `tls=true`, each with whether it is set.
-fn chosen_tls(tls: &TlsOptions) -> [(&'static str, bool); 10] {
-    let has_key = tls.certificate_key_file.is_some() || tls.certificate_key_pem.is_some();
-    [
-        ("tlsCAFile", tls.ca_file.is_some() || tls.ca_pem.is_some()),
-        ("tlsCRLFile", has_lists(tls)),
-        ("tlsCertificateKeyFile", has_key),
+/// Returns the warnings about TLS options of a connection string without `tls=true`.
+pub(super) fn unencrypted(tls: &TlsOptions) -> impl Iterator<Item = Warning> {
+    let set = |check| check == Some(true);
+    let options = [
+        ("tlsCAFile", tls.ca_file_path.is_some()),
+        ("tlsCRLFile", tls.crl_file_path.is_some()),
+        ("tlsCertificateKeyFile", tls.cert_key_file_path.is_some()),
+        (
+            "tlsCertificateKeyFilePassword",
+            tls.tls_certificate_key_file_password.is_some(),
+        ),
         (
             "tlsAllowInvalidCertificates",
-            tls.allow_invalid_certificates,
+            set(tls.allow_invalid_certificates),
         ),
-        ("tlsAllowInvalidHostnames", tls.allow_invalid_hostnames),
-        ("tlsInsecure", tls.insecure),
+        ("tlsAllowInvalidHostnames", set(tls.allow_invalid_hostnames)),
+        ("tlsInsecure", set(tls.insecure)),
         (
             "tlsDisableOCSPEndpointCheck",
-            tls.disable_ocsp_endpoint_check,
+            set(tls.disable_ocsp_endpoint_check),
         ),
         (
             "tlsDisableCertificateRevocationCheck",
-            tls.disable_certificate_revocation_check,
+            set(tls.disable_certificate_revocation_check),
         ),
-        (
-            "TlsOptions::cryptography",
-            tls.cryptography != Cryptography::default(),
-        ),
-        ("TlsOptions::config", tls.has_config()),
-    ]
+    ];
+    let chosen = options.into_iter().filter(|(_, is_chosen)| *is_chosen);
+    chosen.map(|(option, _)| Warning::WithoutEffect {
+        option,
+        consequence: "connections are not encrypted; add tls=true",
+    })
 }

@@ -43,6 +43,7 @@ mod value;
 mod tests;
 
 pub use crate::options::Warning;
+pub use client_options::ParseConnectionString;
 pub use connection_string::{ConnectionString, Scheme};
 pub use costly::costly_options;
 pub use ineffective::{ineffective_options, unsafe_options};
@@ -100,7 +101,7 @@ impl ParsedUri {
 ///
 /// let parsed = uri::parse("mongodb://me:pencil@db1.example.net,db2.example.net/app?w=majority")?;
 /// assert_eq!(parsed.options.hosts().len(), 2);
-/// assert_eq!(parsed.options.default_database(), Some("app"));
+/// assert_eq!(parsed.options.default_database.as_deref(), Some("app"));
 /// assert!(parsed.warnings.is_empty());
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
@@ -118,7 +119,7 @@ pub fn parse(text: &str) -> Result<ParsedUri> {
 /// let text = "mongodb://localhost/?serverSelectionTryOnce=false";
 /// let parsed = uri::parse_for(text, Monitoring::Scanning)?;
 /// assert!(!parsed.options.server_selection_try_once());
-/// assert_eq!(parsed.options.heartbeat_frequency().as_secs(), 60);
+/// assert_eq!(parsed.options.heartbeat_freq().as_secs(), 60);
 /// assert_eq!(uri::parse(text)?.warnings.len(), 1);
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```

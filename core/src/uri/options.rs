@@ -174,7 +174,7 @@ impl OptionsParser {
     /// Unless the client scans, drops the options that only a client that scans has. A warning
     /// calls these options unknown (SEL-6).
     fn drop_scanning_options(&mut self, given: &mut Vec<GivenOption<'_>>) {
-        if self.draft.options.monitoring() == Monitoring::Scanning {
+        if self.draft.options.monitoring == Monitoring::Scanning {
             return;
         }
         given.retain(|option| {

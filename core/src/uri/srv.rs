@@ -8,7 +8,7 @@ use super::{
 use crate::{
     address::Address,
     error::{Error, ErrorKind, UriPart},
-    options::{ClientOptions, Credential},
+    options::ClientOptions,
 };
 
 /// The options that a TXT record may contain (DNS-30).
@@ -35,7 +35,7 @@ const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 /// let hosts = vec![Address::tcp("a.example.net", 27017)];
 /// let txt = ["authSource=users&replicaSet=theirs".to_owned()];
 /// let (options, _) = uri::resolve(&parsed.options, hosts, &txt)?;
-/// assert_eq!(options.replica_set(), Some("mine"));
+/// assert_eq!(options.repl_set_name.as_deref(), Some("mine"));
 /// # Ok::<(), onionskin_core::error::Error>(())
 /// ```
 ///
@@ -52,39 +52,31 @@ pub fn resolve(
     check_srv_hosts(options, &hosts)?;
     if txt.len() > 1 {
         // More than one TXT record is an error (DNS-29).
-        let host = options.srv_host().unwrap_or_default();
+        let host = options.srv_host.as_deref().unwrap_or_default();
         let message = format!(
             "{host} has {} TXT records, and one is allowed; ask the administrator of its DNS zone",
             txt.len()
         );
         return Err(invalid(UriPart::Options, message));
     }
-    resolved.set_hosts(hosts);
+    resolved.hosts = hosts;
     let mut warnings = Vec::new();
     if let Some(txt) = txt.first() {
         let parser = parse_txt(txt).map_err(|error| of_txt_record(options, &error))?;
-        if options.auth_source_is_default()
-            && let Some(credential) = options.credential()
+        if let Some(credential) = &mut resolved.credential
+            && credential.source_is_default
             && credential.permits_sources()
             && let Some(source) = parser.draft.auth_source
         {
-            let mut credential: Credential = credential.clone();
-            credential.source = source;
-            resolved.set_credential(credential)?;
+            credential.source = Some(source);
+            credential.source_is_default = false;
         }
         let from_txt = parser.draft.options;
-        if let (None, Some(name)) = (options.replica_set(), from_txt.replica_set()) {
-            resolved.set_replica_set(name)?;
-        }
-        if let (None, Some(on)) = (
-            options.load_balanced_choice(),
-            from_txt.load_balanced_choice(),
-        ) {
-            resolved.set_load_balanced(on);
-        }
+        resolved.repl_set_name = resolved.repl_set_name.or(from_txt.repl_set_name);
+        resolved.load_balanced = resolved.load_balanced.or(from_txt.load_balanced);
         warnings = parser.warnings;
     }
-    if resolved.hosts().is_empty() {
+    if resolved.hosts.is_empty() {
         return Err(invalid(
             UriPart::Host,
             "DNS has no SRV records for the host",
@@ -113,7 +105,7 @@ fn of_txt_record(options: &ClientOptions, error: &Error) -> Error {
         ErrorKind::InvalidUri { message, .. } => message.clone(),
         _ => error.to_string(),
     };
-    let host = options.srv_host().unwrap_or_default();
+    let host = options.srv_host.as_deref().unwrap_or_default();
     invalid(
         UriPart::Options,
         format!("with the TXT record of {host}: {message}; ask the administrator of its DNS zone"),
@@ -123,7 +115,7 @@ fn of_txt_record(options: &ClientOptions, error: &Error) -> Error {
 /// Fails if one of these hosts of SRV records lies outside of the domain of the connection string.
 /// One such host makes all records unusable, and none of the hosts is contacted (DNS-21).
 pub(crate) fn check_srv_hosts(options: &ClientOptions, hosts: &[Address]) -> Result<()> {
-    let srv_host = options.srv_host().unwrap_or_default();
+    let srv_host = options.srv_host.as_deref().unwrap_or_default();
     let outside = hosts
         .iter()
         .find(|host| !is_below_srv_domain(srv_host, host));
@@ -202,12 +194,13 @@ fn allowed<'a>(pairs: &'a [Pair], warnings: &mut Vec<Warning>) -> Result<Vec<Giv
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Credential;
     use crate::uri::parse;
 
     fn resolved(uri: &str, hosts: usize, txt: Option<&str>) -> Result<ClientOptions> {
         let parsed = parse(uri).expect(uri);
         assert_eq!(
-            parsed.options.srv_host(),
+            parsed.options.srv_host.as_deref(),
             Some("c.example.net"),
             "in lower case"
         );
@@ -221,15 +214,15 @@ mod tests {
         // Options of the connection string override those of the TXT record (DNS-32).
         let txt = Some("authSource=txt&replicaSet=txt");
         let o = resolved("mongodb+srv://u:p@C.example.net/db", 2, txt).expect("it is valid");
-        assert_eq!(o.replica_set(), Some("txt"));
-        assert_eq!(o.credential().map(|c| c.source.as_str()), Some("txt"));
+        assert_eq!(o.repl_set_name.as_deref(), Some("txt"));
+        assert_eq!(o.credential.as_ref().map(Credential::source), Some("txt"));
         let uri = "mongodb+srv://u:p@c.example.net/?authSource=uri&replicaSet=uri";
         let o = resolved(uri, 2, txt).expect("it is valid");
-        assert_eq!(o.replica_set(), Some("uri"));
-        assert_eq!(o.credential().map(|c| c.source.as_str()), Some("uri"));
+        assert_eq!(o.repl_set_name.as_deref(), Some("uri"));
+        assert_eq!(o.credential.as_ref().map(Credential::source), Some("uri"));
         let o = resolved("mongodb+srv://c.example.net", 2, txt).expect("it is valid");
         assert!(
-            o.credential().is_none(),
+            o.credential.is_none(),
             "a source alone asks for no authentication"
         );
     }
@@ -238,14 +231,11 @@ mod tests {
     fn a_credential_set_in_code_ignores_the_auth_source_of_the_txt_record() {
         let mut parsed = parse("mongodb+srv://c.example.net").expect("it is valid");
         let credential = Credential::password("u", "p");
-        parsed
-            .options
-            .set_credential(credential)
-            .expect("it is complete");
+        parsed.options.credential = Some(credential);
         let hosts = vec![Address::tcp("h.example.net", 1)];
         let txt = ["authSource=txt".to_owned()];
         let (o, _) = resolve(&parsed.options, hosts, &txt).expect("it is valid");
-        assert_eq!(o.credential().map(|c| c.source.as_str()), Some("admin"));
+        assert_eq!(o.credential.as_ref().map(Credential::source), Some("admin"));
     }
 
     #[test]
@@ -288,9 +278,7 @@ mod tests {
     fn a_txt_record_cannot_change_the_source_of_users_outside_of_mongodb() {
         let uri = "mongodb+srv://c.example.net/?authMechanism=MONGODB-X509";
         let options = resolved(uri, 1, Some("authSource=admin")).expect("the source is ignored");
-        let source = options
-            .credential()
-            .map(|credential| credential.source.as_str());
+        let source = options.credential.as_ref().map(Credential::source);
         assert_eq!(source, Some("$external"));
     }
 

@@ -7,7 +7,9 @@ use super::{
 };
 use crate::{
     description::Tags,
-    options::{Compressor, Mechanism, MonitoringMode, ReadConcern, ReadMode, Secret},
+    options::{
+        AuthMechanism, Compressor, ReadConcern, ReadMode, Secret, ServerMonitoringMode, check,
+    },
 };
 use std::{collections::BTreeMap, time::Duration};
 
@@ -139,29 +141,29 @@ pub(super) const GROUPS: [&[OptionSpec]; 5] =
 const DEPLOYMENT: &[OptionSpec] = &[
     option(
         "appName",
-        Kind::Text(|d, v| Ok(d.options.set_app_name(v).map(drop)?)),
+        Kind::Text(|d, v| d.set_checked(v, check::app_name, |o| &mut o.app_name)),
     ),
     option(
         "directConnection",
-        Kind::Bool(|d, v| d.set_option(|o| o.set_direct_connection(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.direct_connection = Some(v))),
     ),
     option(
         "loadBalanced",
-        Kind::Bool(|d, v| d.set_option(|o| o.set_load_balanced(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.load_balanced = Some(v))),
     ),
     option(
         "replicaSet",
-        Kind::Text(|d, v| Ok(d.options.set_replica_set(v).map(drop)?)),
+        Kind::Text(|d, v| d.set_checked(v, check::repl_set_name, |o| &mut o.repl_set_name)),
     ),
     option(
         "srvMaxHosts",
         Kind::Int(0, INT32, |d, v| {
-            d.set_option(|o| o.set_srv_max_hosts(v as u32))
+            d.set_option(|o| o.srv_max_hosts = Some(v as u32))
         }),
     ),
     option(
         "srvServiceName",
-        Kind::Text(|d, v| Ok(d.options.set_srv_service_name(v).map(drop)?)),
+        Kind::Text(|d, v| d.set_checked(v, check::srv_service_name, |o| &mut o.srv_service_name)),
     ),
 ];
 
@@ -171,7 +173,7 @@ const AUTHENTICATION: &[OptionSpec] = &[
         Kind::Text(|d, v| {
             // An unknown mechanism is an error (AUTH-8). If it were ignored, connections might not
             // authenticate at all.
-            let Some(mechanism) = Mechanism::from_name(&v) else {
+            let Some(mechanism) = AuthMechanism::from_name(&v) else {
                 if v == "MONGODB-CR" {
                     // Servers no longer have this mechanism (AUTH-51, AUTH-132).
                     return Refusal::fatal(
@@ -179,7 +181,7 @@ const AUTHENTICATION: &[OptionSpec] = &[
                             .to_owned(),
                     );
                 }
-                return Refusal::fatal(one_of(&v, &Mechanism::ALL.map(Mechanism::name)));
+                return Refusal::fatal(one_of(&v, &AuthMechanism::ALL.map(AuthMechanism::name)));
             };
             d.mechanism = Some(mechanism);
             Ok(())
@@ -216,83 +218,89 @@ const TLS: &[OptionSpec] = &[
         .protection(),
     option(
         "tlsAllowInvalidCertificates",
-        Kind::Bool(|d, v| d.store(|d| d.tls.allow_invalid_certificates = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.allow_invalid_certificates = Some(v))),
     ),
     option(
         "tlsAllowInvalidHostnames",
-        Kind::Bool(|d, v| d.store(|d| d.tls.allow_invalid_hostnames = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.allow_invalid_hostnames = Some(v))),
     ),
     option(
         "tlsCAFile",
-        Kind::Text(|d, v| d.store(|d| d.tls.ca_file = Some(v))),
+        Kind::Text(|d, v| d.store(|d| d.tls.ca_file_path = Some(v.into()))),
     )
     .protection(),
     option(
         "tlsCRLFile",
-        Kind::Text(|d, v| d.store(|d| d.tls.crl_file = Some(v))),
+        Kind::Text(|d, v| d.store(|d| d.tls.crl_file_path = Some(v.into()))),
     )
     .protection(),
     option(
         "tlsCertificateKeyFile",
-        Kind::Text(|d, v| d.store(|d| d.tls.certificate_key_file = Some(v))),
+        Kind::Text(|d, v| d.store(|d| d.tls.cert_key_file_path = Some(v.into()))),
     ),
     option(
         "tlsCertificateKeyFilePassword",
-        Kind::Secret(|d, v| d.store(|d| d.tls.certificate_key_password = Some(v))),
+        Kind::Secret(|d, v| d.store(|d| d.tls.tls_certificate_key_file_password = Some(v))),
     ),
     option(
         "tlsDisableCertificateRevocationCheck",
-        Kind::Bool(|d, v| d.store(|d| d.tls.disable_certificate_revocation_check = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.disable_certificate_revocation_check = Some(v))),
     ),
     option(
         "tlsDisableOCSPEndpointCheck",
-        Kind::Bool(|d, v| d.store(|d| d.tls.disable_ocsp_endpoint_check = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.disable_ocsp_endpoint_check = Some(v))),
     ),
     option(
         "tlsInsecure",
-        Kind::Bool(|d, v| d.store(|d| d.tls.insecure = v)),
+        Kind::Bool(|d, v| d.store(|d| d.tls.insecure = Some(v))),
     ),
 ];
 
 const NETWORK: &[OptionSpec] = &[
     option(
         "compressors",
-        Kind::Compressors(|d, v| d.set_option(|o| o.set_compressors(v))),
+        Kind::Compressors(|d, v| {
+            d.set_option(|o| o.compressors = Some(v).filter(|v| !v.is_empty()))
+        }),
     ),
     option(
         "connectTimeoutMS",
-        Kind::Millis(0, INT32, |d, v| d.set_option(|o| o.set_connect_timeout(v))),
+        Kind::Millis(0, INT32, |d, v| {
+            d.set_option(|o| o.connect_timeout = Some(v))
+        }),
     ),
     option(
         "heartbeatFrequencyMS",
         Kind::Millis(0, INT32, |d, v| {
-            Ok(d.options.set_heartbeat_frequency(v).map(drop)?)
+            d.set_checked(v, check::heartbeat_freq, |o| &mut o.heartbeat_freq)
         }),
     ),
     option(
         "localThresholdMS",
-        Kind::Millis(0, INT32, |d, v| d.set_option(|o| o.set_local_threshold(v))),
+        Kind::Millis(0, INT32, |d, v| {
+            d.set_option(|o| o.local_threshold = Some(v))
+        }),
     ),
     option(
         "maxConnecting",
         Kind::Int(1, INT32, |d, v| {
-            Ok(d.options.set_max_connecting(v as u32).map(drop)?)
+            d.set_checked(v as u32, check::max_connecting, |o| &mut o.max_connecting)
         }),
     ),
     option(
         "maxIdleTimeMS",
-        Kind::Millis(0, INT32, |d, v| d.set_option(|o| o.set_max_idle_time(v))),
+        Kind::Millis(0, INT32, |d, v| d.set_option(|o| o.max_idle_time = Some(v))),
     ),
     option(
         "maxPoolSize",
         Kind::Int(0, INT32, |d, v| {
-            d.set_option(|o| o.set_max_pool_size(v as u32))
+            d.set_option(|o| o.max_pool_size = Some(v as u32))
         }),
     ),
     option(
         "minPoolSize",
         Kind::Int(0, INT32, |d, v| {
-            d.set_option(|o| o.set_min_pool_size(v as u32))
+            d.set_option(|o| o.min_pool_size = Some(v as u32))
         }),
     ),
     option(
@@ -320,36 +328,45 @@ const NETWORK: &[OptionSpec] = &[
     .repeat(Repeat::Refused),
     option(
         "serverMonitoringMode",
-        Kind::Text(|d, v| match MonitoringMode::from_name(&v) {
-            Some(mode) => d.set_option(|o| o.set_monitoring_mode(mode)),
-            None => Refusal::ignore(one_of(&v, &MonitoringMode::ALL.map(MonitoringMode::name))),
+        Kind::Text(|d, v| match ServerMonitoringMode::from_name(&v) {
+            Some(mode) => d.set_option(|o| o.server_monitoring_mode = Some(mode)),
+            None => Refusal::ignore(one_of(
+                &v,
+                &ServerMonitoringMode::ALL.map(ServerMonitoringMode::name),
+            )),
         }),
     ),
     option(
         "serverSelectionTryOnce",
-        Kind::Bool(|d, v| d.set_option(|o| o.set_server_selection_try_once(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.server_selection_try_once = Some(v))),
     )
     .scanning_only(),
     option(
         "serverSelectionTimeoutMS",
         Kind::Millis(1, INT32, |d, v| {
-            Ok(d.options.set_server_selection_timeout(v).map(drop)?)
+            d.set_checked(v, check::server_selection_timeout, |o| {
+                &mut o.server_selection_timeout
+            })
         }),
     ),
     option(
         "socketTimeoutMS",
-        Kind::Millis(0, INT32, |d, v| d.set_option(|o| o.set_socket_timeout(v))),
+        Kind::Millis(0, INT32, |d, v| {
+            d.set_option(|o| o.socket_timeout = Some(v))
+        }),
     ),
     option(
         "waitQueueTimeoutMS",
         Kind::Millis(0, INT32, |d, v| {
-            d.set_option(|o| o.set_wait_queue_timeout(v))
+            d.set_option(|o| o.wait_queue_timeout = Some(v))
         }),
     ),
     option(
         "zlibCompressionLevel",
         Kind::Int(-1, 9, |d, v| {
-            Ok(d.options.set_zlib_compression_level(v as i32).map(drop)?)
+            d.set_checked(v as i32, check::zlib_compression_level, |o| {
+                &mut o.zlib_compression_level
+            })
         }),
     ),
 ];
@@ -357,7 +374,7 @@ const NETWORK: &[OptionSpec] = &[
 const OPERATIONS: &[OptionSpec] = &[
     option(
         "enableOverloadRetargeting",
-        Kind::Bool(|d, v| d.set_option(|o| o.set_enable_overload_retargeting(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.enable_overload_retargeting = Some(v))),
     ),
     option(
         "journal",
@@ -366,7 +383,7 @@ const OPERATIONS: &[OptionSpec] = &[
     option(
         "maxAdaptiveRetries",
         Kind::Int(0, INT32, |d, v| {
-            d.set_option(|o| o.set_max_adaptive_retries(v as u32))
+            d.set_option(|o| o.max_adaptive_retries = Some(v as u32))
         }),
     ),
     option(
@@ -375,7 +392,7 @@ const OPERATIONS: &[OptionSpec] = &[
     ),
     option(
         "readConcernLevel",
-        Kind::Text(|d, v| d.set_option(|o| o.set_read_concern(ReadConcern::custom(v)))),
+        Kind::Text(|d, v| d.set_option(|o| o.read_concern = Some(ReadConcern::custom(v)))),
     ),
     option(
         "readPreference",
@@ -390,15 +407,15 @@ const OPERATIONS: &[OptionSpec] = &[
     ),
     option(
         "retryReads",
-        Kind::Bool(|d, v| d.set_option(|o| o.set_retry_reads(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.retry_reads = Some(v))),
     ),
     option(
         "retryWrites",
-        Kind::Bool(|d, v| d.set_option(|o| o.set_retry_writes(v))),
+        Kind::Bool(|d, v| d.set_option(|o| o.retry_writes = Some(v))),
     ),
     option(
         "timeoutMS",
-        Kind::Millis(0, i64::MAX, |d, v| d.set_option(|o| o.set_timeout(v))),
+        Kind::Millis(0, i64::MAX, |d, v| d.set_option(|o| o.timeout = Some(v))),
     ),
     option("w", Kind::NumberOrText(Draft::set_w)),
     option(

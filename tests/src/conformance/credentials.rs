@@ -11,9 +11,7 @@ use bson::{Binary, Document, doc, spec::BinarySubtype};
 use onionskin::{Client, Runtime};
 use onionskin_core::{
     error::Error,
-    options::{
-        Credential, CredentialProvider, Mechanism, OidcCallback, OidcFlow, OidcTokens, Secret,
-    },
+    options::{AuthMechanism, Credential, CredentialProvider, OidcCallback, OidcFlow, OidcTokens},
     random::Seed,
     uri,
 };
@@ -49,7 +47,7 @@ fn accepts_tokens(request: &Request) -> Vec<Step> {
 fn client<R: Runtime>(runtime: R, server: &Server, options: &str, with: Credential) -> Client<R> {
     let parsed = uri::parse(&server.uri(options)).expect("a connection string");
     let mut options = parsed.options;
-    options.set_credential(with).expect("a valid credential");
+    options.credential = Some(with);
     Client::builder(runtime, options).build().expect("a client")
 }
 
@@ -59,13 +57,10 @@ fn by_callback<H: Host>(server: &Server, options: &str, callback: OidcCallback) 
 }
 
 fn of_environment(properties: &[(&str, &str)]) -> Credential {
-    let mut credential = Credential::empty("$external");
-    credential.mechanism = Some(Mechanism::MongoDbOidc);
-    let properties = properties.iter();
-    credential.properties = properties
-        .map(|(name, value)| ((*name).to_owned(), Secret::new(*value)))
-        .collect();
-    credential
+    Credential::builder()
+        .mechanism(AuthMechanism::MongoDbOidc)
+        .mechanism_properties(properties.iter().copied())
+        .build()
 }
 
 /// Asserts that a find fails because of its callback, within [`Host::LIMIT`].

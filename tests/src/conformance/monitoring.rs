@@ -319,7 +319,7 @@ pub async fn a_server_selector_may_call_its_client<H: Host>() {
     let mut options = uri::parse(&server.uri(""))
         .expect("a connection string")
         .options;
-    options.set_server_selector(selector);
+    options.server_selector = Some(selector);
     let client = Client::builder(H::runtime(), options)
         .build()
         .expect("a client");

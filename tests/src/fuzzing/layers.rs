@@ -2,7 +2,7 @@
 
 use onionskin_core::{
     http::{HttpExchange, HttpRequest, MAX_BODY_BYTES, Method},
-    options::{ProxyOptions, TlsOptions},
+    options::{Socks5Proxy, TlsOptions},
     time::WallTime,
     unstable::{
         socks5::{Socks5Context, Socks5Conversation},
@@ -20,9 +20,9 @@ pub fn socks5(input: &[u8]) {
     let Some((first, bytes)) = input.split_first() else {
         return;
     };
-    let mut options = ProxyOptions::new("proxy");
+    let mut options = Socks5Proxy::new("proxy");
     if first % 2 == 1 {
-        options = options.with_credentials("user", "password");
+        options.authentication = Some(("user".to_owned(), "password".into()));
     }
     let context = Socks5Context::new(&options).expect("valid options");
     let results = [bytes.len().max(1), 1, 3].map(|piece| {

@@ -370,7 +370,7 @@ fn assert_prints_itself(string: &ConnectionString) {
 /// announced all compressors. A message that is accepted is compressed again with each compressor.
 pub fn compressed(input: &[u8]) {
     let mut options = ClientOptions::default();
-    options.set_compressors(Compressor::ALL.to_vec());
+    options.compressors = Some(Compressor::ALL.to_vec());
     let plan = CompressionPlan::new(&options).expect("available compressors");
     let mut state = Compression::new(plan);
     let header = Header {

@@ -39,7 +39,7 @@ impl Idle {
     pub fn new(options: &str, bytes: usize) -> Self {
         let text = format!("mongodb://db.example.net/?maxPoolSize=0&{options}");
         let options = uri::parse(&text).expect("a connection string").options;
-        let compressors = options.compressors().iter();
+        let compressors = options.compressors().into_iter();
         let names: Vec<String> = compressors.map(|c| c.name().to_owned()).collect();
         let compression = (!names.is_empty()).then(|| {
             let plan = CompressionPlan::new(&options).expect("available compressors");

@@ -240,16 +240,16 @@ fn run_case(look_up: LookUp<'_>, case: &Value) -> Result<(), String> {
     }
     for (name, expected) in case["options"].as_object().into_iter().flatten() {
         let found = match name.as_str() {
-            "ssl" => Value::from(options.tls().enabled),
-            "replicaSet" => Value::from(options.replica_set()),
+            "ssl" => Value::from(options.tls().is_some()),
+            "replicaSet" => Value::from(options.repl_set_name.as_deref()),
             "loadBalanced" => Value::from(options.load_balanced()),
-            "directConnection" => Value::from(options.direct_connection()),
+            "directConnection" => Value::from(options.direct_connection),
             "srvMaxHosts" => Value::from(options.srv_max_hosts()),
             "srvServiceName" => Value::from(options.srv_service_name()),
             // `authSource` is the source of the credential. Without a user name there is no
             // credential.
-            "authSource" => match (options.credential(), parsed.option(name)) {
-                (Some(credential), _) => Value::from(credential.source.as_str()),
+            "authSource" => match (options.credential.as_ref(), parsed.option(name)) {
+                (Some(credential), _) => Value::from(credential.source()),
                 (None, Some(OptionValue::Text(source))) => Value::from(source.as_str()),
                 (None, _) => continue,
             },
@@ -258,13 +258,13 @@ fn run_case(look_up: LookUp<'_>, case: &Value) -> Result<(), String> {
         same(name, expected.clone(), found)?;
     }
     for (name, expected) in case["parsed_options"].as_object().into_iter().flatten() {
-        let credential = options.credential();
+        let credential = options.credential.as_ref();
         let found = match name.as_str() {
             "user" => credential.and_then(|c| c.username.as_deref()),
             "password" => credential
                 .and_then(|c| c.password.as_ref())
                 .map(|p| p.expose()),
-            "db" | "auth_database" | "defaultDatabase" => options.default_database(),
+            "db" | "auth_database" | "defaultDatabase" => options.default_database.as_deref(),
             other => return Err(format!("the runner does not know {other}")),
         };
         same(name, expected.as_str(), found)?;

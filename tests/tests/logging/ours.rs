@@ -6,6 +6,7 @@ use bson::{Document, doc};
 use onionskin::{
     MAX_EVENT_DELAY, Resolver, ResolverFuture,
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind},
+    options::ClientOptions,
 };
 use onionskin_blocking::Run;
 use onionskin_core::{
@@ -89,7 +90,10 @@ fn tracing_gets_every_log_message_with_all_its_fields_in_order() {
     });
     block_on(async {
         let uri = format!("{}?maxPoolSize=3&maxIdleTimeMS=9000", server.uri());
-        let builder = builder(&uri).tracing_max_document_length_bytes(200);
+        let mut options = ClientOptions::parse(&uri).run().expect("valid");
+        options.tracing_max_document_length_bytes = Some(200);
+        let builder = Client::builder(TokioRuntime::default(), options);
+        let builder = builder.log_options(LogOptions::default());
         let client = build(builder.event_listener(listener));
         let things = client.database("db").collection::<Document>("things");
         things.insert_one(doc! { "a": 1 }).await.expect("inserted");

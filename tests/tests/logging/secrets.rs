@@ -9,8 +9,8 @@ use onionskin_core::{
     event::Event,
     log::LogOptions,
     options::{
-        AwsCredentialProvider, AwsCredentials, Credential, CredentialProvider, Login, Mechanism,
-        OidcCallback, OidcTokens, PasswordProvider, Secret,
+        AuthMechanism as Mechanism, AwsCredentialProvider, AwsCredentials, Credential,
+        CredentialProvider, Login, OidcCallback, OidcTokens, PasswordProvider, Secret,
     },
     random::Seed,
     time::WallTime,
@@ -89,7 +89,6 @@ impl Stage {
                 found.push(scram);
             }
             let mut plain = Credential::password("ldap", of("ldap"));
-            "$external".clone_into(&mut plain.source);
             plain.mechanism = Some(Mechanism::Plain);
             found.push(plain);
             let password = of("password");
@@ -146,7 +145,7 @@ async fn use_client(
     let string = format!("mongodb://{address}/?retryReads=false");
     let mut options = uri::parse(&string).expect("a connection string").options;
     let mut shown = vec![format!("{credential:?} {:?}", credential.provider)];
-    options.set_credential(credential).expect("a credential");
+    options.credential = Some(credential);
     shown.push(format!("{options:?}"));
     let events: Arc<Mutex<Vec<String>>> = Arc::default();
     let sink = events.clone();

@@ -48,14 +48,12 @@ fn options_of_pools(events: &EventLog) -> Vec<ReportedPoolOptions> {
 fn pool_options_can_be_set_on_the_client() {
     play([standalone()], |scene| async move {
         let mut options = ClientOptions::default();
-        options
-            .set_hosts(vec![Address::tcp("member0", 27017)])
-            .set_max_pool_size(7)
-            .set_min_pool_size(2)
-            .set_max_idle_time(Duration::from_secs(90))
-            .set_wait_queue_timeout(Duration::from_secs(5))
-            .set_max_connecting(3)
-            .expect("more than none");
+        options.hosts = vec![Address::tcp("member0", 27017)];
+        options.max_pool_size = Some(7);
+        options.min_pool_size = Some(2);
+        options.max_idle_time = Some(Duration::from_secs(90));
+        options.wait_queue_timeout = Some(Duration::from_secs(5));
+        options.max_connecting = Some(3);
         let events = EventLog::default();
         let client = Client::builder(scene.runtime.clone(), options)
             .seed(Seed::new([1; 32]))

@@ -12,7 +12,7 @@ use onionskin::{Error, HostResolver, dns::ResolverConfig};
 use onionskin_core::{
     error::{ErrorKind, Label, NetworkFault},
     event::{EventKind, PoolEvent},
-    options::{ClientOptions, ProxyOptions},
+    options::{ClientOptions, Socks5Proxy},
     random::Seed,
 };
 use onionskin_simulations::{
@@ -125,12 +125,14 @@ fn client_of(scene: &Scene, row: Row, in_code: bool) -> Watched {
     };
     options.push_str("&serverSelectionTimeoutMS=2000");
     if in_code {
-        let mut proxy = ProxyOptions::new(PROXY).with_port(port);
-        if let Some((name, word)) = login {
-            proxy = proxy.with_credentials(name, word);
-        }
+        let authentication = login.map(|(name, word)| (name.to_owned(), word.into()));
+        let proxy = Socks5Proxy::builder()
+            .host(PROXY)
+            .port(port)
+            .authentication(authentication)
+            .build();
         let tune = |options: &mut ClientOptions| {
-            options.set_proxy(proxy);
+            options.socks5_proxy = Some(proxy);
         };
         return scene.client_with(&hosts, &options, tune);
     }

@@ -101,7 +101,7 @@ fn a_panic_in_the_server_selector_fails_only_the_operation_that_called_it() {
         });
         let hosts = "member0,member1,member2";
         let watched = scene.client_with(hosts, "replicaSet=rs&retryWrites=false", |options| {
-            options.set_server_selector(selector);
+            options.server_selector = Some(selector);
         });
         watched.insert(0).await.expect("a reply");
         scene.strike(Disaster::Kill(0));

@@ -7,7 +7,7 @@ mod wire;
 
 use onionskin_core::{
     client::ClientConfig,
-    options::{ClientOptions, Monitoring, MonitoringMode},
+    options::{ClientOptions, Monitoring, ServerMonitoringMode},
     random::Seed,
     uri::{self, Warning},
 };
@@ -373,9 +373,8 @@ fn every_uri_option_takes_effect_or_is_warned_about() {
 fn ineffective_options_that_are_set_in_code_cause_warnings() {
     let mut options = ClientOptions::default();
     assert!(uri::ineffective_options(&options).is_empty());
-    options
-        .set_monitoring(Monitoring::Scanning)
-        .set_monitoring_mode(MonitoringMode::Stream);
+    options.monitoring = Monitoring::Scanning;
+    options.server_monitoring_mode = Some(ServerMonitoringMode::Stream);
     let found = uri::ineffective_options(&options);
     let named: Vec<_> = found.iter().map(shown).collect();
     let expected = [

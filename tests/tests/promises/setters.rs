@@ -240,7 +240,7 @@ fn a_handle_of_the_default_database_has_its_name() {
     let mut options = onionskin_core::options::ClientOptions::default();
     let none = onionskin_tokio::Client::with_options(options.clone()).expect("a client");
     assert!(none.default_database().is_none());
-    options.set_default_database("app").expect("a name");
+    options.default_database = Some("app".to_owned());
     let client = onionskin_tokio::Client::with_options(options).expect("a client");
     let database = client.default_database().expect("it has one");
     assert_eq!(database.name(), "app");

@@ -71,7 +71,9 @@ fn options(server: &Embedded, library: Arc<dyn Kerberos>) -> ClientOptions {
         "mongodb://ada%40R@{address}/?authMechanism=GSSAPI&connectTimeoutMS=3000\
          &serverSelectionTimeoutMS=10000&maxConnecting=8"
     );
-    let mut options = ClientOptions::parse(&text).expect("a connection string");
+    let mut options = ClientOptions::parse(&text)
+        .run()
+        .expect("a connection string");
     options.set_kerberos(Some(library));
     options
 }

@@ -4,13 +4,18 @@ use super::{Client, Handle};
 #[cfg(feature = "dns")]
 use crate::resolver::stub::StubResolver;
 use crate::{
-    HostResolver, Resolver, Runtime, certificates, environment, event::EventListener,
-    events::Delivery, ids::ObjectIds, resolver::Resolvers, shared::Shared, system, timer, trace,
+    HostResolver, Resolver, Runtime, certificates, environment,
+    event::EventListener,
+    events::{Delivery, handlers},
+    ids::ObjectIds,
+    resolver::Resolvers,
+    shared::Shared,
+    system, timer, trace,
 };
 #[cfg(feature = "dns")]
 use onionskin_core::dns::ResolverConfig;
 use onionskin_core::{
-    client::{Client as Core, ClientConfig, DriverInfo, Environment},
+    client::{Client as Core, ClientConfig, Environment},
     error::Error,
     event::Subscriptions,
     log::{self, LogOptions},
@@ -33,7 +38,6 @@ pub struct ClientBuilder<R: Runtime> {
     pub(super) log: LogOptions,
     pub(super) seed: Option<Seed>,
     pub(super) environment: Option<Environment>,
-    pub(super) infos: Vec<DriverInfo>,
     pub(super) resolvers: Resolvers,
     /// The number of warnings about the connection string that were logged already.
     pub(super) logged_warnings: usize,
@@ -67,13 +71,6 @@ impl<R: Runtime> ClientBuilder<R> {
         self
     }
 
-    /// Sets the maximum length of documents in log messages, in bytes of extended JSON. Default:
-    /// the value of `MONGODB_LOG_MAX_DOCUMENT_LENGTH`, or else 1000.
-    pub fn tracing_max_document_length_bytes(mut self, bytes: usize) -> Self {
-        self.log = self.log.with_max_document_length_bytes(bytes);
-        self
-    }
-
     /// Sets the seed of all random choices of the client, for simulations. Default: a seed from the
     /// system.
     pub fn seed(mut self, seed: Seed) -> Self {
@@ -85,14 +82,6 @@ impl<R: Runtime> ClientBuilder<R> {
     /// Default: the environment of the process.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);
-        self
-    }
-
-    /// Adds a library that wraps the driver to the client metadata ([HELLO-43]).
-    ///
-    /// [HELLO-43]: onionskin_core::requirements::handshake#HELLO-43
-    pub fn driver_info(mut self, info: DriverInfo) -> Self {
-        self.infos.push(info);
         self
     }
 
@@ -152,13 +141,15 @@ impl<R: Runtime> ClientBuilder<R> {
             runtime,
             mut options,
             mut listeners,
-            log,
+            mut log,
             environment,
-            infos,
             resolvers,
             logged_warnings,
             ..
         } = self;
+        if let Some(bytes) = options.tracing_max_document_length_bytes {
+            log = log.with_max_document_length_bytes(bytes);
+        }
         let mut warnings = options.warnings().to_vec();
         warnings.extend(uri::ineffective_options(&options));
         warnings.extend(uri::unsafe_options(&options));
@@ -172,16 +163,17 @@ impl<R: Runtime> ClientBuilder<R> {
         }
         let environment = environment.unwrap_or_else(environment::environment);
         let logged = log.subscriptions(trace::is_collected);
-        let subscriptions = if listeners.is_empty() {
+        let mut subscriptions = if listeners.is_empty() {
             logged
         } else {
             Subscriptions::all()
         };
+        listeners.extend(handlers::listener(&options, &mut subscriptions));
         if logged != Subscriptions::default() {
             listeners.insert(0, trace::listener(log));
         }
         let ids = ObjectIds::new(&seed, runtime.process_id());
-        let config = ClientConfig::with_environment(options.clone(), seed, &environment, &infos)?
+        let config = ClientConfig::with_environment(options.clone(), seed, &environment)?
             .with_subscriptions(subscriptions);
         let delivery = Delivery::new(listeners, subscriptions);
         let shared = Shared::new(
@@ -191,7 +183,10 @@ impl<R: Runtime> ClientBuilder<R> {
             delivery,
             resolvers,
             ids,
-            options.tls().cryptography,
+            options
+                .tls()
+                .map(|tls| tls.cryptography)
+                .unwrap_or_default(),
         );
         let wall = shared.wall_time();
         shared.with(|inner, now| {
@@ -199,19 +194,24 @@ impl<R: Runtime> ClientBuilder<R> {
             inner.core.open(now);
         });
         shared.spawn(timer::run(shared.clone()));
-        let mut defaults = Defaults::default();
-        defaults.selection_criteria = Some(options.read_preference().clone().into());
-        defaults.read_concern = options.read_concern().cloned();
-        defaults.write_concern = options.write_concern().cloned();
         let handle = Arc::new(Handle {
             shared,
-            defaults: Arc::new(defaults),
+            defaults: Arc::new(defaults(&options)),
             options,
             warnings,
         });
         let _ = handle.shared.handle.set(Arc::downgrade(&handle));
         Ok(Client { handle })
     }
+}
+
+/// Returns the options of operations that the options of the client give.
+fn defaults(options: &ClientOptions) -> Defaults {
+    let mut defaults = Defaults::default();
+    defaults.selection_criteria = Some(options.read_preference().clone().into());
+    defaults.read_concern = options.read_concern.clone();
+    defaults.write_concern = options.write_concern.clone();
+    defaults
 }
 
 impl<R: Runtime> ClientBuilder<R> {

@@ -44,7 +44,7 @@ impl<R: Runtime> ClientBuilder<R> {
     ///
     /// [DNS-32]: onionskin_core::requirements::seed_lists#DNS-32
     pub async fn resolve(mut self) -> Result<Self, Error> {
-        if self.options.srv_host().is_none() {
+        if self.options.srv_host.as_deref().is_none() {
             return Ok(self);
         }
         // A lookup can fail because of a mistake that a warning names.

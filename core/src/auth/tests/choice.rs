@@ -33,7 +33,7 @@ fn a_speculative_reply_continues_the_conversation_with_the_same_nonce() {
     // The conversation continues from the speculative reply (AUTH-32 to AUTH-34, HELLO-38), which
     // has no field `ok` (HELLO-40).
     let vector = &VECTORS[1];
-    for mechanism in [Some(Mechanism::ScramSha256), None] {
+    for mechanism in [Some(AuthMechanism::ScramSha256), None] {
         let mut keys = Caches::new();
         let mut conversation = conversation(mechanism, "user", "pencil");
         conversation.set_nonce(vector.nonce);
@@ -64,7 +64,7 @@ fn a_fallback_to_scram_sha_1_starts_with_a_new_nonce() {
     );
     let command = sent(step);
     assert_eq!(command.get_str("mechanism").ok(), Some("SCRAM-SHA-1"));
-    assert_eq!(conversation.mechanism(), Mechanism::ScramSha1);
+    assert_eq!(conversation.mechanism(), AuthMechanism::ScramSha1);
     let nonce = |text: &str| text.rsplit("r=").next().map(str::to_owned);
     assert_ne!(nonce(&payload(&command)), nonce(&first));
 }

@@ -55,7 +55,7 @@ fn assert_hidden(error: &Error, text: &str) {
 fn a_server_that_repeats_the_password_of_plain_is_not_quoted() {
     for echo in echoes(PASSWORD) {
         let mut credential = Credential::password("ada", PASSWORD);
-        credential.mechanism = Some(Mechanism::Plain);
+        credential.mechanism = Some(AuthMechanism::Plain);
         let mut caches = Caches::new();
         let mut conversation = conversation_of(&credential).expect("usable");
         let _ = conversation.handle_hello(Instant::ZERO, None, None, &mut caches);
@@ -81,7 +81,7 @@ fn a_server_that_repeats_a_token_is_not_quoted() {
 #[test]
 fn other_texts_of_a_refusal_stay() {
     let mut credential = Credential::password("ada", PASSWORD);
-    credential.mechanism = Some(Mechanism::Plain);
+    credential.mechanism = Some(AuthMechanism::Plain);
     let mut caches = Caches::new();
     let mut conversation = conversation_of(&credential).expect("usable");
     let _ = conversation.handle_hello(Instant::ZERO, None, None, &mut caches);

@@ -6,8 +6,8 @@ use crate::{
     time::WallTime,
 };
 
-fn of_mechanism(mechanism: Mechanism, username: Option<&str>) -> Credential {
-    let mut credential = Credential::empty("$external");
+fn of_mechanism(mechanism: AuthMechanism, username: Option<&str>) -> Credential {
+    let mut credential = Credential::builder().source("$external".to_owned()).build();
     credential.mechanism = Some(mechanism);
     credential.username = username.map(str::to_owned);
     credential
@@ -57,7 +57,7 @@ fn x509_sends_the_user_only_if_the_credential_names_one() {
         ),
     ] {
         let mut caches = Caches::new();
-        let credential = of_mechanism(Mechanism::MongoDbX509, username);
+        let credential = of_mechanism(AuthMechanism::MongoDbX509, username);
         let mut conversation = conversation_of(&credential).expect("usable");
         assert_eq!(conversation.sasl_supported_mechs(), None);
         // The hello carries the same command, with `db` (AUTH-33).
@@ -75,7 +75,7 @@ fn x509_sends_the_user_only_if_the_credential_names_one() {
 #[test]
 fn a_speculative_reply_ends_x509() {
     // AUTH-34: the reply in the hello is that of the command.
-    let credential = of_mechanism(Mechanism::MongoDbX509, None);
+    let credential = of_mechanism(AuthMechanism::MongoDbX509, None);
     let mut conversation = conversation_of(&credential).expect("usable");
     let reply = rawdoc! { "dbname": "$external", "user": "CN=client" };
     let mut caches = Caches::new();
@@ -86,7 +86,7 @@ fn a_speculative_reply_ends_x509() {
 #[test]
 fn plain_sends_user_name_and_password_once() {
     // AUTH-65, with the vector of AUTH-66.
-    let mut credential = of_mechanism(Mechanism::Plain, Some("user"));
+    let mut credential = of_mechanism(AuthMechanism::Plain, Some("user"));
     credential.password = Some(Secret::new("pencil"));
     let mut conversation = conversation_of(&credential).expect("usable");
     let mut caches = Caches::new();
@@ -113,7 +113,7 @@ fn aws_keys(token: Option<&str>, expires_at: Option<WallTime>) -> Arc<AwsKeys> {
 
 /// Returns a conversation that waits for credentials, and the caches.
 fn aws() -> (Conversation, Caches) {
-    let credential = of_mechanism(Mechanism::MongoDbAws, None);
+    let credential = of_mechanism(AuthMechanism::MongoDbAws, None);
     let mut conversation = conversation_of(&credential).expect("usable");
     conversation.set_nonce(std::str::from_utf8(NONCE).expect("text"));
     let mut caches = Caches::new();
@@ -229,7 +229,7 @@ fn cached_aws_credentials_are_used_until_they_are_cleared() {
         &mut caches,
         &aws_keys(Some("t"), Some(hour)),
     );
-    let credential = of_mechanism(Mechanism::MongoDbAws, None);
+    let credential = of_mechanism(AuthMechanism::MongoDbAws, None);
     let begin = |caches: &mut Caches| {
         let mut conversation = conversation_of(&credential).expect("usable");
         conversation.handle_hello(Instant::ZERO, None, None, caches)

@@ -11,10 +11,11 @@ fn login(username: &str, password: &str) -> Arc<Login> {
 }
 
 /// Returns a conversation with the first login, which the caches hold.
-fn with_login(mechanism: Option<Mechanism>) -> (Conversation, Caches) {
+fn with_login(mechanism: Option<AuthMechanism>) -> (Conversation, Caches) {
     let provider = PasswordProvider::blocking(|_| Ok(Login::new("u", "unused")));
     let mut credential = Credential::with_provider(CredentialProvider::Password(provider));
     credential.mechanism = mechanism;
+    credential.source = Some("admin".to_owned());
     let mut caches = Caches::new();
     caches.keep(Instant::ZERO, &Provided::Login(login("me", "old")));
     let held = caches.login().cloned();
@@ -62,7 +63,7 @@ fn a_refused_login_is_replaced_by_another_one_on_the_same_connection() {
 
 #[test]
 fn the_same_login_again_is_not_tried_twice() {
-    let (mut conversation, mut caches) = with_login(Some(Mechanism::ScramSha256));
+    let (mut conversation, mut caches) = with_login(Some(AuthMechanism::ScramSha256));
     sent(conversation.handle_hello(Instant::ZERO, None, None, &mut caches));
     conversation.handle_reply(Instant::ZERO, &refusal(), &mut caches);
     let (_, error) = failed(provide(&mut conversation, &mut caches, login("me", "old")));
@@ -72,7 +73,7 @@ fn the_same_login_again_is_not_tried_twice() {
 
 #[test]
 fn an_error_other_than_a_refusal_does_not_ask_the_provider() {
-    let (mut conversation, mut caches) = with_login(Some(Mechanism::ScramSha256));
+    let (mut conversation, mut caches) = with_login(Some(AuthMechanism::ScramSha256));
     sent(conversation.handle_hello(Instant::ZERO, None, None, &mut caches));
     let shutdown = rawdoc! { "ok": 0, "code": 91, "errmsg": "shutdown" };
     failed(conversation.handle_reply(Instant::ZERO, &shutdown, &mut caches));
@@ -85,9 +86,9 @@ fn a_login_that_cannot_be_used_is_asked_for_again() {
     // the same login from the cache.
     for (mechanism, wrong) in [
         (None, "pw\n"),
-        (Some(Mechanism::ScramSha256), "pw\n"),
-        (Some(Mechanism::Plain), "p\0w"),
-        (Some(Mechanism::Plain), ""),
+        (Some(AuthMechanism::ScramSha256), "pw\n"),
+        (Some(AuthMechanism::Plain), "p\0w"),
+        (Some(AuthMechanism::Plain), ""),
     ] {
         let (mut conversation, mut caches) = with_login(mechanism);
         let offer = ["SCRAM-SHA-256".to_owned()];

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Runs a conversation with a fixed nonce, and returns the message with the client's proof.
-fn proof(mechanism: Mechanism, user: &str, password: &str) -> String {
+fn proof(mechanism: AuthMechanism, user: &str, password: &str) -> String {
     let mut keys = Caches::new();
     let mut conversation = conversation(Some(mechanism), user, password);
     conversation.set_nonce("abc");
@@ -15,12 +15,12 @@ fn proof(mechanism: Mechanism, user: &str, password: &str) -> String {
 #[test]
 fn passwords_are_prepared_with_saslprep_only_for_scram_sha_256() {
     // SCRAM prose 4: only SCRAM-SHA-256 prepares the password with SASLprep (AUTH-53, AUTH-54).
-    let sha_256 = |password| proof(Mechanism::ScramSha256, "u", password);
+    let sha_256 = |password| proof(AuthMechanism::ScramSha256, "u", password);
     assert_eq!(sha_256("IX"), sha_256("I\u{AD}X"));
     assert_eq!(sha_256("IX"), sha_256("\u{2168}"));
     assert_eq!(sha_256("\u{2163}"), sha_256("I\u{AD}V"));
     assert_ne!(sha_256("IX"), sha_256("IV"));
-    let sha_1 = |password| proof(Mechanism::ScramSha1, "u", password);
+    let sha_1 = |password| proof(AuthMechanism::ScramSha1, "u", password);
     assert_ne!(sha_1("IX"), sha_1("I\u{AD}X"));
 }
 
@@ -49,8 +49,8 @@ fn user_names_are_escaped_but_not_prepared_with_saslprep() {
 #[test]
 fn a_password_that_saslprep_refuses_fails_before_the_conversation_starts() {
     let mut credential = Credential::password("u", "a\u{7}");
-    credential.mechanism = Some(Mechanism::ScramSha256);
+    credential.mechanism = Some(AuthMechanism::ScramSha256);
     assert!(conversation_of(&credential).is_err());
-    credential.mechanism = Some(Mechanism::ScramSha1);
+    credential.mechanism = Some(AuthMechanism::ScramSha1);
     assert!(conversation_of(&credential).is_ok());
 }

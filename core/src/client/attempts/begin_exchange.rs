@@ -7,7 +7,7 @@ use crate::{
     description::ServerType,
     error::{Error, ErrorKind},
     operation::{Context, Exchange, Lease, Operation},
-    options::Mechanism,
+    options::AuthMechanism,
     time::Instant,
 };
 
@@ -121,7 +121,7 @@ impl Client {
             operation.request.name(),
         );
         let kind = ErrorKind::Authentication {
-            mechanism: mechanism.unwrap_or(Mechanism::ScramSha256).name(),
+            mechanism: mechanism.unwrap_or(AuthMechanism::ScramSha256).name(),
             message,
             cause: None,
         };

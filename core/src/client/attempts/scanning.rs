@@ -102,7 +102,7 @@ impl ScanRules {
     /// Returns the rules of a client with these options; `None` if its servers are monitored in the
     /// background.
     pub(in crate::client) fn new(options: &ClientOptions) -> Option<Self> {
-        (options.monitoring() == Monitoring::Scanning).then(|| Self {
+        (options.monitoring == Monitoring::Scanning).then(|| Self {
             try_once: options.server_selection_try_once(),
             selection_limit: options.server_selection_timeout(),
             ping_limit: options.connect_timeout(),

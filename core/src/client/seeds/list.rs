@@ -88,7 +88,7 @@ impl SeedList {
         random: Random,
         most_servers: usize,
     ) -> Self {
-        let source = options.srv_host().map(|_| Box::new(options.clone()));
+        let source = options.srv_host.as_ref().map(|_| Box::new(options.clone()));
         let state = match source {
             None => State::Fixed,
             Some(_) if options.hosts().is_empty() => State::Unresolved,
@@ -113,7 +113,7 @@ impl SeedList {
 
     /// Begins the time until the first rescan of a client whose seeds are known already.
     pub(in crate::client) fn open(&mut self, now: Instant) {
-        let ttl = self.options.as_ref().and_then(|known| known.srv_ttl());
+        let ttl = self.options.as_ref().and_then(|known| known.srv_ttl);
         if let State::Polling { due, .. } = &mut self.state {
             *due = now + rescan_interval(ttl);
         }
@@ -133,7 +133,9 @@ impl SeedList {
     /// Returns the host of the connection string; an empty text without `mongodb+srv`.
     pub(in crate::client) fn host(&self) -> &str {
         let options = self.options.as_ref();
-        options.and_then(|known| known.srv_host()).unwrap_or("")
+        options
+            .and_then(|known| known.srv_host.as_deref())
+            .unwrap_or("")
     }
 
     /// Returns the time limit of a lookup: `connectTimeoutMS`.
@@ -265,7 +267,7 @@ impl SeedList {
         let ttl = srv.as_ref().ok().and_then(|answer| answer.ttl);
         match self.resolve(srv, txt) {
             Ok((mut options, warnings)) => {
-                options.set_srv_ttl(ttl);
+                options.srv_ttl = ttl;
                 // With a load balancer there are no rescans (SRV-6, DNS-41).
                 self.state = match options.load_balanced() {
                     true => State::Fixed,
@@ -307,8 +309,8 @@ impl SeedList {
         let Some(options) = self.options.as_deref() else {
             return Found::NoHosts(Error::argument("the connection string has no seed list"));
         };
-        let frequency = options.heartbeat_frequency();
-        let host = options.srv_host().unwrap_or_default();
+        let frequency = options.heartbeat_freq();
+        let host = options.srv_host.as_deref().unwrap_or_default();
         let (verified, ignored, ttl): (Vec<_>, Vec<_>, _) = match &result {
             Ok(answer) => {
                 let is_verified = |address: &Address| uri::is_below_srv_domain(host, address);

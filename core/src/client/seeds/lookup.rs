@@ -31,7 +31,7 @@ const TXT: QuestionId = QuestionId(2);
 ///     random::Seed,
 /// };
 ///
-/// let options = ClientOptions::parse("mongodb+srv://cluster.example.net")?;
+/// let options = ClientOptions::parse("mongodb+srv://cluster.example.net").run()?;
 /// let mut lookup = SeedLookup::new(&options, &Seed::new([0; 32]))?.expect("hosts are unknown");
 /// let [(srv, query), (txt, _)] = lookup.queries();
 /// assert_eq!(query.name, "_mongodb._tcp.cluster.example.net");

@@ -4,23 +4,21 @@
 use super::*;
 use crate::{
     error::ErrorKind,
-    options::{Compressor, Credential, Mechanism, ServerApi, ServerApiVersion},
+    options::{AuthMechanism, Compressor, Credential, ServerApi, ServerApiVersion},
 };
 
 /// Returns options with every setting that could show in a hello.
 fn options_with_every_setting(text: &str, api: bool) -> ClientOptions {
     let mut options = uri::parse(text).expect("a connection string").options;
-    options
-        .set_app_name("promises")
-        .expect("short")
-        .set_compressors(Compressor::ALL.to_vec())
-        .set_enable_overload_retargeting(true)
-        .set_max_adaptive_retries(3);
+    options.app_name = Some("promises".to_owned());
+    options.compressors = Some(Compressor::ALL.to_vec());
+    options.enable_overload_retargeting = Some(true);
+    options.max_adaptive_retries = Some(3);
     if api {
         let mut declared = ServerApi::new(ServerApiVersion::V1);
         declared.strict = Some(true);
         declared.deprecation_errors = Some(true);
-        options.set_server_api(declared);
+        options.server_api = Some(declared);
     }
     options
 }
@@ -221,25 +219,25 @@ fn the_handshake_lists_the_compressors_of_the_options() {
 fn gssapi_without_a_kerberos_library_is_refused_when_the_client_is_created() {
     // `ClientConfig::new` refuses a credential (AUTH-1) whose mechanism needs a library that the
     // client does not have. Otherwise only the first operation would fail.
-    for mechanism in Mechanism::ALL {
-        let mut credential = Credential::empty("$external");
+    for mechanism in AuthMechanism::ALL {
+        let mut credential = Credential::builder().source("$external".to_owned()).build();
         credential.mechanism = Some(mechanism);
         match mechanism {
-            Mechanism::MongoDbAws => {}
-            Mechanism::MongoDbOidc => {
+            AuthMechanism::MongoDbAws => {}
+            AuthMechanism::MongoDbOidc => {
                 let environment = ("ENVIRONMENT".to_owned(), crate::options::Secret::new("k8s"));
-                credential.properties.extend([environment]);
+                credential.mechanism_properties.extend([environment]);
             }
             _ => credential.username = Some("user".to_owned()),
         }
         if matches!(
             mechanism,
-            Mechanism::ScramSha1 | Mechanism::ScramSha256 | Mechanism::Plain
+            AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256 | AuthMechanism::Plain
         ) {
             credential.password = Some(crate::options::Secret::new("pencil"));
         }
         let mut options = ClientOptions::default();
-        options.set_credential(credential).expect("it is complete");
+        options.credential = Some(credential);
         let made = ClientConfig::new(options.clone(), Seed::new([5; 32]));
         if mechanism.is_available() {
             assert!(made.is_ok(), "{mechanism}");

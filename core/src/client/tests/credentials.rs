@@ -8,8 +8,8 @@ use crate::{
     auth::{Finding, Inquiry},
     error::ErrorKind,
     options::{
-        AwsCredentialProvider, AwsCredentials, Credential, CredentialProvider, Login, Mechanism,
-        OidcCallback, OidcTokens, PasswordProvider, PasswordRequest, ProviderCall, Secret,
+        AuthMechanism, AwsCredentialProvider, AwsCredentials, Credential, CredentialProvider,
+        Login, OidcCallback, OidcTokens, PasswordProvider, PasswordRequest, ProviderCall, Secret,
         Supplied,
     },
     time::WallTime,
@@ -20,7 +20,7 @@ use std::{collections::VecDeque, future::ready, time::Duration};
 
 fn plain(provider: PasswordProvider) -> Credential {
     let mut credential = Credential::with_provider(CredentialProvider::Password(provider));
-    credential.mechanism = Some(Mechanism::Plain);
+    credential.mechanism = Some(AuthMechanism::Plain);
     credential
 }
 
@@ -157,7 +157,7 @@ fn a_blocking_call_that_exceeds_its_limit_stays_the_only_one() {
 fn a_file_that_never_ends_is_read_by_one_thread_only() {
     let text = "mongodb://a/?authMechanism=MONGODB-OIDC&authMechanismProperties=ENVIRONMENT:k8s";
     let options = uri::parse(text).expect("valid").options;
-    let credential = options.credential().expect("one").clone();
+    let credential = options.credential.as_ref().expect("one").clone();
     let mut scene = CredentialScene::new(credential, "&retryReads=false");
     let no_variables = || Answer::Found(Ok(Finding::Environment(vec![None; 2])));
     let operation = scene.start(ping());

@@ -72,7 +72,7 @@ fn sent(text: &str, api: Option<ServerApi>) -> Vec<(OpCode, u32)> {
     let mut hello = primary();
     hello.append(bson::raw::cstr!("topologyVersion"), version);
     let mut options = uri::parse(text).expect("a connection string").options;
-    options.set_server_api(api);
+    options.server_api = api;
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let mut peer = Refusing {
         peer: silent_peer::SilentPeer::new(Client::new(config)),

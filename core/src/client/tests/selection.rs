@@ -288,7 +288,7 @@ fn a_client_that_subscribes_only_to_notices_emits_only_notices() {
 fn the_selector_text_mentions_the_server_selector_of_the_application() {
     // The text of the selector mentions the application's server selector (SEL-62).
     let mut options = uri::parse(URI).expect("a connection string").options;
-    options.set_server_selector(ServerSelector::new(|servers| servers.clear()));
+    options.server_selector = Some(ServerSelector::new(|servers| servers.clear()));
     let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
     let mut client = Client::new(config.with_subscriptions(Subscriptions::all()));
     client.open(Instant::ZERO);
@@ -311,7 +311,7 @@ fn narrowed(port: u16) -> (World, Arc<AtomicUsize>) {
     let mut options = uri::parse("mongodb://a:1,a:2").expect("a string").options;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
-    options.set_server_selector(ServerSelector::new(move |servers| {
+    options.server_selector = Some(ServerSelector::new(move |servers| {
         counted.fetch_add(1, Ordering::Relaxed);
         servers.retain(|server| server.address.port() == Some(port));
     }));
@@ -416,7 +416,7 @@ fn a_server_selector_answer_for_a_cancelled_operation_is_refused() {
 #[test]
 fn a_panic_in_the_server_selector_fails_only_its_operation() {
     let mut options = uri::parse("mongodb://a:1").expect("a string").options;
-    options.set_server_selector(ServerSelector::new(|_| panic!("it fails")));
+    options.server_selector = Some(ServerSelector::new(|_| panic!("it fails")));
     let mut world = World::with_options(options, mongos(), Subscriptions::default());
     for _ in 0..2 {
         let (id, question) = asking(world.client.start(world.now, ping()));

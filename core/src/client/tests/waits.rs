@@ -414,16 +414,13 @@ fn a_client_works_with_the_largest_option_durations() {
     for (longest, threshold) in [(millis(2_147_483_647), none), (most, most), (most, none)] {
         let mut world = World::without_replies(URI);
         let mut options = crate::uri::parse(URI).expect("a connection string").options;
-        options.set_heartbeat_frequency(longest).expect("legal");
-        options
-            .set_server_selection_timeout(longest)
-            .expect("legal");
-        options.set_local_threshold(threshold);
-        options
-            .set_connect_timeout(longest)
-            .set_socket_timeout(longest)
-            .set_timeout(longest);
-        options.set_max_idle_time(longest);
+        options.heartbeat_freq = Some(longest);
+        options.server_selection_timeout = Some(longest);
+        options.local_threshold = Some(threshold);
+        options.connect_timeout = Some(longest);
+        options.socket_timeout = Some(longest);
+        options.timeout = Some(longest);
+        options.max_idle_time = Some(longest);
         let seed = crate::random::Seed::new([5; 32]);
         let config = crate::client::ClientConfig::new(options, seed).expect("options");
         world.begin_anew(config);

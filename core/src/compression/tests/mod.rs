@@ -15,8 +15,8 @@ const LIMIT: usize = 48_000_000;
 
 fn plan(compressors: &[Compressor], level: i32) -> Arc<CompressionPlan> {
     let mut options = ClientOptions::default();
-    options.set_compressors(compressors.to_vec());
-    options.set_zlib_compression_level(level).expect("a level");
+    options.compressors = Some(compressors.to_vec());
+    options.zlib_compression_level = Some(level);
     CompressionPlan::new(&options).expect("available compressors")
 }
 
@@ -154,7 +154,7 @@ fn the_first_compressor_of_the_client_that_the_server_has_is_chosen() {
     }
     let mut none = ClientOptions::default();
     assert_eq!(CompressionPlan::new(&none), None);
-    none.set_compressors(vec![]);
+    none.compressors = Some(vec![]);
     assert_eq!(CompressionPlan::new(&none), None);
 }
 

@@ -11,7 +11,7 @@ use bson::{RawDocumentBuf, rawdoc};
 
 fn plan() -> Arc<CompressionPlan> {
     let mut options = ClientOptions::default();
-    options.set_compressors(Compressor::ALL.to_vec());
+    options.compressors = Some(Compressor::ALL.to_vec());
     CompressionPlan::new(&options).expect("available compressors")
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     error::{TlsFault, Wait},
-    options::ProxyOptions,
+    options::Socks5Proxy,
     socks5::Socks5Context,
     tls::tests::{Authority, NOW},
 };
@@ -15,7 +15,8 @@ const GREETING: &[u8] = &[5, 2, 0, 2];
 const ACCEPTED: &[u8] = &[5, 2, 1, 0, 5, 0, 0, 1, 10, 0, 0, 1, 0, 80];
 
 fn proxied(address: Address, tls: Option<TlsContext>) -> Connection {
-    let proxy = ProxyOptions::new("proxy").with_credentials("me", "pencil");
+    let mut proxy = Socks5Proxy::new("proxy");
+    proxy.authentication = Some(("me".to_owned(), "pencil".into()));
     let mut layers = Layers::default();
     layers.push(Socks5Context::new(&proxy).expect("valid options"));
     if let Some(tls) = tls {

@@ -1,37 +1,37 @@
 //! The options of a client: their storage, defaults and limits.
 
-mod deployment;
-mod monitoring;
-mod network;
-mod operation;
-mod pool;
+pub(crate) mod check;
+mod effective;
 mod validate;
 
 #[cfg(test)]
 mod tests;
 
 use super::{
-    Compressor, Credential, KerberosLibrary, Monitoring, MonitoringMode, ProxyOptions, ReadConcern,
-    ReadPreference, ServerApi, ServerSelector, TlsOptions, Warning, WriteConcern,
+    Compressor, Credential, EventHandler, Kerberos, KerberosLibrary, Monitoring, ReadConcern,
+    SelectionCriteria, ServerApi, ServerMonitoringMode, ServerSelector, Socks5Proxy, Tls, Warning,
+    WriteConcern, fields,
 };
 use crate::{
-    address::{Address, DEFAULT_PORT},
+    address::Address,
+    client::DriverInfo,
     error::Error,
+    event::{CommandEvent, PoolEvent, SdamEvent},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-/// The default of [`ClientOptions::heartbeat_frequency`] with monitors in the background: 10
+/// The default of [`ClientOptions::heartbeat_freq`] with monitors in the background: 10
 /// seconds ([SDAM-31]).
 ///
 /// [SDAM-31]: crate::requirements::discovery#SDAM-31
 pub const DEFAULT_HEARTBEAT_FREQUENCY: Duration = Duration::from_secs(10);
-/// The default of [`ClientOptions::heartbeat_frequency`] for a client that checks servers on
+/// The default of [`ClientOptions::heartbeat_freq`] for a client that checks servers on
 /// demand, by scans: 60 seconds ([SDAM-31]).
 ///
 /// [SDAM-31]: crate::requirements::discovery#SDAM-31
 pub const DEFAULT_SCAN_FREQUENCY: Duration = Duration::from_secs(60);
 /// The shortest time between two checks of a server, and the smallest
-/// [`ClientOptions::heartbeat_frequency`]. This is the constant `minHeartbeatFrequencyMS` of the
+/// [`ClientOptions::heartbeat_freq`]. This is the constant `minHeartbeatFrequencyMS` of the
 /// specification ([SDAM-9]).
 ///
 /// [SDAM-9]: crate::requirements::discovery#SDAM-9
@@ -66,129 +66,353 @@ pub const MAX_APP_NAME_BYTES: usize = 128;
 /// [DNS-7]: crate::requirements::seed_lists#DNS-7
 pub const MAX_SRV_SERVICE_NAME_BYTES: usize = 62;
 
-/// The options of a client. The default is a client of `localhost:27017` without TLS and
-/// authentication.
-///
-/// A setter checks its value at once. [`validate`](Self::validate) checks the rules that involve
-/// several options, and runs when a client is created. [`parse`](Self::parse) reads options from a
-/// connection string; a setter that is called afterwards overrides the string ([CS-38]).
-///
-/// ```
-/// use onionskin_core::options::ClientOptions;
-/// use std::time::Duration;
-///
-/// let mut options = ClientOptions::default();
-/// options
-///     .set_hosts(vec!["db1.example.net".parse()?, "db2.example.net".parse()?])
-///     .set_replica_set("rs0")?
-///     .set_heartbeat_frequency(Duration::from_secs(5))?;
-/// assert!(options.set_heartbeat_frequency(Duration::from_millis(1)).is_err());
-/// assert_eq!(options.heartbeat_frequency(), Duration::from_secs(5));
-///
-/// options.set_direct_connection(true);
-/// assert!(options.validate().is_err(), "a direct connection goes to one host");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// [CS-38]: crate::requirements::connection_strings#CS-38
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClientOptions {
-    hosts: Vec<Address>,
-    srv_host: Option<String>,
-    srv_service_name: String,
-    srv_max_hosts: u32,
-    /// The time to live of the SRV records that gave the hosts, if the hosts were looked up.
-    srv_ttl: Option<Duration>,
-    app_name: Option<String>,
-    credential: Option<Credential>,
-    kerberos: Option<KerberosLibrary>,
-    /// True if the source of `credential` is a default, which a TXT record may replace.
-    auth_source_is_default: bool,
-    default_database: Option<String>,
-    tls: TlsOptions,
-    replica_set: Option<String>,
-    direct_connection: Option<bool>,
-    load_balanced: Option<bool>,
-    monitoring: Monitoring,
-    server_selection_try_once: Option<bool>,
-    heartbeat_frequency: Option<Duration>,
-    monitoring_mode: MonitoringMode,
-    local_threshold: Duration,
-    server_selector: Option<ServerSelector>,
-    server_selection_timeout: Duration,
-    connect_timeout: Option<Duration>,
-    socket_timeout: Option<Duration>,
-    timeout: Option<Duration>,
-    wait_queue_timeout: Option<Duration>,
-    max_pool_size: u32,
-    min_pool_size: u32,
-    max_idle_time: Option<Duration>,
-    max_connecting: u32,
-    read_preference: ReadPreference,
-    read_concern: Option<ReadConcern>,
-    write_concern: Option<WriteConcern>,
-    retry_reads: bool,
-    retry_writes: bool,
-    compressors: Vec<Compressor>,
-    zlib_compression_level: i32,
-    proxy: Option<ProxyOptions>,
-    server_api: Option<ServerApi>,
-    max_adaptive_retries: u32,
-    enable_overload_retargeting: bool,
-    strict: bool,
-    warnings: Vec<Warning>,
+fields! {
+    /// The options of a client. The default is a client of `localhost:27017` without TLS and
+    /// authentication.
+    ///
+    /// A field that is `None` was not set. The method with the name of a field returns the value
+    /// that applies: that of the field, or its default. [`parse`](Self::parse) reads options from a
+    /// connection string; a field that is assigned afterwards overrides the string ([CS-38]). The
+    /// creation of a client checks all values ([`validate`](Self::validate)).
+    ///
+    /// ```
+    /// use onionskin_core::options::ClientOptions;
+    /// use std::time::Duration;
+    ///
+    /// let mut options = ClientOptions::builder()
+    ///     .hosts(vec!["db1.example.net".parse()?, "db2.example.net".parse()?])
+    ///     .repl_set_name("rs0".to_owned())
+    ///     .build();
+    /// options.heartbeat_freq = Some(Duration::from_secs(5));
+    /// assert_eq!(options.heartbeat_freq(), Duration::from_secs(5));
+    ///
+    /// options.direct_connection = Some(true);
+    /// assert!(options.validate().is_err(), "a direct connection goes to one host");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [CS-38]: crate::requirements::connection_strings#CS-38
+    #[derive(Clone, Debug, PartialEq)]
+    ClientOptions, built by ClientOptionsBuilder {
+        /// `appName`, which appears in the server's logs and profiles. At most
+        /// [`MAX_APP_NAME_BYTES`]. Default: none.
+        app_name: String,
+        /// The function that gets the events of connections and connection pools. Connection
+        /// strings cannot set it. Default: none.
+        cmap_event_handler: EventHandler<PoolEvent>,
+        /// The function that gets the events of commands. Connection strings cannot set it.
+        /// Default: none.
+        command_event_handler: EventHandler<CommandEvent>,
+        /// `compressors`, the compressors to negotiate, in order of preference. Default: none.
+        ///
+        /// Each connection uses the first of them that the server also has. A compressor that is
+        /// not [available](Compressor::is_available) is not announced, and causes a
+        /// [warning](crate::uri::ineffective_options).
+        compressors: Vec<Compressor>,
+        /// `connectTimeoutMS`, the time limit for connecting a socket, the conversation with a
+        /// proxy and TLS included. The same limit applies to each check of a monitor, and to each
+        /// command of a connection's handshake that has no other limit. For an awaitable check,
+        /// `heartbeatFrequencyMS` is added. If OCSP responders are asked, connecting can take
+        /// longer by their time, which is at most half of the limit. Zero means no limit. Default:
+        /// 10 s ([CMAP-155]).
+        ///
+        /// [CMAP-155]: crate::requirements::pool#CMAP-155
+        connect_timeout: Duration,
+        /// The credential: user name, password, `authSource`, `authMechanism` and
+        /// `authMechanismProperties`. Default: none, and then connections do not authenticate.
+        credential: Credential,
+        /// The database of [`Client::default_database`], which the path of a connection string
+        /// names. Default: none.
+        ///
+        /// [`Client::default_database`]: https://docs.rs/onionskin
+        default_database: String,
+        /// `directConnection`. With `true`, the client uses only the one host, of any server type,
+        /// and discovers no others. Default: `false`.
+        direct_connection: bool,
+        /// A library that wraps the driver, for the client metadata ([HELLO-43]). Connection
+        /// strings cannot set it. Default: none.
+        ///
+        /// [HELLO-43]: crate::requirements::handshake#HELLO-43
+        driver_info: DriverInfo,
+        /// `enableOverloadRetargeting`: whether a retry after overload avoids the overloaded server
+        /// if another server suits the operation ([BP-9]). Default: `false`.
+        ///
+        /// On a sharded cluster, retries avoid the mongos that failed even without this option
+        /// ([RR-14]). On a replica set this option may move reads from the primary to secondaries,
+        /// if the read preference permits that.
+        ///
+        /// [BP-9]: crate::requirements::retries#BP-9
+        /// [RR-14]: crate::requirements::retries#RR-14
+        enable_overload_retargeting: bool,
+        /// `heartbeatFrequencyMS`, the time from the end of one check of a server to the start of
+        /// the next, or between two scans. Minimum: [`MIN_HEARTBEAT_FREQUENCY`]. Default:
+        /// [`DEFAULT_HEARTBEAT_FREQUENCY`], or [`DEFAULT_SCAN_FREQUENCY`] with
+        /// [`Monitoring::Scanning`].
+        heartbeat_freq: Duration,
+        /// `loadBalanced`. With `true`, the one host is a load balancer. The option applies to the
+        /// whole client, not to single databases or operations. Default: `false` ([LB-1], [LB-2]).
+        ///
+        /// [LB-1]: crate::requirements::load_balancers#LB-1
+        /// [LB-2]: crate::requirements::load_balancers#LB-2
+        load_balanced: bool,
+        /// `localThresholdMS`, the width of the latency window. A server is selected only if its
+        /// round trip time exceeds the shortest one by at most this width. With zero only the
+        /// fastest server is selected. Default: 15 ms.
+        local_threshold: Duration,
+        /// `maxAdaptiveRetries`, the maximum number of retries of an operation that met an
+        /// overloaded server. Retries before the overload count too, with or without a time limit
+        /// ([BP-4], [BP-8]). Zero means no retry after overload. Default: 2.
+        ///
+        /// After overload all commands are retried, even those that are not retried after other
+        /// errors, for example `update_many`, `delete_many`, later batches of a cursor, and
+        /// commands of `Database::run_command` ([BP-2], [BP-16]). Reads need
+        /// [`retry_reads`](Self::retry_reads), writes [`retry_writes`](Self::retry_writes), and
+        /// `run_command` both ([BP-3]).
+        ///
+        /// After an overload error the operation waits before its next attempt, for a random part
+        /// of 200 ms before the first retry, of 400 ms before the second, and so on up to 10 s
+        /// ([BP-5]). The server can replace the base of 100 ms ([BP-6]). An operation whose time
+        /// limit would expire during the wait fails at once ([BP-12]).
+        ///
+        /// A server counts as overloaded if its error has the label `SystemOverloadedError`, or if
+        /// a new connection fails with a network error or a timeout before the reply to `hello`.
+        /// Errors of name resolution and of certificates, for example, do not count. If the
+        /// application repeats a failed operation itself, each repetition can be retried as often
+        /// again, which increases the overload. Such an application should stop at errors with this
+        /// label, or set this option to zero.
+        ///
+        /// [BP-4]: crate::requirements::retries#BP-4
+        /// [BP-8]: crate::requirements::retries#BP-8
+        /// [BP-2]: crate::requirements::retries#BP-2
+        /// [BP-16]: crate::requirements::retries#BP-16
+        /// [BP-3]: crate::requirements::retries#BP-3
+        /// [BP-5]: crate::requirements::retries#BP-5
+        /// [BP-6]: crate::requirements::retries#BP-6
+        /// [BP-12]: crate::requirements::retries#BP-12
+        max_adaptive_retries: u32,
+        /// `maxConnecting`, the maximum number of connections that a pool establishes at once.
+        /// Minimum: 1. Default: 2 ([CMAP-11]).
+        ///
+        /// [CMAP-11]: crate::requirements::pool#CMAP-11
+        max_connecting: u32,
+        /// `maxIdleTimeMS`, how long a connection may stay available before it is closed. Zero
+        /// means no limit. Default: no limit ([CMAP-10]).
+        ///
+        /// [CMAP-10]: crate::requirements::pool#CMAP-10
+        max_idle_time: Duration,
+        /// `maxPoolSize`, the maximum number of connections of a pool, pending and in-use
+        /// connections included. All pools of a client have the same options. Zero means no limit.
+        /// Default: 100 ([CMAP-5], [CMAP-8]).
+        ///
+        /// [CMAP-5]: crate::requirements::pool#CMAP-5
+        /// [CMAP-8]: crate::requirements::pool#CMAP-8
+        max_pool_size: u32,
+        /// `minPoolSize`, the least number of connections that a ready pool keeps. The number must
+        /// not exceed a [`max_pool_size`](Self::max_pool_size) above 0. Default: 0 ([CMAP-9]).
+        ///
+        /// The number applies to the oldest 50 pools, because a replica set has at most 50 members.
+        /// Further pools make connections only for operations.
+        ///
+        /// [CMAP-9]: crate::requirements::pool#CMAP-9
+        min_pool_size: u32,
+        /// The read concern (`readConcernLevel`). Default: none, the server's choice.
+        read_concern: ReadConcern,
+        /// `replicaSet`, the name of the replica set to which all servers must belong. It must not
+        /// be empty. Default: none.
+        repl_set_name: String,
+        /// `retryReads`: whether a read is retried after an error that may be temporary ([RR-1]).
+        /// Default: `true`.
+        ///
+        /// `find`, `find_one`, `count_documents` and `aggregate` without a stage that writes are
+        /// retried. Commands of `Database::run_command` and later batches of a cursor are not,
+        /// unless the server is overloaded ([RR-7], [RR-24]). With a time limit
+        /// ([`timeout`](Self::timeout) or that of the call), retries continue until the limit
+        /// expires, or until three attempts in a row fail without waiting for anything. Without a
+        /// time limit there is at most one retry ([RR-18]). After overload
+        /// [`max_adaptive_retries`](Self::max_adaptive_retries) applies. If the application repeats
+        /// a failed operation itself, each repetition can be retried as often again.
+        ///
+        /// [RR-1]: crate::requirements::retries#RR-1
+        /// [RR-7]: crate::requirements::retries#RR-7
+        /// [RR-24]: crate::requirements::retries#RR-24
+        /// [RR-18]: crate::requirements::retries#RR-18
+        retry_reads: bool,
+        /// `retryWrites`: whether a write is retried after an error that may be temporary, if the
+        /// write cannot take effect twice ([RW-1]). Default: `true`.
+        ///
+        /// Inserts are retried, and updates and deletes of one document. This holds for replica
+        /// sets, sharded clusters and load balancers. On a standalone server a write is retried
+        /// only if no connection was checked out, so that nothing was sent. `update_many`,
+        /// `delete_many`, unacknowledged writes and commands of `Database::run_command` are not
+        /// retried, unless the server is overloaded ([RW-8], [RW-9], [RW-20], [RW-32]). The number
+        /// of retries is that of [`retry_reads`](Self::retry_reads) ([RW-24]).
+        ///
+        /// [RW-1]: crate::requirements::retries#RW-1
+        /// [RW-8]: crate::requirements::retries#RW-8
+        /// [RW-9]: crate::requirements::retries#RW-9
+        /// [RW-20]: crate::requirements::retries#RW-20
+        /// [RW-32]: crate::requirements::retries#RW-32
+        /// [RW-24]: crate::requirements::retries#RW-24
+        retry_writes: bool,
+        /// The read preference (`readPreference`, `readPreferenceTags` and `maxStalenessSeconds`).
+        /// Default: primary.
+        selection_criteria: SelectionCriteria,
+        /// The function that gets the events of server discovery and monitoring. Connection strings
+        /// cannot set it. Default: none.
+        sdam_event_handler: EventHandler<SdamEvent>,
+        /// The Stable API version that each command declares. Connection strings cannot set it.
+        /// Default: none.
+        server_api: ServerApi,
+        /// `serverMonitoringMode`. Default: [`ServerMonitoringMode::Auto`].
+        server_monitoring_mode: ServerMonitoringMode,
+        /// `serverSelectionTimeoutMS`, the time limit for the selection of a server. It must be
+        /// greater than zero, and a connection string with zero gets a warning ([SEL-5]). Default:
+        /// 30 s.
+        ///
+        /// [SEL-5]: crate::requirements::server_selection#SEL-5
+        server_selection_timeout: Duration,
+        /// `serverSelectionTryOnce`. With `true`, an operation without a suitable server waits for
+        /// one scan, and fails if no server suits after that scan. With `false`, scans repeat until
+        /// [`server_selection_timeout`](Self::server_selection_timeout). Default: `true`.
+        ///
+        /// Only a client that checks servers on demand ([`Monitoring::Scanning`]) may set this
+        /// option ([SEL-6]); for another one [`validate`](Self::validate) fails.
+        ///
+        /// With `true`, server selection can take as long as a scan, even beyond the timeout. With
+        /// `false`, server selection can take the timeout plus one scan ([SEL-73]). A scan checks
+        /// one server after the other and waits for each at most
+        /// [`connect_timeout`](Self::connect_timeout). With `true` and with `false`, the time limit
+        /// of the operation ends the selection.
+        ///
+        /// [SEL-6]: crate::requirements::server_selection#SEL-6
+        /// [SEL-73]: crate::requirements::server_selection#SEL-73
+        server_selection_try_once: bool,
+        /// The application's callback for server selection, which connection strings cannot set.
+        /// Default: none.
+        server_selector: ServerSelector,
+        /// `socketTimeoutMS`, the time limit for each command of an operation or of a connection's
+        /// handshake, from sending the request to receiving the reply. The time limit of an
+        /// operation ([`timeout`](Self::timeout) or that of the call) replaces this limit. Zero
+        /// means no limit. Default: no limit.
+        socket_timeout: Duration,
+        /// The SOCKS5 proxy of the connections (`proxyHost`, `proxyPort`, `proxyUsername` and
+        /// `proxyPassword`). All connections by TCP to servers go through the proxy, those of
+        /// monitors included ([SOCKS-11], [SOCKS-16]). The proxy resolves the names of the servers
+        /// ([SOCKS-14]). These do not go through the proxy: DNS queries for `mongodb+srv`
+        /// ([SOCKS-21]), connections to Unix domain sockets, requests for credentials to other
+        /// services, for example by MONGODB-AWS, and requests to OCSP responders. Default: none.
+        ///
+        /// [SOCKS-11]: crate::requirements::proxies#SOCKS-11
+        /// [SOCKS-14]: crate::requirements::proxies#SOCKS-14
+        /// [SOCKS-16]: crate::requirements::proxies#SOCKS-16
+        /// [SOCKS-21]: crate::requirements::proxies#SOCKS-21
+        socks5_proxy: Socks5Proxy,
+        /// The host of a `mongodb+srv` connection string: one name, without a port. Its SRV records
+        /// name the seeds, unless [`hosts`](Self::hosts) are set as well. Unlike a connection
+        /// string, this field does not switch TLS on. Default: none.
+        srv_host: String,
+        /// `srvMaxHosts`, the maximum number of hosts from SRV records that become seeds. Zero
+        /// means no limit. Default: 0.
+        srv_max_hosts: u32,
+        /// `srvServiceName`, the service in the SRV query `_{service}._tcp.{host}`. A service name
+        /// of RFC 6335 with at most [`MAX_SRV_SERVICE_NAME_BYTES`] bytes ([DNS-7]). Default:
+        /// `mongodb`.
+        ///
+        /// [DNS-7]: crate::requirements::seed_lists#DNS-7
+        srv_service_name: String,
+        /// `timeoutMS`, the time limit for a whole operation, retries included. Zero means no
+        /// limit. With any value, zero included, `socketTimeoutMS` and `waitQueueTimeoutMS` do not
+        /// apply. A connection that is made in the background for `minPoolSize` has this limit for
+        /// each command of its handshake ([CMAP-154]). Default: none, and then `socketTimeoutMS`
+        /// and `waitQueueTimeoutMS` apply.
+        ///
+        /// [CMAP-154]: crate::requirements::pool#CMAP-154
+        timeout: Duration,
+        /// `tls` and all options whose names begin with `tls`. Default: no TLS.
+        tls: Tls,
+        /// The maximum length of documents in log messages, in bytes of extended JSON. Connection
+        /// strings cannot set it. Default: the value of `MONGODB_LOG_MAX_DOCUMENT_LENGTH`, or else
+        /// 1000.
+        tracing_max_document_length_bytes: usize,
+        /// `waitQueueTimeoutMS`, the time limit for an operation in the wait queue of a pool. The
+        /// time limit of an operation ([`timeout`](Self::timeout) or that of the call) replaces
+        /// this limit. Zero means no limit. Default: no limit ([CMAP-12], [CMAP-13]).
+        ///
+        /// [CMAP-12]: crate::requirements::pool#CMAP-12
+        /// [CMAP-13]: crate::requirements::pool#CMAP-13
+        wait_queue_timeout: Duration,
+        /// The write concern (`w`, `journal` and `wTimeoutMS`). `w: 0` and `journal: true` exclude
+        /// each other ([URI-23]). Default: none, the server's choice.
+        ///
+        /// [URI-23]: crate::requirements::connection_strings#URI-23
+        write_concern: WriteConcern,
+        /// `zlibCompressionLevel`: 0 for no compression, 9 for the best, -1 for the default of
+        /// zlib. Default: -1. Has no effect on other compressors.
+        zlib_compression_level: i32,
+    }
+    also {
+        /// The seeds, the servers to which the client connects first ([SDAM-19]). A few members of
+        /// a replica set are enough, because discovery finds the others. The client connects to
+        /// every seed, so a list of hundreds of members costs many connections and finds no more
+        /// servers ([SDAM-121]). If the list is empty, the records of [`srv_host`](Self::srv_host)
+        /// name the seeds; without that host, `localhost:27017` is the seed. Default: empty.
+        ///
+        /// [SDAM-19]: crate::requirements::discovery#SDAM-19
+        /// [SDAM-121]: crate::requirements::discovery#SDAM-121
+        pub hosts: Vec<Address>,
+        /// Whether monitors check servers in the background, or operations scan them on demand.
+        /// Connection strings cannot set this. Default: [`Monitoring::Background`].
+        pub monitoring: Monitoring,
+        /// True if the creation of a client fails if a part of the connection string was ignored,
+        /// for example an option whose name is misspelt ([`Warning::is_of_ignored_part`]). Default:
+        /// false, as the specification requires ([CS-23], [CS-32]).
+        ///
+        /// ```
+        /// use onionskin_core::{client::ClientConfig, options::ClientOptions, random::Seed};
+        ///
+        /// let text = "mongodb://localhost/?readPreference=secondry";
+        /// let mut options = text.parse::<ClientOptions>()?;
+        /// options.strict = true;
+        /// let error = ClientConfig::new(options, Seed::new([1; 32])).expect_err("it is misspelt");
+        /// assert!(error.to_string().contains("did you mean secondary?"));
+        /// # Ok::<(), onionskin_core::error::Error>(())
+        /// ```
+        ///
+        /// [CS-23]: crate::requirements::connection_strings#CS-23
+        /// [CS-32]: crate::requirements::connection_strings#CS-32
+        pub strict: bool,
+        /// The time to live of the SRV records that gave the hosts, by which the first rescan is
+        /// due. `None` if the hosts were not looked up, or if the time is unknown.
+        pub(crate) srv_ttl: Option<Duration>,
+        kerberos: Option<KerberosLibrary>,
+        warnings: Vec<Warning>,
+    }
 }
 
-impl Default for ClientOptions {
-    fn default() -> Self {
-        Self {
-            hosts: vec![Address::tcp("localhost", DEFAULT_PORT)],
-            srv_host: None,
-            srv_service_name: DEFAULT_SRV_SERVICE_NAME.to_owned(),
-            srv_max_hosts: 0,
-            srv_ttl: None,
-            app_name: None,
-            credential: None,
-            kerberos: None,
-            auth_source_is_default: false,
-            default_database: None,
-            tls: TlsOptions::default(),
-            replica_set: None,
-            direct_connection: None,
-            load_balanced: None,
-            monitoring: Monitoring::Background,
-            server_selection_try_once: None,
-            heartbeat_frequency: None,
-            monitoring_mode: MonitoringMode::Auto,
-            local_threshold: DEFAULT_LOCAL_THRESHOLD,
-            server_selector: None,
-            server_selection_timeout: DEFAULT_SERVER_SELECTION_TIMEOUT,
-            connect_timeout: Some(DEFAULT_CONNECT_TIMEOUT),
-            socket_timeout: None,
-            timeout: None,
-            wait_queue_timeout: None,
-            max_pool_size: DEFAULT_MAX_POOL_SIZE,
-            min_pool_size: 0,
-            max_idle_time: None,
-            max_connecting: DEFAULT_MAX_CONNECTING,
-            read_preference: ReadPreference::default(),
-            read_concern: None,
-            write_concern: None,
-            retry_reads: true,
-            retry_writes: true,
-            compressors: Vec::new(),
-            zlib_compression_level: -1,
-            proxy: None,
-            server_api: None,
-            max_adaptive_retries: DEFAULT_MAX_ADAPTIVE_RETRIES,
-            enable_overload_retargeting: false,
-            strict: false,
-            warnings: Vec::new(),
-        }
+impl ClientOptionsBuilder {
+    /// Sets the seeds ([`ClientOptions::hosts`]).
+    pub fn hosts(mut self, hosts: impl Into<Vec<Address>>) -> Self {
+        self.0.hosts = hosts.into();
+        self
     }
 }
 
 impl ClientOptions {
+    /// Returns the Kerberos library of the mechanism `GSSAPI`, which connection strings cannot set.
+    /// A client with this mechanism is not created without a library. Default: none. Clients of the
+    /// runtime crates set the GSSAPI library of the system if their Cargo feature `gssapi` is
+    /// enabled and no other library is set.
+    #[must_use]
+    pub fn kerberos(&self) -> Option<&Arc<dyn Kerberos>> {
+        self.kerberos.as_ref().map(|library| &library.0)
+    }
+
+    /// Sets [`kerberos`](Self::kerberos).
+    pub fn set_kerberos(&mut self, kerberos: Option<Arc<dyn Kerberos>>) -> &mut Self {
+        self.kerberos = kerberos.map(KerberosLibrary);
+        self
+    }
+
     /// Returns the warnings about the connection string from which [`parse`](Self::parse) read the
     /// options, and about the TXT record if it was looked up. Default: none.
     #[must_use]
@@ -196,40 +420,8 @@ impl ClientOptions {
         &self.warnings
     }
 
-    /// Sets [`strict`](Self::strict).
-    ///
-    /// ```
-    /// use onionskin_core::{client::ClientConfig, options::ClientOptions, random::Seed};
-    ///
-    /// let mut options = ClientOptions::parse("mongodb://localhost/?readPreference=secondry")?;
-    /// options.set_strict(true);
-    /// let error = ClientConfig::new(options, Seed::new([1; 32])).expect_err("it is misspelt");
-    /// assert!(error.to_string().contains("did you mean secondary?"));
-    /// # Ok::<(), onionskin_core::error::Error>(())
-    /// ```
-    pub fn set_strict(&mut self, strict: bool) -> &mut Self {
-        self.strict = strict;
-        self
-    }
-
-    /// True if the creation of a client fails if a part of the connection string was ignored, for
-    /// example an option whose name is misspelt ([`Warning::is_of_ignored_part`]). Default: false,
-    /// as the specification requires ([CS-23], [CS-32]).
-    ///
-    /// [CS-23]: crate::requirements::connection_strings#CS-23
-    /// [CS-32]: crate::requirements::connection_strings#CS-32
-    #[must_use]
-    pub const fn strict(&self) -> bool {
-        self.strict
-    }
-
     /// Adds warnings to those that the options keep.
     pub(crate) fn add_warnings(&mut self, warnings: impl IntoIterator<Item = Warning>) {
         self.warnings.extend(warnings);
     }
-}
-
-/// Returns the time limit; `None` for zero, because zero means no limit in many options.
-fn nonzero(value: impl Into<Option<Duration>>) -> Option<Duration> {
-    value.into().filter(|limit| !limit.is_zero())
 }

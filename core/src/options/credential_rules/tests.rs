@@ -4,7 +4,7 @@ use super::*;
 use crate::options::{
     AwsCredentialProvider, AwsCredentials, Login, OidcCallback, OidcTokens, PasswordProvider,
 };
-use Mechanism::{GssApi, MongoDbAws, MongoDbOidc, MongoDbX509, Plain, ScramSha256};
+use AuthMechanism::{Gssapi, MongoDbAws, MongoDbOidc, MongoDbX509, Plain, ScramSha256};
 
 /// User name, password and source. An empty text means that the field is not set.
 type Fields = (&'static str, &'static str, &'static str);
@@ -12,17 +12,17 @@ type Fields = (&'static str, &'static str, &'static str);
 type Properties = &'static [(&'static str, &'static str)];
 
 fn check(
-    mechanism: Option<Mechanism>,
+    mechanism: Option<AuthMechanism>,
     (username, password, source): Fields,
     properties: &[(&str, &str)],
 ) -> Result<(), Error> {
     let given = |text: &'static str| (!text.is_empty()).then_some(text);
-    let mut credential = Credential::empty(source);
+    let mut credential = Credential::builder().source(source.to_owned()).build();
     credential.mechanism = mechanism;
     credential.username = given(username).map(str::to_owned);
     credential.password = given(password).map(Secret::new);
     let properties = properties.iter();
-    credential.properties = properties
+    credential.mechanism_properties = properties
         .map(|&(key, value)| (key.to_owned(), Secret::new(value)))
         .collect();
     credential.validate()
@@ -44,10 +44,10 @@ fn each_mechanism_validates_its_credential_fields() {
         (Some(MongoDbX509), ("u", "", "$external"), true),
         (Some(MongoDbX509), ("u", "p", "$external"), false),
         (Some(MongoDbX509), ("u", "", "admin"), false),
-        (Some(GssApi), ("u", "", "$external"), true),
-        (Some(GssApi), ("u", "p", "$external"), true),
-        (Some(GssApi), ("", "p", "$external"), false),
-        (Some(GssApi), ("u", "", "admin"), false),
+        (Some(Gssapi), ("u", "", "$external"), true),
+        (Some(Gssapi), ("u", "p", "$external"), true),
+        (Some(Gssapi), ("", "p", "$external"), false),
+        (Some(Gssapi), ("u", "", "admin"), false),
         (Some(MongoDbAws), ("", "", "$external"), true),
         (Some(MongoDbAws), ("u", "p", "$external"), false),
         (Some(MongoDbOidc), ("", "", "$external"), false),
@@ -68,11 +68,11 @@ fn an_authentication_property_of_another_mechanism_is_refused() {
     for (mechanism, property, allowed) in [
         (None, "SERVICE_NAME", false),
         (Some(ScramSha256), "SERVICE_NAME", false),
-        (Some(GssApi), "service_name", true),
-        (Some(GssApi), "ENVIRONMENT", false),
-        (Some(GssApi), "CANONICALIZE_HOST_NAME", false),
+        (Some(Gssapi), "service_name", true),
+        (Some(Gssapi), "ENVIRONMENT", false),
+        (Some(Gssapi), "CANONICALIZE_HOST_NAME", false),
     ] {
-        let source = if mechanism == Some(GssApi) {
+        let source = if mechanism == Some(Gssapi) {
             "$external"
         } else {
             "admin"
@@ -100,17 +100,18 @@ fn a_provider_replaces_the_secrets_of_its_mechanism_only() {
     for provider in [&password, &aws, &oidc, &human] {
         let mut credential = Credential::with_provider(provider.clone());
         assert_eq!(credential.validate(), Ok(()), "{provider:?}");
-        for mechanism in Mechanism::ALL {
+        for mechanism in AuthMechanism::ALL {
             credential.mechanism = Some(mechanism);
             let fits = match provider {
                 CredentialProvider::Password(_) => {
-                    matches!(mechanism, Mechanism::ScramSha1 | ScramSha256 | Plain)
+                    matches!(mechanism, AuthMechanism::ScramSha1 | ScramSha256 | Plain)
                 }
                 CredentialProvider::Aws(_) => mechanism == MongoDbAws,
                 CredentialProvider::Oidc(_) => mechanism == MongoDbOidc,
             };
-            let external = !matches!(mechanism, Mechanism::ScramSha1 | ScramSha256);
-            credential.source = if external { "$external" } else { "admin" }.to_owned();
+            let external = !matches!(mechanism, AuthMechanism::ScramSha1 | ScramSha256);
+            let source = if external { "$external" } else { "admin" };
+            credential.source = Some(source.to_owned());
             assert_eq!(
                 credential.validate().is_ok(),
                 fits,
@@ -127,7 +128,7 @@ fn a_provider_replaces_the_secrets_of_its_mechanism_only() {
     // OIDC prose 2.4: a callback and an environment conflict (AUTH-104).
     let mut both = Credential::with_provider(oidc.clone());
     let test = ("ENVIRONMENT".to_owned(), Secret::new("test"));
-    both.properties.extend([test]);
+    both.mechanism_properties.extend([test]);
     assert!(both.validate().is_err());
     // OIDC prose 2.5: `ALLOWED_HOSTS` is for the human flow only (AUTH-108).
     for (provider, allowed) in [(oidc, false), (human, true)] {
@@ -177,7 +178,7 @@ fn a_password_that_its_mechanism_cannot_send_is_refused() {
         (Plain, "x\0ada", "pencil", Some("the user name")),
         (Plain, "ada", "pen\0cil", Some("the password")),
         (ScramSha256, "ada", "pencil\n", Some("SASLprep")),
-        (Mechanism::ScramSha1, "ada", "pencil\n", None),
+        (AuthMechanism::ScramSha1, "ada", "pencil\n", None),
     ] {
         let found = check(Some(mechanism), (username, password, "db"), &[]);
         match expected {

@@ -5,7 +5,6 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 
 fn trusting(bundle: Vec<u8>) -> TlsOptions {
     TlsOptions {
-        enabled: true,
         ca_pem: Some(bundle),
         ..TlsOptions::default()
     }

@@ -97,7 +97,7 @@ fn a_long_or_branching_certificate_chain_is_refused_before_verification() {
         // Without a check of the chain there is no search for paths. Only the number and the size
         // of the certificates are limited, because each session ticket copies them.
         let mut options = own.options();
-        options.insecure = true;
+        options.insecure = Some(true);
         let met = handshake_with(&options, authorities(added), &own);
         let is_too_long = added.len() >= MAX_CERTIFICATES;
         assert_eq!(met.is_err(), is_too_long, "{}", added.len());

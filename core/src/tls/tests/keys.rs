@@ -98,7 +98,7 @@ fn an_encrypted_key_is_used_with_the_certificate_in_the_same_file() {
         let certificate = params(&["client"]).signed_by(&key, &authority.issuer);
         let certificate = certificate.expect("a certificate").pem();
         let mut options = authority.options();
-        options.certificate_key_password = Some(Secret::new("pencil"));
+        options.tls_certificate_key_file_password = Some(Secret::new("pencil"));
         for file in [format!("{certificate}{pem}"), format!("{pem}{certificate}")] {
             options.certificate_key_pem = Some(Secret::new(file));
             let mut server = authority.server(&TLS13, true);
@@ -123,7 +123,7 @@ fn a_private_key_can_be_outside_of_the_certificate_file() {
         // The first certificate is that of the client. The certificate of the issuer follows.
         options.certificate_key_pem = Some(Secret::new(certificate + &authority.pem));
         options.private_key_pem = Some(Secret::new(key));
-        options.certificate_key_password = password.map(Secret::new);
+        options.tls_certificate_key_file_password = password.map(Secret::new);
         let mut server = authority.server(&TLS13, true);
         connect(&options, "db.example.net", &mut server).expect("it has a certificate");
         assert_eq!(server.peer_certificates().map(<[_]>::len), Some(2));

@@ -69,9 +69,9 @@ fn name_sent(options: &TlsOptions, host: &str) -> Option<String> {
 fn the_name_of_the_server_is_sent_for_names_but_not_for_addresses() {
     let choices: [fn(&mut TlsOptions); 4] = [
         |_| (),
-        |o| o.insecure = true,
-        |o| o.allow_invalid_certificates = true,
-        |o| o.allow_invalid_hostnames = true,
+        |o| o.insecure = Some(true),
+        |o| o.allow_invalid_certificates = Some(true),
+        |o| o.allow_invalid_hostnames = Some(true),
     ];
     for choose in choices {
         let mut options = TlsOptions::default();

@@ -62,7 +62,6 @@ fn pinned() -> TlsConfig {
 fn the_configuration_of_the_application_decides_on_certificates() {
     let authority = Authority::new();
     let options = TlsOptions {
-        enabled: true,
         config: Some(pinned()),
         ..TlsOptions::default()
     };
@@ -83,51 +82,50 @@ type Choose = fn(&mut TlsOptions);
 #[test]
 fn options_that_a_configuration_of_the_application_replaces_are_refused() {
     let choices: [(&str, Choose); 15] = [
-        ("tlsCAFile", |o| o.ca_file = Some("a.pem".to_owned())),
+        ("tlsCAFile", |o| o.ca_file_path = Some("a.pem".into())),
         ("tlsCAFile", |o| o.ca_pem = Some(Vec::new())),
-        ("tlsCRLFile", |o| o.crl_file = Some("a.pem".to_owned())),
+        ("tlsCRLFile", |o| o.crl_file_path = Some("a.pem".into())),
         ("tlsCRLFile", |o| o.crl_pem = Some(Vec::new())),
         ("system_roots", |o| {
             o.system_roots = SystemRoots::new([vec![0x30, 0]]);
         }),
         ("tlsCertificateKeyFile", |o| {
-            o.certificate_key_file = Some("a.pem".to_owned());
+            o.cert_key_file_path = Some("a.pem".into());
         }),
         ("tlsCertificateKeyFile", |o| {
             o.certificate_key_pem = Some(Secret::new(""));
         }),
         ("tlsCertificateKeyFilePassword", |o| {
-            o.certificate_key_password = Some(Secret::new("pencil"));
+            o.tls_certificate_key_file_password = Some(Secret::new("pencil"));
         }),
-        ("private_key_file", |o| {
-            o.private_key_file = Some("a.pem".to_owned());
+        ("private_key_file_path", |o| {
+            o.private_key_file_path = Some("a.pem".into());
         }),
         ("cryptography", |o| o.cryptography = Cryptography::Ring),
         ("tlsAllowInvalidCertificates", |o| {
-            o.allow_invalid_certificates = true;
+            o.allow_invalid_certificates = Some(true);
         }),
         ("tlsAllowInvalidHostnames", |o| {
-            o.allow_invalid_hostnames = true;
+            o.allow_invalid_hostnames = Some(true);
         }),
-        ("tlsInsecure", |o| o.insecure = true),
+        ("tlsInsecure", |o| o.insecure = Some(true)),
         ("tlsDisableOCSPEndpointCheck", |o| {
-            o.disable_ocsp_endpoint_check = true;
+            o.disable_ocsp_endpoint_check = Some(true);
         }),
         ("tlsDisableCertificateRevocationCheck", |o| {
-            o.disable_certificate_revocation_check = true;
+            o.disable_certificate_revocation_check = Some(true);
         }),
     ];
     for (name, choose) in choices {
         let mut tls = TlsOptions {
-            enabled: true,
             config: Some(pinned()),
             ..TlsOptions::default()
         };
         let mut options = ClientOptions::default();
-        options.set_tls(tls.clone());
+        options.tls = Some(tls.clone().into());
         options.validate().expect("nothing beside it");
         choose(&mut tls);
-        options.set_tls(tls);
+        options.tls = Some(tls.into());
         let error = options.validate().expect_err(name);
         let ErrorKind::InvalidOption { option, .. } = error.kind() else {
             panic!("{error}");

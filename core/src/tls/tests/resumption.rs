@@ -51,7 +51,7 @@ fn sessions_are_resumed_with_the_same_host_and_by_the_same_client_only() {
             assert!(resumed(&one, "db.example.net", &server));
             // Another client has its own sessions, with the same options and with others.
             assert!(!resumed(&context(&options), "db.example.net", &server));
-            options.insecure = true;
+            options.insecure = Some(true);
             assert!(!resumed(&context(&options), "db.example.net", &server));
             // A server that does not know the session makes a whole handshake.
             let other = Arc::new(authority.server_config(version, wants_client));
@@ -134,7 +134,7 @@ fn too_many_tickets_are_refused() {
 fn the_number_of_stored_sessions_is_limited() {
     let authority = Authority::new();
     let mut options = authority.options();
-    options.allow_invalid_hostnames = true;
+    options.allow_invalid_hostnames = Some(true);
     let context = context(&options);
     let mut server = authority.server_config(&TLS13, false);
     server.send_tls13_tickets = MAX_TICKETS;

@@ -24,11 +24,11 @@ fn userinfo_that_is_not_encoded_is_refused_with_the_remedy() {
 fn userinfo_and_values_are_percent_decoded() {
     // CS-6, CS-24.
     let parsed = parse("mongodb://m%40e:p%2Fw%3A%25@a/?appName=a%20b%26c").expect("it is valid");
-    let credential = parsed.options.credential().expect("it has one");
+    let credential = parsed.options.credential.as_ref().expect("it has one");
     assert_eq!(credential.username.as_deref(), Some("m@e"));
     let password = credential.password.as_ref().map(|secret| secret.expose());
     assert_eq!(password, Some("p/w:%"));
-    assert_eq!(parsed.options.app_name(), Some("a b&c"));
+    assert_eq!(parsed.options.app_name.as_deref(), Some("a b&c"));
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn the_slash_before_the_options_may_be_left_out() {
         let parsed = parse(text).expect(text);
         assert_eq!(parsed.options.hosts(), [Address::tcp("a", 27017)]);
         assert_eq!(parsed.option("w"), Some(&OptionValue::Int(1)));
-        assert_eq!(parsed.options.default_database(), None);
+        assert_eq!(parsed.options.default_database.as_deref(), None);
     }
 }
 
@@ -136,7 +136,7 @@ fn proxy_options_need_a_host_and_occur_once() {
     // Empty ones are as if absent (SOCKS-5, SOCKS-7).
     let text = "mongodb://localhost/?proxyHost=a&proxyUsername=&proxyPassword=";
     let parsed = parse(text).expect("a proxy without credentials");
-    let proxy = parsed.options.proxy().expect("a proxy");
+    let proxy = parsed.options.socks5_proxy.as_ref().expect("a proxy");
     assert_eq!((proxy.host(), proxy.credentials()), ("a", None));
 }
 
@@ -184,7 +184,7 @@ fn a_host_of_one_or_two_labels_is_accepted_before_the_query() {
     // DNS-5.
     for host in ["localhost", "example.net"] {
         let parsed = parse(&format!("mongodb+srv://{host}/")).expect(host);
-        assert_eq!(parsed.options.srv_host(), Some(host));
+        assert_eq!(parsed.options.srv_host.as_deref(), Some(host));
     }
 }
 
@@ -290,7 +290,9 @@ fn warnings_suggest_the_nearest_name_and_strict_options_refuse_them() {
         ("maxPoolSize=1&maxPoolSize=2", None),
         ("authSource=x", None),
     ] {
-        let mut options = ClientOptions::parse(&format!("mongodb://a/?{option}")).expect(option);
+        let mut options = ClientOptions::parse(format!("mongodb://a/?{option}"))
+            .run()
+            .expect(option);
         let warning = options.warnings()[0].to_string();
         let suffix = suggestion.map(|name| format!("did you mean {name}?"));
         assert_eq!(
@@ -303,15 +305,16 @@ fn warnings_suggest_the_nearest_name_and_strict_options_refuse_them() {
             "{warning}"
         );
         options.validate().expect("the specification only warns");
-        let error = options.set_strict(true).validate().expect_err(option);
+        options.strict = true;
+        let error = options.validate().expect_err(option);
         assert!(error.to_string().contains(&warning), "{error}");
     }
     for option in ["wTimeout=5", "tls=yes", "maxPoolSize=7"] {
-        let mut options = ClientOptions::parse(&format!("mongodb://a/?{option}")).expect(option);
-        options
-            .set_strict(true)
-            .validate()
-            .expect("the option has its effect");
+        let mut options = ClientOptions::parse(format!("mongodb://a/?{option}"))
+            .run()
+            .expect(option);
+        options.strict = true;
+        options.validate().expect("the option has its effect");
     }
     let hidden = "mongodb://a/?authMechanismProperties=SERVICE_NAME:a&tsl=secret";
     let parsed = parse(hidden).expect("it is warned of");

@@ -87,7 +87,7 @@ fn most_zstd(bytes: usize, limit: usize) -> Vec<u8> {
 /// Returns the only block of a frame of zstd with this content.
 fn zstd_block(content: &[u8]) -> Vec<u8> {
     let mut options = ClientOptions::default();
-    options.set_compressors(vec![Compressor::Zstd]);
+    options.compressors = Some(vec![Compressor::Zstd]);
     let plan = CompressionPlan::new(&options).expect("zstd is enabled");
     let mut compression = Compression::new(plan);
     compression.negotiate(&["zstd".to_owned()]);

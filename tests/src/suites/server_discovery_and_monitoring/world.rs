@@ -175,8 +175,8 @@ fn options_from_uri(uri: &str) -> Result<SdamOptions, String> {
     let options = parsed.options;
     let id = TopologyId(ObjectId::from_bytes([42; 12]));
     Ok(SdamOptions {
-        replica_set: options.replica_set().map(ToOwned::to_owned),
-        direct_connection: options.direct_connection() == Some(true),
+        replica_set: options.repl_set_name.as_deref().map(ToOwned::to_owned),
+        direct_connection: options.direct_connection == Some(true),
         load_balanced: options.load_balanced(),
         ..SdamOptions::new(id, options.hosts().to_vec())
     })

@@ -1,7 +1,7 @@
 //! Secrets of credentials that come from the environment, from files and from endpoints.
 
 use super::{MARK, Stage, play, secret};
-use onionskin_core::options::{Credential, Mechanism, Secret};
+use onionskin_core::options::{AuthMechanism, Credential, Secret};
 use onionskin_tests::{peers::Scratch, variables::WithVariables};
 use onionskin_tokio::TokioRuntime;
 use serde_json::json;
@@ -75,12 +75,12 @@ struct Case {
     is_right: bool,
 }
 
-fn of(mechanism: Mechanism, properties: &[(&str, &str)]) -> Credential {
-    let mut credential = Credential::empty("$external");
+fn of(mechanism: AuthMechanism, properties: &[(&str, &str)]) -> Credential {
+    let mut credential = Credential::builder().source("$external".to_owned()).build();
     credential.mechanism = Some(mechanism);
     for (name, value) in properties {
         credential
-            .properties
+            .mechanism_properties
             .insert((*name).to_owned(), Secret::new(*value));
     }
     credential
@@ -161,7 +161,7 @@ impl Place {
             is_right: name == "the right keys",
             name,
             variables,
-            credential: of(Mechanism::MongoDbAws, &[]),
+            credential: of(AuthMechanism::MongoDbAws, &[]),
         });
         cases.collect()
     }
@@ -205,7 +205,7 @@ impl Place {
                 is_right: name == "the right token",
                 name,
                 variables,
-                credential: of(Mechanism::MongoDbOidc, properties),
+                credential: of(AuthMechanism::MongoDbOidc, properties),
             }
         });
         cases.collect()

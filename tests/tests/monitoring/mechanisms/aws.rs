@@ -4,7 +4,9 @@ use super::{LIFETIME, fail_once, open_to_all, reconnect, wall_time, with_issuer}
 use crate::scene::{Scene, Watched, play};
 use bson::doc;
 use onionskin_core::{
-    options::{AwsCredentialProvider, AwsCredentials, Credential, CredentialProvider, Mechanism},
+    options::{
+        AuthMechanism, AwsCredentialProvider, AwsCredentials, Credential, CredentialProvider,
+    },
     random::Seed,
 };
 use onionskin_simulations::{
@@ -39,8 +41,8 @@ fn with_identities() -> (DeploymentOptions, AwsIdentities) {
 }
 
 fn credential() -> Credential {
-    let mut credential = Credential::empty("$external");
-    credential.mechanism = Some(Mechanism::MongoDbAws);
+    let mut credential = Credential::builder().source("$external".to_owned()).build();
+    credential.mechanism = Some(AuthMechanism::MongoDbAws);
     credential
 }
 

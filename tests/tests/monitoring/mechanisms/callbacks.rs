@@ -7,7 +7,7 @@ use onionskin::Runtime;
 use onionskin_core::{
     error::Error,
     options::{
-        Credential, CredentialProvider, Mechanism, OidcCallback, OidcFlow, OidcTokens, Secret,
+        AuthMechanism, Credential, CredentialProvider, OidcCallback, OidcFlow, OidcTokens, Secret,
     },
 };
 use std::sync::{
@@ -143,10 +143,10 @@ fn the_test_environment_reads_its_file_for_each_token() {
     play([options], |scene| {
         let issuer = issuer.clone();
         async move {
-            let mut credential = Credential::empty("$external");
-            credential.mechanism = Some(Mechanism::MongoDbOidc);
+            let mut credential = Credential::builder().source("$external".to_owned()).build();
+            credential.mechanism = Some(AuthMechanism::MongoDbOidc);
             let test = ("ENVIRONMENT".to_owned(), Secret::new("test"));
-            credential.properties.extend([test]);
+            credential.mechanism_properties.extend([test]);
             let watched = scene.client_as(PROSE, credential);
             let error = watched.find().await.expect_err("no variable");
             assert!(

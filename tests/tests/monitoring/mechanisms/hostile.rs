@@ -5,16 +5,19 @@ use super::{all_credentials, everything, issue, reconnect};
 use crate::scene::play;
 use onionskin_core::{
     error::ErrorKind,
-    options::{Credential, CredentialProvider, Mechanism, OidcCallback, OidcTokens},
+    options::{AuthMechanism, Credential, CredentialProvider, OidcCallback, OidcTokens},
 };
 use onionskin_simulations::deployment::{AuthCounts, AuthFault};
 use std::time::Duration;
 
 /// The faults that a client accepts, or that do not concern the mechanism.
-fn is_harmless(fault: AuthFault, mechanism: Mechanism) -> bool {
+fn is_harmless(fault: AuthFault, mechanism: AuthMechanism) -> bool {
     use AuthFault::*;
-    let is_scram = matches!(mechanism, Mechanism::ScramSha1 | Mechanism::ScramSha256);
-    let is_aws = mechanism == Mechanism::MongoDbAws;
+    let is_scram = matches!(
+        mechanism,
+        AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256
+    );
+    let is_aws = mechanism == AuthMechanism::MongoDbAws;
     match fault {
         NoIterations | OneIteration | ManyIterations | WrongSignature | ErrorMessage => !is_scram,
         WrongNonce | ShortNonce => !is_scram && !is_aws,
@@ -24,7 +27,7 @@ fn is_harmless(fault: AuthFault, mechanism: Mechanism) -> bool {
         // These mechanisms have one step, whose payload says nothing.
         EarlyDone | OtherConversation | CutPayload | OtherPayload => !is_scram && !is_aws,
         // The command `authenticate` has no conversation.
-        _ if mechanism == Mechanism::MongoDbX509 => true,
+        _ if mechanism == AuthMechanism::MongoDbX509 => true,
         _ => false,
     }
 }
@@ -97,12 +100,12 @@ fn a_new_connection_needs_the_fewest_round_trips() {
                         after.speculative - before.speculative,
                     );
                     let expected = match (mechanism, is_cold) {
-                        (Mechanism::ScramSha1 | Mechanism::ScramSha256, _) => (0, 1, 1),
-                        (Mechanism::MongoDbX509, _) => (0, 0, 1),
-                        (Mechanism::Plain, _) => (1, 0, 0),
-                        (Mechanism::MongoDbAws, _) => (1, 1, 0),
-                        (Mechanism::MongoDbOidc, true) => (1, 0, 0),
-                        (Mechanism::MongoDbOidc, false) => (0, 0, 1),
+                        (AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256, _) => (0, 1, 1),
+                        (AuthMechanism::MongoDbX509, _) => (0, 0, 1),
+                        (AuthMechanism::Plain, _) => (1, 0, 0),
+                        (AuthMechanism::MongoDbAws, _) => (1, 1, 0),
+                        (AuthMechanism::MongoDbOidc, true) => (1, 0, 0),
+                        (AuthMechanism::MongoDbOidc, false) => (0, 0, 1),
                         (other, _) => panic!("{other} is new"),
                     };
                     assert_eq!(spent, expected, "{mechanism}, cold: {is_cold}");

@@ -15,8 +15,8 @@ use bson::{Document, doc};
 use onionskin::Runtime;
 use onionskin_core::{
     options::{
-        AwsCredentialProvider, AwsCredentials, Credential, CredentialProvider, Mechanism,
-        OidcCallback, OidcFlow, OidcRequest, OidcTokens,
+        AuthMechanism as Mechanism, AwsCredentialProvider, AwsCredentials, Credential,
+        CredentialProvider, OidcCallback, OidcFlow, OidcRequest, OidcTokens,
     },
     random::Seed,
     time::WallTime,
@@ -95,9 +95,8 @@ fn all_credentials(
         credential
     };
     let mut plain = Credential::password("ldap", "sesame");
-    "$external".clone_into(&mut plain.source);
     plain.mechanism = Some(Mechanism::Plain);
-    let mut x509 = Credential::empty("$external");
+    let mut x509 = Credential::builder().source("$external".to_owned()).build();
     x509.mechanism = Some(Mechanism::MongoDbX509);
     vec![
         (Mechanism::ScramSha1, scram(Mechanism::ScramSha1)),
@@ -194,9 +193,7 @@ impl Scene {
         let hosts = self.options.addresses[0].to_string();
         let options = format!("directConnection=true&{options}");
         self.client_with(&hosts, &options, |options| {
-            options
-                .set_credential(credential)
-                .expect("a valid credential");
+            options.credential = Some(credential);
         })
     }
 

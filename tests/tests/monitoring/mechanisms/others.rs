@@ -10,8 +10,8 @@ use bson::doc;
 use onionskin_core::{
     error::{Error, ErrorKind},
     options::{
-        Credential, CredentialProvider, Login, Mechanism, OidcFlow, OidcTokens, PasswordProvider,
-        Secret,
+        AuthMechanism, Credential, CredentialProvider, Login, OidcFlow, OidcTokens,
+        PasswordProvider, Secret,
     },
 };
 use onionskin_simulations::{
@@ -27,11 +27,11 @@ use std::{
 };
 
 fn of_mechanism(
-    mechanism: Mechanism,
+    mechanism: AuthMechanism,
     username: Option<&str>,
     password: Option<&str>,
 ) -> Credential {
-    let mut credential = Credential::empty("$external");
+    let mut credential = Credential::builder().source("$external".to_owned()).build();
     credential.mechanism = Some(mechanism);
     credential.username = username.map(str::to_owned);
     credential.password = password.map(Secret::new);
@@ -48,7 +48,7 @@ fn a_certificate_authenticates_its_user() {
     play([options], |scene| async move {
         for (username, is_accepted) in [(None, true), (Some(subject), true), (Some("CN=x"), false)]
         {
-            let credential = of_mechanism(Mechanism::MongoDbX509, username, None);
+            let credential = of_mechanism(AuthMechanism::MongoDbX509, username, None);
             let watched = scene.client_as("", credential);
             let found = watched.find().await;
             assert_eq!(found.is_ok(), is_accepted, "{username:?}: {found:?}");
@@ -64,7 +64,7 @@ fn plain_authenticates_with_the_password() {
     options.users.push(User::ldap("ldap", "sesame"));
     play([options], |scene| async move {
         for (password, is_accepted) in [("sesame", true), ("wrong", false)] {
-            let credential = of_mechanism(Mechanism::Plain, Some("ldap"), Some(password));
+            let credential = of_mechanism(AuthMechanism::Plain, Some("ldap"), Some(password));
             let watched = scene.client_as("", credential);
             let found = watched.find().await;
             assert_eq!(found.is_ok(), is_accepted, "{found:?}");

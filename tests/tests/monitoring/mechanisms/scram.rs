@@ -4,7 +4,7 @@ use crate::scene::{Scene, authenticated, play, replica_set_of};
 use bson::{Bson, doc};
 use onionskin_core::{
     error::{Error, ErrorKind},
-    options::{Credential, Mechanism},
+    options::{AuthMechanism, Credential},
     uri,
 };
 use onionskin_simulations::deployment::Deployment;
@@ -37,7 +37,7 @@ async fn log_in(scene: &Scene, credential: Credential) -> Result<&'static str, E
     Ok(used[0].name())
 }
 
-fn credential(name: &str, password: &str, mechanism: Option<Mechanism>) -> Credential {
+fn credential(name: &str, password: &str, mechanism: Option<AuthMechanism>) -> Credential {
     let mut credential = Credential::password(name, password);
     credential.mechanism = mechanism;
     credential
@@ -60,11 +60,11 @@ fn each_user_logs_in_with_its_mechanisms_and_no_other() {
             create_user(&scene, name, name, mechanisms).await;
             for mechanism in [
                 None,
-                Some(Mechanism::ScramSha1),
-                Some(Mechanism::ScramSha256),
+                Some(AuthMechanism::ScramSha1),
+                Some(AuthMechanism::ScramSha256),
             ] {
                 let result = log_in(&scene, credential(name, name, mechanism)).await;
-                match mechanism.map(Mechanism::name) {
+                match mechanism.map(AuthMechanism::name) {
                     // With both mechanisms the negotiation chooses SCRAM-SHA-256.
                     None => assert_eq!(result.ok().as_ref(), mechanisms.last(), "{name}"),
                     Some(named) if mechanisms.contains(&named) => {
@@ -102,7 +102,12 @@ fn passwords_in_both_forms_of_saslprep_log_in() {
             let in_code = credential(name, password, None);
             let string = format!("mongodb://{encoded}@member0/admin");
             let parsed = uri::parse(&string).expect("a connection string");
-            let in_string = parsed.options.credential().expect("a credential").clone();
+            let in_string = parsed
+                .options
+                .credential
+                .as_ref()
+                .expect("a credential")
+                .clone();
             for credential in [in_code, in_string] {
                 let result = log_in(&scene, credential).await;
                 assert_eq!(result.ok(), Some("SCRAM-SHA-256"), "{encoded}");

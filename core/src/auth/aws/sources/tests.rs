@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     auth::{AwsKeys, Provided},
     http::HttpResponse,
-    options::{AwsCredentialProvider, AwsCredentials, Mechanism, ProviderCall},
+    options::{AuthMechanism, AwsCredentialProvider, AwsCredentials, ProviderCall},
     time::WallTime,
 };
 use std::sync::Arc;
@@ -17,8 +17,8 @@ fn limits() -> CallLimits {
 }
 
 fn begin(earlier: Option<AwsSource>) -> (Sources, FetchStep) {
-    let mut credential = Credential::empty("$external");
-    credential.mechanism = Some(Mechanism::MongoDbAws);
+    let mut credential = Credential::builder().source("$external".to_owned()).build();
+    credential.mechanism = Some(AuthMechanism::MongoDbAws);
     Sources::begin(&credential, earlier, limits(), "session-1".to_owned())
 }
 

@@ -1,14 +1,14 @@
 //! Tests of the sources of tokens.
 
 use super::*;
-use crate::options::{Mechanism, ProviderCall};
+use crate::options::{AuthMechanism, ProviderCall};
 
 fn credential(properties: &[(&str, &str)], username: Option<&str>) -> Credential {
-    let mut credential = Credential::empty("$external");
-    credential.mechanism = Some(Mechanism::MongoDbOidc);
+    let mut credential = Credential::builder().source("$external".to_owned()).build();
+    credential.mechanism = Some(AuthMechanism::MongoDbOidc);
     credential.username = username.map(str::to_owned);
     let properties = properties.iter();
-    credential.properties = properties
+    credential.mechanism_properties = properties
         .map(|&(key, value)| (key.to_owned(), Secret::new(value)))
         .collect();
     assert_eq!(credential.validate(), Ok(()));

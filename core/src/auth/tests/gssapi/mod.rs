@@ -111,11 +111,11 @@ impl SecurityContext for Context {
 }
 
 fn credential(properties: &[(&str, &str)]) -> Credential {
-    let mut credential = Credential::empty("$external");
+    let mut credential = Credential::builder().source("$external".to_owned()).build();
     credential.username = Some("ada@R".to_owned());
-    credential.mechanism = Some(Mechanism::GssApi);
+    credential.mechanism = Some(AuthMechanism::Gssapi);
     let properties = properties.iter();
-    credential.properties = properties
+    credential.mechanism_properties = properties
         .map(|&(key, value)| (key.to_owned(), Secret::new(value)))
         .collect();
     credential
@@ -222,7 +222,7 @@ fn a_conversation_of_three_commands_authenticates() {
     assert_eq!(third, expected);
     assert!(matches!(scene.reply("", true), Step::Done));
     let mechanism = scene.conversation.authenticated().mechanism();
-    assert_eq!(mechanism, Mechanism::GssApi);
+    assert_eq!(mechanism, AuthMechanism::Gssapi);
     assert_eq!(
         scene.target_after(Vec::new()).service,
         "mongodb/localhost@R"

@@ -119,14 +119,14 @@ fn names_with_zero_bytes_and_empty_texts_are_refused() {
         |credential| {
             drop(
                 credential
-                    .properties
+                    .mechanism_properties
                     .insert("SERVICE_HOST".into(), Secret::new("a\0")),
             )
         },
         |credential| {
             drop(
                 credential
-                    .properties
+                    .mechanism_properties
                     .insert("SERVICE_REALM".into(), Secret::new("")),
             )
         },

@@ -26,7 +26,7 @@ impl CredentialScene {
     pub(super) fn new(credential: Credential, more: &str) -> Self {
         let text = format!("mongodb://a/?maxConnecting=8{more}");
         let mut options = uri::parse(&text).expect("valid").options;
-        options.set_credential(credential).expect("valid");
+        options.credential = Some(credential);
         let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
         let mut scene = Self {
             client: Client::new(config),

@@ -236,7 +236,7 @@ fn begin(monitoring: Monitoring, extra: Extra, seed: u8) -> RandomHarness {
     if extra == Extra::Selector {
         // One answer out of four leaves no server.
         let asked = std::sync::atomic::AtomicUsize::new(0);
-        options.set_server_selector(ServerSelector::new(move |servers| {
+        options.server_selector = Some(ServerSelector::new(move |servers| {
             if asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 4 == 3 {
                 servers.clear();
             }

@@ -7,7 +7,7 @@ use crate::{
 };
 
 fn options(text: &str) -> ClientOptions {
-    ClientOptions::parse(text).expect(text)
+    ClientOptions::parse(text).run().expect(text)
 }
 
 fn lookup(options: &ClientOptions) -> SeedLookup {
@@ -54,7 +54,7 @@ fn the_lookup_asks_both_queries_and_gives_options_with_hosts() {
 #[test]
 fn options_with_hosts_need_no_lookup() {
     let mut with_hosts = options("mongodb+srv://c.example.net");
-    with_hosts.set_hosts(vec![Address::tcp("a.example.net", 1)]);
+    with_hosts.hosts = vec![Address::tcp("a.example.net", 1)];
     for options in [with_hosts, options("mongodb://a")] {
         let lookup = SeedLookup::new(&options, &Seed::new([7; 32]));
         assert!(lookup.expect("valid options").is_none());
@@ -65,7 +65,7 @@ fn options_with_hosts_need_no_lookup() {
 fn nothing_is_looked_up_for_invalid_options() {
     // DNS-38. Setters can contradict each other.
     let mut options = options("mongodb+srv://c.example.net");
-    options.set_direct_connection(true);
+    options.direct_connection = Some(true);
     assert!(SeedLookup::new(&options, &Seed::new([7; 32])).is_err());
     // An option that needs a part which is not there, such as a Kerberos library.
     let options = self::options("mongodb+srv://u@c.example.net/?authMechanism=GSSAPI");
@@ -105,25 +105,34 @@ struct Sources {
 const SOURCES: [Sources; 3] = [
     Sources {
         in_code: |options| {
-            options.set_replica_set("code").expect("a name");
+            options.repl_set_name = Some("code".to_owned());
         },
         in_string: "replicaSet=string",
         in_txt: "replicaSet=txt",
-        read: |options| options.replica_set().unwrap_or("none").to_owned(),
+        read: |options| {
+            options
+                .repl_set_name
+                .as_deref()
+                .unwrap_or("none")
+                .to_owned()
+        },
     },
     Sources {
         in_code: |options| {
             let mut credential = Credential::password("u", "p");
-            credential.source = "code".to_owned();
-            options.set_credential(credential).expect("it is complete");
+            credential.source = Some("code".to_owned());
+            options.credential = Some(credential);
         },
         in_string: "authSource=string",
         in_txt: "authSource=txt",
-        read: |options| options.credential().expect("a credential").source.clone(),
+        read: |options| {
+            let credential = options.credential.as_ref();
+            credential.expect("a credential").source().to_owned()
+        },
     },
     Sources {
         in_code: |options| {
-            options.set_load_balanced(false);
+            options.load_balanced = Some(false);
         },
         in_string: "loadBalanced=false",
         in_txt: "loadBalanced=true",

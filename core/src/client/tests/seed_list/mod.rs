@@ -226,7 +226,7 @@ fn the_txt_record_sets_options_of_the_topology_and_of_new_connections() {
     world.answer_seeds(hosts(&["a"], 60), text("replicaSet=rs&authSource=users"));
     assert_eq!(world.client.topology().set_name.as_deref(), Some("rs"));
     let credential = world.client.settings.handshake.credential.clone();
-    assert_eq!(credential.expect("a credential").source, "users");
+    assert_eq!(credential.expect("a credential").source(), "users");
     // A TXT record with an unusable value is reported, and its option is ignored (DNS-34).
     let mut world = World::srv_world(URI);
     world.answer_seeds(hosts(&["a"], 60), text("loadBalanced=maybe"));
@@ -360,7 +360,7 @@ fn a_failed_srv_lookup_does_not_wait_for_the_txt_record() {
 #[test]
 fn a_connect_timeout_of_any_length_is_accepted() {
     let mut options = uri::parse(URI).expect("a string").options;
-    options.set_connect_timeout(Duration::MAX);
+    options.connect_timeout = Some(Duration::MAX);
     let world = World::with_options(options, mongos(), Subscriptions::default());
     assert_eq!(world.lookups.len(), 2);
 }

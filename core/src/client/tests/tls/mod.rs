@@ -107,7 +107,7 @@ impl Scene {
     ) -> Self {
         let is_balanced = uri.contains("loadBalanced");
         let mut options = uri::parse(uri).expect("a connection string").options;
-        options.set_tls(trust);
+        options.tls = Some(trust.into());
         let config = ClientConfig::new(options, Seed::new([5; 32]))
             .expect("options")
             .with_subscriptions(Subscriptions::all());
@@ -358,7 +358,6 @@ fn an_invalid_record_is_answered_with_an_alert() {
 #[test]
 fn a_refused_certificate_is_answered_with_an_alert() {
     let stranger = crate::options::TlsOptions {
-        enabled: true,
         ..Default::default()
     };
     let scene = Scene::with_trust(URI, &TLS13, stranger, Authority::new(), None, None);

@@ -120,7 +120,7 @@ fn responders_are_asked_unless_the_options_forbid_it() {
     let authority = Authority::new();
     let issued = Issued::new(&authority, &urls, false);
     let mut trust = authority.options();
-    trust.disable_ocsp_endpoint_check = true;
+    trust.disable_ocsp_endpoint_check = Some(true);
     let scene = Scene::with_trust(URI, &TLS13, trust, authority, Some(issued), None);
     assert!(requests(&scene).is_empty());
     assert!(scene.is_connected());

@@ -139,7 +139,7 @@ impl harness::Peer for Stack {
 impl Stack {
     fn new(authority: Authority, fault: Fault) -> Self {
         let mut options = uri::parse(URI).expect("a connection string").options;
-        options.set_tls(authority.options());
+        options.tls = Some(authority.options().into());
         let plan = CompressionPlan::new(&options).expect("available");
         let config = ClientConfig::new(options, Seed::new([5; 32])).expect("options");
         let mut client = Client::new(config);

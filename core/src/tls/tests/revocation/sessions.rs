@@ -54,9 +54,9 @@ fn a_stapled_response_decides() {
     // OCSP-20, OCSP-23, OCSP-24.
     type Change = fn(&mut TlsOptions);
     let switches: [Change; 3] = [
-        |options| options.insecure = true,
-        |options| options.allow_invalid_certificates = true,
-        |options| options.disable_certificate_revocation_check = true,
+        |options| options.insecure = Some(true),
+        |options| options.allow_invalid_certificates = Some(true),
+        |options| options.disable_certificate_revocation_check = Some(true),
     ];
     for switch in switches {
         let mut options = authority.options();
@@ -78,11 +78,11 @@ fn a_certificate_with_must_staple_needs_a_staple() {
     let good = Response::new(&authority).about(&issued, &authority);
     meet(&authority.options(), &mut issued.server(Some(good))).expect("a staple");
     let mut options = authority.options();
-    options.disable_ocsp_endpoint_check = true;
+    options.disable_ocsp_endpoint_check = Some(true);
     let text = message(meet(&options, &mut issued.server(None)));
     assert!(text.contains("the server has sent none"), "{text}");
     options = authority.options();
-    options.insecure = true;
+    options.insecure = Some(true);
     meet(&options, &mut issued.server(None)).expect("nothing is checked");
 }
 
@@ -344,7 +344,7 @@ fn a_crl_of_the_user_decides() {
 fn a_crl_file_that_cannot_be_used_is_refused_by_name() {
     let authority = Authority::new();
     let mut options = authority.options();
-    options.crl_file = Some("crl.pem".to_owned());
+    options.crl_file_path = Some("crl.pem".into());
     let error = TlsContext::new(&options).expect_err("it was not loaded");
     assert!(error.to_string().contains("tlsCRLFile"), "{error}");
     let garbage = "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n";

@@ -1,0 +1,52 @@
+//! The functions of an application that get the events of one family.
+
+use std::{fmt, sync::Arc};
+
+/// A function of the application that the client calls for each event of one family: commands,
+/// connection pools, or discovery and monitoring.
+///
+/// The client calls it as it calls the listeners of all events, in order and outside of its own
+/// tasks where the runtime has other threads. So a slow function delays events, not operations.
+///
+/// ```
+/// use onionskin_core::{
+///     event::CommandEvent,
+///     options::{ClientOptions, EventHandler},
+/// };
+///
+/// let print = EventHandler::callback(|event: CommandEvent| println!("{event:?}"));
+/// let options = ClientOptions::builder().command_event_handler(print).build();
+/// assert!(options.command_event_handler.is_some());
+/// ```
+pub struct EventHandler<T>(Arc<dyn Fn(T) + Send + Sync>);
+
+impl<T> EventHandler<T> {
+    /// Returns a handler that calls `function`.
+    pub fn callback(function: impl Fn(T) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(function))
+    }
+
+    /// Calls the function. For shells, which deliver the events.
+    pub fn handle(&self, event: T) {
+        (self.0)(event);
+    }
+}
+
+impl<T> Clone for EventHandler<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> fmt::Debug for EventHandler<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EventHandler(..)")
+    }
+}
+
+/// Two handlers are equal only if one is a clone of the other.
+impl<T> PartialEq for EventHandler<T> {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}

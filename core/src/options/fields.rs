@@ -1,0 +1,68 @@
+//! Structs of options that are not sent in a command, with their builders.
+
+/// Declares a struct of options. Each row is
+///
+/// ```text
+/// /// Documentation.
+/// name: Type => (form),
+/// ```
+///
+/// and becomes a public field `Option<Type>` and a setter of the builder. The setter takes `impl
+/// Into<Option<Type>>`, or `impl Into<Type>` with the form `(text)`. The fields after `also` are
+/// declared as they stand, and have no setter.
+macro_rules! fields {
+    (
+        $(#[$about:meta])*
+        $name:ident, built by $builder:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $field:ident: $type:ty $(=> ($form:ident))?,
+            )*
+        }
+        also {
+            $(
+                $(#[$other_doc:meta])*
+                $visibility:vis $other:ident: $other_type:ty,
+            )*
+        }
+    ) => {
+        $(#[$about])*
+        #[non_exhaustive]
+        pub struct $name {
+            $(
+                $(#[doc = $doc])*
+                pub $field: Option<$type>,
+            )*
+            $(
+                $(#[$other_doc])*
+                $visibility $other: $other_type,
+            )*
+        }
+
+        impl $name {
+            /// Returns a builder in which no option is set.
+            pub fn builder() -> $builder {
+                $builder::default()
+            }
+        }
+
+        #[doc = concat!("A builder of [`", stringify!($name), "`].")]
+        #[derive(Clone, Debug, Default)]
+        #[must_use = "a builder does nothing before `build`"]
+        pub struct $builder($name);
+
+        impl $builder {
+            $($crate::options::options! {
+                @builder [$($doc)*] $field: $type $(, $form)?
+            })*
+
+            /// Returns the options.
+            #[must_use]
+            pub fn build(self) -> $name {
+                self.0
+            }
+        }
+    };
+}
+
+pub(crate) use fields;
