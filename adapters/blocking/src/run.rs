@@ -82,6 +82,7 @@ block! {
     [] futures::ListCollectionsFuture<B> => Result<Cursor<CollectionSpecification>>, open;
     [T] futures::RunCursorCommandFuture<B, T> => Result<Cursor<T>>, open;
     [] futures::ListIndexesFuture<B> => Result<Cursor<IndexModel>>, open;
+    [T] futures::ListSearchIndexesFuture<B, T> => Result<Cursor<T>>, open;
 }
 
 block! {
@@ -91,11 +92,14 @@ block! {
     [] futures::CreateCollectionFuture<B>;
     [] futures::CreateIndexFuture<B>;
     [] futures::CreateIndexesFuture<B>;
+    [] futures::CreateSearchIndexFuture<B>;
+    [] futures::CreateSearchIndexesFuture<B>;
     [] futures::DeleteFuture<B>;
     [] futures::DistinctFuture<B>;
     [] futures::DropCollectionFuture<B>;
     [] futures::DropDatabaseFuture<B>;
     [] futures::DropIndexFuture<B>;
+    [] futures::DropSearchIndexFuture<B>;
     [] futures::EstimatedDocumentCountFuture<B>;
     [T: DeserializeOwned + 'static] futures::FindOneFuture<B, T>;
     [T: DeserializeOwned + 'static] futures::FindOneAndDeleteFuture<B, T>;
@@ -112,6 +116,7 @@ block! {
     [] futures::RunCommandFuture<B>;
     [] futures::StartSessionFuture<B>;
     [] futures::UpdateFuture<B>;
+    [] futures::UpdateSearchIndexFuture<B>;
 }
 
 fn open<T>(runtime: B, cursor: Result<onionskin::Cursor<B, T>>) -> Result<Cursor<T>> {

@@ -1,6 +1,7 @@
 //! Handles of collections.
 
 mod indexes;
+mod search_indexes;
 
 use crate::{
     Aggregate, Client, CountDocuments, Database, Delete, Distinct, DropCollection,

@@ -173,6 +173,31 @@ impl Decode for IndexesCreated {
     }
 }
 
+/// The decoder of `create_search_index`, which returns the name in the reply.
+#[derive(Debug)]
+pub(crate) struct SearchIndexCreated;
+
+impl Decode for SearchIndexCreated {
+    type Output = String;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<String, Error> {
+        let mut names = crud::created_search_indexes(reply(exchange)?, 1)?;
+        Ok(names.pop().unwrap_or_default())
+    }
+}
+
+/// The decoder of `create_search_indexes`, which returns this number of names in the reply.
+#[derive(Debug)]
+pub(crate) struct SearchIndexesCreated(pub(crate) usize);
+
+impl Decode for SearchIndexesCreated {
+    type Output = Vec<String>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Vec<String>, Error> {
+        crud::created_search_indexes(reply(exchange)?, self.0)
+    }
+}
+
 /// The decoder of `list_databases`.
 #[derive(Debug)]
 pub(crate) struct Databases;

@@ -9,7 +9,7 @@ use crate::{
     decode::{
         Counted, DatabaseNames, Databases, Deleted, DistinctValues, Done, Estimated, FirstDocument,
         FoundDocument, IndexCreated, IndexesCreated, InsertedOne, OpenCursor, OpenSessionCursor,
-        Updated, WholeReply,
+        SearchIndexCreated, SearchIndexesCreated, Updated, WholeReply,
     },
     session::UsedSession,
 };
@@ -75,11 +75,15 @@ futures! {
     CreateCollection: CreateCollectionFuture<R> = Single<Done> => ();
     CreateIndex: CreateIndexFuture<R> = Single<IndexCreated> => CreateIndexResult;
     CreateIndexes: CreateIndexesFuture<R> = Single<IndexesCreated> => CreateIndexesResult;
+    CreateSearchIndex: CreateSearchIndexFuture<R> = Single<SearchIndexCreated> => String;
+    CreateSearchIndexes: CreateSearchIndexesFuture<R>
+        = Single<SearchIndexesCreated> => Vec<String>;
     Delete: DeleteFuture<R> = Single<Deleted> => DeleteResult;
     Distinct: DistinctFuture<R> = Single<DistinctValues> => Vec<Bson>;
     DropCollection: DropCollectionFuture<R> = Single<Done> => ();
     DropDatabase: DropDatabaseFuture<R> = Single<Done> => ();
     DropIndex: DropIndexFuture<R> = Single<Done> => ();
+    DropSearchIndex: DropSearchIndexFuture<R> = Single<Done> => ();
     EstimatedDocumentCount: EstimatedDocumentCountFuture<R> = Single<Estimated> => u64;
     Find: FindFuture<R, T> = Single<OpenCursor<R, T>> => Cursor<R, T>;
     FindOne: FindOneFuture<R, T> [T: DeserializeOwned + 'static]
@@ -100,6 +104,8 @@ futures! {
     ListIndexNames: ListIndexNamesFuture<R> = crud::Names => Vec<String>;
     ListIndexes: ListIndexesFuture<R>
         = Single<OpenCursor<R, IndexModel>> => Cursor<R, IndexModel>;
+    ListSearchIndexes: ListSearchIndexesFuture<R, T>
+        = Single<OpenCursor<R, T>> => Cursor<R, T>;
     RenameCollection: RenameCollectionFuture<R> = Single<Done> => ();
     Replace: ReplaceFuture<R> = Single<Updated> => UpdateResult;
     RunCommand: RunCommandFuture<R> = Single<WholeReply> => Document;
@@ -108,6 +114,7 @@ futures! {
     SessionCursor: SessionCursorFuture<R, T>
         = Single<OpenSessionCursor<R, T>> => SessionCursor<R, T>;
     Update: UpdateFuture<R> = Single<Updated> => UpdateResult;
+    UpdateSearchIndex: UpdateSearchIndexFuture<R> = Single<Done> => ();
 }
 
 impl<R: Runtime, T> SessionCursorFuture<R, T> {

@@ -68,11 +68,13 @@ mod waiters;
 mod workspace;
 
 pub use calls::{
-    Aggregate, BulkWrite, CountDocuments, CreateCollection, CreateIndex, CreateIndexes, Delete,
-    Distinct, DropCollection, DropDatabase, DropIndex, EstimatedDocumentCount, Find, FindOne,
-    FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
-    ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
-    ListIndexes, RenameCollection, Replace, RunCommand, RunCursorCommand, Update,
+    Aggregate, BulkWrite, CountDocuments, CreateCollection, CreateIndex, CreateIndexes,
+    CreateSearchIndex, CreateSearchIndexes, Delete, Distinct, DropCollection, DropDatabase,
+    DropIndex, DropSearchIndex, EstimatedDocumentCount, Find, FindOne, FindOneAndDelete,
+    FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne, ListCollectionNames,
+    ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames, ListIndexes,
+    ListSearchIndexes, RenameCollection, Replace, RunCommand, RunCursorCommand, Update,
+    UpdateSearchIndex,
 };
 pub use client::{Client, ClientBuilder};
 pub use collection::Collection;
@@ -99,7 +101,7 @@ pub use onionskin_core::{
     client::Counts,
     error::{Error, Result},
     log,
-    operation::crud::{IndexModel, Namespace},
+    operation::crud::{IndexModel, Namespace, SearchIndexModel, SearchIndexType},
 };
 
 /// Options of clients and operations, and how they are written in a connection string.
@@ -113,17 +115,18 @@ pub mod options {
         operation::crud::{
             AggregateOptions, BulkWriteOptions, ChangeStreamPreAndPostImages, ClusteredIndex,
             CollectionOptions, CommitQuorum, CountOptions, CreateCollectionOptions,
-            CreateIndexOptions, CursorType, DatabaseOptions, DeleteManyModel, DeleteOneModel,
-            DeleteOptions, DistinctOptions, DropCollectionOptions, DropDatabaseOptions,
-            DropIndexOptions, EstimatedDocumentCountOptions, FindOneAndDeleteOptions,
-            FindOneAndReplaceOptions, FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint,
-            IndexModel, IndexOptionDefaults, IndexOptions, IndexVersion, InsertManyOptions,
-            InsertOneModel, InsertOneOptions, ListCollectionsOptions, ListDatabasesOptions,
-            ListIndexesOptions, RenameCollectionOptions, ReplaceOneModel, ReplaceOptions,
-            ReturnDocument, RunCommandOptions, RunCursorCommandOptions, Sphere2DIndexVersion,
-            TextIndexVersion, TimeseriesGranularity, TimeseriesOptions, UpdateManyModel,
-            UpdateModifications, UpdateOneModel, UpdateOptions, ValidationAction, ValidationLevel,
-            WriteModel,
+            CreateIndexOptions, CreateSearchIndexOptions, CursorType, DatabaseOptions,
+            DeleteManyModel, DeleteOneModel, DeleteOptions, DistinctOptions, DropCollectionOptions,
+            DropDatabaseOptions, DropIndexOptions, DropSearchIndexOptions,
+            EstimatedDocumentCountOptions, FindOneAndDeleteOptions, FindOneAndReplaceOptions,
+            FindOneAndUpdateOptions, FindOneOptions, FindOptions, Hint, IndexModel,
+            IndexOptionDefaults, IndexOptions, IndexVersion, InsertManyOptions, InsertOneModel,
+            InsertOneOptions, ListCollectionsOptions, ListDatabasesOptions, ListIndexesOptions,
+            ListSearchIndexOptions, RenameCollectionOptions, ReplaceOneModel, ReplaceOptions,
+            ReturnDocument, RunCommandOptions, RunCursorCommandOptions, SearchIndexModel,
+            SearchIndexType, Sphere2DIndexVersion, TextIndexVersion, TimeseriesGranularity,
+            TimeseriesOptions, UpdateManyModel, UpdateModifications, UpdateOneModel, UpdateOptions,
+            UpdateSearchIndexOptions, ValidationAction, ValidationLevel, WriteModel,
         },
         operation::{ClusterTime, SessionOptions},
         options::{
@@ -148,19 +151,21 @@ pub mod options {
             operation::crud::{
                 AggregateOptionsBuilder, BulkWriteOptionsBuilder,
                 ChangeStreamPreAndPostImagesBuilder, CollectionOptionsBuilder, CountOptionsBuilder,
-                CreateCollectionOptionsBuilder, CreateIndexOptionsBuilder, DatabaseOptionsBuilder,
-                DeleteManyModelBuilder, DeleteOneModelBuilder, DeleteOptionsBuilder,
-                DistinctOptionsBuilder, DropCollectionOptionsBuilder, DropDatabaseOptionsBuilder,
-                DropIndexOptionsBuilder, EstimatedDocumentCountOptionsBuilder,
+                CreateCollectionOptionsBuilder, CreateIndexOptionsBuilder,
+                CreateSearchIndexOptionsBuilder, DatabaseOptionsBuilder, DeleteManyModelBuilder,
+                DeleteOneModelBuilder, DeleteOptionsBuilder, DistinctOptionsBuilder,
+                DropCollectionOptionsBuilder, DropDatabaseOptionsBuilder, DropIndexOptionsBuilder,
+                DropSearchIndexOptionsBuilder, EstimatedDocumentCountOptionsBuilder,
                 FindOneAndDeleteOptionsBuilder, FindOneAndReplaceOptionsBuilder,
                 FindOneAndUpdateOptionsBuilder, FindOneOptionsBuilder, FindOptionsBuilder,
                 IndexModelBuilder, IndexOptionDefaultsBuilder, IndexOptionsBuilder,
                 InsertManyOptionsBuilder, InsertOneModelBuilder, InsertOneOptionsBuilder,
                 ListCollectionsOptionsBuilder, ListDatabasesOptionsBuilder,
-                ListIndexesOptionsBuilder, RenameCollectionOptionsBuilder, ReplaceOneModelBuilder,
-                ReplaceOptionsBuilder, RunCommandOptionsBuilder, RunCursorCommandOptionsBuilder,
+                ListIndexesOptionsBuilder, ListSearchIndexOptionsBuilder,
+                RenameCollectionOptionsBuilder, ReplaceOneModelBuilder, ReplaceOptionsBuilder,
+                RunCommandOptionsBuilder, RunCursorCommandOptionsBuilder, SearchIndexModelBuilder,
                 TimeseriesOptionsBuilder, UpdateManyModelBuilder, UpdateOneModelBuilder,
-                UpdateOptionsBuilder,
+                UpdateOptionsBuilder, UpdateSearchIndexOptionsBuilder,
             },
             options::{
                 CollationBuilder, ReadPreferenceOptionsBuilder, ServerApiBuilder,

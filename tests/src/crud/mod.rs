@@ -13,6 +13,7 @@ pub mod load_balanced;
 mod reads;
 pub mod replica_set;
 mod schema;
+pub mod search;
 pub mod sessions;
 mod watch;
 mod writes;

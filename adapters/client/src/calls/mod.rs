@@ -13,6 +13,7 @@ mod insert;
 mod names;
 mod reads;
 mod run;
+mod search_indexes;
 mod update;
 
 pub use aggregate::Aggregate;
@@ -28,6 +29,9 @@ pub use names::{
 };
 pub use reads::{CountDocuments, Distinct, EstimatedDocumentCount};
 pub use run::{RunCommand, RunCursorCommand};
+pub use search_indexes::{
+    CreateSearchIndex, CreateSearchIndexes, DropSearchIndex, ListSearchIndexes, UpdateSearchIndex,
+};
 pub use update::{Replace, Update};
 
 use crate::{Client, Execution, Runtime, session::UsedSession};

@@ -9,6 +9,7 @@ mod options;
 mod read;
 mod results;
 mod schema;
+mod search;
 mod write;
 
 pub use aggregate::{aggregate, aggregate_database};
@@ -34,6 +35,10 @@ pub use results::{
 pub use schema::{
     IndexModel, IndexModelBuilder, Listed, create_collection, create_indexes, drop_collection,
     drop_database, drop_indexes, list_collections, list_databases, list_indexes, rename_collection,
+};
+pub use search::{
+    SearchIndexModel, SearchIndexModelBuilder, SearchIndexType, create_search_indexes,
+    created_search_indexes, drop_search_index, list_search_indexes, update_search_index,
 };
 pub use write::{delete, encode_insert, encode_replacement, insert, replace, update};
 

@@ -3,6 +3,7 @@
 mod reads;
 mod schema;
 mod schema_values;
+mod search;
 mod values;
 mod writes;
 
@@ -28,6 +29,11 @@ pub use schema_values::{
     CommitQuorum, IndexOptionDefaults, IndexOptionDefaultsBuilder, IndexVersion,
     Sphere2DIndexVersion, TextIndexVersion, TimeseriesGranularity, TimeseriesOptions,
     TimeseriesOptionsBuilder, ValidationAction, ValidationLevel,
+};
+pub use search::{
+    CreateSearchIndexOptions, CreateSearchIndexOptionsBuilder, DropSearchIndexOptions,
+    DropSearchIndexOptionsBuilder, ListSearchIndexOptions, ListSearchIndexOptionsBuilder,
+    UpdateSearchIndexOptions, UpdateSearchIndexOptionsBuilder,
 };
 pub use values::{CursorType, Hint, ReturnDocument, UpdateModifications};
 pub use writes::{

@@ -1,16 +1,14 @@
 //! The options of calls: each row of the tables of options can be set on its call, and is sent.
 
+mod schema;
+
 use super::wire::{Sent, on_tokio};
-use bson::{Bson, Document, bson, doc};
+use bson::{Bson, Document, doc};
 use onionskin_core::options::{Collation, ReadConcern, ReadMode, ReadPreference, WriteConcern};
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{
-    Client, Collection, Database,
-    options::{
-        ChangeStreamPreAndPostImages, ClusteredIndex, CommitQuorum, CursorType, Hint, IndexModel,
-        IndexOptionDefaults, InsertOneModel, ReturnDocument, TimeseriesOptions, ValidationAction,
-        ValidationLevel,
-    },
+    Collection,
+    options::{CursorType, Hint, ReturnDocument},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -150,9 +148,10 @@ fn every_option_of_every_call_is_sent() {
         other_reads(&sent, &mut seen, &things).await;
         writes(&sent, &mut seen, &things).await;
         found_and_changed(&sent, &mut seen, &things).await;
-        indexes(&sent, &mut seen, &things).await;
-        handles(&sent, &mut seen, &database, &things).await;
-        lists(&sent, &mut seen, &client, &database).await;
+        schema::indexes(&sent, &mut seen, &things).await;
+        schema::search_indexes(&sent, &mut seen, &things).await;
+        schema::handles(&sent, &mut seen, &database, &things).await;
+        schema::lists(&sent, &mut seen, &client, &database).await;
         seen.extend(ELSEWHERE.map(str::to_owned));
         assert_eq!(seen, rows());
         client.shutdown().await;
@@ -167,11 +166,13 @@ fn rows() -> BTreeSet<String> {
     onionskin_core::count_options! { listed rows CountDocuments }
     onionskin_core::create_collection_options! { listed rows CreateCollection }
     onionskin_core::create_index_options! { listed rows CreateIndex }
+    onionskin_core::create_search_index_options! { listed rows CreateSearchIndex }
     onionskin_core::delete_options! { listed rows Delete }
     onionskin_core::distinct_options! { listed rows Distinct }
     onionskin_core::drop_collection_options! { listed rows DropCollection }
     onionskin_core::drop_database_options! { listed rows DropDatabase }
     onionskin_core::drop_index_options! { listed rows DropIndex }
+    onionskin_core::drop_search_index_options! { listed rows DropSearchIndex }
     onionskin_core::estimated_document_count_options! { listed rows EstimatedDocumentCount }
     onionskin_core::find_one_and_delete_options! { listed rows FindOneAndDelete }
     onionskin_core::find_one_and_replace_options! { listed rows FindOneAndReplace }
@@ -183,11 +184,13 @@ fn rows() -> BTreeSet<String> {
     onionskin_core::list_collections_options! { listed rows ListCollections }
     onionskin_core::list_databases_options! { listed rows ListDatabases }
     onionskin_core::list_indexes_options! { listed rows ListIndexes }
+    onionskin_core::list_search_index_options! { listed rows ListSearchIndexes }
     onionskin_core::rename_collection_options! { listed rows RenameCollection }
     onionskin_core::replace_options! { listed rows Replace }
     onionskin_core::run_command_options! { listed rows RunCommand }
     onionskin_core::run_cursor_command_options! { listed rows RunCursorCommand }
     onionskin_core::update_options! { listed rows Update }
+    onionskin_core::update_search_index_options! { listed rows UpdateSearchIndex }
     rows
 }
 
@@ -378,118 +381,5 @@ async fn found_and_changed(
         timeout(MINUTE) => "maxTimeMS" = ANY;
         upsert(true) => "upsert" = is(true);
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-}
-
-async fn indexes(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Document>) {
-    let index = || IndexModel::builder().keys(doc! { "a": 1 }).build();
-    sends!(sent, seen, "createIndexes", CreateIndex: things.create_index(index()), {
-        comment("why") => "comment" = is("why");
-        commit_quorum(CommitQuorum::Majority) => "commitQuorum" = is("majority");
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "dropIndexes", DropIndex: things.drop_index("a_1"), {
-        comment("why") => "comment" = is("why");
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "listIndexes", ListIndexes: things.list_indexes(), {
-        batch_size(3) => "cursor.batchSize" = is(3);
-        comment("why") => "comment" = is("why");
-        max_time(MINUTE) => "maxTimeMS" = is(60_000);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-}
-
-async fn handles(
-    sent: &Sent,
-    seen: &mut BTreeSet<String>,
-    database: &Database,
-    things: &Collection<Document>,
-) {
-    let images = ChangeStreamPreAndPostImages::builder()
-        .enabled(true)
-        .build();
-    let defaults = IndexOptionDefaults::builder()
-        .storage_engine(doc! {})
-        .build();
-    let create = || database.create_collection("more");
-    sends!(sent, seen, "create", CreateCollection: create(), {
-        capped(true) => "capped" = is(true);
-        change_stream_pre_and_post_images(images.clone())
-            => "changeStreamPreAndPostImages.enabled" = is(true);
-        clustered_index(ClusteredIndex::default()) => "clusteredIndex.key._id" = is(1);
-        collation(collation()) => "collation.locale" = is("en");
-        comment("why") => "comment" = is("why");
-        expire_after_seconds(MINUTE) => "expireAfterSeconds" = is(60);
-        index_option_defaults(defaults.clone())
-            => "indexOptionDefaults" = is(bson!({ "storageEngine": {} }));
-        max(5) => "max" = is(5_i64);
-        pipeline([doc! { "$limit": 1 }]) => "pipeline.0.$limit" = is(1);
-        size(4096) => "size" = is(4096_i64);
-        storage_engine(doc! {}) => "storageEngine" = is(doc! {});
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        timeseries(TimeseriesOptions::new("at")) => "timeseries.timeField" = is("at");
-        validation_action(ValidationAction::Warn) => "validationAction" = is("warn");
-        validation_level(ValidationLevel::Off) => "validationLevel" = is("off");
-        validator(doc! { "a": 1 }) => "validator.a" = is(1);
-        view_on("things") => "viewOn" = is("things");
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "renameCollection", RenameCollection: things.rename("others"), {
-        comment("why") => "comment" = is("why");
-        drop_target(true) => "dropTarget" = is(true);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "drop", DropCollection: things.drop(), {
-        comment("why") => "comment" = is("why");
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "dropDatabase", DropDatabase: database.drop(), {
-        comment("why") => "comment" = is("why");
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    let command = || database.run_cursor_command(doc! { "listCollections": 1 });
-    sends!(sent, seen, "listCollections", RunCursorCommand: command(), {
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-    sends!(sent, seen, "ping", RunCommand: database.run_command(doc! { "ping": 1 }), {
-        selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-}
-
-async fn lists(sent: &Sent, seen: &mut BTreeSet<String>, client: &Client, database: &Database) {
-    let collections = || database.list_collections();
-    sends!(sent, seen, "listCollections", ListCollections: collections(), {
-        authorized_collections(true) => "authorizedCollections" = is(true);
-        batch_size(3) => "cursor.batchSize" = is(3);
-        comment("why") => "comment" = is("why");
-        filter(doc! { "name": "a" }) => "filter.name" = is("a");
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-    });
-    let model =
-        InsertOneModel::builder().namespace(database.collection::<Document>("a").namespace());
-    let bulk_write = || client.bulk_write([model.clone().build()]);
-    sends!(sent, seen, "bulkWrite", BulkWrite: bulk_write(), {
-        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
-        comment("why") => "comment" = is("why");
-        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
-        ordered(false) => "ordered" = is(false);
-        timeout(MINUTE) => "maxTimeMS" = ANY;
-        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
-    });
-    sends!(sent, seen, "listDatabases", ListDatabases: client.list_databases(), {
-        authorized_databases(true) => "authorizedDatabases" = is(true);
-        comment("why") => "comment" = is("why");
-        filter(doc! { "name": "a" }) => "filter.name" = is("a");
-        timeout(MINUTE) => "maxTimeMS" = ANY;
     });
 }

@@ -1,0 +1,181 @@
+//! Calls for the search indexes of a collection.
+
+use super::{collection_call, cursor_call, setters, single};
+use crate::{
+    Client, Collection, Cursor, Runtime, SessionCursor,
+    decode::{Done, OpenCursor, SearchIndexCreated, SearchIndexesCreated},
+    futures::{
+        CreateSearchIndexFuture, CreateSearchIndexesFuture, DropSearchIndexFuture,
+        ListSearchIndexesFuture, SessionCursorFuture, UpdateSearchIndexFuture,
+    },
+    options::*,
+    session::{ImplicitSession, UsedSession},
+};
+use bson::Document;
+use onionskin_core::{
+    error::Error,
+    operation::{Command, crud},
+};
+use std::{future::IntoFuture, marker::PhantomData, time::Duration};
+
+collection_call! {
+    /// A `create_search_index` that runs when it is awaited. Its result is the name of the index.
+    CreateSearchIndex { index: SearchIndexModel, }
+    with CreateSearchIndexOptions listed by create_search_index_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for CreateSearchIndex<'_, R, T> {
+    type Output = Result<String, Error>;
+    type IntoFuture = CreateSearchIndexFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let command = create(self.collection, &[self.index], self.options.as_deref());
+        let client = self.collection.client();
+        let decode = SearchIndexCreated;
+        CreateSearchIndexFuture(single(client, self.session, command, decode))
+    }
+}
+
+collection_call! {
+    /// A `create_search_indexes` that runs when it is awaited. Its result are the names of the
+    /// indexes, in the order of the call.
+    CreateSearchIndexes { indexes: Vec<SearchIndexModel>, }
+    with CreateSearchIndexOptions listed by create_search_index_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for CreateSearchIndexes<'_, R, T> {
+    type Output = Result<Vec<String>, Error>;
+    type IntoFuture = CreateSearchIndexesFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let command = create(self.collection, &self.indexes, self.options.as_deref());
+        let client = self.collection.client();
+        let decode = SearchIndexesCreated(self.indexes.len());
+        CreateSearchIndexesFuture(single(client, self.session, command, decode))
+    }
+}
+
+fn create<R: Runtime, T>(
+    collection: &Collection<R, T>,
+    indexes: &[SearchIndexModel],
+    options: Option<&CreateSearchIndexOptions>,
+) -> Result<Command, Error> {
+    let options = CreateSearchIndexOptions::or_unset(options);
+    crud::create_search_indexes(collection.checked_namespace()?, indexes, options)
+}
+
+collection_call! {
+    /// An `update_search_index` that runs when it is awaited.
+    UpdateSearchIndex { name: String, definition: Document, }
+    with UpdateSearchIndexOptions listed by update_search_index_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for UpdateSearchIndex<'_, R, T> {
+    type Output = Result<(), Error>;
+    type IntoFuture = UpdateSearchIndexFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = UpdateSearchIndexOptions::or_unset(self.options.as_deref());
+        let namespace = self.collection.checked_namespace();
+        let command = namespace.and_then(|namespace| {
+            crud::update_search_index(namespace, &self.name, &self.definition, options)
+        });
+        let client = self.collection.client();
+        UpdateSearchIndexFuture(single(client, self.session, command, Done::OnSuccess))
+    }
+}
+
+collection_call! {
+    /// A `drop_search_index` that runs when it is awaited.
+    DropSearchIndex { name: String, }
+    with DropSearchIndexOptions listed by drop_search_index_options
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for DropSearchIndex<'_, R, T> {
+    type Output = Result<(), Error>;
+    type IntoFuture = DropSearchIndexFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let options = DropSearchIndexOptions::or_unset(self.options.as_deref());
+        let namespace = self.collection.checked_namespace();
+        let command =
+            namespace.map(|namespace| crud::drop_search_index(namespace, &self.name, options));
+        let client = self.collection.client();
+        DropSearchIndexFuture(single(client, self.session, command, Done::OrMissing))
+    }
+}
+
+/// A `list_search_indexes` that runs when it is awaited. Its result is a [`Cursor`], or in a
+/// session a [`SessionCursor`].
+#[must_use = "a call runs when it is awaited"]
+pub struct ListSearchIndexes<'a, R: Runtime, T, S = ImplicitSession> {
+    collection: &'a Collection<R, T>,
+    name: Option<String>,
+    aggregate_options: Option<Box<AggregateOptions>>,
+    options: Option<Box<ListSearchIndexOptions>>,
+    session: Option<UsedSession>,
+    marker: PhantomData<fn() -> S>,
+}
+
+onionskin_core::list_search_index_options! {
+    setters [R: Runtime, T, S] [ListSearchIndexes<'_, R, T, S>]
+}
+
+cursor_call! {
+    ['a, R: Runtime, T: Send + Sync] ListSearchIndexes<'a, R, T> {
+        collection, name, aggregate_options
+    }
+    => ListSearchIndexesFuture<R, Document>, Document
+}
+
+impl<'a, R: Runtime, T> ListSearchIndexes<'a, R, T> {
+    pub(crate) const fn new(collection: &'a Collection<R, T>) -> Self {
+        Self {
+            collection,
+            name: None,
+            aggregate_options: None,
+            options: None,
+            session: None,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<R: Runtime, T, S> ListSearchIndexes<'_, R, T, S> {
+    /// Restricts the list to the index of this name. Default: all indexes.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the options of the aggregation that lists the indexes. Its read concern and its write
+    /// concern are not sent, because servers refuse them (Index Management, *Where are read concern
+    /// and write concern?*).
+    pub fn aggregate_options(mut self, options: impl Into<Option<AggregateOptions>>) -> Self {
+        self.aggregate_options = options.into().map(Box::new);
+        self
+    }
+
+    const fn client(&self) -> &Client<R> {
+        self.collection.client()
+    }
+
+    fn prepare(&self) -> (Result<Command, Error>, OpenCursor<R, Document>) {
+        let own = ListSearchIndexOptions::or_unset(self.options.as_deref());
+        let options = AggregateOptions::or_unset(self.aggregate_options.as_deref());
+        let namespace = self.collection.checked_namespace();
+        let command = namespace.and_then(|namespace| {
+            let (name, defaults) = (self.name.as_deref(), self.collection.defaults());
+            crud::list_search_indexes(namespace, name, own, options, defaults)
+        });
+        let opener = OpenCursor {
+            client: self.client().clone(),
+            database: self.collection.shared_database().clone(),
+            batch_size: options.batch_size,
+            max_await_time: options.max_await_time,
+            comment: options.comment.clone(),
+            marker: PhantomData,
+        };
+        (command, opener)
+    }
+}

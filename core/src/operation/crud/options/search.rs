@@ -1,0 +1,39 @@
+//! Options of search indexes.
+
+use crate::options::options;
+use std::time::Duration;
+
+options! { ($)
+    /// Options of `create_search_index` and `create_search_indexes`. All are unset by default.
+    CreateSearchIndexOptions, built by CreateSearchIndexOptionsBuilder,
+    listed by create_search_index_options => {
+        /// Sets the time limit of the whole operation: server selection, check-out and exchange.
+        /// Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+    }
+
+    /// Options of `update_search_index`. All are unset by default.
+    UpdateSearchIndexOptions, built by UpdateSearchIndexOptionsBuilder,
+    listed by update_search_index_options => {
+        /// Sets the time limit of the whole operation: server selection, check-out and exchange.
+        /// Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+    }
+
+    /// Options of `drop_search_index`. All are unset by default.
+    DropSearchIndexOptions, built by DropSearchIndexOptionsBuilder,
+    listed by drop_search_index_options => {
+        /// Sets the time limit of the whole operation: server selection, check-out and exchange.
+        /// Default: `timeoutMS` of the client; zero means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+    }
+
+    /// Options of `list_search_indexes` beside those of its aggregation. All are unset by default.
+    ListSearchIndexOptions, built by ListSearchIndexOptionsBuilder,
+    listed by list_search_index_options => {
+        /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
+        /// Default: that of the aggregation's options, or else `timeoutMS` of the client; zero
+        /// means no limit.
+        timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
+    }
+}
