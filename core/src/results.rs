@@ -95,6 +95,28 @@ pub struct VerboseBulkWriteResult {
     pub delete_results: BTreeMap<usize, DeleteResult>,
 }
 
+/// The result of the bulk write of a collection (CRUD, *Write Results*).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct BulkWriteResult {
+    /// The number of documents that were inserted.
+    pub inserted_count: u64,
+    /// The `_id` of each inserted document, by the index of its operation. With an unacknowledged
+    /// write concern these are the documents that were sent.
+    pub inserted_ids: BTreeMap<usize, Bson>,
+    /// The number of documents that matched the filters of updates, without upserted ones.
+    pub matched_count: u64,
+    /// The number of documents that updates changed.
+    pub modified_count: u64,
+    /// The number of documents that were deleted.
+    pub deleted_count: u64,
+    /// The number of documents that upserts inserted.
+    pub upserted_count: u64,
+    /// The `_id` of each upserted document, by the index of its operation.
+    pub upserted_ids: BTreeMap<usize, Bson>,
+}
+
 impl From<VerboseBulkWriteResult> for SummaryBulkWriteResult {
     fn from(result: VerboseBulkWriteResult) -> Self {
         result.summary

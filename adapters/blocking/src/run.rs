@@ -88,6 +88,7 @@ block! {
 block! {
     [P: Program] Execution<B, P>;
     [O: From<VerboseBulkWriteResult>] futures::BulkWriteFuture<B, O>;
+    [] futures::CollectionBulkWriteFuture<B>;
     [] futures::CountDocumentsFuture<B>;
     [] futures::CreateCollectionFuture<B>;
     [] futures::CreateIndexFuture<B>;

@@ -1,5 +1,6 @@
 //! Handles of collections.
 
+mod bulk_write;
 mod indexes;
 mod search_indexes;
 

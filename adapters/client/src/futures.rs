@@ -19,7 +19,7 @@ use onionskin_core::{
     operation::{
         Command, Prepared, Single,
         crud::{
-            self, CollectionSpecification, CreateIndexResult, CreateIndexesResult,
+            self, BulkWriteResult, CollectionSpecification, CreateIndexResult, CreateIndexesResult,
             DatabaseSpecification, DeleteResult, IndexModel, InsertManyResult, InsertOneResult,
             UpdateResult, VerboseBulkWriteResult,
         },
@@ -71,6 +71,8 @@ futures! {
     Aggregate: AggregateFuture<R, U> = Single<OpenCursor<R, U>> => Cursor<R, U>;
     BulkWrite: BulkWriteFuture<R, O> [O: From<VerboseBulkWriteResult>]
         = Prepared<crud::BulkWrite<O>> => O;
+    CollectionBulkWrite: CollectionBulkWriteFuture<R>
+        = Prepared<crud::CollectionBulkWrite> => BulkWriteResult;
     CountDocuments: CountDocumentsFuture<R> = Single<Counted> => u64;
     CreateCollection: CreateCollectionFuture<R> = Single<Done> => ();
     CreateIndex: CreateIndexFuture<R> = Single<IndexCreated> => CreateIndexResult;

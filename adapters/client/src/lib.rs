@@ -68,13 +68,13 @@ mod waiters;
 mod workspace;
 
 pub use calls::{
-    Aggregate, BulkWrite, CountDocuments, CreateCollection, CreateIndex, CreateIndexes,
-    CreateSearchIndex, CreateSearchIndexes, Delete, Distinct, DropCollection, DropDatabase,
-    DropIndex, DropSearchIndex, EstimatedDocumentCount, Find, FindOne, FindOneAndDelete,
-    FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne, ListCollectionNames,
-    ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames, ListIndexes,
-    ListSearchIndexes, RenameCollection, Replace, RunCommand, RunCursorCommand, Update,
-    UpdateSearchIndex,
+    Aggregate, BulkWrite, CollectionBulkWrite, CountDocuments, CreateCollection, CreateIndex,
+    CreateIndexes, CreateSearchIndex, CreateSearchIndexes, Delete, Distinct, DropCollection,
+    DropDatabase, DropIndex, DropSearchIndex, EstimatedDocumentCount, Find, FindOne,
+    FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
+    ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
+    ListIndexes, ListSearchIndexes, RenameCollection, Replace, RunCommand, RunCursorCommand,
+    Update, UpdateSearchIndex,
 };
 pub use client::{Client, ClientBuilder};
 pub use collection::Collection;
@@ -196,9 +196,10 @@ pub mod error {
 /// The results of operations.
 pub mod results {
     pub use onionskin_core::operation::crud::{
-        CollectionSpecification, CollectionSpecificationInfo, CollectionType, CreateIndexResult,
-        CreateIndexesResult, DatabaseSpecification, DeleteResult, InsertManyResult,
-        InsertOneResult, SummaryBulkWriteResult, UpdateResult, VerboseBulkWriteResult,
+        BulkWriteResult, CollectionSpecification, CollectionSpecificationInfo, CollectionType,
+        CreateIndexResult, CreateIndexesResult, DatabaseSpecification, DeleteResult,
+        InsertManyResult, InsertOneResult, SummaryBulkWriteResult, UpdateResult,
+        VerboseBulkWriteResult,
     };
 }
 

@@ -1,12 +1,12 @@
 //! The error of a bulk write.
 
-use super::{WriteConcernError, WriteError};
-use crate::results::{SummaryBulkWriteResult, VerboseBulkWriteResult};
+use super::{Error, ErrorKind, Labels, WriteConcernError, WriteError};
+use crate::results::{BulkWriteResult, SummaryBulkWriteResult, VerboseBulkWriteResult};
 use std::{collections::BTreeMap, fmt};
 
-/// The errors of a bulk write, and its results up to them (Bulk Write Specification,
-/// *Exception*). An error that ended the bulk write early is the cause of the error that has this
-/// value.
+/// The errors of the bulk write of a client or of a collection, and its results up to them (Bulk
+/// Write Specification, *Exception*). An error that ended the bulk write early is the cause of the
+/// error that has this value.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BulkWriteError {
@@ -21,10 +21,34 @@ pub struct BulkWriteError {
 /// The results of a bulk write that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartialBulkWriteResult {
-    /// The sums, if the call asked for no more.
+    /// The sums of the bulk write of a client, if the call asked for no more.
     Summary(SummaryBulkWriteResult),
-    /// The result of each operation, if the call asked for them.
+    /// The result of each operation of the bulk write of a client, if the call asked for them.
     Verbose(VerboseBulkWriteResult),
+    /// The result of the bulk write of a collection.
+    Collection(BulkWriteResult),
+}
+
+impl BulkWriteError {
+    /// True if there is no error of an operation and no write concern error.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.write_errors.is_empty() && self.write_concern_errors.is_empty()
+    }
+
+    /// Returns the error of a bulk write, which `cause` ended early. If nothing happened but the
+    /// cause, it is the error.
+    pub(crate) fn into_error(self, labels: &Labels, cause: Option<Error>) -> Error {
+        match cause {
+            Some(cause) if self.is_empty() && self.partial_result.is_none() => cause,
+            cause => {
+                let error = Error::new(ErrorKind::BulkWrite(Box::new(self))).with_labels(labels);
+                match cause {
+                    Some(cause) => error.with_labels(cause.labels()).with_cause(cause),
+                    None => error,
+                }
+            }
+        }
+    }
 }
 
 impl fmt::Display for BulkWriteError {

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     address::Address,
     bson::DocumentWriter,
+    connection::ConnectionFacts,
     error::Error,
     options::{ReadConcern, ReadPreference},
     session::SessionId,
@@ -427,6 +428,13 @@ impl Request {
         document.end();
         let document = bson::RawDocument::from_bytes(&bytes);
         document.is_ok_and(|document| matches!(document.get(name), Ok(Some(_))))
+    }
+
+    /// True if the command could send a statement to this server that can affect several documents.
+    pub(crate) fn may_send_multi(&self, facts: &ConnectionFacts) -> bool {
+        let sequence = self.sequence.as_ref();
+        let (documents, bytes) = (facts.max_write_batch_size, facts.max_message_size);
+        sequence.is_some_and(|sequence| sequence.may_send_multi(documents, bytes))
     }
 
     /// True for a retryable write with a transaction number. The number alone means nothing,

@@ -1,10 +1,11 @@
 //! Document sequences of commands, and how many documents go into one message.
 
+use super::{DocumentList, OperationList};
 use crate::{
     connection::ConnectionFacts,
     error::{Error, ErrorKind},
 };
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::borrow::Cow;
 
 /// The number of bytes that a server accepts beyond `maxBsonObjectSize` for a command, and for a
 /// statement of an update or a delete, because both contain documents of the application.
@@ -14,94 +15,9 @@ pub(super) const COMMAND_OVERHEAD_BYTES: usize = 16 * 1024;
 /// `maxBsonObjectSize` bytes (MSG-8). [`COMMAND_OVERHEAD_BYTES`] is not added to this limit.
 const STORED: &str = "documents";
 
-/// Documents, stored one after the other, of which each of several commands sends a part. Clones
-/// share the documents.
-#[derive(Clone, Default)]
-pub struct DocumentList(Arc<Vec<u8>>);
-
-impl DocumentList {
-    /// Returns a list of these documents, which must be stored one after the other.
-    #[must_use]
-    pub fn new(documents: Vec<u8>) -> Self {
-        Self(Arc::new(documents))
-    }
-
-    /// Returns the size of all documents in bytes.
-    #[must_use]
-    pub fn size_bytes(&self) -> usize {
-        self.0.len()
-    }
-}
-
-/// Shows only the size, because the documents may hold secrets.
-impl fmt::Debug for DocumentList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DocumentList")
-            .field("size_bytes", &self.size_bytes())
-            .finish()
-    }
-}
-
-/// The operations of a bulk write, stored one after the other, with the namespaces that they use.
-/// The first field of each operation has a name of six bytes, and the place of its namespace in
-/// `namespaces` as an `int`. Clones share the operations.
-#[derive(Clone)]
-pub(crate) struct OperationList(Arc<Operations>);
-
-/// The contents of an [`OperationList`].
-#[derive(Default)]
-pub(crate) struct Operations {
-    pub(crate) bytes: Vec<u8>,
-    /// The documents `{ ns: .. }`.
-    pub(crate) namespaces: Vec<Vec<u8>>,
-    /// The place of the namespace of each operation.
-    pub(crate) places: Vec<u32>,
-}
-
 /// The offset of the place of the namespace in an operation: the size of the document, the type of
 /// the field, its name and a zero byte precede it.
 const PLACE_OFFSET: usize = 4 + 1 + 6 + 1;
-
-impl OperationList {
-    pub(crate) fn new(operations: Operations) -> Self {
-        Self(Arc::new(operations))
-    }
-
-    /// Returns the size of all operations in bytes.
-    pub(crate) fn size_bytes(&self) -> usize {
-        self.0.bytes.len()
-    }
-
-    /// Returns the places of the namespaces of some operations, each once, in the order of their
-    /// first use.
-    fn used(&self, first: usize, count: usize) -> Vec<u32> {
-        let mut is_used = vec![false; self.0.namespaces.len()];
-        let mut used = Vec::new();
-        for &place in self.0.places.iter().skip(first).take(count) {
-            if let Some(seen) = is_used.get_mut(place as usize)
-                && !std::mem::replace(seen, true)
-            {
-                used.push(place);
-            }
-        }
-        used
-    }
-
-    fn namespace(&self, place: u32) -> &[u8] {
-        let namespace = self.0.namespaces.get(place as usize);
-        namespace.map(Vec::as_slice).unwrap_or_default()
-    }
-}
-
-/// Shows only the sizes, because the operations may hold secrets.
-impl fmt::Debug for OperationList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OperationList")
-            .field("size_bytes", &self.size_bytes())
-            .field("operations", &self.0.places.len())
-            .finish()
-    }
-}
 
 /// The part of a document sequence that one command sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,13 +96,42 @@ impl Sequence {
     fn documents(&self, portion: Option<Portion>) -> &[u8] {
         let all = match &self.documents {
             Documents::Whole(documents) => documents,
-            Documents::Rest { list, start } => list.0.get(*start..).unwrap_or_default(),
+            Documents::Rest { list, start } => list.0.documents.get(*start..).unwrap_or_default(),
             Documents::Operations { list, start, .. } => {
                 list.0.bytes.get(*start..).unwrap_or_default()
             }
         };
         let end = portion.map_or(all.len(), |portion| portion.bytes);
         all.get(..end).unwrap_or(all)
+    }
+
+    /// True if a command could send a statement that can affect several documents, to a server that
+    /// accepts `max_documents` and `max_bytes` in a message. Such a command has no transaction
+    /// number (RW-8). The size of the rest of the message is not counted here, so a command that
+    /// just misses the statement counts as well.
+    pub(crate) fn may_send_multi(&self, max_documents: usize, max_bytes: usize) -> bool {
+        let Documents::Rest { list, start } = &self.documents else {
+            return false;
+        };
+        let Some(multi) = list.next_multi(*start) else {
+            return false;
+        };
+        let before = multi - start;
+        if before >= max_bytes {
+            return false;
+        }
+        let documents = self.documents(None);
+        let (mut offset, mut count) = (0, 0);
+        while offset < before && count < max_documents {
+            let rest = documents.get(offset..).unwrap_or_default();
+            match document_bytes(rest) {
+                Ok(bytes) => offset += bytes,
+                // Framing fails.
+                Err(_) => return true,
+            }
+            count += 1;
+        }
+        count < max_documents
     }
 
     /// Returns the sections of a portion: the identifier and the documents of each.
@@ -464,6 +409,28 @@ mod tests {
             .fit(&list(&[20; 4]), false, |_| 0)
             .expect_err("too many");
         assert_eq!(what(&error), ("the number of documents in a command", 3, 4));
+    }
+
+    #[test]
+    fn a_command_could_send_only_statements_within_the_limits_of_its_server() {
+        // RW-8: the fourth statement can affect several documents.
+        let statements = DocumentList::with_multi(list(&[20; 5]), vec![60]);
+        for (start, max_documents, max_bytes, expected) in [
+            (0, 4, 100, true),
+            (0, 3, 100, false),
+            (0, 4, 60, false),
+            (20, 3, 100, true),
+            (20, 2, 100, false),
+            (60, 1, 20, true),
+            (80, 5, 100, false),
+        ] {
+            let sequence = Sequence::rest("updates", statements.clone(), start);
+            let may = sequence.may_send_multi(max_documents, max_bytes);
+            assert_eq!(may, expected, "{start} {max_documents} {max_bytes}");
+        }
+        assert!(statements.is_multi_at(60) && !statements.is_multi_at(40));
+        let inserts = Sequence::rest("documents", DocumentList::new(list(&[20; 5])), 0);
+        assert!(!inserts.may_send_multi(5, 100));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 pub mod bulk;
 mod changes;
+pub mod collection_bulk;
 mod cursors;
 mod errors;
 pub mod load_balanced;
@@ -129,6 +130,9 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
                 writes::an_upsert_inserts_where_nothing_matches,
                 writes::deletes_remove_one_or_all_that_match,
                 writes::a_document_that_fills_several_reads_survives,
+                collection_bulk::operations_of_one_kind_share_a_command,
+                collection_bulk::unordered_operations_are_grouped_by_kind,
+                collection_bulk::a_failure_ends_an_ordered_bulk_write,
                 changes::a_replacement_keeps_the_id,
                 changes::an_update_takes_a_pipeline,
                 changes::a_job_is_taken_once,

@@ -6,7 +6,7 @@ use crate::{
     scene::{Scene, Watched, balanced_alone, play, replica_set_of, sharded_alone},
 };
 use bson::{Bson, Document, doc};
-use onionskin::{Collection, Error};
+use onionskin::{Collection, Error, options::InsertOneModel};
 use onionskin_core::event::{Event, EventKind};
 use onionskin_simulations::world::SimRuntime;
 use onionskin_tests::specifications::{self, TestFile};
@@ -15,8 +15,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 /// Operations of the official files that the client does not offer yet. An operation of a whole
 /// database or client has a prefix.
-const MISSING: [&str; 21] = [
-    "bulkWrite",
+const MISSING: [&str; 20] = [
     "client.clientBulkWrite",
     "client.createChangeStream",
     "client.listDatabaseNames",
@@ -215,6 +214,13 @@ async fn perform_without_cursor(
         "insertMany" => {
             let documents = list(&arguments["documents"]).iter().map(document);
             collection.insert_many(documents).await.map(|_| ())
+        }
+        "bulkWrite" => {
+            let inserts = list(&arguments["requests"]).iter().map(|request| {
+                let document = document(&request["insertOne"]["document"]);
+                InsertOneModel::builder().document(document).build()
+            });
+            collection.bulk_write(inserts).await.map(|_| ())
         }
         "updateOne" => collection.update_one(filter, update()).await.map(|_| ()),
         "updateMany" => collection.update_many(filter, update()).await.map(|_| ()),

@@ -140,6 +140,7 @@ fn embedded_bulk_writes<A: Adapter>() {
     let deployment = Embedded::start(options).expect("starts");
     let name = format!("embedded, {}", A::NAME);
     A::block_on(crud::bulk::run::<A::R>(&name, deployment.uri()));
+    A::block_on(crud::collection_bulk::run::<A::R>(&name, deployment.uri()));
 }
 
 /// Makes a test of each function for one adapter.

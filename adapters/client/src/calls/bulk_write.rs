@@ -1,11 +1,11 @@
-//! The bulk write of a client.
+//! The bulk writes of a client and of a collection.
 
-use super::setters;
+use super::{collection_call, setters};
 use crate::{
-    Client, ClientSession, Execution, Runtime,
-    futures::BulkWriteFuture,
+    Client, ClientSession, Collection, Execution, Runtime,
+    futures::{BulkWriteFuture, CollectionBulkWriteFuture},
     options::*,
-    results::{SummaryBulkWriteResult, VerboseBulkWriteResult},
+    results::{BulkWriteResult, SummaryBulkWriteResult, VerboseBulkWriteResult},
     session::UsedSession,
 };
 use bson::{Bson, Document};
@@ -15,7 +15,7 @@ use onionskin_core::{
 };
 use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 
-/// A `bulk_write` that runs when it is awaited.
+/// A `bulk_write` of a client that runs when it is awaited.
 ///
 /// The operations are sent with as many commands as the limits of the server require, one after the
 /// other. If operations fail, the error has the kind
@@ -85,5 +85,42 @@ impl<R: Runtime, O: From<VerboseBulkWriteResult>> IntoFuture for BulkWrite<'_, R
     fn into_future(self) -> Self::IntoFuture {
         let client = self.client.clone();
         BulkWriteFuture(Execution::new(client, Prepared::new(self.prepare())))
+    }
+}
+
+collection_call! {
+    /// A `bulk_write` of a collection that runs when it is awaited.
+    ///
+    /// If operations fail, the error has the kind
+    /// [`ErrorKind::BulkWrite`](onionskin_core::error::ErrorKind::BulkWrite), with the errors by
+    /// the index of the operation and the result of the operations that succeeded.
+    CollectionBulkWrite { models: Vec<WriteModel>, }
+    with BulkWriteOptions listed by bulk_write_options
+}
+
+impl<R: Runtime, T> CollectionBulkWrite<'_, R, T> {
+    fn prepare(self) -> Result<crud::CollectionBulkWrite, Error> {
+        let options = self.options.map(|options| *options).unwrap_or_default();
+        let collection = self.collection;
+        let namespace = collection.checked_namespace()?.clone();
+        let defaults = collection.shared_defaults().clone();
+        let new_id = || collection.client().shared().new_object_id();
+        let models = &self.models;
+        let mut program =
+            crud::CollectionBulkWrite::new(namespace, models, options, defaults, new_id)?;
+        if let Some(session) = self.session {
+            program.set_session(session.checked()?);
+        }
+        Ok(program)
+    }
+}
+
+impl<R: Runtime, T: Send + Sync> IntoFuture for CollectionBulkWrite<'_, R, T> {
+    type Output = Result<BulkWriteResult, Error>;
+    type IntoFuture = CollectionBulkWriteFuture<R>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let client = self.collection.client().clone();
+        CollectionBulkWriteFuture(Execution::new(client, Prepared::new(self.prepare())))
     }
 }

@@ -17,7 +17,7 @@ mod search_indexes;
 mod update;
 
 pub use aggregate::Aggregate;
-pub use bulk_write::BulkWrite;
+pub use bulk_write::{BulkWrite, CollectionBulkWrite};
 pub use delete::Delete;
 pub use find::{Find, FindOne};
 pub use find_and_modify::{FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate};

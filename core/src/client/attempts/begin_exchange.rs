@@ -129,8 +129,9 @@ impl Client {
     }
 
     /// Begins the implicit session of an operation that uses one, if the server supports sessions.
-    /// Gives a retryable write a transaction number, if `retryWrites` is true and the server
-    /// accepts one. Retries use the same session (RR-25) and the same number (RW-19).
+    /// Gives a retryable write a transaction number, if `retryWrites` is true, the server accepts
+    /// one, and no statement of the command can affect several documents (RW-8). Retries use the
+    /// same session (RR-25) and the same number (RW-19).
     #[inline]
     fn take_session(&mut self, now: Instant, operation: &mut Operation, facts: &ConnectionFacts) {
         if let Some(session) = operation.request.session
@@ -158,6 +159,7 @@ impl Client {
                 .settings
                 .retry
                 .wants_txn_number(kind, facts.server_type)
+            && !operation.request.may_send_multi(facts)
         {
             operation.request.txn_number = self.attempts.sessions.next_txn_number(session);
         }

@@ -1,7 +1,10 @@
 //! `insert_many`: a list of documents, sent with as many `insert` commands as the limits of the
 //! server require.
 
-use super::{Defaults, InsertManyOptions, InsertManyResult, Namespace};
+use super::{
+    Defaults, InsertManyOptions, InsertManyResult, Namespace,
+    merge::{MergedBytes, add_labels},
+};
 use crate::{
     address::Address,
     error::{
@@ -11,22 +14,12 @@ use crate::{
     operation::{Command, CommandKind, DocumentList, Exchange, Portion, Program, Step},
     options::Place,
     session::SessionId,
-    wire::MAX_MESSAGE_BYTES,
 };
-use bson::{Bson, RawDocumentBuf};
+use bson::Bson;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-/// The largest total size of texts and details in the merged errors of all batches, in bytes. A
-/// server chooses the number of batches by its `maxWriteBatchSize`, so a limit per reply is not
-/// enough. An error that would exceed the limit loses its texts and details, but keeps its code
-/// and, if it is a write error, its index.
-const MAX_MERGED_BYTES: usize = MAX_MESSAGE_BYTES;
-
-/// The largest number of labels of the variant [`Label::Other`] that the merged error has.
-const MAX_OTHER_LABELS: usize = 16;
 
 /// The program of `insert_many`. Each command sends as many documents as `maxWriteBatchSize` and
 /// `maxMessageSizeBytes` of its server allow ([MSG-4], [MSG-32]). A document larger than
@@ -78,8 +71,8 @@ struct MergedErrors {
     fault: WriteFailure,
     labels: Labels,
     server: Option<Address>,
-    /// The total size of texts and details in `fault`, in bytes.
-    bytes: usize,
+    /// The size of the texts and details in `fault`.
+    bytes: MergedBytes,
 }
 
 impl MergedErrors {
@@ -87,48 +80,17 @@ impl MergedErrors {
         if self.fault.errors.len() >= MAX_WRITE_ERRORS {
             return;
         }
-        let is_kept = self.has_room(failed.message.len(), failed.details.as_ref());
-        let mut failed = failed.clone();
+        let mut failed = self.bytes.bound_error(failed.clone());
         failed.index = index;
-        if !is_kept {
-            failed.message = String::new();
-            failed.details = None;
-        }
         self.fault.errors.push(failed);
     }
 
     fn add_concern(&mut self, concern: &WriteConcernError) {
-        let text = concern.code_name.len() + concern.message.len();
-        let is_kept = self.has_room(text, concern.details.as_ref());
-        let mut concern = concern.clone();
-        if !is_kept {
-            concern.code_name = String::new();
-            concern.message = String::new();
-            concern.details = None;
-        }
+        let concern = self.bytes.bound_concern(concern.clone());
         match &self.fault.write_concern {
             None => self.fault.write_concern = Some(concern),
             Some(_) => self.fault.more_write_concerns.push(concern),
         }
-    }
-
-    fn add_labels(&mut self, labels: &Labels) {
-        let is_other = |label: &&Label| matches!(label, Label::Other(_));
-        for label in labels.iter() {
-            let others = self.labels.iter().filter(is_other).count();
-            if !is_other(&label) || others < MAX_OTHER_LABELS {
-                self.labels.insert(label.clone());
-            }
-        }
-    }
-
-    fn has_room(&mut self, text: usize, details: Option<&RawDocumentBuf>) -> bool {
-        let bytes = text + details.map_or(0, |details| details.as_bytes().len());
-        let has_room = bytes <= MAX_MERGED_BYTES.saturating_sub(self.bytes);
-        if has_room {
-            self.bytes += bytes;
-        }
-        has_room
     }
 }
 
@@ -228,7 +190,7 @@ impl InsertMany {
         all.written = all.written.saturating_add(fault.written);
         all.topology_version = fault.topology_version.or(all.topology_version);
         all.base_backoff = all.base_backoff.max(fault.base_backoff);
-        merged.add_labels(error.labels());
+        add_labels(&mut merged.labels, error.labels());
         merged.server = merged.server.take().or_else(|| error.server().cloned());
     }
 
@@ -308,7 +270,10 @@ impl Program for InsertMany {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::merge::{MAX_MERGED_BYTES, MAX_OTHER_LABELS},
+        *,
+    };
     use bson::{RawDocument, rawdoc};
     use std::time::Duration;
 

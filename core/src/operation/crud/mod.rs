@@ -4,6 +4,7 @@ mod aggregate;
 mod bulk;
 mod find_and_modify;
 mod insert;
+mod merge;
 mod names;
 mod options;
 mod read;
@@ -14,9 +15,10 @@ mod write;
 
 pub use aggregate::{aggregate, aggregate_database};
 pub use bulk::{
-    BulkWrite, DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder,
-    InsertOneModel, InsertOneModelBuilder, ReplaceOneModel, ReplaceOneModelBuilder,
-    UpdateManyModel, UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
+    BulkWrite, CollectionBulkWrite, DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel,
+    DeleteOneModelBuilder, InsertOneModel, InsertOneModelBuilder, ReplaceOneModel,
+    ReplaceOneModelBuilder, UpdateManyModel, UpdateManyModelBuilder, UpdateOneModel,
+    UpdateOneModelBuilder, WriteModel,
 };
 pub use find_and_modify::{
     find_one_and_delete, find_one_and_replace, find_one_and_update, found_document,
@@ -44,8 +46,8 @@ pub use write::{delete, encode_insert, encode_replacement, insert, replace, upda
 
 use crate::error::Error;
 pub use crate::results::{
-    DeleteResult, InsertManyResult, InsertOneResult, SummaryBulkWriteResult, UpdateResult,
-    VerboseBulkWriteResult,
+    BulkWriteResult, DeleteResult, InsertManyResult, InsertOneResult, SummaryBulkWriteResult,
+    UpdateResult, VerboseBulkWriteResult,
 };
 use std::sync::Arc;
 

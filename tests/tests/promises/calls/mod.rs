@@ -8,7 +8,7 @@ use onionskin_core::options::{Collation, ReadConcern, ReadMode, ReadPreference, 
 use onionskin_simulations::serve::{Embedded, ServeOptions};
 use onionskin_tokio::{
     Collection,
-    options::{CursorType, Hint, ReturnDocument},
+    options::{CursorType, DeleteOneModel, Hint, InsertOneModel, ReturnDocument},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -30,13 +30,15 @@ macro_rules! sends {
         $seen.insert(concat!(stringify!($call), "::", stringify!($option)).to_owned());
         drop($build.$option($value).await);
         let found = $sent.path($command, $path);
-        let expected: Option<Bson> = $expected;
+        let expected: Option<::bson::Bson> = $expected;
         match expected {
             Some(expected) => assert_eq!(found, Some(expected), stringify!($call::$option)),
             None => assert!(found.is_some(), stringify!($call::$option)),
         }
     )*};
 }
+
+use sends;
 
 /// Returns a value to compare with.
 fn is(value: impl Into<Bson>) -> Option<Bson> {
@@ -163,6 +165,7 @@ fn rows() -> BTreeSet<String> {
     let mut rows = BTreeSet::new();
     onionskin_core::aggregate_options! { listed rows Aggregate }
     onionskin_core::bulk_write_options! { listed rows BulkWrite }
+    onionskin_core::bulk_write_options! { listed rows CollectionBulkWrite }
     onionskin_core::count_options! { listed rows CountDocuments }
     onionskin_core::create_collection_options! { listed rows CreateCollection }
     onionskin_core::create_index_options! { listed rows CreateIndex }
@@ -299,6 +302,18 @@ async fn writes(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Do
         ordered(false) => "ordered" = is(false);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::majority()) => "writeConcern.w" = is("majority");
+    });
+    let delete = || DeleteOneModel::builder().build();
+    sends!(sent, seen, "delete", CollectionBulkWrite: things.bulk_write([delete()]), {
+        comment("why") => "comment" = is("why");
+        let_vars(doc! { "a": 1 }) => "let.a" = is(1);
+        ordered(false) => "ordered" = is(false);
+        timeout(MINUTE) => "maxTimeMS" = ANY;
+        write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
+    });
+    let insert = || InsertOneModel::builder().build();
+    sends!(sent, seen, "insert", CollectionBulkWrite: things.bulk_write([insert()]), {
+        bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
     });
     let set = || doc! { "$set": { "b": 1 } };
     sends!(sent, seen, "update", Update: things.update_one(doc! {}, set()), {

@@ -1,6 +1,6 @@
 //! The options of the calls for indexes, collections, databases and clients.
 
-use super::{ANY, MINUTE, collation, is, secondary};
+use super::{ANY, MINUTE, collation, is, secondary, sends};
 use crate::wire::Sent;
 use bson::{Document, bson, doc};
 use onionskin_core::options::WriteConcern;

@@ -1,8 +1,11 @@
 //! The bulk write of a client: the command `bulkWrite`, as often as the limits of the server
 //! require.
 
+mod collection;
 mod models;
+mod statements;
 
+pub use collection::CollectionBulkWrite;
 pub use models::{
     DeleteManyModel, DeleteManyModelBuilder, DeleteOneModel, DeleteOneModelBuilder, InsertOneModel,
     InsertOneModelBuilder, ReplaceOneModel, ReplaceOneModelBuilder, UpdateManyModel,
@@ -246,8 +249,7 @@ impl<O> BulkWrite<O> {
     /// Returns the error of the bulk write, which `cause` ended early.
     fn failure(&mut self, cause: Option<Error>) -> Option<Error> {
         let mut failures = std::mem::take(&mut self.failures);
-        let is_clean = failures.write_errors.is_empty() && failures.write_concern_errors.is_empty();
-        if is_clean && cause.is_none() {
+        if failures.is_empty() && cause.is_none() {
             return None;
         }
         if self.has_success {
@@ -257,18 +259,7 @@ impl<O> BulkWrite<O> {
                 false => PartialBulkWriteResult::Summary(result.summary),
             });
         }
-        match cause {
-            // Nothing happened but this error.
-            Some(cause) if is_clean && failures.partial_result.is_none() => Some(cause),
-            cause => {
-                let error = Error::new(ErrorKind::BulkWrite(Box::new(failures)));
-                let error = error.with_labels(&self.labels);
-                Some(match cause {
-                    Some(cause) => error.with_labels(cause.labels()).with_cause(cause),
-                    None => error,
-                })
-            }
-        }
+        Some(failures.into_error(&self.labels, cause))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The operations of a bulk write (Bulk Write Specification, *Write Models*).
+//! The operations of bulk writes (Bulk Write Specification, *Write Models*).
 
 use super::super::{Namespace, UpdateModifications, check_name, encode_insert};
 use crate::{bson::DocumentWriter, error::Error, operation::Operations, options::OptionValue};
@@ -39,7 +39,8 @@ macro_rules! models {
             #[derive(Clone, Debug, Default, PartialEq)]
             #[non_exhaustive]
             pub struct $name {
-                /// The collection.
+                /// The collection. The bulk write of a collection also takes operations without
+                /// one.
                 pub namespace: Namespace,
                 $($(#[$doc])* pub $field: $type,)*
                 $($(#[$option_doc])* pub $option: Option<$option_type>,)*
@@ -58,7 +59,8 @@ macro_rules! models {
             pub struct $builder($name);
 
             impl $builder {
-                /// Sets the collection, without which the bulk write fails.
+                /// Sets the collection. The bulk write of a client fails without one. That of a
+                /// collection needs none.
                 pub fn namespace(mut self, value: impl Into<Namespace>) -> Self {
                     self.0.namespace = value.into();
                     self
@@ -175,7 +177,7 @@ models! {
 }
 
 /// The kind of an operation, for its result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Insert,
     Update,
@@ -209,45 +211,29 @@ impl Encoded {
         let start = self.operations.bytes.len();
         let mut writer = DocumentWriter::begin(&mut self.operations.bytes);
         let at = i32::try_from(place).unwrap_or(i32::MAX);
+        let (key, kind) = match model.kind() {
+            kind @ Kind::Insert => ("insert", kind),
+            kind @ Kind::Update => ("update", kind),
+            kind @ Kind::Delete => ("delete", kind),
+        };
+        writer.i32(key, at);
         let written = match model {
             WriteModel::InsertOne(model) => {
-                writer.i32("insert", at);
-                insert(&mut writer, model, new_id).map(|made| {
-                    id = Some(made);
-                    Kind::Insert
-                })
+                insert(&mut writer, model, new_id).map(|made| id = Some(made))
             }
-            WriteModel::UpdateOne(model) => {
-                writer.i32("update", at);
-                update_one(&mut writer, model).map(|()| Kind::Update)
-            }
-            WriteModel::UpdateMany(model) => {
-                writer.i32("update", at);
-                update_many(&mut writer, model).map(|()| Kind::Update)
-            }
-            WriteModel::ReplaceOne(model) => {
-                writer.i32("update", at);
-                replace_one(&mut writer, model).map(|()| Kind::Update)
-            }
-            WriteModel::DeleteOne(model) => {
-                writer.i32("delete", at);
-                let options = (&model.hint, &model.collation);
-                delete(&mut writer, &model.filter, false, options).map(|()| Kind::Delete)
-            }
-            WriteModel::DeleteMany(model) => {
-                writer.i32("delete", at);
-                let options = (&model.hint, &model.collation);
-                delete(&mut writer, &model.filter, true, options).map(|()| Kind::Delete)
-            }
+            WriteModel::UpdateOne(model) => model.write(&mut writer, &OPERATION),
+            WriteModel::UpdateMany(model) => model.write(&mut writer, &OPERATION),
+            WriteModel::ReplaceOne(model) => model.write(&mut writer, &OPERATION),
+            WriteModel::DeleteOne(model) => model.write(&mut writer, &OPERATION),
+            WriteModel::DeleteMany(model) => model.write(&mut writer, &OPERATION),
         };
         match written {
-            Ok(kind) => {
+            Ok(()) => {
                 writer.end();
                 self.kinds.push(kind);
                 self.operations.places.push(place);
                 self.ids.extend(id.map(|id| (index, id)));
-                self.has_multi |=
-                    matches!(model, WriteModel::UpdateMany(_) | WriteModel::DeleteMany(_));
+                self.has_multi |= model.is_multi();
                 Ok(())
             }
             Err(error) => {
@@ -287,67 +273,129 @@ fn insert(
     Ok(id)
 }
 
-fn update_one(writer: &mut DocumentWriter<'_>, model: &UpdateOneModel) -> Result<(), Error> {
-    update(writer, &model.filter, &model.update, false)?;
-    option(writer, "upsert", model.upsert.as_ref())?;
-    option(writer, "sort", model.sort.as_ref())?;
-    let filters = model.array_filters.clone().map(Bson::Array);
-    option(writer, "arrayFilters", filters.as_ref())?;
-    option(writer, "hint", model.hint.as_ref())?;
-    option(writer, "collation", model.collation.as_ref())
+/// The form in which a command has its operations.
+pub(super) struct Form {
+    filter: &'static str,
+    update: &'static str,
+    /// True if a delete has a `limit` instead of `multi`.
+    has_limit: bool,
 }
 
-fn update_many(writer: &mut DocumentWriter<'_>, model: &UpdateManyModel) -> Result<(), Error> {
-    update(writer, &model.filter, &model.update, true)?;
-    option(writer, "upsert", model.upsert.as_ref())?;
-    let filters = model.array_filters.clone().map(Bson::Array);
-    option(writer, "arrayFilters", filters.as_ref())?;
-    option(writer, "hint", model.hint.as_ref())?;
-    option(writer, "collation", model.collation.as_ref())
-}
+/// The form of the command `bulkWrite`.
+const OPERATION: Form = Form {
+    filter: "filter",
+    update: "updateMods",
+    has_limit: false,
+};
 
-fn update(
-    writer: &mut DocumentWriter<'_>,
-    filter: &Document,
-    changes: &UpdateModifications,
-    multi: bool,
-) -> Result<(), Error> {
-    changes.check()?;
-    writer.subtree("filter", filter)?;
-    changes.write("updateMods", writer)?;
-    writer.bool("multi", multi);
-    Ok(())
-}
+/// The form of the commands `update` and `delete`.
+pub(super) const STATEMENT: Form = Form {
+    filter: "q",
+    update: "u",
+    has_limit: true,
+};
 
-fn replace_one(writer: &mut DocumentWriter<'_>, model: &ReplaceOneModel) -> Result<(), Error> {
-    if model
-        .replacement
-        .keys()
-        .next()
-        .is_some_and(|key| key.starts_with('$'))
-    {
-        let message = "a replacement is a document, not update operators";
-        return Err(Error::argument(message));
+impl WriteModel {
+    /// Returns the kind of the operation.
+    pub(super) const fn kind(&self) -> Kind {
+        match self {
+            Self::InsertOne(_) => Kind::Insert,
+            Self::UpdateOne(_) | Self::UpdateMany(_) | Self::ReplaceOne(_) => Kind::Update,
+            Self::DeleteOne(_) | Self::DeleteMany(_) => Kind::Delete,
+        }
     }
-    writer
-        .subtree("filter", &model.filter)?
-        .subtree("updateMods", &model.replacement)?
-        .bool("multi", false);
-    option(writer, "upsert", model.upsert.as_ref())?;
-    option(writer, "sort", model.sort.as_ref())?;
-    option(writer, "hint", model.hint.as_ref())?;
-    option(writer, "collation", model.collation.as_ref())
+
+    /// True if the operation can affect several documents.
+    pub(super) const fn is_multi(&self) -> bool {
+        matches!(self, Self::UpdateMany(_) | Self::DeleteMany(_))
+    }
 }
 
-fn delete(
-    writer: &mut DocumentWriter<'_>,
-    filter: &Document,
-    multi: bool,
-    (hint, collation): (&Option<Bson>, &Option<Document>),
-) -> Result<(), Error> {
-    writer.subtree("filter", filter)?.bool("multi", multi);
-    option(writer, "hint", hint.as_ref())?;
-    option(writer, "collation", collation.as_ref())
+impl UpdateOneModel {
+    pub(super) fn write(&self, writer: &mut DocumentWriter<'_>, form: &Form) -> Result<(), Error> {
+        form.update(writer, &self.filter, &self.update, false)?;
+        option(writer, "upsert", self.upsert.as_ref())?;
+        option(writer, "sort", self.sort.as_ref())?;
+        let filters = self.array_filters.clone().map(Bson::Array);
+        option(writer, "arrayFilters", filters.as_ref())?;
+        option(writer, "hint", self.hint.as_ref())?;
+        option(writer, "collation", self.collation.as_ref())
+    }
+}
+
+impl UpdateManyModel {
+    pub(super) fn write(&self, writer: &mut DocumentWriter<'_>, form: &Form) -> Result<(), Error> {
+        form.update(writer, &self.filter, &self.update, true)?;
+        option(writer, "upsert", self.upsert.as_ref())?;
+        let filters = self.array_filters.clone().map(Bson::Array);
+        option(writer, "arrayFilters", filters.as_ref())?;
+        option(writer, "hint", self.hint.as_ref())?;
+        option(writer, "collation", self.collation.as_ref())
+    }
+}
+
+impl ReplaceOneModel {
+    pub(super) fn write(&self, writer: &mut DocumentWriter<'_>, form: &Form) -> Result<(), Error> {
+        let first = self.replacement.keys().next();
+        if first.is_some_and(|key| key.starts_with('$')) {
+            let message = "a replacement is a document, not update operators";
+            return Err(Error::argument(message));
+        }
+        writer
+            .subtree(form.filter, &self.filter)?
+            .subtree(form.update, &self.replacement)?
+            .bool("multi", false);
+        option(writer, "upsert", self.upsert.as_ref())?;
+        option(writer, "sort", self.sort.as_ref())?;
+        option(writer, "hint", self.hint.as_ref())?;
+        option(writer, "collation", self.collation.as_ref())
+    }
+}
+
+impl DeleteOneModel {
+    pub(super) fn write(&self, writer: &mut DocumentWriter<'_>, form: &Form) -> Result<(), Error> {
+        form.delete(writer, &self.filter, false)?;
+        option(writer, "hint", self.hint.as_ref())?;
+        option(writer, "collation", self.collation.as_ref())
+    }
+}
+
+impl DeleteManyModel {
+    pub(super) fn write(&self, writer: &mut DocumentWriter<'_>, form: &Form) -> Result<(), Error> {
+        form.delete(writer, &self.filter, true)?;
+        option(writer, "hint", self.hint.as_ref())?;
+        option(writer, "collation", self.collation.as_ref())
+    }
+}
+
+impl Form {
+    fn update(
+        &self,
+        writer: &mut DocumentWriter<'_>,
+        filter: &Document,
+        changes: &UpdateModifications,
+        multi: bool,
+    ) -> Result<(), Error> {
+        changes.check()?;
+        writer.subtree(self.filter, filter)?;
+        changes.write(self.update, writer)?;
+        writer.bool("multi", multi);
+        Ok(())
+    }
+
+    fn delete(
+        &self,
+        writer: &mut DocumentWriter<'_>,
+        filter: &Document,
+        multi: bool,
+    ) -> Result<(), Error> {
+        writer.subtree(self.filter, filter)?;
+        match self.has_limit {
+            true => writer.i32("limit", if multi { 0 } else { 1 }),
+            false => writer.bool("multi", multi),
+        };
+        Ok(())
+    }
 }
 
 fn option(

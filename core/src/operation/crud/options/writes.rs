@@ -37,13 +37,14 @@ options! { ($)
         write_concern: WriteConcern => Kept "writeConcern",
     }
 
-    /// Options of the bulk write of a client. All are unset by default.
+    /// Options of the bulk write of a client or of a collection. All are unset by default.
     BulkWriteOptions, built by BulkWriteOptionsBuilder, listed by bulk_write_options => {
         /// Sets whether the server leaves out the validation of documents.
         bypass_document_validation: bool => Body "bypassDocumentValidation",
         /// Sets a value by which the commands are found in logs and in the profiler of the server.
+        /// From server 4.4 on.
         comment: Bson => Body "comment" (into),
-        /// Sets variables that filters and pipelines can use as `$$name`.
+        /// Sets variables that filters and pipelines can use as `$$name`. From server 5.0 on.
         let_vars: Document => Body "let",
         /// Sets whether the bulk write ends with the first operation that fails. Default: true.
         ordered: bool => Kept "ordered",
@@ -51,7 +52,7 @@ options! { ($)
         /// check-outs, exchanges and retries. Default: `timeoutMS` of the client; zero means no
         /// limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
-        /// Sets the write concern. Default: that of the client.
+        /// Sets the write concern. Default: that of the client or collection.
         write_concern: WriteConcern => Kept "writeConcern",
     }
 

@@ -1,0 +1,113 @@
+//! Lists of documents and of operations, of which each of several commands sends a part.
+
+use std::{fmt, sync::Arc};
+
+/// Documents, stored one after the other, of which each of several commands sends a part. Clones
+/// share the documents.
+#[derive(Clone, Default)]
+pub struct DocumentList(pub(super) Arc<Contents>);
+
+/// The contents of a [`DocumentList`].
+#[derive(Default)]
+pub(super) struct Contents {
+    pub(super) documents: Vec<u8>,
+    /// The offsets of the statements that can affect several documents, in ascending order.
+    multi: Vec<usize>,
+}
+
+impl DocumentList {
+    /// Returns a list of these documents, which must be stored one after the other.
+    #[must_use]
+    pub fn new(documents: Vec<u8>) -> Self {
+        Self::with_multi(documents, Vec::new())
+    }
+
+    /// Returns a list of statements, of which those at these ascending offsets can affect several
+    /// documents. A command that sends one of them is not retried (RW-8).
+    pub(crate) fn with_multi(documents: Vec<u8>, multi: Vec<usize>) -> Self {
+        Self(Arc::new(Contents { documents, multi }))
+    }
+
+    /// Returns the size of all documents in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.0.documents.len()
+    }
+
+    /// True if the statement at this offset can affect several documents.
+    pub(crate) fn is_multi_at(&self, offset: usize) -> bool {
+        self.0.multi.binary_search(&offset).is_ok()
+    }
+
+    /// Returns the offset of the first statement from `start` on that can affect several documents.
+    pub(super) fn next_multi(&self, start: usize) -> Option<usize> {
+        let before = self.0.multi.partition_point(|&offset| offset < start);
+        self.0.multi.get(before).copied()
+    }
+}
+
+/// Shows only the size, because the documents may hold secrets.
+impl fmt::Debug for DocumentList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DocumentList")
+            .field("size_bytes", &self.size_bytes())
+            .finish()
+    }
+}
+
+/// The operations of a bulk write, stored one after the other, with the namespaces that they use.
+/// The first field of each operation has a name of six bytes, and the place of its namespace in
+/// `namespaces` as an `int`. Clones share the operations.
+#[derive(Clone)]
+pub(crate) struct OperationList(pub(super) Arc<Operations>);
+
+/// The contents of an [`OperationList`].
+#[derive(Default)]
+pub(crate) struct Operations {
+    pub(crate) bytes: Vec<u8>,
+    /// The documents `{ ns: .. }`.
+    pub(crate) namespaces: Vec<Vec<u8>>,
+    /// The place of the namespace of each operation.
+    pub(crate) places: Vec<u32>,
+}
+
+impl OperationList {
+    pub(crate) fn new(operations: Operations) -> Self {
+        Self(Arc::new(operations))
+    }
+
+    /// Returns the size of all operations in bytes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.0.bytes.len()
+    }
+
+    /// Returns the places of the namespaces of some operations, each once, in the order of their
+    /// first use.
+    pub(super) fn used(&self, first: usize, count: usize) -> Vec<u32> {
+        let mut is_used = vec![false; self.0.namespaces.len()];
+        let mut used = Vec::new();
+        for &place in self.0.places.iter().skip(first).take(count) {
+            if let Some(seen) = is_used.get_mut(place as usize)
+                && !std::mem::replace(seen, true)
+            {
+                used.push(place);
+            }
+        }
+        used
+    }
+
+    pub(super) fn namespace(&self, place: u32) -> &[u8] {
+        let namespace = self.0.namespaces.get(place as usize);
+        namespace.map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Shows only the sizes, because the operations may hold secrets.
+impl fmt::Debug for OperationList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OperationList")
+            .field("size_bytes", &self.size_bytes())
+            .field("operations", &self.0.places.len())
+            .finish()
+    }
+}
