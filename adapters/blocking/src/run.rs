@@ -1,6 +1,6 @@
 //! Operations that are run instead of awaited.
 
-use crate::{BlockingRuntime as B, Cursor, SessionCursor};
+use crate::{BlockingRuntime as B, Cursor, RawBatchCursor, SessionCursor, SessionRawBatchCursor};
 use onionskin::{
     Execution, IndexModel, Result, futures,
     program::Program,
@@ -79,6 +79,10 @@ block! {
     [T] futures::FindFuture<B, T> => Result<Cursor<T>>, open;
     [T] futures::SessionCursorFuture<B, T> => Result<SessionCursor<T>>,
         |_, cursor| cursor.map(SessionCursor::new);
+    [] futures::RawBatchesFuture<B> => Result<RawBatchCursor>,
+        |runtime, cursor| cursor.map(|cursor| RawBatchCursor::new(runtime, cursor));
+    [] futures::SessionRawBatchesFuture<B> => Result<SessionRawBatchCursor>,
+        |_, cursor| cursor.map(SessionRawBatchCursor::new);
     [] futures::ListCollectionsFuture<B> => Result<Cursor<CollectionSpecification>>, open;
     [T] futures::RunCursorCommandFuture<B, T> => Result<Cursor<T>>, open;
     [] futures::ListIndexesFuture<B> => Result<Cursor<IndexModel>>, open;

@@ -32,6 +32,21 @@ impl<T> SessionCursor<T> {
         Self { cursor }
     }
 
+    /// Returns this cursor with documents of another type.
+    pub fn with_type<D>(self) -> SessionCursor<D> {
+        SessionCursor::new(self.cursor.with_type())
+    }
+
+    /// Closes the cursor on the server and waits for the reply, for two seconds at most.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the thread is already in a blocking call of this client.
+    pub fn close(self) {
+        let runtime = self.cursor.runtime().clone();
+        runtime.block_on(self.cursor.close());
+    }
+
     /// Moves to the next document, as [`Cursor::advance`](crate::Cursor::advance). Fails also for
     /// another session than that of the call.
     pub fn advance(&mut self, session: &mut ClientSession) -> Result<bool> {

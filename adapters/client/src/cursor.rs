@@ -37,8 +37,8 @@ pub struct Cursor<R: Runtime, T> {
 }
 
 /// The core's cursor, and the operation that fetches its batches.
-struct Batches<R: Runtime> {
-    fetch: Execution<R, operation::Cursor>,
+pub(crate) struct Batches<R: Runtime> {
+    pub(crate) fetch: Execution<R, operation::Cursor>,
     /// The id of the process in which the cursor was opened.
     process: Option<u32>,
 }
@@ -55,18 +55,20 @@ impl<R: Runtime, T> fmt::Debug for Cursor<R, T> {
 
 impl<R: Runtime, T> Cursor<R, T> {
     pub(crate) fn new(client: Client<R>, cursor: operation::Cursor) -> Self {
-        let process = client.runtime().process_id();
         Self {
-            batches: Batches {
-                fetch: Execution::at_rest(client, cursor),
-                process,
-            },
+            batches: Batches::new(client, cursor),
             marker: PhantomData,
         }
     }
 
     pub(crate) fn client(&self) -> &Client<R> {
         self.batches.fetch.client()
+    }
+
+    /// Returns the runtime of the client.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        self.batches.fetch.runtime()
     }
 
     /// Returns this cursor with documents of another type.
@@ -134,27 +136,39 @@ impl<R: Runtime, T> Cursor<R, T> {
 
     /// Closes the cursor on the server and waits for the reply, for two seconds at most. If the
     /// future of `close` or the cursor itself is dropped, the cursor is closed in the background.
-    pub async fn close(mut self) {
-        let batches = &mut self.batches;
-        batches.leave_to_parent();
-        batches.fetch.stop();
-        let client = batches.fetch.client().clone();
-        match batches.fetch.program_mut().end() {
+    pub async fn close(self) {
+        self.batches.close().await;
+    }
+}
+
+impl<R: Runtime> Batches<R> {
+    pub(crate) fn new(client: Client<R>, cursor: operation::Cursor) -> Self {
+        let process = client.runtime().process_id();
+        Self {
+            fetch: Execution::at_rest(client, cursor),
+            process,
+        }
+    }
+
+    /// Closes the cursor on the server.
+    pub(crate) async fn close(mut self) {
+        self.leave_to_parent();
+        self.fetch.stop();
+        let client = self.fetch.client().clone();
+        match self.fetch.program_mut().end() {
             // If the command fails, the server closes the cursor by itself after a time.
             Ok(command) => drop(EndCommand::new(&client, command).await),
             Err(resources) => client.release_cursor(resources),
         }
     }
-}
 
-impl<R: Runtime> Batches<R> {
-    /// Fetches a batch if the current one is empty and the cursor is open. The result is true if
-    /// the current batch has a document, and false if the cursor has no more documents.
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
+    /// Fetches a batch if the current one was read and the cursor is open. The result is true if
+    /// there is something to read, and false if the cursor has no more documents.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Error>> {
         if self.fetch.is_over() {
             let cursor = self.fetch.program_mut();
-            if !cursor.is_batch_empty() || !cursor.is_open() {
-                return Poll::Ready(Ok(!cursor.is_batch_empty()));
+            if cursor.has_next() || !cursor.is_open() {
+                return Poll::Ready(Ok(cursor.has_next()));
             }
             if self.leave_to_parent() {
                 let message = "the cursor belongs to the parent process; open a new cursor after \

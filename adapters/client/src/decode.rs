@@ -1,6 +1,6 @@
 //! Decoders, which turn replies into the results of operations.
 
-use crate::{Client, Cursor, Runtime, SessionCursor};
+use crate::{Client, Cursor, RawBatchCursor, Runtime, SessionCursor, SessionRawBatchCursor};
 use bson::{Bson, Document, RawDocument};
 use onionskin_core::{
     bson::decode_document_into,
@@ -235,9 +235,40 @@ impl<R: Runtime, T> Decode for OpenSessionCursor<R, T> {
 
     fn decode(&mut self, exchange: &mut Exchange) -> Result<SessionCursor<R, T>, Error> {
         let cursor = self.opener.decode(exchange)?;
-        let session = self.session;
-        let session = session.ok_or_else(|| Error::argument("the call has no session"))?;
-        Ok(SessionCursor::new(cursor, session))
+        Ok(SessionCursor::new(cursor, known(self.session)?))
+    }
+}
+
+/// Returns the session of a call whose command has run.
+fn known(session: Option<SessionId>) -> Result<SessionId, Error> {
+    session.ok_or_else(|| Error::argument("the call has no session"))
+}
+
+/// The decoder of commands that open a cursor of whole batches.
+pub(crate) struct OpenRawBatches<R: Runtime>(pub(crate) OpenCursor<R, ()>);
+
+impl<R: Runtime> Decode for OpenRawBatches<R> {
+    type Output = RawBatchCursor<R>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<RawBatchCursor<R>, Error> {
+        let cursor = self.0.open(exchange)?;
+        Ok(RawBatchCursor::new(self.0.client.clone(), cursor))
+    }
+}
+
+/// The decoder of commands that open a cursor of whole batches in a session of the application.
+pub(crate) struct OpenSessionRawBatches<R: Runtime> {
+    pub(crate) opener: OpenRawBatches<R>,
+    /// The session; `None` if the call fails before its command.
+    pub(crate) session: Option<SessionId>,
+}
+
+impl<R: Runtime> Decode for OpenSessionRawBatches<R> {
+    type Output = SessionRawBatchCursor<R>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<SessionRawBatchCursor<R>, Error> {
+        let cursor = self.opener.decode(exchange)?;
+        Ok(SessionRawBatchCursor::new(cursor, known(self.session)?))
     }
 }
 
@@ -286,14 +317,33 @@ pub(crate) struct OpenCursor<R: Runtime, T> {
     pub(crate) marker: PhantomData<fn() -> T>,
 }
 
-impl<R: Runtime, T> Decode for OpenCursor<R, T> {
-    type Output = Cursor<R, T>;
+impl<R: Runtime, T> OpenCursor<R, T> {
+    /// Returns the decoder of a cursor with documents of another type.
+    pub(crate) fn with_type<U>(self) -> OpenCursor<R, U> {
+        OpenCursor {
+            client: self.client,
+            database: self.database,
+            batch_size: self.batch_size,
+            max_await_time: self.max_await_time,
+            comment: self.comment,
+            marker: PhantomData,
+        }
+    }
 
-    fn decode(&mut self, exchange: &mut Exchange) -> Result<Cursor<R, T>, Error> {
+    fn open(&mut self, exchange: &mut Exchange) -> Result<operation::Cursor, Error> {
         let mut cursor = operation::Cursor::from_exchange(exchange, self.database.clone())?;
         cursor.set_batch_size(self.batch_size.and_then(|size| i32::try_from(size).ok()));
         cursor.set_max_await_time(self.max_await_time);
         cursor.set_comment(self.comment.take());
+        Ok(cursor)
+    }
+}
+
+impl<R: Runtime, T> Decode for OpenCursor<R, T> {
+    type Output = Cursor<R, T>;
+
+    fn decode(&mut self, exchange: &mut Exchange) -> Result<Cursor<R, T>, Error> {
+        let cursor = self.open(exchange)?;
         Ok(Cursor::new(self.client.clone(), cursor))
     }
 }

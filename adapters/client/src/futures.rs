@@ -5,11 +5,13 @@
 //! stored, moved and sent to other tasks, and it can be dropped at any time.
 
 use crate::{
-    Client, ClientSession, Cursor, Execution, Runtime, SessionCursor,
+    Client, ClientSession, Cursor, Execution, RawBatchCursor, Runtime, SessionCursor,
+    SessionRawBatchCursor,
     decode::{
         Counted, DatabaseNames, Databases, Deleted, DistinctValues, Done, Estimated, FirstDocument,
-        FoundDocument, IndexCreated, IndexesCreated, InsertedOne, OpenCursor, OpenSessionCursor,
-        SearchIndexCreated, SearchIndexesCreated, Updated, WholeReply,
+        FoundDocument, IndexCreated, IndexesCreated, InsertedOne, OpenCursor, OpenRawBatches,
+        OpenSessionCursor, OpenSessionRawBatches, SearchIndexCreated, SearchIndexesCreated,
+        Updated, WholeReply,
     },
     session::UsedSession,
 };
@@ -108,6 +110,9 @@ futures! {
         = Single<OpenCursor<R, IndexModel>> => Cursor<R, IndexModel>;
     ListSearchIndexes: ListSearchIndexesFuture<R, T>
         = Single<OpenCursor<R, T>> => Cursor<R, T>;
+    RawBatches: RawBatchesFuture<R> = Single<OpenRawBatches<R>> => RawBatchCursor<R>;
+    RawBatches: SessionRawBatchesFuture<R>
+        = Single<OpenSessionRawBatches<R>> => SessionRawBatchCursor<R>;
     RenameCollection: RenameCollectionFuture<R> = Single<Done> => ();
     Replace: ReplaceFuture<R> = Single<Updated> => UpdateResult;
     RunCommand: RunCommandFuture<R> = Single<WholeReply> => Document;

@@ -51,6 +51,7 @@ mod kerberos;
 pub mod lock_times;
 mod lookup;
 mod questions;
+mod raw_batches;
 mod resolver;
 mod runtime;
 mod session;
@@ -73,8 +74,8 @@ pub use calls::{
     DropDatabase, DropIndex, DropSearchIndex, EstimatedDocumentCount, Find, FindOne,
     FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
     ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
-    ListIndexes, ListSearchIndexes, RenameCollection, Replace, RunCommand, RunCursorCommand,
-    Update, UpdateSearchIndex,
+    ListIndexes, ListSearchIndexes, RawBatches, RenameCollection, Replace, RunCommand,
+    RunCursorCommand, Update, UpdateSearchIndex,
 };
 pub use client::{Client, ClientBuilder};
 pub use collection::Collection;
@@ -87,6 +88,7 @@ pub use execution::Execution;
 pub use inquiry::answer_inquiry;
 #[doc(hidden)]
 pub use questions::run_kerberos_step;
+pub use raw_batches::{RawBatchCursor, SessionRawBatchCursor, SessionRawBatchCursorStream};
 pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
 pub use session::{ClientSession, ExplicitSession, ImplicitSession, StartSession};
@@ -101,7 +103,10 @@ pub use onionskin_core::{
     client::Counts,
     error::{Error, Result},
     log,
-    operation::crud::{IndexModel, Namespace, SearchIndexModel, SearchIndexType},
+    operation::{
+        RawBatch,
+        crud::{IndexModel, Namespace, SearchIndexModel, SearchIndexType},
+    },
 };
 
 /// Options of clients and operations, and how they are written in a connection string.

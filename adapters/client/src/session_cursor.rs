@@ -1,6 +1,6 @@
 //! Cursors of sessions that an application has started.
 
-use crate::{ClientSession, Cursor, Runtime};
+use crate::{Client, ClientSession, Cursor, Runtime};
 use bson::RawDocument;
 use futures_core::Stream;
 use onionskin_core::{client::SessionId, error::Error};
@@ -45,13 +45,13 @@ impl<R: Runtime, T> SessionCursor<R, T> {
     }
 
     fn check(&self, session: &ClientSession<R>) -> Result<(), Error> {
-        let is_of_client = Arc::ptr_eq(session.client().shared(), self.cursor.client().shared());
-        match is_of_client && session.key() == self.session {
-            true => Ok(()),
-            false => Err(Error::argument(
-                "the cursor belongs to another session; use the one of the call that opened it",
-            )),
-        }
+        check_session(self.cursor.client(), self.session, session)
+    }
+
+    /// Returns the runtime of the client.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        self.cursor.runtime()
     }
 
     /// Returns this cursor with documents of another type.
@@ -89,6 +89,21 @@ impl<R: Runtime, T> SessionCursor<R, T> {
     /// Closes the cursor on the server, as [`Cursor::close`].
     pub async fn close(self) {
         self.cursor.close().await;
+    }
+}
+
+/// Fails unless `session` is the one of a cursor, whose client and session these are.
+pub(crate) fn check_session<R: Runtime>(
+    client: &Client<R>,
+    own: SessionId,
+    session: &ClientSession<R>,
+) -> Result<(), Error> {
+    let is_of_client = Arc::ptr_eq(session.client().shared(), client.shared());
+    match is_of_client && session.key() == own {
+        true => Ok(()),
+        false => Err(Error::argument(
+            "the cursor belongs to another session; use the one of the call that opened it",
+        )),
     }
 }
 

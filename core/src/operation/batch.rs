@@ -5,9 +5,9 @@ use crate::{
     bson::integer,
     error::{Error, MAX_FIELDS, pick},
 };
-use bson::{RawDocument, RawDocumentBuf, Timestamp, spec::ElementType};
+use bson::{RawArray, RawDocument, RawDocumentBuf, Timestamp, spec::ElementType};
 use onionskin_bson::fields;
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 /// The size of the smallest document: its length and its terminator.
 const MIN_DOCUMENT_BYTES: usize = 5;
@@ -15,25 +15,25 @@ const MIN_DOCUMENT_BYTES: usize = 5;
 /// One batch of a cursor, in the buffer in which its reply arrived.
 #[derive(Debug)]
 pub struct Batch {
-    bytes: Vec<u8>,
-    /// The range in `bytes` of the array elements that were not read yet.
+    reply: Reply,
+    /// The range, in the buffer of the reply, of the array elements that were not read yet.
     rest: Range<usize>,
-    /// The range in `bytes` of the document that was read last; empty if there is none.
+    /// The range, in the buffer of the reply, of the document that was read last; empty if there is
+    /// none.
     current: Range<usize>,
 }
 
 impl Batch {
     pub(super) const EMPTY: Self = Self {
-        bytes: Vec::new(),
+        reply: Reply::EMPTY,
         rest: 0..0,
         current: 0..0,
     };
 
     /// Returns the batch whose array elements are in the range `rest` of the reply's buffer.
     pub(super) fn new(reply: Reply, rest: Range<usize>) -> Self {
-        let (bytes, _) = reply.into_parts();
         Self {
-            bytes,
+            reply,
             rest,
             current: 0..0,
         }
@@ -44,7 +44,7 @@ impl Batch {
     #[inline]
     pub fn advance(&mut self) -> Option<Result<(), Error>> {
         let start = self.rest.start;
-        match document_place(self.bytes.get(self.rest.clone())?) {
+        match document_place(self.reply.bytes().get(self.rest.clone())?) {
             Ok(Some(place)) => {
                 self.current = start + place.start..start + place.end;
                 self.rest.start = self.current.end;
@@ -71,7 +71,8 @@ impl Batch {
     #[inline]
     #[must_use]
     pub fn current_bytes(&self) -> &[u8] {
-        self.bytes.get(self.current.clone()).unwrap_or_default()
+        let bytes = self.reply.bytes().get(self.current.clone());
+        bytes.unwrap_or_default()
     }
 
     /// Returns the document to which [`advance`](Self::advance) has moved, which is read in place;
@@ -87,6 +88,45 @@ impl Batch {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
+    }
+
+    /// Returns the whole batch, with the documents that were read.
+    pub(super) fn into_raw(self) -> RawBatch {
+        RawBatch(self.reply)
+    }
+}
+
+/// One batch of a cursor as the server sent it: the reply with its documents, in the buffer in
+/// which it arrived. Nothing was copied or decoded.
+#[derive(Clone)]
+pub struct RawBatch(Reply);
+
+impl RawBatch {
+    /// Returns the documents of the batch, which are read in place. The array is empty if the
+    /// server had no document to send.
+    ///
+    /// Fails if the reply has no such array, which is checked when the batch arrives.
+    pub fn doc_slices(&self) -> Result<&RawArray, Error> {
+        let cursor = self.as_raw_document().get_document("cursor");
+        let batch = cursor.and_then(|cursor| {
+            let first = cursor.get_array("firstBatch");
+            first.or_else(|_| cursor.get_array("nextBatch"))
+        });
+        batch.map_err(|_| Error::protocol("the cursor has no batch"))
+    }
+
+    /// Returns the whole reply, with the facts about the cursor.
+    #[must_use]
+    pub fn as_raw_document(&self) -> &RawDocument {
+        self.0.document()
+    }
+}
+
+/// Shows only the size, because the documents may hold secrets.
+impl fmt::Debug for RawBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.as_raw_document().as_bytes().len();
+        f.debug_struct("RawBatch").field("bytes", &bytes).finish()
     }
 }
 

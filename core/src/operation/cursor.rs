@@ -1,8 +1,8 @@
 //! Cursors: batches of documents, and the commands that fetch the next batch or close the cursor.
 
 use super::{
-    Abandoned, Batch, Command, CommandKind, CursorResources, Exchange, Pin, Program, Reply,
-    SessionUse, Step,
+    Abandoned, Batch, Command, CommandKind, CursorResources, Exchange, Pin, Program, RawBatch,
+    Reply, SessionUse, Step,
     batch::{Parsed, parse},
     kill_cursors::kill,
 };
@@ -41,6 +41,9 @@ const WIRE_VERSION_4_4: i32 = 9;
 /// has a document (`true`) or the cursor is exhausted (`false`). To close a cursor that is not
 /// exhausted, run the command of [`end`](Self::end), or in the background that of
 /// [`abandon`](Program::abandon).
+///
+/// A cursor of [whole batches](Self::give_whole_batches) fetches one batch at a time, which
+/// [`take_raw_batch`](Self::take_raw_batch) returns.
 #[derive(Debug)]
 pub struct Cursor {
     id: i64,
@@ -56,6 +59,8 @@ pub struct Cursor {
     /// True after an error of a `getMore`: no further batch is fetched.
     is_failed: bool,
     batch: Batch,
+    /// For a cursor of whole batches, true while `batch` was not taken; `None` for other cursors.
+    has_whole: Option<bool>,
     /// The `postBatchResumeToken` of the last batch that had one.
     resume_token: Option<RawDocumentBuf>,
     /// The `operationTime` of the last reply that had one.
@@ -161,6 +166,7 @@ impl Cursor {
             pin: None,
             is_failed: false,
             batch: Batch::EMPTY,
+            has_whole: None,
             resume_token: None,
             operation_time: None,
             batch_size: None,
@@ -188,6 +194,27 @@ impl Cursor {
     /// Servers before 4.4 take none, and get none (CRUD, *API*).
     pub fn set_comment(&mut self, comment: Option<Bson>) {
         self.comment = comment;
+    }
+
+    /// Makes the cursor give whole batches instead of documents: each reply of the server is a
+    /// batch, also one without documents.
+    pub fn give_whole_batches(&mut self) {
+        self.has_whole = Some(true);
+    }
+
+    /// Takes the current batch of a cursor of whole batches; `None` if it was taken, and for other
+    /// cursors.
+    pub fn take_raw_batch(&mut self) -> Option<RawBatch> {
+        let has_batch = self.has_whole.as_mut().is_some_and(std::mem::take);
+        has_batch.then(|| std::mem::replace(&mut self.batch, Batch::EMPTY).into_raw())
+    }
+
+    /// True if the current batch has a document that was not read or, for a cursor of whole
+    /// batches, was not taken.
+    #[inline]
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        self.has_whole.unwrap_or(!self.batch.is_empty())
     }
 
     /// Moves to the next document of the current batch; `None` at its end. An error ends the batch.
@@ -329,6 +356,7 @@ impl Cursor {
         let id = parsed.id;
         self.id = id;
         self.batch = Batch::new(reply, parsed.rest);
+        self.has_whole = self.has_whole.map(|_| true);
         if parsed.resume_token.is_some() {
             self.resume_token = parsed.resume_token;
         }
@@ -352,6 +380,7 @@ impl Cursor {
     pub(crate) fn handle_failure(&mut self, error: &Error) {
         self.is_failed = true;
         self.batch = Batch::EMPTY;
+        self.has_whole = self.has_whole.map(|_| false);
         let is_out_of_reach = matches!(
             error.kind(),
             ErrorKind::Network { .. } | ErrorKind::Tls { .. }
@@ -396,13 +425,14 @@ impl Cursor {
     }
 }
 
-/// Fetches batches until there is a document to read, or until the cursor is exhausted.
+/// Fetches batches until there is a document to read or a whole batch to take, or until the cursor
+/// is exhausted.
 impl Program for Cursor {
-    /// True if the current batch has a document that was not read; false at the end of the cursor.
+    /// True if the cursor [has something to read](Cursor::has_next); false at its end.
     type Output = bool;
 
     fn start(&mut self) -> Step<bool> {
-        if !self.is_batch_empty() {
+        if self.has_next() {
             return Step::Done(Ok(true));
         }
         match self.more() {

@@ -33,7 +33,7 @@ mod sensitive;
 mod single;
 
 pub use crate::{compression::Workspace, pool::PinnedFor};
-pub use batch::Batch;
+pub use batch::{Batch, RawBatch};
 pub use cluster_time::{ClusterTime, IGNORED_FOR, MAX_CLUSTER_TIME_BYTES};
 pub(crate) use cluster_time::{ClusterTimes, refuses_cluster_time};
 pub use command::{Command, CommandKind, SessionUse};

@@ -54,11 +54,23 @@ pub struct Reply {
 }
 
 impl Reply {
+    /// A reply that is no document.
+    pub(super) const EMPTY: Self = Self {
+        bytes: Vec::new(),
+        body: 0..0,
+    };
+
     /// Returns the reply document.
     #[must_use]
     pub fn document(&self) -> &RawDocument {
         RawDocument::from_bytes(&self.bytes[self.body.clone()])
             .expect("the frame was decoded when it arrived")
+    }
+
+    /// Returns the buffer.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Returns the offset of the document in the buffer.

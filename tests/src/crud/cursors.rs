@@ -107,6 +107,67 @@ where
         .await;
 }
 
+pub(super) async fn whole_batches_are_returned_as_the_server_sends_them<R>(b: &Bench<R>)
+where
+    R: Runtime + Default,
+{
+    let items = filled(b, "raw_batches").await;
+    let query = items
+        .find(doc! {})
+        .sort(doc! { "_id": 1 })
+        .batch_size(BATCH);
+    let mut batches = query.batch().await.expect("finds");
+    let (mut sizes, mut ids) = (Vec::new(), Vec::new());
+    while let Some(batch) = batches.next().await {
+        let batch = batch.expect("a batch");
+        let reply = batch.as_raw_document();
+        assert!(reply.get_document("cursor").is_ok(), "{reply:?}");
+        let documents = batch.doc_slices().expect("documents").into_iter();
+        let documents = documents.map(|document| {
+            let document = document.expect("BSON").as_document();
+            document.expect("a document").get_i32("_id").expect("an id")
+        });
+        let before = ids.len();
+        ids.extend(documents);
+        sizes.push(ids.len() - before);
+        let fetched = b.watch().await.of("getMore").len();
+        assert_eq!(fetched, sizes.len() - 1, "one reply for each batch");
+    }
+    assert!(batches.next().await.is_none(), "it stays over");
+    assert_eq!(sizes, [7, 7, 7, 7, 5]);
+    assert_eq!(ids, (0..DOCUMENTS).collect::<Vec<_>>());
+
+    let none = items.aggregate([doc! { "$match": { "_id": -1 } }]).batch();
+    let mut none = none.await.expect("aggregates");
+    let empty = none.next().await.expect("one batch").expect("a batch");
+    assert!(empty.doc_slices().expect("an array").is_empty());
+    assert!(none.next().await.is_none());
+}
+
+pub(super) async fn whole_batches_are_killed_and_fail_as_documents_do<R>(b: &Bench<R>)
+where
+    R: Runtime + Default,
+{
+    let items = filled(b, "raw_batches_end").await;
+    let query = || items.find(doc! {}).batch_size(BATCH).batch();
+    let mut closed = query().await.expect("finds");
+    closed.next().await.expect("more").expect("a batch");
+    closed.close().await;
+    assert_eq!(b.watch().await.of("killCursors").len(), 1);
+    let mut lost = query().await.expect("finds");
+    lost.next().await.expect("more").expect("a batch");
+    // The server no longer has the cursor.
+    let find = b.watch().await.of("find").pop().and_then(|sent| sent.reply);
+    let find = find.expect("it succeeded");
+    let cursor = find.get_document("cursor").expect("a cursor");
+    let kill = doc! { "killCursors": items.name(), "cursors": [cursor.get_i64("id").expect("id")] };
+    let database = b.client.database(items.namespace().database());
+    database.run_command(kill).await.expect("a reply");
+    let error = lost.next().await.expect("an error");
+    assert_eq!(error.expect_err("it is gone").code(), Some(43));
+    assert!(lost.next().await.is_none());
+}
+
 pub(super) async fn two_cursors_take_turns<R: Runtime + Default>(b: &Bench<R>) {
     let items = filled(b, "turns").await;
     let query = |order| {

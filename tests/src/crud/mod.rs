@@ -151,6 +151,8 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
                 cursors::a_cursor_is_a_stream,
                 cursors::a_cursor_over_nothing_ends_at_once,
                 cursors::a_cursor_dropped_half_way_is_killed_on_the_server,
+                cursors::whole_batches_are_returned_as_the_server_sends_them,
+                cursors::whole_batches_are_killed_and_fail_as_documents_do,
                 cursors::two_cursors_take_turns,
                 errors::commands_run_as_they_are,
                 errors::an_unknown_command_is_the_servers_error,

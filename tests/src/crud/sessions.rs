@@ -25,6 +25,7 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
                 the_time_of_another_session_is_taken_over,
                 a_snapshot_session_reads_one_point_in_time,
                 a_cursor_stays_in_its_session,
+                whole_batches_stay_in_their_session,
                 sessions_are_refused_where_they_cannot_be_used,
                 the_id_of_an_ended_session_is_used_again,
                 a_cursor_is_closed_after_its_session_has_ended,
@@ -313,6 +314,34 @@ async fn a_cursor_stays_in_its_session<R: Runtime + Default>(b: &Bench<R>) {
         .await
         .expect("a reply");
     assert_eq!(sent(b, "find", "lsid").await, id);
+}
+
+async fn whole_batches_stay_in_their_session<R: Runtime + Default>(b: &Bench<R>) {
+    let items = b.empty::<Document>("batches_in_session").await;
+    let all = (0..5).map(|id| doc! { "_id": id });
+    items.insert_many(all).await.expect("they are new");
+    let mut session = b.client.start_session().await.expect("a session");
+    let mut other = b.client.start_session().await.expect("a session");
+    let find = items.find(doc! {}).batch_size(2).session(&mut session);
+    let mut batches = find.batch().await.expect("a cursor");
+    let refused = batches.next(&mut other).await.expect("an error");
+    refused.expect_err("another session");
+    let first = batches.next(&mut session).await.expect("a batch");
+    let first = first.expect("a batch");
+    assert_eq!(first.doc_slices().expect("an array").into_iter().count(), 2);
+    let mut rest = batches.stream(&mut session);
+    let mut seen = 0;
+    while let Some(batch) = rest.next().await {
+        let batch = batch.expect("a batch");
+        seen += batch.doc_slices().expect("an array").into_iter().count();
+    }
+    assert_eq!(seen, 3);
+    let id = Some(Bson::from(session.id().clone()));
+    assert_eq!(sent(b, "getMore", "lsid").await, id);
+    let aggregate = items.aggregate([]).batch_size(2).session(&mut session);
+    let batches = aggregate.batch().await.expect("a cursor");
+    batches.close().await;
+    assert_eq!(sent(b, "killCursors", "lsid").await, id);
 }
 
 async fn sessions_are_refused_where_they_cannot_be_used<R: Runtime + Default>(b: &Bench<R>) {

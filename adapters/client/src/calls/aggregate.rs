@@ -1,6 +1,6 @@
 //! `aggregate`, on collections and on databases.
 
-use super::{cursor_call, read_preference, setters, single};
+use super::{RawBatches, cursor_call, read_preference, setters, single};
 use crate::{
     Client, Collection, Cursor, Database, Runtime, SessionCursor,
     decode::OpenCursor,
@@ -95,6 +95,14 @@ cursor_call! {
 }
 
 impl<R: Runtime, U, S> Aggregate<R, U, S> {
+    /// Makes the result of the call whole batches, as the server sends them, whose documents are
+    /// neither decoded nor copied: a [`RawBatchCursor`](crate::RawBatchCursor). Set the options and
+    /// the session of the call before.
+    pub fn batch(self) -> RawBatches<R, S> {
+        let (command, opener) = self.prepare();
+        RawBatches::new(self.session, command, opener)
+    }
+
     const fn client(&self) -> &Client<R> {
         &self.client
     }

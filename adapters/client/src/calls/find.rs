@@ -1,6 +1,6 @@
 //! `find` and `find_one`.
 
-use super::{collection_call, cursor_call, read_preference, setters, single};
+use super::{RawBatches, collection_call, cursor_call, read_preference, setters, single};
 use crate::{
     Client, Collection, Cursor, Runtime, SessionCursor,
     decode::{FirstDocument, OpenCursor},
@@ -71,6 +71,14 @@ impl<'a, R: Runtime, T> Find<'a, R, T> {
 }
 
 impl<R: Runtime, T, S> Find<'_, R, T, S> {
+    /// Makes the result of the call whole batches, as the server sends them, whose documents are
+    /// neither decoded nor copied: a [`RawBatchCursor`](crate::RawBatchCursor). Set the options and
+    /// the session of the call before.
+    pub fn batch(self) -> RawBatches<R, S> {
+        let (command, opener) = self.prepare();
+        RawBatches::new(self.session, command, opener)
+    }
+
     const fn client(&self) -> &Client<R> {
         self.collection.client()
     }

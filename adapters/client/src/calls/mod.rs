@@ -4,6 +4,7 @@
 //! options in the core, which also gives the call its setters.
 
 mod aggregate;
+mod batches;
 mod bulk_write;
 mod delete;
 mod find;
@@ -17,6 +18,7 @@ mod search_indexes;
 mod update;
 
 pub use aggregate::Aggregate;
+pub use batches::RawBatches;
 pub use bulk_write::{BulkWrite, CollectionBulkWrite};
 pub use delete::Delete;
 pub use find::{Find, FindOne};

@@ -1,5 +1,7 @@
 //! Tests of the blocking client against simulated deployments and scripted servers.
 
+mod calls;
+
 use onionskin_blocking::{
     Client, Run,
     bson::{Document, doc},

@@ -1,0 +1,61 @@
+//! Tests of calls whose blocking form is more than a future that is run.
+
+use super::{people, replica_set, standalone};
+use onionskin_blocking::{
+    Client, Run,
+    bson::{Document, doc},
+    error::Error,
+};
+use onionskin_tests::compressors::with_compressors;
+
+/// Returns the number of documents of a batch.
+fn documents(batch: &onionskin_blocking::RawBatch) -> usize {
+    let documents = batch.doc_slices().expect("an array");
+    documents.into_iter().count()
+}
+
+#[test]
+fn whole_batches_are_iterated_and_closed_when_they_are_dropped() -> Result<(), Error> {
+    let deployment = standalone();
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
+    let people = people(&client);
+    people
+        .insert_many((0..7).map(|n| doc! { "_id": n }))
+        .run()?;
+    let find = || people.find(doc! {}).batch_size(3).batch();
+    let sizes = find().run()?.map(|batch| batch.map(|b| documents(&b)));
+    assert_eq!(sizes.collect::<Result<Vec<_>, _>>()?, [3, 3, 1]);
+    let mut open = find().run()?;
+    assert_eq!(documents(&open.next().expect("a batch")?), 3);
+    drop(open);
+    assert_eq!(client.counts().in_use, 0);
+    let all = people.aggregate([]).batch().run()?;
+    assert_eq!(all.count(), 1);
+    client.shutdown();
+    Ok(())
+}
+
+#[test]
+fn cursors_of_sessions_change_their_type_and_are_closed() -> Result<(), Error> {
+    let deployment = replica_set();
+    let client = Client::with_uri_str(with_compressors(deployment.uri()))?;
+    let people = people(&client);
+    people
+        .insert_many((0..7).map(|n| doc! { "_id": n }))
+        .run()?;
+    let mut session = client.start_session().run()?;
+    let find = people.find(doc! {}).batch_size(3);
+    let cursor = find.session(&mut session).run()?;
+    let mut cursor = cursor.with_type::<Document>();
+    cursor.next(&mut session).expect("a document")?;
+    cursor.close();
+    let find = people.find(doc! {}).batch_size(3);
+    let mut batches = find.session(&mut session).batch().run()?;
+    assert_eq!(documents(&batches.next(&mut session).expect("a batch")?), 3);
+    let rest = batches.iter(&mut session);
+    let rest = rest.map(|batch| batch.map(|b| documents(&b)));
+    assert_eq!(rest.collect::<Result<Vec<_>, _>>()?, [3, 1]);
+    batches.close();
+    client.shutdown();
+    Ok(())
+}
