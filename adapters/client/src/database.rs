@@ -123,9 +123,11 @@ impl<R: Runtime> Database<R> {
     ///
     /// The read preference is `primary` by default. Read concern and write concern are neither
     /// added nor examined ([RUN-2], [RUN-17]). The command is retried only after overload errors,
-    /// and only if both `retryReads` and `retryWrites` are on ([RUN-21], [BP-3]). The command must
-    /// not contain fields that the driver adds: `$db`, `lsid`, `$clusterTime`, `$readPreference`,
-    /// and those of the Stable API.
+    /// and only if both `retryReads` and `retryWrites` are on ([RUN-21], [BP-3]), unless
+    /// [`retry_as_read`](RunCommand::retry_as_read) or
+    /// [`retry_as_write`](RunCommand::retry_as_write) says how. The command must not contain fields
+    /// that the driver adds: `$db`, `lsid`, `$clusterTime`, `$readPreference`, and those of the
+    /// Stable API.
     ///
     /// ```no_run
     /// # use onionskin::{Database, Error, Runtime, bson::doc};

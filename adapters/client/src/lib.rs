@@ -231,8 +231,8 @@ pub mod program {
         http::{HttpRequest, HttpResponse},
         operation::{
             Abandoned, Ask, Command, CommandKind, Cursor, CursorResources, Decode, DocumentList,
-            Exchange, OperationId, Pin, PinnedFor, Portion, Prepared, Program, Reply, SessionUse,
-            Single, Step,
+            Exchange, OperationId, Pin, PinnedFor, Portion, Prepared, Program, Reply, RetryAs,
+            SessionUse, Single, Step,
         },
         options::{ProviderCall, Supplied},
     };

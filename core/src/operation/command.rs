@@ -13,7 +13,6 @@ use crate::{
     session::SessionId,
     time::Instant,
 };
-use bson::Document;
 use std::{fmt, sync::Arc, time::Duration};
 
 /// The kind of operation that a command belongs to. The kind decides how a server is selected,
@@ -44,7 +43,8 @@ pub enum CommandKind {
     /// [RW-10]: crate::requirements::retries#RW-10
     Write,
     /// A command of the application. The driver does not inspect whether it is a write. The server
-    /// is selected as for a read ([RUN-6]), and the command is not retried ([RUN-21]).
+    /// is selected as for a read ([RUN-6]), and the command is not retried ([RUN-21]) unless the
+    /// application says how ([`Command::retry_as`]).
     ///
     /// [RUN-6]: crate::requirements::messages#RUN-6
     /// [RUN-21]: crate::requirements::messages#RUN-21
@@ -92,7 +92,7 @@ pub struct Command(pub(crate) Box<Operation>);
 /// The command of an operation, and what its current attempt adds to it.
 pub(crate) struct Request {
     /// The name of the command; `None` if the name has to be read from the first key of `elements`.
-    name: Option<&'static str>,
+    pub(super) name: Option<&'static str>,
     pub(crate) database: Arc<str>,
     pub(crate) kind: CommandKind,
     /// False for an unacknowledged write, which has no reply.
@@ -231,23 +231,6 @@ impl Command {
                 exchange: ExchangeState::default(),
             },
         ))
-    }
-
-    /// Returns a command of the kind [`CommandKind::Run`] with the elements of `document`. Fails if
-    /// `document` is empty, because the command then has no name, or if `document` cannot be
-    /// encoded, for example because a key has a zero byte.
-    pub fn from_document(
-        document: &Document,
-        database: impl Into<Arc<str>>,
-    ) -> Result<Self, Error> {
-        if document.is_empty() {
-            let message = "a command's document is empty, so it has no name";
-            return Err(Error::argument(message));
-        }
-        let mut command = Self::new("", database, CommandKind::Run);
-        command.0.request.name = None;
-        command.body().tree(document)?;
-        Ok(command)
     }
 
     /// Returns the name of the command.
@@ -486,10 +469,5 @@ mod tests {
         );
         let bytes = format!("{:?}", b"hunter2");
         assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{shown}");
-    }
-
-    #[test]
-    fn a_command_without_a_name_is_refused() {
-        assert!(Command::from_document(&doc! {}, "admin").is_err());
     }
 }

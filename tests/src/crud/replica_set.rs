@@ -55,6 +55,7 @@ pub async fn run<R: Runtime + Default>(name: &str, deployment: &Embedded) {
                 a_write_that_lost_its_connection_is_sent_again_once,
                 a_read_that_lost_its_connection_is_sent_again,
                 without_retries_a_lost_connection_is_the_callers,
+                commands_of_the_application_are_retried_as_it_says,
                 a_delayed_reply_is_not_waited_for_beyond_the_deadline,
                 secondaries_answer_where_the_preference_says_so,
                 writes_survive_step_downs,
@@ -177,6 +178,57 @@ async fn without_retries_a_lost_connection_is_the_callers<R: Runtime + Default>(
     }
     drop(items);
     bench.client.shutdown().await;
+}
+
+async fn commands_of_the_application_are_retried_as_it_says<R>(s: &Stage<'_, R>)
+where
+    R: Runtime + Default,
+{
+    let items = s.bench.empty::<Document>("own_commands").await;
+    let database = s.bench.client.database(DATABASE);
+    let close = || doc! { "closeConnection": true };
+    let count = || database.run_command(doc! { "count": "own_commands" });
+    s.fail_next("count", close()).await;
+    count().await.expect_err("it is not retried");
+    s.fail_next("count", close()).await;
+    let reply = count().retry_as_read().await.expect("it is retried");
+    assert_eq!(reply.get_i32("n").ok(), Some(0));
+    assert_eq!(s.bench.watch().await.of("count").len(), 2);
+
+    let insert = |id: i32| {
+        let body = doc! { "insert": "own_commands", "documents": [{ "_id": id }] };
+        database.run_command(body)
+    };
+    s.fail_next("insert", close()).await;
+    insert(1).await.expect_err("it is not retried");
+    assert_eq!(s.bench.watch().await.of("insert").len(), 1);
+    s.fail_next("insert", close()).await;
+    let secondary = ReadPreference::new(ReadMode::Secondary);
+    let write = insert(1).read_preference(secondary).retry_as_write();
+    let reply = write.await.expect("it is retried");
+    assert_eq!(reply.get_i32("n").ok(), Some(1));
+    let sent = s.bench.watch().await.of("insert");
+    let field = |at: usize, name: &str| sent[at].command.get(name).cloned();
+    assert_eq!(sent.len(), 2);
+    assert!(matches!(field(0, "txnNumber"), Some(Bson::Int64(_))));
+    for name in ["txnNumber", "lsid"] {
+        assert_eq!(field(0, name), field(1, name), "{name}");
+    }
+    // The write took effect and its reply was lost, so the server returns the first result.
+    let lost = doc! {
+        "errorLabels": ["RetryableWriteError"],
+        "writeConcernError": { "code": 91, "errmsg": "the server shuts down" },
+    };
+    s.fail_next("insert", lost).await;
+    let reply = insert(2).retry_as_write().await.expect("it is retried");
+    assert_eq!(reply.get_i32("n").ok(), Some(1));
+    assert_eq!(s.bench.watch().await.of("insert").len(), 2);
+    assert_eq!(items.count_documents(doc! {}).await, Ok(2));
+    let twice = insert(2).retry_as_write().await;
+    assert!(twice.expect_err("a duplicate key").is_duplicate_key());
+    let numbered = doc! { "insert": "own_commands", "txnNumber": 7_i64 };
+    let refused = database.run_command(numbered).retry_as_write().await;
+    refused.expect_err("the driver adds the number");
 }
 
 async fn a_delayed_reply_is_not_waited_for_beyond_the_deadline<R>(s: &Stage<'_, R>)

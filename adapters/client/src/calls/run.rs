@@ -9,7 +9,10 @@ use crate::{
     session::{ImplicitSession, UsedSession},
 };
 use bson::{Bson, Document};
-use onionskin_core::{error::Error, operation::Command};
+use onionskin_core::{
+    error::Error,
+    operation::{Command, RetryAs},
+};
 use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 
 /// A `run_command` that runs when it is awaited.
@@ -17,6 +20,7 @@ use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 pub struct RunCommand<'a, R: Runtime> {
     database: &'a Database<R>,
     command: Document,
+    retry: RetryAs,
     options: Option<Box<RunCommandOptions>>,
     session: Option<UsedSession>,
 }
@@ -28,9 +32,61 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
         Self {
             database,
             command,
+            retry: RetryAs::Nothing,
             options: None,
             session: None,
         }
+    }
+
+    /// Makes the driver retry the command as it retries a read: after errors of the network and
+    /// those that mean that another attempt can succeed, if `retryReads` is on. Without this, a
+    /// command is retried only after overload errors.
+    ///
+    /// Use this only for a command that changes nothing, because the driver does not inspect it. A
+    /// command such as `mapReduce` can cost its work twice ([RR-6]).
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let statistics = database.run_command(doc! { "dbStats": 1 }).retry_as_read().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [RR-6]: onionskin_core::requirements::retries#RR-6
+    pub const fn retry_as_read(mut self) -> Self {
+        self.retry = RetryAs::Read;
+        self
+    }
+
+    /// Makes the driver send the command to a writable server and retry it as it retries a write of
+    /// one document, if `retryWrites` is on. The driver adds a transaction number (`txnNumber`),
+    /// with which the server executes the command once although it gets it twice. The read
+    /// preference has no effect.
+    ///
+    /// Use this only for commands that take a transaction number, and only if each of their
+    /// statements affects one document at most. Servers refuse the number for other commands
+    /// ([RW-7], [RW-8]). A standalone server takes none, so there the command is not retried
+    /// ([RW-3]). Write errors and write concern errors in the reply fail the call with an error of
+    /// the kind [`ErrorKind::Write`](crate::error::ErrorKind::Write). The call also fails for a
+    /// command that has a field `txnNumber`.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::doc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let insert = doc! { "insert": "log", "documents": [{ "_id": 1, "text": "started" }] };
+    /// let reply = database.run_command(insert).retry_as_write().await?;
+    /// assert_eq!(reply.get_i32("n").ok(), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [RW-3]: onionskin_core::requirements::retries#RW-3
+    /// [RW-7]: onionskin_core::requirements::retries#RW-7
+    /// [RW-8]: onionskin_core::requirements::retries#RW-8
+    pub const fn retry_as_write(mut self) -> Self {
+        self.retry = RetryAs::Write;
+        self
     }
 
     /// Makes the command run in this session.
@@ -47,7 +103,9 @@ impl<'a, R: Runtime> RunCommand<'a, R> {
     fn prepare(&self) -> Result<Command, Error> {
         let options = RunCommandOptions::or_unset(self.options.as_deref());
         let criteria = options.selection_criteria.as_ref();
-        prepare(self.database, &self.command, criteria, options.timeout)
+        let mut command = prepare(self.database, &self.command, criteria, options.timeout)?;
+        command.retry_as(self.retry)?;
+        Ok(command)
     }
 }
 

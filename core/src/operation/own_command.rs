@@ -1,0 +1,85 @@
+//! Commands of the application, which the driver sends as they are.
+
+use super::{Command, CommandKind};
+use crate::error::Error;
+use bson::Document;
+use std::sync::Arc;
+
+/// How a command of the application is retried after errors other than overload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RetryAs {
+    /// The command is not retried ([RUN-21]).
+    ///
+    /// [RUN-21]: crate::requirements::messages#RUN-21
+    #[default]
+    Nothing,
+    /// The command is retried as a read is ([RR-6]).
+    ///
+    /// [RR-6]: crate::requirements::retries#RR-6
+    Read,
+    /// The command is sent to a writable server with a transaction number, and is retried as a
+    /// write of one document is ([RW-24]).
+    ///
+    /// [RW-24]: crate::requirements::retries#RW-24
+    Write,
+}
+
+/// The field with the transaction number, which the driver adds to retryable writes.
+const TXN_NUMBER: &str = "txnNumber";
+
+impl Command {
+    /// Returns a command of the kind [`CommandKind::Run`] with the elements of `document`. Fails if
+    /// `document` is empty, because the command then has no name, or if `document` cannot be
+    /// encoded, for example because a key has a zero byte.
+    pub fn from_document(
+        document: &Document,
+        database: impl Into<Arc<str>>,
+    ) -> Result<Self, Error> {
+        if document.is_empty() {
+            let message = "a command's document is empty, so it has no name";
+            return Err(Error::argument(message));
+        }
+        let mut command = Self::new("", database, CommandKind::Run);
+        command.0.request.name = None;
+        command.body().tree(document)?;
+        Ok(command)
+    }
+
+    /// Sets how a command of the application is retried. Fails for a write that has the field
+    /// `txnNumber`, because the driver adds that field.
+    pub fn retry_as(&mut self, retry: RetryAs) -> Result<(), Error> {
+        self.0.request.kind = match retry {
+            RetryAs::Nothing => CommandKind::Run,
+            RetryAs::Read => CommandKind::Read,
+            RetryAs::Write if self.0.request.has_field(TXN_NUMBER) => {
+                let message = "a command that is retried as a write has the field `txnNumber`; \
+                               remove it, because the driver adds it";
+                return Err(Error::argument(message));
+            }
+            RetryAs::Write => CommandKind::RetryableWrite,
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::doc;
+
+    #[test]
+    fn a_command_without_a_name_is_refused() {
+        assert!(Command::from_document(&doc! {}, "admin").is_err());
+    }
+
+    #[test]
+    fn a_command_of_the_application_gets_no_second_transaction_number() {
+        let body = doc! { "insert": "c", "txnNumber": 1_i64 };
+        let mut command = Command::from_document(&body, "d").expect("it has a name");
+        let error = command.retry_as(RetryAs::Write);
+        error.expect_err("it has a transaction number");
+        assert_eq!(command.0.request.kind, CommandKind::Run);
+        command.retry_as(RetryAs::Read).expect("reads have none");
+        assert_eq!(command.0.request.kind, CommandKind::Read);
+    }
+}
