@@ -83,7 +83,7 @@ fn fork_with_client(uri: &str) {
         assert!(things.find_one(doc! { "_id": 1 }).run().is_ok());
         drop(cursor);
         drop(things);
-        client.shutdown();
+        client.shutdown().run();
         return;
     }
     // The second child connects to the server. When the child drops everything, it must not end its
@@ -108,7 +108,7 @@ fn fork_with_client(uri: &str) {
     assert_eq!(own_bytes(new_id(&things)), own_bytes(made_here));
     assert_eq!(lost.load(Ordering::SeqCst), 0, "nothing happened here");
     drop(things);
-    client.shutdown();
+    client.shutdown().run();
 }
 
 enum Forked {

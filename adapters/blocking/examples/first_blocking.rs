@@ -27,6 +27,6 @@ fn main() -> onionskin_blocking::Result<()> {
     for person in people.find(doc! { "born": { "$lt": 1900 } }).run()? {
         println!("{}", person?);
     }
-    client.shutdown();
+    client.shutdown().run();
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The client for blocking programs.
 
 use crate::BlockingRuntime;
-use onionskin::{ClientBuilder, Result, options::ClientOptions};
+use onionskin::{ClientBuilder, Result, Shutdown, options::ClientOptions};
 use std::{fmt, ops::Deref};
 
 /// A client for one MongoDB deployment, for blocking programs.
@@ -86,12 +86,14 @@ impl Client {
     /// Ends the sessions on the servers, closes the client, and waits until its sockets are closed,
     /// with the time limits of [`onionskin::Client::shutdown`].
     ///
-    /// # Panics
+    /// ```no_run
+    /// use onionskin_blocking::{Client, Run};
     ///
-    /// Panics if the thread is already in a blocking call of this client, for example if an event
-    /// listener calls this method.
-    pub fn shutdown(self) {
-        let runtime = self.runtime().clone();
-        runtime.block_on(self.0.shutdown());
+    /// let client = Client::with_uri_str("mongodb://localhost")?;
+    /// client.shutdown().run();
+    /// # Ok::<(), onionskin_blocking::Error>(())
+    /// ```
+    pub fn shutdown(self) -> Shutdown<BlockingRuntime> {
+        self.0.shutdown()
     }
 }

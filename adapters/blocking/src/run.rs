@@ -2,7 +2,7 @@
 
 use crate::{BlockingRuntime as B, Cursor, RawBatchCursor, SessionCursor, SessionRawBatchCursor};
 use onionskin::{
-    Execution, IndexModel, Result, futures,
+    Execution, IndexModel, Result, Shutdown, futures,
     program::Program,
     results::{CollectionSpecification, VerboseBulkWriteResult},
 };
@@ -120,8 +120,10 @@ block! {
     [] futures::ReplaceFuture<B>;
     [] futures::RunCommandFuture<B>;
     [] futures::StartSessionFuture<B>;
+    [] Shutdown<B>;
     [] futures::UpdateFuture<B>;
     [] futures::UpdateSearchIndexFuture<B>;
+    [] futures::WarmConnectionPoolFuture<B>;
 }
 
 fn open<T>(runtime: B, cursor: Result<onionskin::Cursor<B, T>>) -> Result<Cursor<T>> {

@@ -6,8 +6,8 @@ mod resolve;
 pub use builder::ClientBuilder;
 
 use crate::{
-    BulkWrite, Database, Execution, ListDatabaseNames, ListDatabases, Runtime, StartSession,
-    environment, resolver::Resolvers, shared::Shared,
+    BulkWrite, Database, Execution, ListDatabaseNames, ListDatabases, Runtime, Shutdown,
+    StartSession, WarmConnectionPool, environment, resolver::Resolvers, shared::Shared,
 };
 use onionskin_core::{
     client::{Counts, DriverInfo},
@@ -25,7 +25,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 
 /// A client for one MongoDB deployment, with server discovery, monitoring and connection pools.
@@ -334,7 +333,8 @@ impl<R: Runtime> Client<R> {
 
     /// Ends the sessions on the servers, closes the client, and waits until its tasks have ended
     /// and its sockets are closed, for ten seconds at most. With their sessions, servers end the
-    /// cursors that are still open; MongoDB does so within five minutes.
+    /// cursors that are still open; MongoDB does so within five minutes. With
+    /// [`immediate(true)`](Shutdown::immediate) the call does not wait for operations and tasks.
     ///
     /// Operations that wait for a server or a connection fail. Operations on a connection run to
     /// their end. A client with background monitoring checks their servers meanwhile, so that the
@@ -345,26 +345,38 @@ impl<R: Runtime> Client<R> {
     ///
     /// If the future is dropped early, a running command that ends sessions continues in the
     /// background. If the client is not closed by then, it closes when its last handle is dropped.
-    pub async fn shutdown(self) {
-        let shared = self.shared().clone();
-        loop {
-            let command = shared.with(|inner, now| {
-                inner.notice_fork(&shared, now);
-                inner.core.end_sessions()
-            });
-            let Some(mut command) = command else { break };
-            command.set_timeout(Some(END_SESSIONS_TIMEOUT));
-            let result = EndCommand::new(&self, command).await;
-            if result.is_err() {
-                // Servers end idle sessions by themselves after a time, so the error of the command
-                // is ignored.
-                break;
-            }
-        }
-        shared.with(|inner, now| inner.core.close(now));
-        drop(self);
-        shared.end().await;
-        shared.flush_events().await;
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Runtime};
+    /// # async fn example<R: Runtime>(client: Client<R>) {
+    /// client.shutdown().await;
+    /// # }
+    /// ```
+    pub const fn shutdown(self) -> Shutdown<R> {
+        Shutdown::new(self)
+    }
+
+    /// Waits until the connection pool of each server has `minPoolSize` connections, so that the
+    /// first operations need not wait for new ones. Does nothing if `minPoolSize` is zero, which is
+    /// the default.
+    ///
+    /// Pools are filled in the background in any case; the call only waits for that. It first waits
+    /// for the first check of each server. It does not wait for the pool of a server that cannot be
+    /// reached, and ends after `serverSelectionTimeoutMS` at the latest. A pool is emptied again
+    /// when its server fails, so nothing guarantees that it stays full. A client without background
+    /// monitoring first sends a `ping`, and only fills the pools of the servers that it has checked
+    /// for it (CMAP, *Populating the Pool with a Connection Until minPoolSize*).
+    ///
+    /// ```no_run
+    /// # use onionskin::{Client, Error, Runtime};
+    /// # async fn example<R: Runtime + Default>() -> Result<(), Error> {
+    /// let client = Client::<R>::with_uri_str("mongodb://localhost/?minPoolSize=10").await?;
+    /// client.warm_connection_pool().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn warm_connection_pool(&self) -> WarmConnectionPool<'_, R> {
+        WarmConnectionPool::new(self)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared<R>> {
@@ -443,9 +455,6 @@ impl<R: Runtime> Drop for EndCommand<R> {
         }
     }
 }
-
-/// The time limit of each command that ends sessions of a client.
-const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A decoder that ignores the reply.
 pub(crate) struct IgnoredReply;

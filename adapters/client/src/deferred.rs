@@ -93,7 +93,8 @@ impl<S> Inner<S> {
     pub(crate) fn collect_orders(&mut self) -> Option<Deferred<S>> {
         let next = self.core.poll_action();
         let rearm = self.must_rearm();
-        if next.is_none() && self.abandoned_streams.is_empty() && !rearm && !self.is_idle() {
+        let is_quiet = self.abandoned_streams.is_empty() && !self.is_idle();
+        if next.is_none() && is_quiet && !rearm && self.warm.is_empty() {
             return None;
         }
         Some(self.collect(next, rearm))
@@ -163,6 +164,9 @@ impl<S> Inner<S> {
             // `TaskTicket` wakes the shutdowns when the last task ends. If the last socket is
             // removed later, for example because the runtime has ended, this code wakes them.
             deferred.wakers.extend(self.idle.reached(0));
+        }
+        if !self.warm.is_empty() && self.core.is_warm() {
+            deferred.wakers.extend(self.warm.reached(0));
         }
         deferred
     }

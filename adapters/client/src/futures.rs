@@ -179,3 +179,36 @@ impl<R: Runtime> Future for StartSessionFuture<R> {
         }
     }
 }
+
+/// The future of [`WarmConnectionPool`](crate::WarmConnectionPool).
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct WarmConnectionPoolFuture<R: Runtime> {
+    client: Client<R>,
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl<R: Runtime> WarmConnectionPoolFuture<R> {
+    pub(crate) fn new(
+        client: Client<R>,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        Self {
+            client,
+            future: Box::pin(future),
+        }
+    }
+
+    /// Returns the runtime of the client.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        self.client.runtime()
+    }
+}
+
+impl<R: Runtime> Future for WarmConnectionPoolFuture<R> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.future.as_mut().poll(context)
+    }
+}

@@ -31,6 +31,7 @@ mod calls;
 mod certificates;
 mod client;
 mod collection;
+mod conditions;
 mod cursor;
 mod database;
 mod decode;
@@ -75,7 +76,7 @@ pub use calls::{
     FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
     ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
     ListIndexes, ListSearchIndexes, RawBatches, RenameCollection, Replace, RunCommand,
-    RunCursorCommand, Update, UpdateSearchIndex,
+    RunCursorCommand, Update, UpdateSearchIndex, WarmConnectionPool,
 };
 pub use client::{Client, ClientBuilder};
 pub use collection::Collection;
@@ -93,6 +94,7 @@ pub use resolver::{HostResolver, Resolver, ResolverFuture};
 pub use runtime::Runtime;
 pub use session::{ClientSession, ExplicitSession, ImplicitSession, StartSession};
 pub use session_cursor::{SessionCursor, SessionCursorStream};
+pub use shutdown::Shutdown;
 
 pub use bson::{self, RawDocument};
 /// The conversion of documents: serde over BSON bytes, Extended JSON, DBRef, vectors.

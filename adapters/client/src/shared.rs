@@ -75,6 +75,8 @@ pub(crate) struct Inner<S> {
     tasks: usize,
     /// The wakers of shutdowns, which wait until the client has no tasks and no sockets.
     pub(crate) idle: Waiters,
+    /// The wakers of those who wait for the connections of `minPoolSize`.
+    pub(crate) warm: Waiters,
     /// The id of the process to which the connections belong; `None` if the runtime does not report
     /// it.
     process: Option<u32>,
@@ -117,6 +119,7 @@ impl<R: Runtime> Shared<R> {
                 timer_set: None,
                 tasks: 0,
                 idle: Waiters::default(),
+                warm: Waiters::default(),
                 process,
             }),
             timer: AtomicWaker::new(),

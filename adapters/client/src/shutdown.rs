@@ -1,11 +1,125 @@
 //! The shutdown of a client: waiting for tasks, sockets and events.
 
-use crate::{Runtime, events::FLUSH_LIMIT, shared::Shared, timer::Limit};
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use crate::{
+    Client, Runtime, client::EndCommand, events::FLUSH_LIMIT, shared::Shared, timer::Limit,
+};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 /// The maximum time for which a shutdown waits for tasks and sockets, such as those of operations
 /// that use a connection. Not configurable.
 pub(crate) const SHUTDOWN_LIMIT: Duration = Duration::from_secs(10);
+
+/// The time limit of each command that ends sessions of a client.
+const END_SESSIONS_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A `shutdown` that runs when it is awaited. It is a future itself.
+#[must_use = "a shutdown runs when it is awaited"]
+pub struct Shutdown<R: Runtime>(State<R>);
+
+enum State<R: Runtime> {
+    New {
+        client: Client<R>,
+        is_immediate: bool,
+    },
+    Running {
+        shared: Arc<Shared<R>>,
+        future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    },
+}
+
+impl<R: Runtime> fmt::Debug for Shutdown<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shutdown").finish_non_exhaustive()
+    }
+}
+
+impl<R: Runtime> Shutdown<R> {
+    pub(crate) const fn new(client: Client<R>) -> Self {
+        Self(State::New {
+            client,
+            is_immediate: false,
+        })
+    }
+
+    /// Sets whether the call ends without waiting for operations that use a connection, for tasks,
+    /// sockets and event listeners. The sessions are ended in any case, with a time limit of two
+    /// seconds for each command. Such an operation still runs to its end, and its connection is
+    /// closed then. Default: false. No effect once the shutdown was polled.
+    pub fn immediate(mut self, value: bool) -> Self {
+        if let State::New { is_immediate, .. } = &mut self.0 {
+            *is_immediate = value;
+        }
+        self
+    }
+
+    /// Returns the runtime of the client.
+    #[must_use]
+    pub fn runtime(&self) -> &R {
+        match &self.0 {
+            State::New { client, .. } => client.runtime(),
+            State::Running { shared, .. } => &shared.runtime,
+        }
+    }
+}
+
+impl<R: Runtime> Future for Shutdown<R> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut self.0 {
+                State::Running { future, .. } => return future.as_mut().poll(context),
+                State::New {
+                    client,
+                    is_immediate,
+                } => {
+                    let shared = client.shared().clone();
+                    let future = Box::pin(shut_down(client.clone(), *is_immediate));
+                    self.0 = State::Running { shared, future };
+                }
+            }
+        }
+    }
+}
+
+async fn shut_down<R: Runtime>(client: Client<R>, is_immediate: bool) {
+    let shared = client.shared().clone();
+    loop {
+        let command = shared.with(|inner, now| {
+            inner.notice_fork(&shared, now);
+            inner.core.end_sessions()
+        });
+        let Some(mut command) = command else { break };
+        command.set_timeout(Some(END_SESSIONS_TIMEOUT));
+        let result = EndCommand::new(&client, command).await;
+        if result.is_err() {
+            // Servers end idle sessions by themselves after a time, so the error of the command is
+            // ignored.
+            break;
+        }
+    }
+    shared.with(|inner, now| {
+        inner.core.close(now);
+        if is_immediate {
+            inner.core.close_now(now);
+        }
+    });
+    drop(client);
+    if is_immediate {
+        // The tasks that have sockets must run to close them.
+        shared.runtime.run_ready();
+        return;
+    }
+    shared.end().await;
+    shared.flush_events().await;
+}
 
 impl<R: Runtime> Shared<R> {
     /// Waits until all tasks have ended and all sockets are closed, for [`SHUTDOWN_LIMIT`] at most.
@@ -13,37 +127,12 @@ impl<R: Runtime> Shared<R> {
     /// example by an operation whose future is kept but not polled, is closed when its operation
     /// ends.
     pub(crate) async fn end(self: &Arc<Self>) {
-        if !self.idle(Limit::begin(self.clone(), SHUTDOWN_LIMIT)).await {
+        if !self
+            .reaches_idle(Limit::begin(self.clone(), SHUTDOWN_LIMIT))
+            .await
+        {
             self.with(|inner, now| inner.core.close_now(now));
         }
-    }
-
-    /// Waits until there are no tasks and no sockets. Returns false if `limit` completed first.
-    async fn idle(&self, limit: impl Future<Output = ()>) -> bool {
-        struct Place<'a, R: Runtime>(&'a Shared<R>, Option<u64>);
-        impl<R: Runtime> Drop for Place<'_, R> {
-            fn drop(&mut self) {
-                let left = self.0.lock().idle.leave(self.1);
-                drop(left);
-            }
-        }
-        let mut limit = pin!(limit);
-        let mut place = Place(self, None);
-        poll_fn(|context| {
-            // Cloning or dropping a waker can run code of the application's executor, so it happens
-            // outside of the lock.
-            let waker = context.waker().clone();
-            let mut guard = self.lock();
-            if guard.is_idle() {
-                drop(guard);
-                return Poll::Ready(true);
-            }
-            let old = guard.idle.wait(&mut place.1, 0, waker);
-            drop(guard);
-            drop(old);
-            limit.as_mut().poll(context).map(|()| false)
-        })
-        .await
     }
 
     /// Waits until the listeners were called for all events so far, for [`FLUSH_LIMIT`] at most.

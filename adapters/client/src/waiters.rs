@@ -46,6 +46,12 @@ impl Waiters {
         due.into_values().map(|(_, waker)| waker).collect()
     }
 
+    /// True if no task waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

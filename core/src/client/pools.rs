@@ -268,6 +268,17 @@ impl Pools {
         self.pools.get(&server)?.interruption_of(pooled)
     }
 
+    /// True if `minPoolSize` is not zero.
+    pub(super) fn have_min_size(&self) -> bool {
+        self.options.min_size > 0
+    }
+
+    /// True if each pool that is ready has the connections of `minPoolSize`.
+    pub(super) fn are_filled(&self) -> bool {
+        let mut pools = self.pools.values();
+        pools.all(|pool: &Pool<Content>| pool.is_filled())
+    }
+
     /// Returns the number of connections that are checked out.
     pub(super) fn in_use(&self) -> usize {
         let in_use = self

@@ -78,6 +78,14 @@ impl<C> Pool<C> {
         }
     }
 
+    /// True if the pool has as many established connections as `minPoolSize` asks for, or has to
+    /// have none now because it is not ready.
+    #[must_use]
+    pub fn is_filled(&self) -> bool {
+        let counts = self.counts();
+        self.state != PoolState::Ready || counts.total - counts.pending >= self.options.min_size
+    }
+
     /// Returns the error of a check out from a closed pool (CMAP-141). The specification writes "a
     /// Connection", the official tests expect "a connection".
     pub(super) fn closed_error(&self) -> Error {

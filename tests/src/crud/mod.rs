@@ -10,6 +10,7 @@ mod changes;
 pub mod collection_bulk;
 mod cursors;
 mod errors;
+pub mod lifecycle;
 pub mod load_balanced;
 mod reads;
 pub mod replica_set;

@@ -1,6 +1,6 @@
 //! Tests of calls whose blocking form is more than a future that is run.
 
-use super::{people, replica_set, standalone};
+use super::{connections, people, replica_set, standalone, until};
 use onionskin_blocking::{
     Client, Run,
     bson::{Document, doc},
@@ -31,7 +31,7 @@ fn whole_batches_are_iterated_and_closed_when_they_are_dropped() -> Result<(), E
     assert_eq!(client.counts().in_use, 0);
     let all = people.aggregate([]).batch().run()?;
     assert_eq!(all.count(), 1);
-    client.shutdown();
+    client.shutdown().run();
     Ok(())
 }
 
@@ -56,6 +56,21 @@ fn cursors_of_sessions_change_their_type_and_are_closed() -> Result<(), Error> {
     let rest = rest.map(|batch| batch.map(|b| documents(&b)));
     assert_eq!(rest.collect::<Result<Vec<_>, _>>()?, [3, 1]);
     batches.close();
-    client.shutdown();
+    client.shutdown().run();
+    Ok(())
+}
+
+#[test]
+fn pools_are_warmed_and_a_shutdown_can_be_immediate() -> Result<(), Error> {
+    let deployment = standalone();
+    let uri = format!("{}/?minPoolSize=4", deployment.uri().trim_end_matches('/'));
+    let client = Client::with_uri_str(with_compressors(&uri))?;
+    client.warm_connection_pool().run();
+    // One more connection is that of the checks.
+    assert!(connections(&deployment) > 4);
+    client.shutdown().immediate(true).run();
+    until("the closing of all sockets", || {
+        connections(&deployment) == 0
+    });
     Ok(())
 }

@@ -101,7 +101,7 @@ fn blocking_calls_insert_find_update_and_delete_documents() -> Result<(), Error>
         .run_command(doc! { "ping": 1 })
         .run()?;
     assert!(pong.contains_key("ok"));
-    client.shutdown();
+    client.shutdown().run();
     until("the closing of all sockets", || {
         connections(&deployment) == 0
     });
@@ -169,7 +169,7 @@ fn inserts_wait_for_a_new_primary_after_a_failover() -> Result<(), Error> {
         .collect();
     ids.sort_unstable();
     assert_eq!(ids, (0..40).collect::<Vec<_>>());
-    client.shutdown();
+    client.shutdown().run();
     Ok(())
 }
 
@@ -216,7 +216,7 @@ fn several_threads_share_one_blocking_client() -> Result<(), Error> {
         thread.join().expect("no panic");
     }
     assert_eq!(people(&client).count_documents(doc! {}).run()?, 200);
-    client.shutdown();
+    client.shutdown().run();
     Ok(())
 }
 
@@ -265,7 +265,7 @@ fn a_thread_that_waits_for_a_reply_delays_no_other_thread() -> Result<(), Error>
         assert!(thread.join().expect("no panic")?.is_some());
     }
     assert_eq!(client.counts().in_use, 0);
-    client.shutdown();
+    client.shutdown().run();
     until("the closing of all sockets", || server.open() == 0);
     Ok(())
 }
@@ -289,7 +289,7 @@ fn each_call_ends_by_its_own_time_limit_whichever_thread_drives_the_runtime() ->
         assert!(error.is_timeout(), "{error}");
     }
     gate.open();
-    client.shutdown();
+    client.shutdown().run();
     Ok(())
 }
 
@@ -335,7 +335,7 @@ fn a_listener_that_blocks_one_call_delays_no_other_call() -> Result<(), Error> {
     for call in calls {
         call.join().expect("no panic")?;
     }
-    client.shutdown();
+    client.shutdown().run();
     Ok(())
 }
 
@@ -360,7 +360,7 @@ fn a_call_ends_although_listeners_cause_events_without_end() -> Result<(), Error
     until("the call", || call.is_finished());
     call.join().expect("no panic")?;
     is_over.store(true, Ordering::SeqCst);
-    client.shutdown();
+    client.shutdown().run();
     Ok(())
 }
 
@@ -421,7 +421,7 @@ fn a_cursor_pins_the_only_connection_until_it_is_exhausted_or_dropped() -> Resul
     drop(open()?);
     assert_eq!(people.count_documents(doc! {}).run()?, 10, "it was ended");
     let left = open()?;
-    client.shutdown();
+    client.shutdown().run();
     until("all connections are closed", || {
         connections(&deployment) == 0
     });
@@ -462,7 +462,7 @@ fn cursors_pin_their_connections_behind_a_load_balancer() -> Result<(), Error> {
     for n in 0..10 {
         people.find_one(doc! { "_id": n }).run()?.expect("a person");
     }
-    client.shutdown();
+    client.shutdown().run();
     until("no connections", || connections(&deployment) == 0);
     Ok(())
 }

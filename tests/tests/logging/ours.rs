@@ -210,7 +210,7 @@ fn a_subscriber_installed_after_the_client_gets_messages_only_with_always_ready(
         ping().expect("a reply");
         drop(guard);
         assert_eq!(!collector.lines().is_empty(), expected);
-        client.shutdown();
+        client.shutdown().run();
     }
 }
 

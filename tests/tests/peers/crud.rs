@@ -117,6 +117,7 @@ fn embedded_replica_set<A: Adapter>() {
     A::block_on(crud::replica_set::run::<A::R>(&name, &deployment));
     A::block_on(crud::sessions::run::<A::R>(&name, deployment.uri()));
     A::block_on(crud::search::run::<A::R>(&name, deployment.uri()));
+    A::block_on(crud::lifecycle::run::<A::R>(&name, deployment.uri()));
 }
 
 fn embedded_replica_set_with_authentication_and_tls<A: Adapter>() {

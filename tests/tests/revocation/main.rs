@@ -323,7 +323,7 @@ fn revocation_is_checked_on_each_runtime() {
                 .expect("a client");
         let admin = client.database("admin");
         let blocking = admin.run_command(doc! { "ping": 1 }).run().map(drop);
-        client.shutdown();
+        client.shutdown().run();
         for (name, met) in [
             ("smol", smol),
             ("async-std", async_std),

@@ -124,7 +124,7 @@ fn a_blocking_client_does_not_wait_for_a_call_that_never_returns() {
     let error = admin.run_command(bson::doc! { "ping": 1 }).run();
     let error = error.expect_err("no login").to_string();
     assert!(error.contains("key distribution center"), "{error}");
-    client.shutdown();
+    client.shutdown().run();
     assert!(since.elapsed() < Duration::from_secs(60));
     library.release();
 }

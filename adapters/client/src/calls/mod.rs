@@ -16,6 +16,7 @@ mod reads;
 mod run;
 mod search_indexes;
 mod update;
+mod warm;
 
 pub use aggregate::Aggregate;
 pub use batches::RawBatches;
@@ -35,6 +36,7 @@ pub use search_indexes::{
     CreateSearchIndex, CreateSearchIndexes, DropSearchIndex, ListSearchIndexes, UpdateSearchIndex,
 };
 pub use update::{Replace, Update};
+pub use warm::WarmConnectionPool;
 
 use crate::{Client, Execution, Runtime, session::UsedSession};
 use onionskin_core::{

@@ -6,3 +6,4 @@ pub(super) mod lifecycle;
 pub(super) mod outbox;
 pub(super) mod routing;
 pub(super) mod timing;
+mod warming;
