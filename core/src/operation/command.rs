@@ -128,6 +128,8 @@ pub(crate) struct Request {
     /// The `maxTimeMS` of the current attempt, in milliseconds; `None` if the attempt sends none.
     /// With a deadline, each attempt sets it.
     pub(crate) max_time_ms: Option<i32>,
+    /// The field `rawData`, which only servers from 8.2 on get; `None` for none.
+    pub(crate) raw_data: Option<bool>,
     /// The session and the pin to give back before the command begins.
     pub(crate) released: Option<Box<CursorResources>>,
 }
@@ -224,6 +226,7 @@ impl Command {
                     txn_number: None,
                     portion: None,
                     max_time_ms: None,
+                    raw_data: None,
                     released: None,
                 },
                 retry: RetryState::default(),
@@ -287,6 +290,11 @@ impl Command {
     pub fn set_max_time(&mut self, time: Option<Duration>) {
         let millis = time.map(|time| i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
         self.0.request.max_time_ms = millis;
+    }
+
+    /// Sets the field `rawData`, which is sent to servers from 8.2 on only (CRUD, *API*).
+    pub(crate) fn set_raw_data(&mut self, raw_data: Option<bool>) {
+        self.0.request.raw_data = raw_data;
     }
 
     /// Restricts the command to this server ([SEL-2]). While the server is unavailable, the command

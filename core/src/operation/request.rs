@@ -9,6 +9,9 @@ use crate::{
 };
 use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, cstr};
 
+/// The wire version of server 8.2, from which on servers know the field `rawData`.
+const WIRE_VERSION_8_2: i32 = 27;
+
 /// Writes the elements of the command, then the fields that depend on the attempt. The command name
 /// stays the first key (MSG-13).
 pub(super) fn write_body(
@@ -21,6 +24,10 @@ pub(super) fn write_body(
     write_read_concern(body, request, context.session_read_concern);
     if let Some(limit) = request.max_time_ms {
         body.i32("maxTimeMS", limit);
+    }
+    let is_new = facts.max_wire_version >= WIRE_VERSION_8_2;
+    if let Some(raw_data) = request.raw_data.filter(|_| is_new) {
+        body.bool("rawData", raw_data);
     }
     body.str("$db", &request.database);
     if let Some(id) = &request.lsid {

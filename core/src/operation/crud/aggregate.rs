@@ -80,6 +80,7 @@ fn finish(
         defaults.apply_to_write(command, options.write_concern.as_ref());
     }
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(())
 }

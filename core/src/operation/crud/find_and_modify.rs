@@ -27,6 +27,7 @@ pub fn find_one_and_delete(
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
 }
@@ -48,6 +49,7 @@ pub fn find_one_and_replace(
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
 }
@@ -69,6 +71,7 @@ pub fn find_one_and_update(
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
 }

@@ -150,6 +150,7 @@ impl InsertMany {
             return Step::Done(Err(error));
         }
         command.set_timeout(self.options.timeout);
+        command.set_raw_data(self.options.raw_data);
         command.set_batch("documents", self.documents.clone(), self.done.bytes);
         self.batch = Portion::default();
         Step::Run(command)

@@ -19,6 +19,7 @@ macro_rules! finish_read {
         let (criteria, concern) = (&$options.selection_criteria, &$options.read_concern);
         $defaults.apply_to_read(&mut $command, criteria.as_ref(), concern.as_ref());
         $command.set_timeout($options.timeout);
+        $command.set_raw_data($options.raw_data);
         $command.set_max_time($options.max_time);
     };
 }

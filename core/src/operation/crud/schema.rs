@@ -110,6 +110,7 @@ pub fn create_indexes(
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
 }
@@ -142,6 +143,7 @@ pub fn drop_indexes(
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_write(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
 }
@@ -156,6 +158,7 @@ pub fn list_indexes(namespace: &Namespace, options: &ListIndexesOptions) -> Resu
     write_cursor(&mut body, |cursor| options.write(Place::Cursor, cursor))?;
     options.write(Place::Body, &mut body)?;
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     command.set_max_time(options.max_time);
     Ok(command)
 }

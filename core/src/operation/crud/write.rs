@@ -86,6 +86,7 @@ pub fn insert(
     options.write(Place::Body, &mut body)?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     command.set_sequence("documents", documents);
     Ok(command)
 }
@@ -108,6 +109,7 @@ pub fn update(
     options.write(Place::Body, &mut command.body())?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);
     writer.subtree("q", filter)?;
@@ -136,6 +138,7 @@ pub fn replace(
     options.write(Place::Body, &mut command.body())?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);
     writer.subtree("q", filter)?.document("u", replacement);
@@ -158,6 +161,7 @@ pub fn delete(
     options.write(Place::Body, &mut command.body())?;
     defaults.apply_to_statements(&mut command, options.write_concern.as_ref());
     command.set_timeout(options.timeout);
+    command.set_raw_data(options.raw_data);
     let mut statement = Vec::new();
     let mut writer = DocumentWriter::begin(&mut statement);
     writer

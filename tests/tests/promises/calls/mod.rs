@@ -5,7 +5,10 @@ mod schema;
 use super::wire::{Sent, on_tokio};
 use bson::{Bson, Document, doc};
 use onionskin_core::options::{Collation, ReadConcern, ReadMode, ReadPreference, WriteConcern};
-use onionskin_simulations::serve::{Embedded, ServeOptions};
+use onionskin_simulations::{
+    deployment::ServerVersion,
+    serve::{Embedded, ServeOptions},
+};
 use onionskin_tokio::{
     Collection,
     options::{CursorType, DeleteOneModel, Hint, InsertOneModel, ReturnDocument},
@@ -138,9 +141,26 @@ fn a_tailable_cursor_waits_for_its_own_time() {
 }
 
 #[test]
-fn every_option_of_every_call_is_sent() {
+fn raw_data_is_not_sent_to_servers_before_8_2() {
     on_tokio(async {
         let deployment = Embedded::start(ServeOptions::sharded(1)).expect("a deployment");
+        let sent = Sent::default();
+        let client = sent.client(&deployment, "appName=calls");
+        let things = client.database("promises").collection::<Document>("things");
+        let found = things.find_one(doc! {}).raw_data(true).await;
+        found.expect("an older server refuses the field");
+        assert_eq!(sent.field("find", "rawData"), None);
+        client.shutdown().await;
+    });
+}
+
+#[test]
+fn every_option_of_every_call_is_sent() {
+    on_tokio(async {
+        let mut options = ServeOptions::sharded(1);
+        // An option of the calls is sent to servers from 8.2 on only.
+        options.version = ServerVersion::named("8.2").expect("a release");
+        let deployment = Embedded::start(options).expect("a deployment");
         let sent = Sent::default();
         let client = sent.client(&deployment, "appName=calls");
         let database = client.database("promises");
@@ -219,6 +239,7 @@ async fn finds(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Doc
         show_record_id(true) => "showRecordId" = is(true);
         skip(2) => "skip" = is(2_i64);
         sort(doc! { "a": -1 }) => "sort.a" = is(-1);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
     sends!(sent, seen, "find", FindOne: things.find_one(doc! {}), {
@@ -237,6 +258,7 @@ async fn finds(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Doc
         show_record_id(true) => "showRecordId" = is(true);
         skip(2) => "skip" = is(2_i64);
         sort(doc! { "a": -1 }) => "sort.a" = is(-1);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
 }
@@ -254,6 +276,7 @@ async fn other_reads(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collecti
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
         read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
         selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
     sends!(sent, seen, "aggregate", Aggregate: out(), {
@@ -268,6 +291,7 @@ async fn other_reads(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collecti
         read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
         selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
         skip(6) => "pipeline.1.$skip" = is(6_i64);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
     let estimate = || things.estimated_document_count();
@@ -276,6 +300,7 @@ async fn other_reads(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collecti
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
         read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
         selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
     sends!(sent, seen, "distinct", Distinct: things.distinct("a", doc! {}), {
@@ -285,6 +310,7 @@ async fn other_reads(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collecti
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
         read_concern(ReadConcern::local()) => "readConcern.level" = is("local");
         selection_criteria(secondary()) => "$readPreference.mode" = is("secondary");
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
 }
@@ -293,6 +319,7 @@ async fn writes(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Do
     sends!(sent, seen, "insert", InsertOne: things.insert_one(doc! {}), {
         bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
         comment("why") => "comment" = is("why");
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
@@ -300,6 +327,7 @@ async fn writes(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Do
         bypass_document_validation(true) => "bypassDocumentValidation" = is(true);
         comment("why") => "comment" = is("why");
         ordered(false) => "ordered" = is(false);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::majority()) => "writeConcern.w" = is("majority");
     });
@@ -308,6 +336,7 @@ async fn writes(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Do
         comment("why") => "comment" = is("why");
         let_vars(doc! { "a": 1 }) => "let.a" = is(1);
         ordered(false) => "ordered" = is(false);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
@@ -324,6 +353,7 @@ async fn writes(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Do
         hint(Hint::Name("a_1".into())) => "updates.0.hint" = is("a_1");
         let_vars(doc! { "a": 1 }) => "let.a" = is(1);
         sort(doc! { "a": -1 }) => "updates.0.sort.a" = is(-1);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         upsert(true) => "updates.0.upsert" = is(true);
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
@@ -335,6 +365,7 @@ async fn writes(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Do
         hint(Hint::Name("a_1".into())) => "updates.0.hint" = is("a_1");
         let_vars(doc! { "a": 1 }) => "let.a" = is(1);
         sort(doc! { "a": -1 }) => "updates.0.sort.a" = is(-1);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         upsert(true) => "updates.0.upsert" = is(true);
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
@@ -344,6 +375,7 @@ async fn writes(sent: &Sent, seen: &mut BTreeSet<String>, things: &Collection<Do
         comment("why") => "comment" = is("why");
         hint(Hint::Name("a_1".into())) => "deletes.0.hint" = is("a_1");
         let_vars(doc! { "a": 1 }) => "let.a" = is(1);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
@@ -363,6 +395,7 @@ async fn found_and_changed(
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
         projection(doc! { "a": 1 }) => "fields.a" = is(1);
         sort(doc! { "a": -1 }) => "sort.a" = is(-1);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
@@ -377,6 +410,7 @@ async fn found_and_changed(
         projection(doc! { "a": 1 }) => "fields.a" = is(1);
         return_document(ReturnDocument::After) => "new" = is(true);
         sort(doc! { "a": -1 }) => "sort.a" = is(-1);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         upsert(true) => "upsert" = is(true);
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
@@ -393,6 +427,7 @@ async fn found_and_changed(
         projection(doc! { "a": 1 }) => "fields.a" = is(1);
         return_document(ReturnDocument::Before) => "new" = is(false);
         sort(doc! { "a": -1 }) => "sort.a" = is(-1);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         upsert(true) => "upsert" = is(true);
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);

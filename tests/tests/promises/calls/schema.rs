@@ -24,12 +24,14 @@ pub(super) async fn indexes(
         comment("why") => "comment" = is("why");
         commit_quorum(CommitQuorum::Majority) => "commitQuorum" = is("majority");
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
     sends!(sent, seen, "dropIndexes", DropIndex: things.drop_index("a_1"), {
         comment("why") => "comment" = is("why");
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });
@@ -37,6 +39,7 @@ pub(super) async fn indexes(
         batch_size(3) => "cursor.batchSize" = is(3);
         comment("why") => "comment" = is("why");
         max_time(MINUTE) => "maxTimeMS" = is(60_000);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
     });
 }
@@ -148,6 +151,7 @@ pub(super) async fn lists(
         comment("why") => "comment" = is("why");
         let_vars(doc! { "a": 1 }) => "let.a" = is(1);
         ordered(false) => "ordered" = is(false);
+        raw_data(true) => "rawData" = is(true);
         timeout(MINUTE) => "maxTimeMS" = ANY;
         write_concern(WriteConcern::nodes(1)) => "writeConcern.w" = is(1);
     });

@@ -195,6 +195,7 @@ impl CollectionBulkWrite {
             command.use_explicit_session(session)?;
         }
         command.set_timeout(self.options.timeout);
+        command.set_raw_data(self.options.raw_data);
         command.set_batch(identifier, list.clone(), self.done.bytes);
         Ok(command)
     }

@@ -163,6 +163,7 @@ impl<O> BulkWrite<O> {
             command.use_explicit_session(session)?;
         }
         command.set_timeout(self.options.timeout);
+        command.set_raw_data(self.options.raw_data);
         command.set_operations(
             self.operations.clone(),
             self.done.bytes,

@@ -43,6 +43,10 @@ options! { ($)
         no_cursor_timeout: bool => Body "noCursorTimeout",
         /// Sets the fields that are returned. Default: all.
         projection: Document => Body "projection",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the read concern. Default: that of the collection.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets whether only the keys of the index are returned.
@@ -85,6 +89,10 @@ options! { ($)
         min: Document => Body "min",
         /// Sets the fields that are returned. Default: all.
         projection: Document => Body "projection",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the read concern. Default: that of the collection.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets whether only the keys of the index are returned.
@@ -115,6 +123,10 @@ options! { ($)
         /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
         /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the read concern. Default: that of the collection.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets how the server is selected. Default: the read preference of the collection.
@@ -135,6 +147,10 @@ options! { ($)
         /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
         /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the read concern. Default: that of the collection.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets how the server is selected. Default: the read preference of the collection.
@@ -156,6 +172,10 @@ options! { ($)
         /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
         /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the read concern. Default: that of the collection.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets how the server is selected. Default: the read preference of the collection.
@@ -188,6 +208,10 @@ options! { ($)
         /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
         /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the read concern. Default: that of the collection or database.
         read_concern: ReadConcern => Kept "readConcern",
         /// Sets how the server is selected. Default: the read preference of the collection or

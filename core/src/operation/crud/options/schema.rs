@@ -76,6 +76,10 @@ options! { ($)
         /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
         /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
         /// retries. Default: `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
@@ -91,6 +95,10 @@ options! { ($)
         /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
         /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
         /// retries. Default: `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
@@ -108,6 +116,10 @@ options! { ($)
         /// Sets the time limit of the server for the command (`maxTimeMS`), in whole milliseconds.
         /// Not sent if the operation has a time limit (`timeout`, or `timeoutMS` of the client).
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation, every `getMore` of its cursor included.
         /// Default: `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",

@@ -13,6 +13,10 @@ options! { ($)
         /// Sets a value by which the command is found in logs and in the profiler of the server.
         /// From server 4.4 on.
         comment: Bson => Body "comment" (into),
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
         /// retries. Default: `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
@@ -29,6 +33,10 @@ options! { ($)
         comment: Bson => Body "comment" (into),
         /// Sets whether the insert ends with the first document that fails. Default: true.
         ordered: bool => Kept "ordered",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation with all its commands: server selections,
         /// check-outs, exchanges and retries. Default: `timeoutMS` of the client; zero means no
         /// limit.
@@ -48,6 +56,10 @@ options! { ($)
         let_vars: Document => Body "let",
         /// Sets whether the bulk write ends with the first operation that fails. Default: true.
         ordered: bool => Kept "ordered",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole bulk write with all its commands: server selections,
         /// check-outs, exchanges and retries. Default: `timeoutMS` of the client; zero means no
         /// limit.
@@ -71,6 +83,10 @@ options! { ($)
         hint: Hint => Statement "hint",
         /// Sets variables that the filter and a pipeline can use as `$$name`. From server 5.0 on.
         let_vars: Document => Body "let",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the order of the documents, of which `update_one` changes the first. From server
         /// 8.0 on. `update_many` refuses it.
         sort: Document => Statement "sort",
@@ -96,6 +112,10 @@ options! { ($)
         hint: Hint => Statement "hint",
         /// Sets variables that the filter can use as `$$name`. From server 5.0 on.
         let_vars: Document => Body "let",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the order of the documents, of which the first is replaced. From server 8.0 on.
         sort: Document => Statement "sort",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
@@ -118,6 +138,10 @@ options! { ($)
         hint: Hint => Statement "hint",
         /// Sets variables that the filter can use as `$$name`. From server 5.0 on.
         let_vars: Document => Body "let",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
         /// retries. Default: `timeoutMS` of the client; zero means no limit.
         timeout: Duration => Kept "timeoutMS" as "crate::options::millis",
@@ -142,6 +166,10 @@ options! { ($)
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
         /// Sets the fields that are returned. Default: all.
         projection: Document => Body "fields",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets the order of the documents, of which the first is deleted.
         sort: Document => Body "sort",
         /// Sets the time limit of the whole operation: server selection, check-out, exchange and
@@ -170,6 +198,10 @@ options! { ($)
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
         /// Sets the fields that are returned. Default: all.
         projection: Document => Body "fields",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets which state of the document is returned. Default: that before the write.
         return_document: ReturnDocument => Body "new",
         /// Sets the order of the documents, of which the first is replaced.
@@ -204,6 +236,10 @@ options! { ($)
         max_time: Duration => Kept "maxTimeMS" as "crate::options::millis",
         /// Sets the fields that are returned. Default: all.
         projection: Document => Body "fields",
+        /// Sets whether the command sees the stored buckets of a time series collection instead of
+        /// its documents. Only for internal use by MongoDB: it can change or disappear at any time.
+        /// Not sent to servers before 8.2.
+        raw_data: bool => Kept "rawData",
         /// Sets which state of the document is returned. Default: that before the write.
         return_document: ReturnDocument => Body "new",
         /// Sets the order of the documents, of which the first is updated.
