@@ -110,10 +110,12 @@ impl Sequence {
     /// number (RW-8). The size of the rest of the message is not counted here, so a command that
     /// just misses the statement counts as well.
     pub(crate) fn may_send_multi(&self, max_documents: usize, max_bytes: usize) -> bool {
-        let Documents::Rest { list, start } = &self.documents else {
-            return false;
+        let (multi, start) = match &self.documents {
+            Documents::Whole(_) => return false,
+            Documents::Rest { list, start } => (list.multi(), *start),
+            Documents::Operations { list, start, .. } => (&list.0.multi, *start),
         };
-        let Some(multi) = list.next_multi(*start) else {
+        let Some(multi) = multi.next(start) else {
             return false;
         };
         let before = multi - start;
@@ -331,6 +333,7 @@ fn reworded_for_retry(error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::MultiOffsets;
     use bson::rawdoc;
 
     const LIMITS: Limits = Limits {
@@ -414,7 +417,9 @@ mod tests {
     #[test]
     fn a_command_could_send_only_statements_within_the_limits_of_its_server() {
         // RW-8: the fourth statement can affect several documents.
-        let statements = DocumentList::with_multi(list(&[20; 5]), vec![60]);
+        let mut multi = MultiOffsets::default();
+        multi.push(60);
+        let statements = DocumentList::with_multi(list(&[20; 5]), multi);
         for (start, max_documents, max_bytes, expected) in [
             (0, 4, 100, true),
             (0, 3, 100, false),

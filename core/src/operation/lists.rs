@@ -11,20 +11,40 @@ pub struct DocumentList(pub(super) Arc<Contents>);
 #[derive(Default)]
 pub(super) struct Contents {
     pub(super) documents: Vec<u8>,
-    /// The offsets of the statements that can affect several documents, in ascending order.
-    multi: Vec<usize>,
+    multi: MultiOffsets,
+}
+
+/// The offsets of the statements that can affect several documents, in ascending order. A command
+/// that sends one of them is not retried (RW-8).
+#[derive(Default)]
+pub(crate) struct MultiOffsets(Vec<usize>);
+
+impl MultiOffsets {
+    /// Adds an offset, which follows those that were added before.
+    pub(crate) fn push(&mut self, offset: usize) {
+        self.0.push(offset);
+    }
+
+    fn contains(&self, offset: usize) -> bool {
+        self.0.binary_search(&offset).is_ok()
+    }
+
+    /// Returns the first offset from `start` on.
+    pub(super) fn next(&self, start: usize) -> Option<usize> {
+        let before = self.0.partition_point(|&offset| offset < start);
+        self.0.get(before).copied()
+    }
 }
 
 impl DocumentList {
     /// Returns a list of these documents, which must be stored one after the other.
     #[must_use]
     pub fn new(documents: Vec<u8>) -> Self {
-        Self::with_multi(documents, Vec::new())
+        Self::with_multi(documents, MultiOffsets::default())
     }
 
-    /// Returns a list of statements, of which those at these ascending offsets can affect several
-    /// documents. A command that sends one of them is not retried (RW-8).
-    pub(crate) fn with_multi(documents: Vec<u8>, multi: Vec<usize>) -> Self {
+    /// Returns a list of statements, of which those at these offsets can affect several documents.
+    pub(crate) fn with_multi(documents: Vec<u8>, multi: MultiOffsets) -> Self {
         Self(Arc::new(Contents { documents, multi }))
     }
 
@@ -36,13 +56,12 @@ impl DocumentList {
 
     /// True if the statement at this offset can affect several documents.
     pub(crate) fn is_multi_at(&self, offset: usize) -> bool {
-        self.0.multi.binary_search(&offset).is_ok()
+        self.0.multi.contains(offset)
     }
 
-    /// Returns the offset of the first statement from `start` on that can affect several documents.
-    pub(super) fn next_multi(&self, start: usize) -> Option<usize> {
-        let before = self.0.multi.partition_point(|&offset| offset < start);
-        self.0.multi.get(before).copied()
+    /// Returns the statements that can affect several documents.
+    pub(super) fn multi(&self) -> &MultiOffsets {
+        &self.0.multi
     }
 }
 
@@ -69,6 +88,7 @@ pub(crate) struct Operations {
     pub(crate) namespaces: Vec<Vec<u8>>,
     /// The place of the namespace of each operation.
     pub(crate) places: Vec<u32>,
+    pub(crate) multi: MultiOffsets,
 }
 
 impl OperationList {
@@ -79,6 +99,11 @@ impl OperationList {
     /// Returns the size of all operations in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
         self.0.bytes.len()
+    }
+
+    /// True if the operation at this offset can affect several documents.
+    pub(crate) fn is_multi_at(&self, offset: usize) -> bool {
+        self.0.multi.contains(offset)
     }
 
     /// Returns the places of the namespaces of some operations, each once, in the order of their

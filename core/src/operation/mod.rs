@@ -47,6 +47,7 @@ pub use explicit_session::{SessionOptions, SessionOptionsBuilder, SessionTimes};
 pub(crate) use kill_cursors::kill_unowned;
 pub(crate) use lease::Lease;
 pub use lists::DocumentList;
+pub(crate) use lists::MultiOffsets;
 pub(crate) use lists::{OperationList, Operations};
 pub use own_command::RetryAs;
 pub use pin::{Pin, TransactionPin, TransactionStep};

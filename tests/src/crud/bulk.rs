@@ -32,6 +32,7 @@ pub async fn run<R: Runtime + Default>(name: &str, uri: &str) {
                 an_unordered_bulk_write_continues,
                 many_operations_are_split_and_read_in_batches,
                 each_command_has_only_the_namespaces_it_uses,
+                each_command_is_retryable_by_its_own_operations,
                 mistakes_are_found_before_anything_is_sent,
                 an_unacknowledged_bulk_write_returns_no_results,
                 a_write_concern_error_keeps_the_results,
@@ -205,6 +206,21 @@ async fn each_command_has_only_the_namespaces_it_uses<R: Runtime + Default>(b: &
     let ns = |name: &str| doc! { "ns": format!("{DATABASE}.{name}") };
     assert_eq!(names, [ns("bulk_late"), ns("bulk_early")]);
     assert_eq!(items.estimated_document_count().await, Ok(1_001));
+    items.drop().await.expect("a reply");
+}
+
+async fn each_command_is_retryable_by_its_own_operations<R: Runtime + Default>(b: &Bench<R>) {
+    // RW-8: the operations of one command decide, after the bulk write was split.
+    let items = b.empty::<Document>("bulk_retryable").await;
+    let inserts = (0..1_000).map(|id| insert("bulk_retryable", id));
+    let all: Vec<_> = inserts.chain([update("bulk_retryable", doc! {})]).collect();
+    let result = b.client.bulk_write(all).await.expect("a reply");
+    assert_eq!(result.modified_count, 1_000);
+    let sent = b.watch().await.of("bulkWrite");
+    let numbered = sent
+        .iter()
+        .map(|sent| sent.command.contains_key("txnNumber"));
+    assert_eq!(numbered.collect::<Vec<_>>(), [true, false]);
     items.drop().await.expect("a reply");
 }
 

@@ -12,7 +12,10 @@ pub use models::{
     UpdateManyModelBuilder, UpdateOneModel, UpdateOneModelBuilder, WriteModel,
 };
 
-use super::{BulkWriteOptions, Defaults};
+use super::{
+    BulkWriteOptions, Defaults,
+    merge::{MergedBytes, add_labels},
+};
 use crate::{
     bson::{decode_document, integer_field},
     error::{BulkWriteError, Error, ErrorKind, Label, Labels, PartialBulkWriteResult, WriteError},
@@ -35,9 +38,8 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 /// write concern error ends neither. Any other error ends the bulk write. All errors are raised
 /// together, with the results of the operations that succeeded.
 ///
-/// Commands are retried as writes only if no operation can affect several documents. This is
-/// decided for all operations together, because a command is retryable or not before it is known
-/// which operations it sends.
+/// A command is retried as a write only if none of its operations can affect several documents
+/// (RW-8). Each command has its own transaction number (RW-19).
 ///
 /// `O` is the result: [`VerboseBulkWriteResult`], or
 /// [`SummaryBulkWriteResult`](crate::results::SummaryBulkWriteResult).
@@ -45,7 +47,6 @@ pub struct BulkWrite<O> {
     operations: OperationList,
     kinds: Vec<Kind>,
     ids: BTreeMap<usize, Bson>,
-    has_multi: bool,
     is_verbose: bool,
     options: BulkWriteOptions,
     defaults: Arc<Defaults>,
@@ -66,6 +67,7 @@ pub struct BulkWrite<O> {
     is_spent: bool,
     result: VerboseBulkWriteResult,
     failures: BulkWriteError,
+    merged: MergedBytes,
     /// True if an operation is known to have succeeded.
     has_success: bool,
     output: PhantomData<fn() -> O>,
@@ -118,7 +120,6 @@ impl<O> BulkWrite<O> {
             operations: OperationList::new(encoded.operations),
             kinds: encoded.kinds,
             ids: encoded.ids,
-            has_multi: encoded.has_multi,
             is_verbose,
             options,
             defaults,
@@ -132,6 +133,7 @@ impl<O> BulkWrite<O> {
             is_spent: false,
             result: VerboseBulkWriteResult::default(),
             failures: BulkWriteError::default(),
+            merged: MergedBytes::default(),
             has_success: false,
             output: PhantomData,
         })
@@ -147,7 +149,9 @@ impl<O> BulkWrite<O> {
     }
 
     fn command(&self) -> Result<Command, Error> {
-        let kind = match self.has_multi {
+        // Operations that can affect several documents make a command a plain write. If the first
+        // one is not of these, its server decides whether the command has one.
+        let kind = match self.operations.is_multi_at(self.done.bytes) {
             true => CommandKind::Write,
             false => CommandKind::RetryableWrite,
         };
@@ -190,7 +194,7 @@ impl<O> BulkWrite<O> {
         let missing = || Error::protocol("a result of the bulk write has no valid index");
         let index = index.ok_or_else(missing)? + self.done.documents;
         if integer_field(entry, "ok") != Some(1) {
-            let mut error = WriteError::from_document(entry);
+            let mut error = self.merged.bound_error(WriteError::from_document(entry));
             error.index = index;
             self.failures.write_errors.insert(index, error);
             return Ok(());
@@ -422,11 +426,11 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     fn handle_error(&mut self, error: Error) -> Step<O> {
         match (error.kind(), self.held.take()) {
             (ErrorKind::Write(fault), Some(held)) => {
-                let concerns = &mut self.failures.write_concern_errors;
-                concerns.extend(fault.write_concern.clone());
-                for label in error.labels().iter() {
-                    self.labels.insert(label.clone());
+                if let Some(concern) = &fault.write_concern {
+                    let concern = self.merged.bound_concern(concern.clone());
+                    self.failures.write_concern_errors.push(concern);
                 }
+                add_labels(&mut self.labels, error.labels());
                 self.is_spent = error.has_label(&Label::RetryableWriteError);
                 self.add(held.sums);
                 self.batch_errors = held.errors;

@@ -191,8 +191,6 @@ pub(super) struct Encoded {
     pub(super) kinds: Vec<Kind>,
     /// The `_id` of each inserted document, by the index of its operation.
     pub(super) ids: BTreeMap<usize, Bson>,
-    /// True if an operation can affect several documents.
-    pub(super) has_multi: bool,
     /// The place of each namespace that was used.
     places: BTreeMap<Namespace, u32>,
 }
@@ -233,7 +231,9 @@ impl Encoded {
                 self.kinds.push(kind);
                 self.operations.places.push(place);
                 self.ids.extend(id.map(|id| (index, id)));
-                self.has_multi |= model.is_multi();
+                if model.is_multi() {
+                    self.operations.multi.push(start);
+                }
                 Ok(())
             }
             Err(error) => {

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     bson::DocumentWriter,
     error::Error,
-    operation::{DocumentList, crud::encode_insert},
+    operation::{DocumentList, MultiOffsets, crud::encode_insert},
 };
 use bson::{Bson, oid::ObjectId};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(super) struct Statements {
 struct Draft {
     bytes: Vec<u8>,
     /// The offsets of the statements that can affect several documents.
-    multi: Vec<usize>,
+    multi: MultiOffsets,
     models: Vec<usize>,
 }
 
