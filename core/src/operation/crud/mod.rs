@@ -11,6 +11,7 @@ mod read;
 mod results;
 mod schema;
 mod search;
+mod stored;
 mod write;
 
 pub use aggregate::{aggregate, aggregate_database};

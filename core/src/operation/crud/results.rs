@@ -1,6 +1,6 @@
 //! The results of calls for indexes, collections and databases.
 
-use super::{CreateCollectionOptions, IndexModel};
+use super::{CreateCollectionOptions, IndexModel, stored};
 use crate::{
     bson::{deserialize, integer},
     error::Error,
@@ -107,7 +107,7 @@ pub struct CollectionSpecification {
     #[serde(rename = "type")]
     pub collection_type: CollectionType,
     /// The options with which the collection was created.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "stored::collection")]
     pub options: CreateCollectionOptions,
     /// The facts beside the options.
     #[serde(default)]

@@ -4,7 +4,7 @@ use super::{
     CreateCollectionOptions, CreateIndexOptions, Defaults, DropCollectionOptions,
     DropDatabaseOptions, DropIndexOptions, IndexOptions, ListCollectionsOptions,
     ListDatabasesOptions, ListIndexesOptions, Namespace, RenameCollectionOptions, check_name,
-    write_seconds,
+    stored, write_seconds,
 };
 use crate::{
     error::Error,
@@ -32,7 +32,7 @@ pub struct IndexModel {
     #[serde(rename = "key")]
     pub keys: Document,
     /// The options; `None` for none.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "stored::index")]
     pub options: Option<IndexOptions>,
 }
 
