@@ -59,6 +59,13 @@ impl<T> Cursor<T> {
         cursor.map_or(Ok(false), |cursor| self.runtime.block_on(cursor.advance()))
     }
 
+    /// False if there is certainly no further document: the current batch was read, and the server
+    /// has closed the cursor or a batch could not be fetched.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        self.inner().has_next()
+    }
+
     /// Returns the bytes of the document to which [`advance`](Self::advance) moved.
     ///
     /// # Panics

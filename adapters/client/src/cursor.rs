@@ -99,6 +99,15 @@ impl<R: Runtime, T> Cursor<R, T> {
         }))
     }
 
+    /// False if there is certainly no further document: the current batch was read, and the server
+    /// has closed the cursor or a batch could not be fetched. If this is true, the next batch can
+    /// still be empty.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        let cursor = self.batches.fetch.program();
+        cursor.has_next() || cursor.is_open()
+    }
+
     /// Returns the bytes of the document to which [`advance`](Self::advance) moved. They are not
     /// checked further than that they are one document: reading a malformed element fails.
     ///

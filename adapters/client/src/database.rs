@@ -5,7 +5,7 @@ use crate::{
     ListCollections, RunCommand, RunCursorCommand, Runtime,
     options::{CollectionOptions, DatabaseOptions, ReadConcern, SelectionCriteria, WriteConcern},
 };
-use bson::Document;
+use bson::{Document, RawDocumentBuf};
 use onionskin_core::{
     error::Error,
     operation::crud::{Defaults, check_name},
@@ -142,7 +142,21 @@ impl<R: Runtime> Database<R> {
     /// [RUN-21]: onionskin_core::requirements::messages#RUN-21
     /// [BP-3]: onionskin_core::requirements::retries#BP-3
     pub fn run_command(&self, command: Document) -> RunCommand<'_, R> {
-        RunCommand::new(self, command)
+        RunCommand::new(self, Ok(command))
+    }
+
+    /// Runs a command that is encoded already, as [`run_command`](Self::run_command) does. Fails if
+    /// the bytes are not BSON.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::rawdoc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let reply = database.run_raw_command(rawdoc! { "ping": 1 }).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_raw_command(&self, command: RawDocumentBuf) -> RunCommand<'_, R> {
+        RunCommand::new(self, decoded(&command))
     }
 
     /// Runs a command whose reply has a cursor, and returns the cursor.
@@ -163,7 +177,22 @@ impl<R: Runtime> Database<R> {
     /// [RUN-34]: onionskin_core::requirements::messages#RUN-34
     /// [RUN-26]: onionskin_core::requirements::messages#RUN-26
     pub fn run_cursor_command(&self, command: Document) -> RunCursorCommand<'_, R> {
-        RunCursorCommand::new(self, command)
+        RunCursorCommand::new(self, Ok(command))
+    }
+
+    /// Runs a command that is encoded already, as
+    /// [`run_cursor_command`](Self::run_cursor_command) does. Fails if the bytes are not BSON.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Database, Error, Runtime, bson::rawdoc};
+    /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
+    /// let command = rawdoc! { "find": "people" };
+    /// let people = database.run_raw_cursor_command(command).await?.collect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_raw_cursor_command(&self, command: RawDocumentBuf) -> RunCursorCommand<'_, R> {
+        RunCursorCommand::new(self, decoded(&command))
     }
 
     /// Runs an aggregation pipeline on the database, whose first stage makes its own documents, for
@@ -250,4 +279,10 @@ impl<R: Runtime> Database<R> {
     pub(crate) const fn shared_defaults(&self) -> &Arc<Defaults> {
         &self.defaults
     }
+}
+
+/// Decodes a command, whose fields the driver examines and completes.
+fn decoded(command: &RawDocumentBuf) -> Result<Document, Error> {
+    let decoded = Document::try_from(command.as_ref());
+    decoded.map_err(|error| Error::argument(format!("the command is not BSON: {error}")))
 }

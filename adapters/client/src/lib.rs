@@ -111,12 +111,31 @@ pub use onionskin_core::{
     },
 };
 
+/// The calls, which have setters for their options and run when they are awaited.
+pub mod action {
+    pub use crate::{
+        calls::{
+            Action, Aggregate, BulkWrite, CollectionBulkWrite, CountDocuments, CreateCollection,
+            CreateIndex, CreateIndexes, CreateSearchIndex, CreateSearchIndexes, Delete, Distinct,
+            DropCollection, DropDatabase, DropIndex, DropSearchIndex, EstimatedDocumentCount, Find,
+            FindOne, FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, InsertMany, InsertOne,
+            ListCollectionNames, ListCollections, ListDatabaseNames, ListDatabases, ListIndexNames,
+            ListIndexes, ListSearchIndexes, RawBatches, RenameCollection, Replace,
+            Replace as ReplaceOne, RunCommand, RunCursorCommand, Update, UpdateSearchIndex,
+            WarmConnectionPool,
+        },
+        session::StartSession,
+        shutdown::Shutdown,
+    };
+    pub use onionskin_core::uri::ParseConnectionString;
+}
+
 /// Options of clients and operations, and how they are written in a connection string.
 pub mod options {
     #[cfg(feature = "tls")]
     pub use onionskin_core::options::TlsConfig;
     pub use onionskin_core::{
-        address::{Address, InvalidAddress},
+        address::{Address, Address as ServerAddress, InvalidAddress},
         client::{DriverInfo, Environment, OsFacts},
         description::Tags as TagSet,
         operation::crud::{
@@ -140,15 +159,18 @@ pub mod options {
             Acknowledgment, AuthMechanism, AwsCredentialProvider, AwsCredentials, CallbackError,
             CallbackFuture, CanonicalizeHostName, ClientOptions, Collation, CollationAlternate,
             CollationCaseFirst, CollationMaxVariable, CollationStrength, Compressor, Credential,
-            CredentialProvider, Cryptography, DEFAULT_ALLOWED_HOSTS, HedgedReadOptions, IdpInfo,
-            Kerberos, KerberosTarget, Login, Monitoring, OIDC_CALLBACK_VERSION, OidcCallback,
-            OidcFlow, OidcRequest, OidcTokens, PasswordProvider, PasswordRequest, ReadConcern,
-            ReadConcernLevel, ReadMode, ReadPreference, ReadPreferenceOptions, Secret,
-            SecurityContext, SelectionCriteria, ServerApi, ServerApiVersion, ServerMonitoringMode,
-            ServerSelector, Socks5Proxy, SystemRoots, TlsOptions, WriteConcern,
+            CredentialProvider, Cryptography, DEFAULT_ALLOWED_HOSTS, EventHandler,
+            HedgedReadOptions, IdpInfo, Kerberos, KerberosTarget, Login, Monitoring,
+            OIDC_CALLBACK_VERSION, OidcCallback, OidcFlow, OidcRequest, OidcTokens,
+            PasswordProvider, PasswordRequest, ReadConcern, ReadConcernLevel, ReadMode,
+            ReadPreference, ReadPreferenceOptions, Secret, SecurityContext, SelectionCriteria,
+            ServerApi, ServerApiVersion, ServerMonitoringMode, ServerSelector, Socks5Proxy,
+            SystemRoots, Tls, TlsOptions, WriteConcern,
         },
         random::Seed,
-        uri::{ConnectionString, OptionValue, ParsedUri, Scheme, Warning, parse},
+        uri::{
+            ConnectionString, OptionValue, ParseConnectionString, ParsedUri, Scheme, Warning, parse,
+        },
     };
 
     /// The builders of options.
@@ -175,8 +197,9 @@ pub mod options {
                 UpdateOptionsBuilder, UpdateSearchIndexOptionsBuilder,
             },
             options::{
-                CollationBuilder, ReadPreferenceOptionsBuilder, ServerApiBuilder,
-                WriteConcernBuilder,
+                ClientOptionsBuilder, CollationBuilder, CredentialBuilder,
+                ReadPreferenceOptionsBuilder, ServerApiBuilder, Socks5ProxyBuilder,
+                TlsOptionsBuilder, WriteConcernBuilder,
             },
         };
     }
@@ -194,9 +217,9 @@ pub mod dns {
 /// Errors, and the facts that they carry: what failed, on which server, and who is responsible.
 pub mod error {
     pub use onionskin_core::error::{
-        BulkWriteError, CommandError, CustomError, DnsFailure, Error, ErrorKind, Label, Labels,
-        NetworkFault, PartialBulkWriteResult, PartialInsert, Responsible, Result, TlsFault,
-        TopologyVersion, UriPart, Wait, WriteConcernError, WriteError, WriteFailure,
+        BulkWriteError, CommandError, CustomError, DnsFailure, Error, ErrorFields, ErrorKind,
+        Label, Labels, NetworkFault, PartialBulkWriteResult, PartialInsert, Responsible, Result,
+        TlsFault, TopologyVersion, UriPart, Wait, WriteConcernError, WriteError, WriteFailure,
     };
 }
 
@@ -219,8 +242,29 @@ pub mod event {
             TopologyType,
         },
         event::*,
+        options::EventHandler,
         time::{Instant, WallTime},
     };
+
+    /// The events of commands.
+    pub mod command {
+        pub use onionskin_core::event::{CommandEvent, CommandFacts};
+    }
+
+    /// The events of connections and connection pools.
+    pub mod cmap {
+        pub use onionskin_core::event::{
+            CheckOutFailure, CloseReason, PoolEvent as CmapEvent, ReportedPoolOptions,
+        };
+    }
+
+    /// The events of server discovery and monitoring.
+    pub mod sdam {
+        pub use onionskin_core::{
+            description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
+            event::SdamEvent,
+        };
+    }
 }
 
 /// The types of programs, which are operations of one or more commands, for

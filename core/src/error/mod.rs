@@ -34,6 +34,7 @@ pub(crate) use {
 use crate::{address::Address, text::Escaping};
 use std::{
     fmt::{self, Write as _},
+    ops::Deref,
     sync::Arc,
     time::Duration,
 };
@@ -52,15 +53,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// let error = Error::network(NetworkFault::Reset, "connection reset by peer");
 /// assert_eq!(error.kind().responsible(), Responsible::Network);
 /// assert!(error.is_network());
+/// assert!(matches!(*error.kind, ErrorKind::Network { fault: NetworkFault::Reset, .. }));
 /// ```
 #[derive(Clone, PartialEq)]
-pub struct Error(Arc<Inner>);
+pub struct Error(Arc<ErrorFields>);
 
+/// The fields of an [`Error`], which dereferences to them, so that `error.kind` can be matched.
 #[derive(Clone, Debug, PartialEq)]
-struct Inner {
-    /// Shared between copies of the error: a label or a server can be added to a copy without
-    /// copying the reply of the server, which the kind may contain.
-    kind: Arc<ErrorKind>,
+pub struct ErrorFields {
+    /// The kind of the error, as [`Error::kind`] returns it. Shared between copies of the error: a
+    /// label or a server can be added to a copy without copying the reply of the server, which the
+    /// kind may contain.
+    pub kind: Arc<ErrorKind>,
     labels: Labels,
     server: Option<Address>,
     cause: Option<Error>,
@@ -71,11 +75,19 @@ struct Inner {
     namespace: Option<Arc<str>>,
 }
 
+impl Deref for Error {
+    type Target = ErrorFields;
+
+    fn deref(&self) -> &ErrorFields {
+        &self.0
+    }
+}
+
 impl Error {
     /// Creates an error of this kind, without labels and without a server.
     #[must_use]
     pub fn new(kind: ErrorKind) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(ErrorFields {
             kind: Arc::new(kind),
             labels: Labels::default(),
             server: None,
@@ -212,6 +224,20 @@ impl Error {
     #[must_use]
     pub fn has_label(&self, label: &Label) -> bool {
         self.0.labels.contains(label)
+    }
+
+    /// True if this error, or the error that caused it, has the label with this name.
+    #[must_use]
+    pub fn contains_label(&self, label: impl AsRef<str>) -> bool {
+        let label = Label::from_name(label.as_ref());
+        let mut next = Some(self);
+        while let Some(error) = next {
+            if error.has_label(&label) {
+                return true;
+            }
+            next = error.0.cause.as_ref();
+        }
+        false
     }
 
     /// Returns the address of the server where this error occurred; `None` if no single server was
@@ -423,7 +449,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner {
+        let ErrorFields {
             kind,
             labels,
             server,

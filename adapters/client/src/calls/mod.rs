@@ -197,3 +197,25 @@ macro_rules! cursor_call {
 }
 
 use {collection_call, cursor_call, read_preference, setters};
+
+/// Setters that depend on a value, for every call.
+pub trait Action: IntoFuture + Sized {
+    /// Calls `set` with the value if there is one, so that a chain of setters need not end.
+    ///
+    /// ```no_run
+    /// # use onionskin::{Collection, Error, Runtime, action::Action, bson::{Document, doc}};
+    /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
+    /// let most: Option<i64> = None;
+    /// let cursor = people.find(doc! {}).optional(most, |find, most| find.limit(most)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn optional<V>(self, value: Option<V>, set: impl FnOnce(Self, V) -> Self) -> Self {
+        match value {
+            Some(value) => set(self, value),
+            None => self,
+        }
+    }
+}
+
+impl<T: IntoFuture> Action for T {}

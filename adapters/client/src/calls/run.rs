@@ -19,7 +19,7 @@ use std::{future::IntoFuture, marker::PhantomData, time::Duration};
 #[must_use = "a command is run when it is awaited"]
 pub struct RunCommand<'a, R: Runtime> {
     database: &'a Database<R>,
-    command: Document,
+    command: Result<Document, Error>,
     retry: RetryAs,
     options: Option<Box<RunCommandOptions>>,
     session: Option<UsedSession>,
@@ -28,7 +28,7 @@ pub struct RunCommand<'a, R: Runtime> {
 onionskin_core::run_command_options! { setters [R: Runtime] [RunCommand<'_, R>] }
 
 impl<'a, R: Runtime> RunCommand<'a, R> {
-    pub(crate) const fn new(database: &'a Database<R>, command: Document) -> Self {
+    pub(crate) const fn new(database: &'a Database<R>, command: Result<Document, Error>) -> Self {
         Self {
             database,
             command,
@@ -115,7 +115,7 @@ impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
 
     fn into_future(self) -> Self::IntoFuture {
         let command = self.prepare();
-        let decode = WholeReply::with_memory_of(self.command);
+        let decode = WholeReply::with_memory_of(self.command.unwrap_or_default());
         RunCommandFuture(single(
             self.database.client(),
             self.session,
@@ -127,11 +127,12 @@ impl<'a, R: Runtime> IntoFuture for RunCommand<'a, R> {
 
 fn prepare<R: Runtime>(
     database: &Database<R>,
-    command: &Document,
+    command: &Result<Document, Error>,
     criteria: Option<&SelectionCriteria>,
     timeout: Option<Duration>,
 ) -> Result<Command, Error> {
     database.check_name()?;
+    let command = command.as_ref().map_err(Error::clone)?;
     let mut command = Command::from_document(command, database.shared_name().clone())?;
     if let Some(criteria) = criteria {
         command.set_read_preference(criteria.read_preference().clone());
@@ -145,7 +146,7 @@ fn prepare<R: Runtime>(
 #[must_use = "a command is run when it is awaited"]
 pub struct RunCursorCommand<'a, R: Runtime, S = ImplicitSession> {
     database: &'a Database<R>,
-    command: Document,
+    command: Result<Document, Error>,
     options: Option<Box<RunCursorCommandOptions>>,
     session: Option<UsedSession>,
     marker: PhantomData<fn() -> S>,
@@ -161,7 +162,7 @@ cursor_call! {
 }
 
 impl<'a, R: Runtime> RunCursorCommand<'a, R> {
-    pub(crate) const fn new(database: &'a Database<R>, command: Document) -> Self {
+    pub(crate) const fn new(database: &'a Database<R>, command: Result<Document, Error>) -> Self {
         Self {
             database,
             command,
