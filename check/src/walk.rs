@@ -40,7 +40,7 @@ pub struct CheckOptions {
     /// can use the deployment without it: for example, when one of three members cannot be reached.
     /// An option of the connection string that is ignored, for example because its name is
     /// misspelt, is then a failed step, as it is an error for a client with
-    /// [strict options](ClientOptions::set_strict). Default: false.
+    /// [strict options](ClientOptions::strict). Default: false.
     pub strict: bool,
     /// The name servers and hosts file of the resolver of `mongodb+srv` connection strings. `None`,
     /// the default, means those of `/etc/resolv.conf` and `/etc/hosts`.

@@ -4,7 +4,7 @@ use super::Environment;
 use crate::{
     bson::DocumentWriter,
     error::{Error, Result},
-    options::MAX_APP_NAME_BYTES,
+    options::{DriverInfo, MAX_APP_NAME_BYTES, SEPARATOR},
 };
 use bson::{RawDocument, RawDocumentBuf};
 
@@ -17,78 +17,9 @@ pub const MAX_METADATA_BYTES: usize = 512;
 /// The number of wrapping libraries from which on [`ClientMetadata::append`] adds no more.
 pub const MAX_DRIVER_INFOS: usize = 64;
 
-/// The separator between the driver's name, version or platform and those of wrapping libraries
-/// ([HELLO-44]).
-///
-/// [HELLO-44]: crate::requirements::handshake#HELLO-44
-pub const SEPARATOR: char = '|';
-
 const DRIVER_NAME: &str = "onionskin";
 const DRIVER_VERSION: &str = env!("CARGO_PKG_VERSION");
 const PLATFORM: &str = "Rust";
-
-/// A library that wraps the driver and appears in the client metadata ([HELLO-43]).
-///
-/// An empty version or platform counts as unset ([HELLO-46]).
-///
-/// [HELLO-43]: crate::requirements::handshake#HELLO-43
-/// [HELLO-46]: crate::requirements::handshake#HELLO-46
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DriverInfo {
-    /// The name of the library. Must not be empty.
-    pub name: String,
-    /// The version of the library.
-    pub version: Option<String>,
-    /// The platform of the library, such as a runtime or a framework.
-    pub platform: Option<String>,
-}
-
-impl DriverInfo {
-    /// Returns a library with this name, without version and platform.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            version: None,
-            platform: None,
-        }
-    }
-
-    /// Checks that the name is not empty and that no field contains the separator, with which one
-    /// library would look like two ([HELLO-45]).
-    ///
-    /// [HELLO-45]: crate::requirements::handshake#HELLO-45
-    pub fn validate(&self) -> Result<()> {
-        if self.name.is_empty() {
-            return Err(Error::argument("the driver info needs a name"));
-        }
-        let (name, version, platform) = self.key();
-        for (field, text) in [("name", name), ("version", version), ("platform", platform)] {
-            if text.contains(SEPARATOR) {
-                return Err(Error::argument(format!(
-                    "the driver info's {field} contains '{SEPARATOR}', which separates libraries"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// True if this library and `other` give the same metadata ([HELLO-46]). Unlike in `==`, an
-    /// empty text equals `None`.
-    ///
-    /// [HELLO-46]: crate::requirements::handshake#HELLO-46
-    #[must_use]
-    pub fn is_equivalent(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-
-    fn key(&self) -> (&str, &str, &str) {
-        (
-            &self.name,
-            self.version.as_deref().unwrap_or_default(),
-            self.platform.as_deref().unwrap_or_default(),
-        )
-    }
-}
 
 /// The client metadata: the `client` document that each handshake of a client carries, and the
 /// values from which it is built.

@@ -6,6 +6,7 @@ mod collation;
 mod concern;
 mod credential;
 mod credential_rules;
+mod driver_info;
 mod event_handler;
 mod fields;
 mod kerberos;
@@ -40,6 +41,7 @@ pub use concern::{
 };
 pub use credential::{AuthMechanism, Credential, CredentialBuilder, DEFAULT_ALLOWED_HOSTS};
 pub(crate) use credential_rules::{CODE_ONLY_PROPERTIES, check_texts, saslprep};
+pub use driver_info::{DriverInfo, SEPARATOR};
 pub use event_handler::EventHandler;
 pub(crate) use fields::fields;
 pub(crate) use kerberos::KerberosLibrary;

@@ -71,26 +71,27 @@ fields! {
     TlsOptions, built by TlsOptionsBuilder {
         /// The path of a PEM file of certificate authorities to trust (`tlsCAFile`). The file can
         /// have several certificates, and other text between them. Default: none. The client then
-        /// trusts Mozilla's list, which is built in, and [`system_roots`](Self::system_roots).
+        /// trusts Mozilla's list, which is built in, and
+        /// [`system_roots`](TlsOptions::system_roots).
         ca_file_path: PathBuf,
-        /// The content of [`ca_file_path`](Self::ca_file_path).
+        /// The content of [`ca_file_path`](TlsOptions::ca_file_path).
         ca_pem: Vec<u8>,
         /// The path of a PEM file of certificate revocation lists (`tlsCRLFile`). A connection is
         /// closed if a certificate of the server's chain is in one of them. Default: none.
         crl_file_path: PathBuf,
-        /// The content of [`crl_file_path`](Self::crl_file_path).
+        /// The content of [`crl_file_path`](TlsOptions::crl_file_path).
         crl_pem: Vec<u8>,
         /// The path of a PEM file with the client's certificate chain and private key
         /// (`tlsCertificateKeyFile`), or only the chain if
-        /// [`private_key_file_path`](Self::private_key_file_path) is set. Default: none.
+        /// [`private_key_file_path`](TlsOptions::private_key_file_path) is set. Default: none.
         cert_key_file_path: PathBuf,
-        /// The content of [`cert_key_file_path`](Self::cert_key_file_path).
+        /// The content of [`cert_key_file_path`](TlsOptions::cert_key_file_path).
         certificate_key_pem: Secret => (text),
         /// The path of a PEM file with the private key, if it is not in
-        /// [`cert_key_file_path`](Self::cert_key_file_path). Connection strings have no such
+        /// [`cert_key_file_path`](TlsOptions::cert_key_file_path). Connection strings have no such
         /// option. Default: none.
         private_key_file_path: PathBuf,
-        /// The content of [`private_key_file_path`](Self::private_key_file_path).
+        /// The content of [`private_key_file_path`](TlsOptions::private_key_file_path).
         private_key_pem: Secret => (text),
         /// The password of the private key (`tlsCertificateKeyFilePassword`), for keys that are
         /// encrypted. These can be in PKCS#8 form, with PBES2 (AES or Triple DES), or in the older
@@ -105,8 +106,8 @@ fields! {
         /// True if any certificate is accepted for any host (`tlsInsecure`). Default: false.
         insecure: bool,
         /// True if OCSP responders must not be asked (`tlsDisableOCSPEndpointCheck`). Stapled
-        /// responses and the CRLs of [`crl_file_path`](Self::crl_file_path) are still checked.
-        /// Default: false.
+        /// responses and the CRLs of [`crl_file_path`](TlsOptions::crl_file_path) are still
+        /// checked. Default: false.
         disable_ocsp_endpoint_check: bool,
         /// True if revocation must not be checked (`tlsDisableCertificateRevocationCheck`).
         /// Default: false.

@@ -93,7 +93,7 @@ pub enum Warning {
 
 impl Warning {
     /// True if a part of the connection string was ignored, for example because a name is misspelt.
-    /// A [strict](super::ClientOptions::set_strict) client is not created with such a string.
+    /// A [strict](super::ClientOptions::strict) client is not created with such a string.
     #[must_use]
     pub const fn is_of_ignored_part(&self) -> bool {
         match self {

@@ -12,7 +12,7 @@
 //! * A mechanism property or tag cannot have a comma in its value, not even as `%2C`, because the
 //!   values are split at commas after decoding. Such a value can be set in code (CS-31).
 //! * An unknown option, or one with an unusable value, is ignored with a [`Warning`], which names
-//!   the option or value that was probably meant. A [strict](ClientOptions::set_strict) client is
+//!   the option or value that was probably meant. A [strict](ClientOptions::strict) client is
 //!   not created with such a string. Conflicts of options are errors. Some values are errors, too,
 //!   for example an unknown `authMechanism`, an empty `authSource` and a negative `w`.
 //! * A value of `tls` or `ssl` that cannot be read, such as `tls=True`, is an error. If the option

@@ -69,8 +69,8 @@ mod tests {
     #[test]
     fn options_of_another_number_type_are_read() {
         let stored = doc! {
-            "v": 2.0, "key": { "a": 1.0 }, "name": "a_1", "unique": 1, "sparse": 1.0, "hidden": false,
-            "expireAfterSeconds": 3600.0, "bits": 26.0, "max": 180.5, "min": -180,
+            "v": 2.0, "key": { "a": 1.0 }, "name": "a_1", "unique": 1, "sparse": 1.0,
+            "hidden": false, "expireAfterSeconds": 3600.0, "bits": 26.0, "max": 180.5, "min": -180,
         };
         let index: IndexModel = deserialize_from_document(stored).expect("an index");
         let options = index.options.expect("it has some");

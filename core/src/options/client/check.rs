@@ -53,7 +53,8 @@ pub(crate) fn default_database(name: &String) -> Result<(), Error> {
     }
     Err(Error::invalid_option(
         "defaultDatabase",
-        "a database name is not empty and has no slash, backslash, space, quote, dollar sign or NUL",
+        "a database name is not empty and has no slash, backslash, space, quote, dollar sign or \
+         NUL",
     ))
 }
 

@@ -127,8 +127,8 @@ impl ClientOptions {
         })
     }
 
-    /// Returns the seeds: the field `hosts`, or its default. Empty while a `mongodb+srv` host is not
-    /// resolved.
+    /// Returns the seeds: the field `hosts`, or its default. Empty while a `mongodb+srv` host is
+    /// not resolved.
     #[must_use]
     pub fn hosts(&self) -> &[Address] {
         static LOCAL: LazyLock<[Address; 1]> =

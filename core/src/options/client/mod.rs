@@ -8,13 +8,12 @@ mod validate;
 mod tests;
 
 use super::{
-    Compressor, Credential, EventHandler, Kerberos, KerberosLibrary, Monitoring, ReadConcern,
-    SelectionCriteria, ServerApi, ServerMonitoringMode, ServerSelector, Socks5Proxy, Tls, Warning,
-    WriteConcern, fields,
+    Compressor, Credential, DriverInfo, EventHandler, Kerberos, KerberosLibrary, Monitoring,
+    ReadConcern, SelectionCriteria, ServerApi, ServerMonitoringMode, ServerSelector, Socks5Proxy,
+    Tls, Warning, WriteConcern, fields,
 };
 use crate::{
     address::Address,
-    client::DriverInfo,
     error::Error,
     event::{CommandEvent, PoolEvent, SdamEvent},
 };
@@ -166,8 +165,8 @@ fields! {
         /// After overload all commands are retried, even those that are not retried after other
         /// errors, for example `update_many`, `delete_many`, later batches of a cursor, and
         /// commands of `Database::run_command` ([BP-2], [BP-16]). Reads need
-        /// [`retry_reads`](Self::retry_reads), writes [`retry_writes`](Self::retry_writes), and
-        /// `run_command` both ([BP-3]).
+        /// [`retry_reads`](ClientOptions::retry_reads), writes
+        /// [`retry_writes`](ClientOptions::retry_writes), and `run_command` both ([BP-3]).
         ///
         /// After an overload error the operation waits before its next attempt, for a random part
         /// of 200 ms before the first retry, of 400 ms before the second, and so on up to 10 s
@@ -208,7 +207,8 @@ fields! {
         /// [CMAP-8]: crate::requirements::pool#CMAP-8
         max_pool_size: u32,
         /// `minPoolSize`, the least number of connections that a ready pool keeps. The number must
-        /// not exceed a [`max_pool_size`](Self::max_pool_size) above 0. Default: 0 ([CMAP-9]).
+        /// not exceed a [`max_pool_size`](ClientOptions::max_pool_size) above 0. Default: 0
+        /// ([CMAP-9]).
         ///
         /// The number applies to the oldest 50 pools, because a replica set has at most 50 members.
         /// Further pools make connections only for operations.
@@ -226,11 +226,12 @@ fields! {
         /// `find`, `find_one`, `count_documents` and `aggregate` without a stage that writes are
         /// retried. Commands of `Database::run_command` and later batches of a cursor are not,
         /// unless the server is overloaded ([RR-7], [RR-24]). With a time limit
-        /// ([`timeout`](Self::timeout) or that of the call), retries continue until the limit
-        /// expires, or until three attempts in a row fail without waiting for anything. Without a
-        /// time limit there is at most one retry ([RR-18]). After overload
-        /// [`max_adaptive_retries`](Self::max_adaptive_retries) applies. If the application repeats
-        /// a failed operation itself, each repetition can be retried as often again.
+        /// ([`timeout`](ClientOptions::timeout) or that of the call), retries continue until the
+        /// limit expires, or until three attempts in a row fail without waiting for anything.
+        /// Without a time limit there is at most one retry ([RR-18]). After overload
+        /// [`max_adaptive_retries`](ClientOptions::max_adaptive_retries) applies. If the
+        /// application repeats a failed operation itself, each repetition can be retried as often
+        /// again.
         ///
         /// [RR-1]: crate::requirements::retries#RR-1
         /// [RR-7]: crate::requirements::retries#RR-7
@@ -245,7 +246,7 @@ fields! {
         /// only if no connection was checked out, so that nothing was sent. `update_many`,
         /// `delete_many`, unacknowledged writes and commands of `Database::run_command` are not
         /// retried, unless the server is overloaded ([RW-8], [RW-9], [RW-20], [RW-32]). The number
-        /// of retries is that of [`retry_reads`](Self::retry_reads) ([RW-24]).
+        /// of retries is that of [`retry_reads`](ClientOptions::retry_reads) ([RW-24]).
         ///
         /// [RW-1]: crate::requirements::retries#RW-1
         /// [RW-8]: crate::requirements::retries#RW-8
@@ -273,16 +274,16 @@ fields! {
         server_selection_timeout: Duration,
         /// `serverSelectionTryOnce`. With `true`, an operation without a suitable server waits for
         /// one scan, and fails if no server suits after that scan. With `false`, scans repeat until
-        /// [`server_selection_timeout`](Self::server_selection_timeout). Default: `true`.
+        /// [`server_selection_timeout`](ClientOptions::server_selection_timeout). Default: `true`.
         ///
         /// Only a client that checks servers on demand ([`Monitoring::Scanning`]) may set this
-        /// option ([SEL-6]); for another one [`validate`](Self::validate) fails.
+        /// option ([SEL-6]); for another one [`validate`](ClientOptions::validate) fails.
         ///
         /// With `true`, server selection can take as long as a scan, even beyond the timeout. With
         /// `false`, server selection can take the timeout plus one scan ([SEL-73]). A scan checks
         /// one server after the other and waits for each at most
-        /// [`connect_timeout`](Self::connect_timeout). With `true` and with `false`, the time limit
-        /// of the operation ends the selection.
+        /// [`connect_timeout`](ClientOptions::connect_timeout). With `true` and with `false`, the
+        /// time limit of the operation ends the selection.
         ///
         /// [SEL-6]: crate::requirements::server_selection#SEL-6
         /// [SEL-73]: crate::requirements::server_selection#SEL-73
@@ -292,8 +293,8 @@ fields! {
         server_selector: ServerSelector,
         /// `socketTimeoutMS`, the time limit for each command of an operation or of a connection's
         /// handshake, from sending the request to receiving the reply. The time limit of an
-        /// operation ([`timeout`](Self::timeout) or that of the call) replaces this limit. Zero
-        /// means no limit. Default: no limit.
+        /// operation ([`timeout`](ClientOptions::timeout) or that of the call) replaces this limit.
+        /// Zero means no limit. Default: no limit.
         socket_timeout: Duration,
         /// The SOCKS5 proxy of the connections (`proxyHost`, `proxyPort`, `proxyUsername` and
         /// `proxyPassword`). All connections by TCP to servers go through the proxy, those of
@@ -308,8 +309,8 @@ fields! {
         /// [SOCKS-21]: crate::requirements::proxies#SOCKS-21
         socks5_proxy: Socks5Proxy,
         /// The host of a `mongodb+srv` connection string: one name, without a port. Its SRV records
-        /// name the seeds, unless [`hosts`](Self::hosts) are set as well. Unlike a connection
-        /// string, this field does not switch TLS on. Default: none.
+        /// name the seeds, unless [`hosts`](ClientOptions::hosts) are set as well. Unlike a
+        /// connection string, this field does not switch TLS on. Default: none.
         srv_host: String,
         /// `srvMaxHosts`, the maximum number of hosts from SRV records that become seeds. Zero
         /// means no limit. Default: 0.
@@ -335,8 +336,8 @@ fields! {
         /// 1000.
         tracing_max_document_length_bytes: usize,
         /// `waitQueueTimeoutMS`, the time limit for an operation in the wait queue of a pool. The
-        /// time limit of an operation ([`timeout`](Self::timeout) or that of the call) replaces
-        /// this limit. Zero means no limit. Default: no limit ([CMAP-12], [CMAP-13]).
+        /// time limit of an operation ([`timeout`](ClientOptions::timeout) or that of the call)
+        /// replaces this limit. Zero means no limit. Default: no limit ([CMAP-12], [CMAP-13]).
         ///
         /// [CMAP-12]: crate::requirements::pool#CMAP-12
         /// [CMAP-13]: crate::requirements::pool#CMAP-13

@@ -2,17 +2,17 @@
 
 use super::{ClientOptions, Error, check};
 use crate::{
-    client::DriverInfo,
     error::{ErrorKind, UriPart},
     options::{
-        Credential, Cryptography, Monitoring, OidcFlow, SystemRoots, TLS_CONFLICTS, TlsOptions,
-        WriteConcern,
+        Credential, Cryptography, DriverInfo, Monitoring, OidcFlow, SystemRoots, TLS_CONFLICTS,
+        TlsOptions, WriteConcern,
     },
 };
 
 impl ClientOptions {
     /// Checks the value of each option, the rules that involve several options, that the credential
-    /// is complete, and that [strict](Self::strict) options ignore no part of the connection string.
+    /// is complete, and that [strict](Self::strict) options ignore no part of the connection
+    /// string.
     /// [`ClientConfig::new`](crate::client::ClientConfig::new) calls this for every client, and
     /// [`resolve`](crate::uri::resolve) when the hosts of a `mongodb+srv` string are known.
     ///

@@ -13,8 +13,8 @@ use std::{path::Path, time::Duration};
 
 /// Returns the options of a string without options.
 fn of_localhost() -> ClientOptions {
-    let hosts = vec![Address::tcp("localhost", 27017)];
-    ClientOptions::builder().hosts(hosts).build()
+    let host = Address::tcp("localhost", 27017);
+    ClientOptions::builder().hosts([host]).build()
 }
 
 fn fails(text: &str) -> (UriPart, String) {
@@ -179,10 +179,8 @@ fn every_option_is_parsed_with_its_unit() {
         (&concern.w, concern.journal, concern.w_timeout),
         (&Some(Acknowledgment::Nodes(2)), Some(true), Some(ms(10)))
     );
-    assert_eq!(
-        o.read_concern.as_ref().map(|c| c.level.as_str()),
-        Some("majority")
-    );
+    let level = o.read_concern.as_ref().map(|c| c.level.as_str());
+    assert_eq!(level, Some("majority"));
     let preference = o.read_preference();
     assert_eq!(preference.mode(), ReadMode::Nearest);
     assert_eq!(preference.max_staleness(), Some(Duration::from_secs(90)));
@@ -281,7 +279,7 @@ fn unused_credential_options_cause_warnings() {
     ] {
         let text = format!("mongodb://localhost/?{options}");
         assert_eq!(warns(&text), expected);
-        assert_eq!(parse(&text).expect("valid").options, of_localhost());
+        assert_eq!(parse(&text).expect(&text).options, of_localhost());
     }
     assert!(warns("mongodb://u:p@localhost/?authSource=app").is_empty());
 }

@@ -39,10 +39,13 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 /// together, with the results of the operations that succeeded.
 ///
 /// A command is retried as a write only if none of its operations can affect several documents
-/// (RW-8). Each command has its own transaction number (RW-19).
+/// ([RW-8]). Each command has its own transaction number ([RW-19]).
 ///
 /// `O` is the result: [`VerboseBulkWriteResult`], or
 /// [`SummaryBulkWriteResult`](crate::results::SummaryBulkWriteResult).
+///
+/// [RW-8]: crate::requirements::retries#RW-8
+/// [RW-19]: crate::requirements::retries#RW-19
 pub struct BulkWrite<O> {
     operations: OperationList,
     kinds: Vec<Kind>,
