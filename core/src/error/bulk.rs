@@ -1,6 +1,6 @@
 //! The error of a bulk write.
 
-use super::{Error, ErrorKind, Labels, WriteConcernError, WriteError};
+use super::{Error, ErrorKind, Label, Labels, WriteConcernError, WriteError};
 use crate::results::{BulkWriteResult, SummaryBulkWriteResult, VerboseBulkWriteResult};
 use std::{collections::BTreeMap, fmt};
 
@@ -41,9 +41,19 @@ impl BulkWriteError {
         match cause {
             Some(cause) if self.is_empty() && self.partial_result.is_none() => cause,
             cause => {
-                let error = Error::new(ErrorKind::BulkWrite(Box::new(self))).with_labels(labels);
+                let mut merged = labels.clone();
+                if let Some(cause) = &cause {
+                    merged.extend(cause.labels());
+                }
+                // These labels are about one command. After another one has written, a caller must
+                // not take them as a permission to repeat all (RW-P3).
+                if self.partial_result.is_some() {
+                    merged.remove(&Label::NoWritesPerformed);
+                    merged.remove(&Label::RetryableError);
+                }
+                let error = Error::new(ErrorKind::BulkWrite(Box::new(self))).with_labels(&merged);
                 match cause {
-                    Some(cause) => error.with_labels(cause.labels()).with_cause(cause),
+                    Some(cause) => error.with_cause(cause),
                     None => error,
                 }
             }

@@ -157,10 +157,10 @@ impl WriteError {
     /// Reads an entry of `writeErrors`, or the failed operation of a bulk write.
     pub(crate) fn from_document(entry: &RawDocument) -> Self {
         let [index, code, message, info] = pick(entry, ["index", "code", "errmsg", "errInfo"]);
+        // A place that is none must not be taken for the first one.
+        let place = |value| number(value).and_then(|i| usize::try_from(i).ok());
         Self {
-            index: number(index)
-                .and_then(|i| usize::try_from(i).ok())
-                .unwrap_or(0),
+            index: index.map_or(0, |value| place(Some(value)).unwrap_or(usize::MAX)),
             code: number(code).unwrap_or_default(),
             message: text(message, MAX_MESSAGE_TEXT_BYTES),
             details: details(info),

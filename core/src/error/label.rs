@@ -115,6 +115,11 @@ impl Labels {
         self.0.extend(other.0.iter().cloned());
     }
 
+    /// Removes `label`.
+    pub(crate) fn remove(&mut self, label: &Label) {
+        self.0.remove(label);
+    }
+
     /// True if `label` is in the set.
     #[must_use]
     pub fn contains(&self, label: &Label) -> bool {

@@ -143,8 +143,11 @@ fields! {
         /// The mechanism properties (`authMechanismProperties`). Keys keep their letter case, but
         /// comparisons ignore it. Default: none.
         pub mechanism_properties: BTreeMap<String, Secret>,
-        /// True if the source is a default, which a TXT record may replace.
-        pub(crate) source_is_default: bool,
+        /// The source in place of one that was not given: the database of a connection string, or
+        /// the source of a TXT record.
+        pub(crate) default_source: Option<String>,
+        /// True for the credential of a connection string, whose default a TXT record may replace.
+        pub(crate) is_parsed: bool,
     }
 }
 
@@ -195,8 +198,12 @@ impl Credential {
     /// [AUTH-133]: crate::requirements::authentication#AUTH-133
     #[must_use]
     pub fn source(&self) -> &str {
+        let given = self.default_source.as_deref();
         let default = match self.mechanism {
-            None | Some(AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256) => "admin",
+            None | Some(AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256) => {
+                given.unwrap_or("admin")
+            }
+            Some(AuthMechanism::Plain) => given.unwrap_or("$external"),
             Some(_) => "$external",
         };
         self.source.as_deref().unwrap_or(default)

@@ -214,14 +214,6 @@ impl Credential {
         self.check_properties(&rules, name)
     }
 
-    /// False for the mechanisms that authenticate users outside of MongoDB, whose source is always
-    /// `$external`.
-    pub(crate) fn permits_sources(&self) -> bool {
-        !self
-            .mechanism
-            .is_some_and(|mechanism| rules(mechanism).external_source)
-    }
-
     /// Checks that the mechanism has a use for the provider and for the list of allowed hosts.
     fn check_provider(&self, name: &str) -> Result<(), Error> {
         let (wanted, fits) = match &self.provider {

@@ -215,16 +215,10 @@ impl Draft {
             return Ok(());
         }
         // Each mechanism has its own default for `authSource` (AUTH-133, AUTH-134).
-        let takes_database = matches!(
-            self.mechanism,
-            None | Some(
-                AuthMechanism::ScramSha1 | AuthMechanism::ScramSha256 | AuthMechanism::Plain
-            )
-        );
-        let default = database.filter(|_| takes_database).map(str::to_owned);
         let mut credential = Credential {
-            source_is_default: self.auth_source.is_none(),
-            source: self.auth_source.take().or(default),
+            source: self.auth_source.take(),
+            default_source: database.map(str::to_owned),
+            is_parsed: true,
             mechanism: self.mechanism,
             mechanism_properties: std::mem::take(&mut self.properties),
             ..Credential::default()

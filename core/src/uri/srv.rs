@@ -64,12 +64,11 @@ pub fn resolve(
     if let Some(txt) = txt.first() {
         let parser = parse_txt(txt).map_err(|error| of_txt_record(options, &error))?;
         if let Some(credential) = &mut resolved.credential
-            && credential.source_is_default
-            && credential.permits_sources()
+            && credential.source.is_none()
+            && credential.is_parsed
             && let Some(source) = parser.draft.auth_source
         {
-            credential.source = Some(source);
-            credential.source_is_default = false;
+            credential.default_source = Some(source);
         }
         let from_txt = parser.draft.options;
         resolved.repl_set_name = resolved.repl_set_name.or(from_txt.repl_set_name);
@@ -236,6 +235,26 @@ mod tests {
         let txt = ["authSource=txt".to_owned()];
         let (o, _) = resolve(&parsed.options, hosts, &txt).expect("it is valid");
         assert_eq!(o.credential.as_ref().map(Credential::source), Some("admin"));
+    }
+
+    #[test]
+    fn a_source_that_code_gives_to_a_parsed_credential_is_kept() {
+        let uri = "mongodb+srv://u:p@c.example.net/db";
+        let mut parsed = parse(uri).expect("it is valid");
+        let credential = parsed.options.credential.as_mut().expect("there is one");
+        assert_eq!(credential.source(), "db");
+        credential.source = Some("mine".to_owned());
+        let hosts = vec![Address::tcp("h.example.net", 1)];
+        let txt = ["authSource=theirs".to_owned()];
+        let (o, _) = resolve(&parsed.options, hosts, &txt).expect("it is valid");
+        assert_eq!(o.credential.as_ref().map(Credential::source), Some("mine"));
+
+        // The database of the string is no source of a mechanism without one.
+        let credential = parsed.options.credential.as_mut().expect("there is one");
+        (credential.source, credential.password) = (None, None);
+        credential.mechanism = Some(crate::options::AuthMechanism::MongoDbX509);
+        assert_eq!(credential.source(), "$external");
+        assert_eq!(credential.validate(), Ok(()));
     }
 
     #[test]

@@ -214,6 +214,7 @@ async fn each_command_is_retryable_by_its_own_operations<R: Runtime + Default>(b
     let items = b.empty::<Document>("bulk_retryable").await;
     let inserts = (0..1_000).map(|id| insert("bulk_retryable", id));
     let all: Vec<_> = inserts.chain([update("bulk_retryable", doc! {})]).collect();
+    b.watch().await.clear();
     let result = b.client.bulk_write(all).await.expect("a reply");
     assert_eq!(result.modified_count, 1_000);
     let sent = b.watch().await.of("bulkWrite");

@@ -277,13 +277,15 @@ impl CollectionBulkWrite {
     fn on_fault(&mut self, fault: &WriteFailure, error: &Error) -> Step<BulkWriteResult> {
         let mut failed = Vec::new();
         for write_error in &fault.errors {
-            // An index beyond the batch belongs to no model.
-            if let Some(model) = self.model(write_error.index) {
-                failed.push(write_error.index);
-                let mut write_error = self.merged.bound_error(write_error.clone());
-                write_error.index = model;
-                self.failures.write_errors.insert(model, write_error);
-            }
+            // An index beyond the batch belongs to no model, so it is not known which have failed.
+            let Some(model) = self.model(write_error.index) else {
+                let message = "a write error of the bulk write has no valid index";
+                return self.finish(Some(Error::protocol(message)));
+            };
+            failed.push(write_error.index);
+            let mut write_error = self.merged.bound_error(write_error.clone());
+            write_error.index = model;
+            self.failures.write_errors.insert(model, write_error);
         }
         failed.sort_unstable();
         failed.dedup();
@@ -357,5 +359,79 @@ impl Program for CollectionBulkWrite {
             ErrorKind::Write(fault) => self.on_fault(fault, &error),
             _ => self.finish(Some(error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::InsertOneModel, *};
+    use crate::error::CommandError;
+    use bson::{RawDocumentBuf, doc, rawdoc};
+
+    /// Returns a bulk write whose first command, of two inserts, was sent.
+    fn sent(is_ordered: bool) -> CollectionBulkWrite {
+        let insert = |id: i32| {
+            InsertOneModel::builder()
+                .document(doc! { "_id": id })
+                .build()
+        };
+        let options = BulkWriteOptions::builder().ordered(is_ordered).build();
+        let mut program = CollectionBulkWrite::new(
+            Namespace::unchecked("d".into(), "c".into()),
+            &[insert(0).into(), insert(1).into()],
+            options,
+            Arc::default(),
+            ObjectId::new,
+        )
+        .expect("valid models");
+        assert!(matches!(program.start(), Step::Run(_)));
+        let bytes = program.groups[0].statements.size_bytes();
+        program.batch = Portion {
+            documents: 2,
+            bytes,
+        };
+        program
+    }
+
+    fn write_error(reply: &RawDocumentBuf) -> Error {
+        let fault = WriteFailure::from_reply(reply).expect("it has errors");
+        Error::new(ErrorKind::Write(Box::new(fault)))
+    }
+
+    #[test]
+    fn a_write_error_without_a_valid_index_fails_the_bulk_write() {
+        for index in [7, -1] {
+            for is_ordered in [true, false] {
+                let mut program = sent(is_ordered);
+                let entry = rawdoc! { "index": index, "code": 11_000, "errmsg": "duplicate" };
+                let reply = rawdoc! { "ok": 1, "n": 0, "writeErrors": [entry] };
+                program.held = Some(BatchResult::from_reply(&reply));
+                let step = program.handle_error(write_error(&reply));
+                let Step::Done(Err(error)) = step else {
+                    panic!("{index} {is_ordered}: it did not fail");
+                };
+                assert!(error.to_string().contains("no valid index"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_after_a_success_does_not_state_that_nothing_was_written() {
+        let mut program = sent(true);
+        program.add(
+            BatchResult {
+                n: 1,
+                ..BatchResult::default()
+            },
+            &[],
+        );
+        program.end_batch(&[]);
+        let refusal = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 462 });
+        let refusal = Error::new(ErrorKind::Command(Box::new(refusal)));
+        let step = program.handle_error(refusal.with_label(Label::NoWritesPerformed));
+        let Step::Done(Err(error)) = step else {
+            panic!("it did not fail");
+        };
+        assert!(!error.has_label(&Label::NoWritesPerformed), "{error:?}");
     }
 }
