@@ -54,3 +54,13 @@ pub type SessionCursor<T> = onionskin::SessionCursor<TokioRuntime, T>;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/authentication.md")]
 struct AuthenticationGuide;
+
+/// Compiles the programs in the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide.md")]
+struct Guide;
+
+/// Compiles the programs in the guide to errors.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/errors.md")]
+struct ErrorsGuide;
