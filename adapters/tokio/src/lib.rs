@@ -50,17 +50,9 @@ pub type ClientSession = onionskin::ClientSession<TokioRuntime>;
 /// The documents of a call in a session, decoded as `T`, of a client on tokio.
 pub type SessionCursor<T> = onionskin::SessionCursor<TokioRuntime, T>;
 
-/// Compiles the programs in the guide to authentication.
+/// Compiles the programs in the guides.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/authentication.md")]
-struct AuthenticationGuide;
-
-/// Compiles the programs in the guide.
-#[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide.md")]
-struct Guide;
-
-/// Compiles the programs in the guide to errors.
-#[cfg(doctest)]
 #[doc = include_str!("../../../docs/errors.md")]
-struct ErrorsGuide;
+struct Guides;
