@@ -1,6 +1,6 @@
 //! The error of a bulk write.
 
-use super::{Error, ErrorKind, Label, Labels, WriteConcernError, WriteError};
+use super::{Error, ErrorKind, Labels, WriteConcernError, WriteError};
 use crate::results::{BulkWriteResult, SummaryBulkWriteResult, VerboseBulkWriteResult};
 use std::{collections::BTreeMap, fmt};
 
@@ -45,11 +45,8 @@ impl BulkWriteError {
                 if let Some(cause) = &cause {
                     merged.extend(cause.labels());
                 }
-                // These labels are about one command. After another one has written, a caller must
-                // not take them as a permission to repeat all (RW-P3).
                 if self.partial_result.is_some() {
-                    merged.remove(&Label::NoWritesPerformed);
-                    merged.remove(&Label::RetryableError);
+                    merged.remove_those_of_no_write();
                 }
                 let error = Error::new(ErrorKind::BulkWrite(Box::new(self))).with_labels(&merged);
                 match cause {

@@ -274,10 +274,9 @@ impl fmt::Display for WriteFailure {
     }
 }
 
-/// Returns a string of a reply, cut to `max` bytes. Returns an empty string if `value` is `None` or
-/// not a string.
-/// Returns a text of the server for messages. Its unprintable characters are escaped, so that a
-/// server cannot forge a line of a log, or control a terminal.
+/// Returns a text of a reply for messages, cut to `max` bytes; an empty one if `value` is `None` or
+/// no text. Unprintable characters are escaped, so that a server cannot forge a line of a log, or
+/// control a terminal.
 fn text(value: Option<RawBsonRef<'_>>, max: usize) -> String {
     let text = value.and_then(|v| v.as_str()).unwrap_or_default();
     shortened(&printable(shortened(text, max)), max).to_owned()

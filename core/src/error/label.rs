@@ -115,9 +115,12 @@ impl Labels {
         self.0.extend(other.0.iter().cloned());
     }
 
-    /// Removes `label`.
-    pub(crate) fn remove(&mut self, label: &Label) {
-        self.0.remove(label);
+    /// Removes the labels that are about one command, from the error of an operation of which
+    /// another command has written. A caller could take them as a permission to repeat all (RW-P3).
+    pub(crate) fn remove_those_of_no_write(&mut self) {
+        for label in [Label::NoWritesPerformed, Label::RetryableError] {
+            self.0.remove(&label);
+        }
     }
 
     /// True if `label` is in the set.

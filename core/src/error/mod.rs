@@ -185,10 +185,14 @@ impl Error {
     }
 
     /// Returns this error with the list of documents that an `insert_many` had inserted when it
-    /// failed.
+    /// failed. If there are any, removes the labels of a command that has written nothing.
     #[must_use]
     pub fn with_partial_insert(mut self, partial: PartialInsert) -> Self {
-        Arc::make_mut(&mut self.0).partial_insert = Some(Arc::new(partial));
+        let fields = Arc::make_mut(&mut self.0);
+        if !partial.inserted_ids.is_empty() {
+            fields.labels.remove_those_of_no_write();
+        }
+        fields.partial_insert = Some(Arc::new(partial));
         self
     }
 

@@ -179,9 +179,7 @@ impl InsertMany {
         let merged = self.merged.get_or_insert_default();
         for failed in &fault.errors {
             let index = failed.index.saturating_add(base);
-            if failed.index < self.batch.documents {
-                self.failed.insert(index);
-            }
+            self.failed.insert(index);
             merged.add_error(index, failed);
         }
         if let Some(concern) = &fault.write_concern {
@@ -222,12 +220,21 @@ impl InsertMany {
     /// Handles a batch with write errors or with a write concern error.
     fn on_fault(&mut self, fault: &WriteFailure, error: &Error) -> Step<InsertManyResult> {
         self.add_fault(fault, error);
+        if fault
+            .errors
+            .iter()
+            .any(|failed| failed.index >= self.batch.documents)
+        {
+            // An index beyond the batch belongs to no document, so it is not known which of the
+            // batch were inserted.
+            return Step::Done(self.result());
+        }
         let first_failed = fault.errors.iter().map(|failed| failed.index).min();
         let is_spent = error.has_label(&Label::RetryableWriteError);
         match first_failed {
             // The server does not insert the documents after the first failure of an ordered batch.
             Some(index) if self.is_ordered() => {
-                self.done.documents += index.min(self.batch.documents);
+                self.done.documents += index;
                 Step::Done(self.result())
             }
             _ => {
