@@ -1,7 +1,7 @@
 //! The assessment of a reply: its errors and its cluster time. One pass over the fields of the
 //! reply finds both.
 
-use super::{ClusterTime, CommandKind, ReplyTimes};
+use super::{ClusterTime, CommandKind, Exchange, ReplyTimes};
 use crate::{
     bson::integer,
     error::{CommandError, Error, ErrorKind, Labels, WriteFailure},
@@ -112,6 +112,15 @@ impl Assessment {
             cluster_time: None,
             times: None,
         }
+    }
+}
+
+impl Exchange {
+    /// Returns the error of the reply if it is one of write errors or of a write concern.
+    pub(crate) fn write_error(&self) -> Option<&Error> {
+        let assessment = self.operation.exchange.assessment.as_ref()?;
+        let error = assessment.result.as_ref().err();
+        error.filter(|error| matches!(error.kind(), ErrorKind::Write(_)))
     }
 }
 

@@ -4,7 +4,7 @@
 use super::{
     super::{
         BulkWriteOptions, Defaults, Namespace,
-        merge::{MergedBytes, add_labels},
+        merge::{MergedBytes, UpsertedBytes, add_labels},
     },
     WriteModel,
     models::Kind,
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    bson::{decode_document, integer_field},
+    bson::integer_field,
     error::{
         BulkWriteError, Error, ErrorKind, Label, Labels, PartialBulkWriteResult, WriteFailure,
     },
@@ -61,15 +61,16 @@ pub struct CollectionBulkWrite {
     done: Portion,
     /// The batch whose command runs; empty before the command is framed.
     batch: Portion,
-    /// The results in a reply that reports an error, until it is known that its command is not
-    /// retried.
-    held: Option<BatchResult>,
+    /// The last reply with write errors or a write concern error, until it is known that its command
+    /// is not retried or that a retry succeeded.
+    held: Option<Held>,
     result: BulkWriteResult,
     failures: BulkWriteError,
     labels: Labels,
     /// The server of the first error.
     server: Option<Address>,
     merged: MergedBytes,
+    upserted: UpsertedBytes,
     /// True if a statement is known to have succeeded.
     has_success: bool,
 }
@@ -85,21 +86,36 @@ struct BatchResult {
 }
 
 impl BatchResult {
-    fn from_reply(reply: &RawDocument) -> Self {
+    /// Reads the results of a command with this number of statements. Fails for an upserted
+    /// document that belongs to none of them, and beyond the bound of memory.
+    fn from_reply(
+        reply: &RawDocument,
+        statements: usize,
+        bytes: &mut UpsertedBytes,
+    ) -> Result<Self, Error> {
         let count = |key| integer_field(reply, key).and_then(|n| u64::try_from(n).ok());
-        let upserted = reply.get_array("upserted").into_iter().flatten();
-        let upserted = upserted.filter_map(|entry| {
-            let entry = entry.ok()?.as_document()?;
-            let index = usize::try_from(integer_field(entry, "index")?).ok()?;
-            let id = decode_document(entry).ok()?.remove("_id")?;
-            Some((index, id))
-        });
-        Self {
+        let invalid = || Error::protocol("an upserted document has no valid index");
+        let mut upserted = BTreeMap::new();
+        for entry in reply.get_array("upserted").into_iter().flatten() {
+            let entry = entry.ok().and_then(|entry| entry.as_document());
+            let entry = entry.ok_or_else(invalid)?;
+            let index = integer_field(entry, "index").and_then(|at| usize::try_from(at).ok());
+            let index = index.filter(|&at| at < statements).ok_or_else(invalid)?;
+            upserted.insert(index, bytes.decode(entry)?);
+        }
+        Ok(Self {
             n: count("n").unwrap_or(0),
             modified: count("nModified").unwrap_or(0),
-            upserted: upserted.collect(),
-        }
+            upserted,
+        })
     }
+}
+
+/// A reply with write errors or a write concern error.
+#[derive(Debug)]
+struct Held {
+    result: Result<BatchResult, Error>,
+    error: Error,
 }
 
 impl CollectionBulkWrite {
@@ -116,7 +132,12 @@ impl CollectionBulkWrite {
     ) -> Result<Self, Error> {
         let is_ordered = options.ordered.unwrap_or(true);
         let statements = Statements::of(models, &namespace, is_ordered, new_id)?;
+        let sizes = statements
+            .groups
+            .iter()
+            .map(|group| group.statements.size_bytes());
         Ok(Self {
+            upserted: UpsertedBytes::of_statements(sizes.sum()),
             namespace,
             options,
             defaults,
@@ -273,15 +294,13 @@ impl CollectionBulkWrite {
         self.done.bytes += batch.bytes;
     }
 
-    /// Handles a batch with write errors or with a write concern error.
-    fn on_fault(&mut self, fault: &WriteFailure, error: &Error) -> Step<BulkWriteResult> {
+    /// Adds the errors and the results of a batch with write errors or a write concern error, and
+    /// ends the batch. Fails if it is not known which statements have failed.
+    fn add_fault(&mut self, fault: &WriteFailure, error: &Error) -> Result<(), Error> {
         let mut failed = Vec::new();
         for write_error in &fault.errors {
-            // An index beyond the batch belongs to no model, so it is not known which have failed.
-            let Some(model) = self.model(write_error.index) else {
-                let message = "a write error of the bulk write has no valid index";
-                return self.finish(Some(Error::protocol(message)));
-            };
+            let invalid = || Error::protocol("a write error of the bulk write has no valid index");
+            let model = self.model(write_error.index).ok_or_else(invalid)?;
             failed.push(write_error.index);
             let mut write_error = self.merged.bound_error(write_error.clone());
             write_error.index = model;
@@ -295,14 +314,35 @@ impl CollectionBulkWrite {
         }
         add_labels(&mut self.labels, error.labels());
         self.server = self.server.take().or_else(|| error.server().cloned());
-        let held = self.held.take().unwrap_or_default();
-        self.add(held, &failed);
+        let held = self.held.take().map(|held| held.result);
+        self.add(held.transpose()?.unwrap_or_default(), &failed);
         self.end_batch(&failed);
+        Ok(())
+    }
+
+    /// Handles a batch with write errors or with a write concern error.
+    fn on_fault(&mut self, fault: &WriteFailure, error: &Error) -> Step<BulkWriteResult> {
+        if let Err(error) = self.add_fault(fault, error) {
+            return self.finish(Some(error));
+        }
         let is_stopped = self.is_ordered() && !fault.errors.is_empty();
         match is_stopped || error.has_label(&Label::RetryableWriteError) {
             true => self.finish(None),
             false => self.next_step(),
         }
+    }
+
+    /// Ends the bulk write after another error. An earlier attempt of its command can have written:
+    /// the error of a retry does not undo that.
+    fn on_other_error(&mut self, error: Error) -> Step<BulkWriteResult> {
+        let earlier = self.held.as_ref().map(|held| held.error.clone());
+        if let Some(earlier) = earlier
+            && let ErrorKind::Write(fault) = earlier.kind()
+        {
+            // The error that ends the bulk write counts more than that of a malformed reply.
+            let _ = self.add_fault(fault, &earlier);
+        }
+        self.finish(Some(error))
     }
 
     /// Ends the bulk write, which `cause` ended early.
@@ -332,15 +372,20 @@ impl Program for CollectionBulkWrite {
 
     fn handle_begun(&mut self, exchange: &mut Exchange) {
         self.batch = exchange.portion().unwrap_or_default();
-        self.held = None;
     }
 
     fn handle_reply(&mut self, exchange: &mut Exchange) -> Step<BulkWriteResult> {
-        match exchange.reply().map(BatchResult::from_reply) {
-            Some(batch) => {
+        self.held = None;
+        let statements = self.batch.documents;
+        let result = exchange
+            .reply()
+            .map(|reply| BatchResult::from_reply(reply, statements, &mut self.upserted));
+        match result {
+            Some(Ok(batch)) => {
                 self.add(batch, &[]);
                 self.end_batch(&[]);
             }
+            Some(Err(error)) => return self.finish(Some(error)),
             // The write concern is unacknowledged, so no success is known.
             None => {
                 self.add(BatchResult::default(), &[]);
@@ -351,87 +396,26 @@ impl Program for CollectionBulkWrite {
     }
 
     fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
-        self.held = exchange.reply().map(BatchResult::from_reply);
+        let (Some(error), Some(reply)) = (exchange.write_error(), exchange.reply()) else {
+            return;
+        };
+        // The error of the first attempt is raised if a later one has written nothing (RW-P3).
+        if self.held.is_none() || !error.has_label(&Label::NoWritesPerformed) {
+            let statements = self.batch.documents;
+            self.held = Some(Held {
+                result: BatchResult::from_reply(reply, statements, &mut self.upserted),
+                error: error.clone(),
+            });
+        }
     }
 
     fn handle_error(&mut self, error: Error) -> Step<BulkWriteResult> {
         match error.kind() {
             ErrorKind::Write(fault) => self.on_fault(fault, &error),
-            _ => self.finish(Some(error)),
+            _ => self.on_other_error(error),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{super::InsertOneModel, *};
-    use crate::error::CommandError;
-    use bson::{RawDocumentBuf, doc, rawdoc};
-
-    /// Returns a bulk write whose first command, of two inserts, was sent.
-    fn sent(is_ordered: bool) -> CollectionBulkWrite {
-        let insert = |id: i32| {
-            InsertOneModel::builder()
-                .document(doc! { "_id": id })
-                .build()
-        };
-        let options = BulkWriteOptions::builder().ordered(is_ordered).build();
-        let mut program = CollectionBulkWrite::new(
-            Namespace::unchecked("d".into(), "c".into()),
-            &[insert(0).into(), insert(1).into()],
-            options,
-            Arc::default(),
-            ObjectId::new,
-        )
-        .expect("valid models");
-        assert!(matches!(program.start(), Step::Run(_)));
-        let bytes = program.groups[0].statements.size_bytes();
-        program.batch = Portion {
-            documents: 2,
-            bytes,
-        };
-        program
-    }
-
-    fn write_error(reply: &RawDocumentBuf) -> Error {
-        let fault = WriteFailure::from_reply(reply).expect("it has errors");
-        Error::new(ErrorKind::Write(Box::new(fault)))
-    }
-
-    #[test]
-    fn a_write_error_without_a_valid_index_fails_the_bulk_write() {
-        for index in [7, -1] {
-            for is_ordered in [true, false] {
-                let mut program = sent(is_ordered);
-                let entry = rawdoc! { "index": index, "code": 11_000, "errmsg": "duplicate" };
-                let reply = rawdoc! { "ok": 1, "n": 0, "writeErrors": [entry] };
-                program.held = Some(BatchResult::from_reply(&reply));
-                let step = program.handle_error(write_error(&reply));
-                let Step::Done(Err(error)) = step else {
-                    panic!("{index} {is_ordered}: it did not fail");
-                };
-                assert!(error.to_string().contains("no valid index"), "{error}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_error_after_a_success_does_not_state_that_nothing_was_written() {
-        let mut program = sent(true);
-        program.add(
-            BatchResult {
-                n: 1,
-                ..BatchResult::default()
-            },
-            &[],
-        );
-        program.end_batch(&[]);
-        let refusal = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 462 });
-        let refusal = Error::new(ErrorKind::Command(Box::new(refusal)));
-        let step = program.handle_error(refusal.with_label(Label::NoWritesPerformed));
-        let Step::Done(Err(error)) = step else {
-            panic!("it did not fail");
-        };
-        assert!(!error.has_label(&Label::NoWritesPerformed), "{error:?}");
-    }
-}
+mod tests;

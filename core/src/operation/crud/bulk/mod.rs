@@ -14,10 +14,10 @@ pub use models::{
 
 use super::{
     BulkWriteOptions, Defaults,
-    merge::{MergedBytes, add_labels},
+    merge::{MergedBytes, UpsertedBytes, add_labels},
 };
 use crate::{
-    bson::{decode_document, integer_field},
+    bson::integer_field,
     error::{BulkWriteError, Error, ErrorKind, Label, Labels, PartialBulkWriteResult, WriteError},
     operation::{
         Abandoned, Command, CommandKind, Cursor, Exchange, OperationList, Portion, Program, Step,
@@ -71,6 +71,7 @@ pub struct BulkWrite<O> {
     result: VerboseBulkWriteResult,
     failures: BulkWriteError,
     merged: MergedBytes,
+    upserted: UpsertedBytes,
     /// True if an operation is known to have succeeded.
     has_success: bool,
     output: PhantomData<fn() -> O>,
@@ -119,8 +120,10 @@ impl<O> BulkWrite<O> {
         for model in models {
             encoded.add(model, &mut new_id)?;
         }
+        let operations = OperationList::new(encoded.operations);
         Ok(Self {
-            operations: OperationList::new(encoded.operations),
+            upserted: UpsertedBytes::of_statements(operations.size_bytes()),
+            operations,
             kinds: encoded.kinds,
             ids: encoded.ids,
             is_verbose,
@@ -213,7 +216,8 @@ impl<O> BulkWrite<O> {
             }
             Some(Kind::Update) => {
                 let upserted = entry.get_document("upserted").ok();
-                let upserted = upserted.and_then(|u| decode_document(u).ok()?.remove("_id"));
+                let upserted = upserted.map(|upserted| self.upserted.decode(upserted));
+                let upserted = upserted.transpose()?;
                 let n = count("n");
                 let updated = UpdateResult {
                     matched_count: n - u64::from(upserted.is_some()).min(n),
@@ -230,6 +234,20 @@ impl<O> BulkWrite<O> {
             None => {}
         }
         Ok(())
+    }
+
+    /// Adds the results and the write concern error of a reply that was held.
+    fn add_held(&mut self, held: Held) -> Result<(), Error> {
+        if let ErrorKind::Write(fault) = held.error.kind()
+            && let Some(concern) = &fault.write_concern
+        {
+            let concern = self.merged.bound_concern(concern.clone());
+            self.failures.write_concern_errors.push(concern);
+        }
+        add_labels(&mut self.labels, held.error.labels());
+        self.add(held.sums);
+        self.batch_errors = held.errors;
+        held.entries.iter().try_for_each(|entry| self.note(entry))
     }
 
     /// Ends a batch whose reply has arrived.
@@ -278,6 +296,7 @@ struct Held {
     errors: u64,
     /// The results in the reply. If its cursor is open, the cursor gives them.
     entries: Vec<RawDocumentBuf>,
+    error: Error,
 }
 
 /// Reads the number of failed operations of a reply.
@@ -361,7 +380,6 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
         // The exchange of a `getMore` has no portion.
         if let Some(batch) = exchange.portion() {
             self.batch = batch;
-            self.held = None;
             self.cursor = None;
         }
     }
@@ -374,6 +392,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
             }
             return self.read_results();
         }
+        self.held = None;
         let Some(reply) = exchange.reply() else {
             // The write concern is unacknowledged, so no success is known.
             self.count_batch();
@@ -394,12 +413,13 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
     /// command is not retried; the results of an open cursor after the first batch are lost if it
     /// might be, because a retry returns them again.
     fn handle_failed_reply(&mut self, exchange: &mut Exchange) {
-        self.held = None;
-        let error = exchange.operation.exchange.assessment.as_ref();
-        let error = error.and_then(|assessment| assessment.result.as_ref().err());
-        let Some(error) = error.filter(|error| matches!(error.kind(), ErrorKind::Write(_))) else {
+        let Some(error) = exchange.write_error().cloned() else {
             return;
         };
+        // The error of the first attempt is raised if a later one has written nothing (RW-P3).
+        if self.held.is_some() && error.has_label(&Label::NoWritesPerformed) {
+            return;
+        }
         let labels = [Label::RetryableWriteError, Label::RetryableError];
         let may_be_retried = labels.iter().any(|label| error.has_label(label));
         let Some(reply) = exchange.reply().filter(|_| self.cursor.is_none()) else {
@@ -409,6 +429,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
             sums: sums(reply),
             errors: errors(reply),
             entries: Vec::new(),
+            error,
         };
         let Ok(cursor) = reply.get_document("cursor") else {
             return;
@@ -428,26 +449,25 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
 
     fn handle_error(&mut self, error: Error) -> Step<O> {
         match (error.kind(), self.held.take()) {
-            (ErrorKind::Write(fault), Some(held)) => {
-                if let Some(concern) = &fault.write_concern {
-                    let concern = self.merged.bound_concern(concern.clone());
-                    self.failures.write_concern_errors.push(concern);
-                }
-                add_labels(&mut self.labels, error.labels());
+            (ErrorKind::Write(_), Some(held)) => {
                 self.is_spent = error.has_label(&Label::RetryableWriteError);
-                self.add(held.sums);
-                self.batch_errors = held.errors;
-                for entry in held.entries {
-                    if let Err(error) = self.note(&entry) {
+                match self.add_held(held) {
+                    Ok(()) => self.read_results(),
+                    Err(error) => {
                         self.end_batch();
-                        return self.finish(Some(error));
+                        self.finish(Some(error))
                     }
                 }
-                self.read_results()
             }
-            _ => {
+            (_, held) => {
+                // An earlier attempt of the command can have written: the error of a retry does not
+                // undo that. It counts more than the error of a malformed reply.
+                let was_executed = held.is_some();
+                let _ = held.map(|held| self.add_held(held)).transpose();
                 if let Some(cursor) = &mut self.cursor {
                     cursor.handle_failure(&error);
+                }
+                if was_executed || self.cursor.is_some() {
                     self.end_batch();
                 }
                 self.finish(Some(error))
