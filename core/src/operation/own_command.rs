@@ -24,8 +24,9 @@ pub enum RetryAs {
     Write,
 }
 
-/// The field with the transaction number, which the driver adds to retryable writes.
-const TXN_NUMBER: &str = "txnNumber";
+/// The fields that the driver adds to retryable writes, and those that make a command part of a
+/// transaction of the application.
+const OWN_FIELDS: [&str; 4] = ["txnNumber", "lsid", "startTransaction", "autocommit"];
 
 impl Command {
     /// Returns a command of the kind [`CommandKind::Run`] with the elements of `document`. Fails if
@@ -45,20 +46,40 @@ impl Command {
         Ok(command)
     }
 
-    /// Sets how a command of the application is retried. Fails for a write that has the field
-    /// `txnNumber`, because the driver adds that field.
+    /// Sets how a command of the application is retried. Fails for a write with the field
+    /// `txnNumber` or another one of sessions and transactions, which the driver adds if they are
+    /// needed, and for a write with an unacknowledged write concern ([RW-9]).
+    ///
+    /// [RW-9]: crate::requirements::retries#RW-9
     pub fn retry_as(&mut self, retry: RetryAs) -> Result<(), Error> {
         self.0.request.kind = match retry {
             RetryAs::Nothing => CommandKind::Run,
             RetryAs::Read => CommandKind::Read,
-            RetryAs::Write if self.0.request.has_field(TXN_NUMBER) => {
-                let message = "a command that is retried as a write has the field `txnNumber`; \
-                               remove it, because the driver adds it";
-                return Err(Error::argument(message));
+            RetryAs::Write => {
+                self.check_write()?;
+                CommandKind::RetryableWrite
             }
-            RetryAs::Write => CommandKind::RetryableWrite,
         };
         Ok(())
+    }
+
+    fn check_write(&self) -> Result<(), Error> {
+        let request = &self.0.request;
+        if let Some(field) = OWN_FIELDS
+            .into_iter()
+            .find(|field| request.has_field(field))
+        {
+            return Err(Error::argument(format!(
+                "a command that is retried as a write has the field `{field}`; remove it, because \
+                 the driver sets such fields"
+            )));
+        }
+        match request.is_acknowledged_by_itself() {
+            true => Ok(()),
+            false => Err(Error::argument(
+                "a command with `w: 0` has no reply, so it cannot be retried as a write",
+            )),
+        }
     }
 }
 
@@ -74,12 +95,24 @@ mod tests {
 
     #[test]
     fn a_command_of_the_application_gets_no_second_transaction_number() {
-        let body = doc! { "insert": "c", "txnNumber": 1_i64 };
+        for body in [
+            doc! { "insert": "c", "txnNumber": 1_i64 },
+            doc! { "insert": "c", "lsid": {} },
+            doc! { "insert": "c", "autocommit": false },
+            doc! { "insert": "c", "startTransaction": true },
+            doc! { "insert": "c", "writeConcern": { "w": 0 } },
+            doc! { "insert": "c", "writeConcern": { "w": 0.0 } },
+        ] {
+            let mut command = Command::from_document(&body, "d").expect("it has a name");
+            assert!(command.retry_as(RetryAs::Write).is_err(), "{body}");
+            assert_eq!(command.0.request.kind, CommandKind::Run);
+            command
+                .retry_as(RetryAs::Read)
+                .expect("reads are not checked");
+            assert_eq!(command.0.request.kind, CommandKind::Read);
+        }
+        let body = doc! { "insert": "c", "writeConcern": { "w": 1 } };
         let mut command = Command::from_document(&body, "d").expect("it has a name");
-        let error = command.retry_as(RetryAs::Write);
-        error.expect_err("it has a transaction number");
-        assert_eq!(command.0.request.kind, CommandKind::Run);
-        command.retry_as(RetryAs::Read).expect("reads have none");
-        assert_eq!(command.0.request.kind, CommandKind::Read);
+        assert_eq!(command.retry_as(RetryAs::Write), Ok(()));
     }
 }
