@@ -35,13 +35,12 @@ async fn warm<R: Runtime>(client: Client<R>) {
         inner.notice_fork(&shared, now);
         inner.core.warming_command()
     });
+    let limit = client.options().server_selection_timeout();
+    let limit = Limit::begin(shared.clone(), limit);
     if let Some(command) = command {
         let program = Single::new(Ok(command), IgnoredReply);
         // Without a server there is no pool to fill.
         let _ = Execution::new(client.clone(), program).await;
     }
-    let limit = client.options().server_selection_timeout();
-    shared
-        .reaches_warm(Limit::begin(shared.clone(), limit))
-        .await;
+    shared.reaches_warm(limit).await;
 }

@@ -19,6 +19,7 @@ impl Client {
         let mut command = Command::new("ping", "admin", CommandKind::Read);
         command.body().i32("ping", 1);
         command.set_read_preference(Arc::new(ReadPreference::new(ReadMode::Nearest)));
+        command.set_timeout(Some(self.settings.selection));
         Some(command)
     }
 
