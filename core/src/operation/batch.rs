@@ -90,9 +90,11 @@ impl Batch {
         self.rest.is_empty()
     }
 
-    /// Returns the whole batch, with the documents that were read.
-    pub(super) fn into_raw(self) -> RawBatch {
-        RawBatch(self.reply)
+    /// Returns the whole batch, with the documents that were read; `None` for
+    /// [`EMPTY`](Self::EMPTY), which is no batch of a server.
+    pub(super) fn into_raw(self) -> Option<RawBatch> {
+        let has_reply = !self.reply.bytes().is_empty();
+        has_reply.then_some(RawBatch(self.reply))
     }
 }
 

@@ -206,7 +206,8 @@ impl Cursor {
     /// cursors.
     pub fn take_raw_batch(&mut self) -> Option<RawBatch> {
         let has_batch = self.has_whole.as_mut().is_some_and(std::mem::take);
-        has_batch.then(|| std::mem::replace(&mut self.batch, Batch::EMPTY).into_raw())
+        let batch = has_batch.then(|| std::mem::replace(&mut self.batch, Batch::EMPTY));
+        batch.and_then(Batch::into_raw)
     }
 
     /// True if the current batch has a document that was not read or, for a cursor of whole
