@@ -46,21 +46,8 @@ macro_rules! fields {
             }
         }
 
-        #[doc = concat!("A builder of [`", stringify!($name), "`].")]
-        #[derive(Clone, Debug, Default)]
-        #[must_use = "a builder does nothing before `build`"]
-        pub struct $builder($name);
-
-        impl $builder {
-            $($crate::options::options! {
-                @builder [$($doc)*] $field: $type $(, $form)?
-            })*
-
-            /// Returns the options.
-            #[must_use]
-            pub fn build(self) -> $name {
-                self.0
-            }
+        $crate::options::options! {
+            @built $name $builder { $([$($doc)*] $field: $type $(, $form)?;)* }
         }
     };
 }

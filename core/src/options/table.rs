@@ -169,6 +169,13 @@ macro_rules! options {
             }
         }
 
+        $crate::options::options! {
+            @built $name $builder { $([$($doc)*] $field: $type $(, $form)?;)* }
+        }
+    };
+    (@built $name:ident $builder:ident {
+        $([$($doc:literal)*] $field:ident: $type:ty $(, $form:ident)?;)*
+    }) => {
         #[doc = concat!("A builder of [`", stringify!($name), "`].")]
         #[derive(Clone, Debug, Default)]
         #[must_use = "a builder does nothing before `build`"]
