@@ -6,7 +6,10 @@ use super::{
     DEFAULT_SRV_SERVICE_NAME, Duration, MAX_APP_NAME_BYTES, MAX_SRV_SERVICE_NAME_BYTES,
     MIN_HEARTBEAT_FREQUENCY,
 };
-use crate::{address::name_fault, error::Error};
+use crate::{
+    address::{Address, name_fault},
+    error::Error,
+};
 
 /// Checks the length of an application name (HELLO-33).
 pub(crate) fn app_name(name: &String) -> Result<(), Error> {
@@ -56,6 +59,19 @@ pub(crate) fn default_database(name: &String) -> Result<(), Error> {
         "a database name is not empty and has no slash, backslash, space, quote, dollar sign or \
          NUL",
     ))
+}
+
+/// Checks that each host is written as one of a connection string.
+pub(crate) fn hosts(hosts: &Vec<Address>) -> Result<(), Error> {
+    let is_wrong = |host: &&Address| match host {
+        Address::Tcp { .. } => host.to_string().parse().as_ref() != Ok(*host),
+        Address::Unix { path } => path.is_empty(),
+    };
+    let Some(host) = hosts.iter().find(is_wrong) else {
+        return Ok(());
+    };
+    let message = format!("{host} is no address; give a host in lower case with a port from 1 on");
+    Err(Error::invalid_option("hosts", message))
 }
 
 pub(crate) fn repl_set_name(name: &String) -> Result<(), Error> {

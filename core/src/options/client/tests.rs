@@ -70,6 +70,13 @@ fn each_value_is_checked_when_a_client_is_created() {
         let options = with(set);
         assert!(options.validate().is_err(), "{options:?}");
     };
+    let host = |host: &str, port| Address::Tcp {
+        host: host.into(),
+        port,
+    };
+    for wrong in [host("", 1), host("a", 0), host("A", 1), host("a b", 1)] {
+        refuse(&|o| o.hosts = vec![wrong.clone()]);
+    }
     refuse(&|o| o.heartbeat_freq = Some(Duration::from_millis(499)));
     refuse(&|o| o.max_connecting = Some(0));
     refuse(&|o| o.server_selection_timeout = Some(Duration::ZERO));

@@ -38,6 +38,7 @@ impl ClientOptions {
         fn each<T>(value: &Option<T>, rule: fn(&T) -> Result<(), Error>) -> Result<(), Error> {
             value.as_ref().map_or(Ok(()), rule)
         }
+        check::hosts(&self.hosts)?;
         each(&self.app_name, check::app_name)?;
         each(&self.default_database, check::default_database)?;
         each(&self.driver_info, DriverInfo::validate)?;
