@@ -33,7 +33,7 @@ pub(super) struct Draft {
 }
 
 impl From<Error> for Refusal {
-    /// Ignores a value that a setter refuses, with the setter's message as the reason.
+    /// Ignores a value that a rule refuses, with the message of the rule as the reason.
     fn from(error: Error) -> Self {
         Self::Ignore(match error.kind() {
             ErrorKind::InvalidOption { message, .. } => message.clone(),
@@ -42,7 +42,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Converts an error of a setter or of validation to an error of the connection string.
+/// Converts an error of a rule or of validation to an error of the connection string.
 pub(super) fn in_uri(error: Error) -> Error {
     match error.kind() {
         ErrorKind::InvalidOption { option, message } => match *option {

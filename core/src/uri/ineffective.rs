@@ -8,8 +8,8 @@ use crate::options::{
 /// effect: compressors that are not [available](Compressor::is_available), a password without an
 /// encrypted private key, CRLs if revocation is not checked, and streaming in a client that scans.
 /// TLS options of a connection string without `tls=true` are among the warnings of
-/// [`parse`](super::parse). With an option that cannot be ignored
-/// without harm, such as the mechanism GSSAPI without a Kerberos library, the creation of a
+/// [`parse`](super::parse). With an option that cannot be ignored without harm, such as the
+/// mechanism GSSAPI without a Kerberos library, the creation of a
 /// [`ClientConfig`](crate::client::ClientConfig) fails instead.
 ///
 /// ```
