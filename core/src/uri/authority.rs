@@ -123,7 +123,7 @@ pub(super) fn srv_host(text: &str) -> Result<String> {
     Err(invalid(UriPart::Host, reason))
 }
 
-/// Decodes the database name; `None` if there is none (CS-16). The setter of the option checks
+/// Decodes the database name; `None` if there is none (CS-16). The rule of the option checks
 /// which names are allowed (CS-17).
 pub(super) fn database(text: &str) -> Result<Option<String>> {
     if text.is_empty() {

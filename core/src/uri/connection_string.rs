@@ -353,10 +353,8 @@ fn interpret(
     if userinfo.is_none() {
         parser.warn_of_unused_credential();
     }
-    let warnings = &mut parser.warnings;
-    let options = parser.draft.finish(is_srv, userinfo, database, warnings)?;
     Ok(ParsedUri {
-        options,
+        options: parser.draft.finish(is_srv, userinfo, database)?,
         warnings: parser.warnings,
         values: parser.values,
     })

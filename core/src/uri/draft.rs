@@ -1,12 +1,12 @@
 //! The options of a connection string during parsing, and their completion at the end.
 
-use super::{Result, authority::UserInfo, ineffective::unencrypted, invalid, value::Refusal};
+use super::{Result, authority::UserInfo, invalid, value::Refusal};
 use crate::{
     description::Tags,
     error::{Error, ErrorKind, UriPart},
     options::{
         Acknowledgment, AuthMechanism, CODE_ONLY_PROPERTIES, ClientOptions, Credential, ReadMode,
-        ReadPreference, Secret, Socks5Proxy, Tls, TlsOptions, Warning, WriteConcern, check,
+        ReadPreference, Secret, Socks5Proxy, Tls, TlsOptions, WriteConcern, check,
     },
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -170,7 +170,6 @@ impl Draft {
         srv: bool,
         userinfo: Option<UserInfo>,
         database: Option<String>,
-        warnings: &mut Vec<Warning>,
     ) -> Result<ClientOptions> {
         self.finish_credential(userinfo, database.as_deref())?;
         if let Some(database) = database {
@@ -179,14 +178,14 @@ impl Draft {
         }
         self.finish_proxy()?;
         // `mongodb+srv` switches TLS on (DNS-13), and `tls=false` switches it off again (DNS-14).
-        let is_encrypted = self.tls_enabled.unwrap_or(srv);
-        if !is_encrypted {
-            warnings.extend(unencrypted(&self.tls));
+        match self.tls_enabled.unwrap_or(srv) {
+            true => self.options.tls = Some(self.tls.into()),
+            false => {
+                self.options.tls = self.tls_enabled.map(|_| Tls::Disabled);
+                let is_given = self.tls != TlsOptions::default();
+                self.options.unused_tls = is_given.then(|| Box::new(self.tls));
+            }
         }
-        self.options.tls = match is_encrypted {
-            true => Some(self.tls.into()),
-            false => self.tls_enabled.map(|_| Tls::Disabled),
-        };
 
         let mut preference = ReadPreference::new(self.read_mode.unwrap_or_default());
         preference = preference.with_tag_sets(self.tag_sets).map_err(in_uri)?;

@@ -6,10 +6,9 @@ use crate::options::{
 
 /// Returns warnings about options that were set, in a connection string or in code, and have no
 /// effect: compressors that are not [available](Compressor::is_available), a password without an
-/// encrypted private key, CRLs if revocation is not checked, and streaming in a client that scans.
-/// TLS options of a connection string without `tls=true` are among the warnings of
-/// [`parse`](super::parse). With an option that cannot be ignored without harm, such as the
-/// mechanism GSSAPI without a Kerberos library, the creation of a
+/// encrypted private key, CRLs if revocation is not checked, TLS options of a connection string
+/// without `tls=true`, and streaming in a client that scans. With an option that cannot be ignored
+/// without harm, such as the mechanism GSSAPI without a Kerberos library, the creation of a
 /// [`ClientConfig`](crate::client::ClientConfig) fails instead.
 ///
 /// ```
@@ -49,6 +48,12 @@ pub fn ineffective_options(options: &ClientOptions) -> Vec<Warning> {
             ),
         ]);
     }
+    let consequence = match options.tls() {
+        None => "connections are not encrypted; add tls=true",
+        Some(_) => "TLS options that were set in code replace it; set it there as well",
+    };
+    let unused = options.unused_tls.as_deref().into_iter().flat_map(given);
+    found.extend(unused.map(|option| (option, consequence, true)));
     found.retain(|(_, _, is_chosen)| *is_chosen);
     let warning = |(option, consequence, _)| Warning::WithoutEffect {
         option,
@@ -125,8 +130,8 @@ fn disables_revocation(tls: &TlsOptions) -> bool {
     checks.contains(&Some(true))
 }
 
-/// Returns the warnings about TLS options of a connection string without `tls=true`.
-pub(super) fn unencrypted(tls: &TlsOptions) -> impl Iterator<Item = Warning> {
+/// Returns the names of the TLS options that a connection string without `tls=true` has.
+fn given(tls: &TlsOptions) -> impl Iterator<Item = &'static str> {
     let set = |check| check == Some(true);
     let options = [
         ("tlsCAFile", tls.ca_file_path.is_some()),
@@ -151,9 +156,6 @@ pub(super) fn unencrypted(tls: &TlsOptions) -> impl Iterator<Item = Warning> {
             set(tls.disable_certificate_revocation_check),
         ),
     ];
-    let chosen = options.into_iter().filter(|(_, is_chosen)| *is_chosen);
-    chosen.map(|(option, _)| Warning::WithoutEffect {
-        option,
-        consequence: "connections are not encrypted; add tls=true",
-    })
+    let given = options.into_iter().filter(|(_, is_given)| *is_given);
+    given.map(|(option, _)| option)
 }

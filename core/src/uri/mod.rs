@@ -1,8 +1,9 @@
 //! Parses connection strings (`mongodb://` and `mongodb+srv://`) into client options.
 //!
 //! Parsing splits the string into the decoded parts of a [`ConnectionString`]. A table (`table.rs`)
-//! then maps each option to the kind of its value and to a setter. Parsing performs no DNS query. A
-//! caller that looks up the records of a `mongodb+srv` host passes them to [`resolve`].
+//! then maps each option to the kind of its value and to the field that takes it. Parsing performs
+//! no DNS query. A caller that looks up the records of a `mongodb+srv` host passes them to
+//! [`resolve`].
 //!
 //! Rules of connection strings that the documentation of the options does not state:
 //!
@@ -21,7 +22,7 @@
 //! * Some known options have no effect in this version, and parsing does not warn about them. The
 //!   creation of a client fails for some of them. For the others, [`ineffective_options`] returns
 //!   warnings, which the client of the crate `onionskin` logs.
-//! * A setter of [`ClientOptions`] that is called after parsing overrides the connection string.
+//! * A field of [`ClientOptions`] that is set after parsing overrides the connection string.
 //!   The connection string overrides a TXT record, and both override the defaults (CS-38, DNS-32).
 
 mod authority;

@@ -1,4 +1,4 @@
-//! Parses the options of a connection string, by the kinds and setters of the option table.
+//! Parses the options of a connection string, by the kinds and fields of the option table.
 
 use super::{
     Result,

@@ -1,4 +1,4 @@
-//! The table of all options of connection strings: name, kind of value and setter.
+//! The table of all options of connection strings: name, kind of value and field.
 
 use super::{
     draft::Draft,

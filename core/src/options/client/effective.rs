@@ -19,6 +19,7 @@ impl Default for ClientOptions {
             monitoring: Monitoring::Background,
             strict: false,
             srv_ttl: None,
+            unused_tls: None,
             kerberos: None,
             warnings: Vec::new(),
             app_name: None,

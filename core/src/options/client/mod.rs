@@ -10,7 +10,7 @@ mod tests;
 use super::{
     Compressor, Credential, DriverInfo, EventHandler, Kerberos, KerberosLibrary, Monitoring,
     ReadConcern, SelectionCriteria, ServerApi, ServerMonitoringMode, ServerSelector, Socks5Proxy,
-    Tls, Warning, WriteConcern, fields,
+    Tls, TlsOptions, Warning, WriteConcern, fields,
 };
 use crate::{
     address::Address,
@@ -385,6 +385,8 @@ fields! {
         /// The time to live of the SRV records that gave the hosts, by which the first rescan is
         /// due. `None` if the hosts were not looked up, or if the time is unknown.
         pub(crate) srv_ttl: Option<Duration>,
+        /// The TLS options of a connection string without `tls=true`, for the warnings about them.
+        pub(crate) unused_tls: Option<Box<TlsOptions>>,
         kerberos: Option<KerberosLibrary>,
         warnings: Vec<Warning>,
     }

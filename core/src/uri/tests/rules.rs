@@ -1,7 +1,10 @@
 //! Rules of connection strings that the official files do not test, or test only in part.
 
 use super::*;
-use crate::uri::table::{GROUPS, Kind};
+use crate::{
+    options::TlsOptions,
+    uri::table::{GROUPS, Kind},
+};
 
 #[test]
 fn userinfo_that_is_not_encoded_is_refused_with_the_remedy() {
@@ -322,4 +325,35 @@ fn warnings_suggest_the_nearest_name_and_strict_options_refuse_them() {
         !format!("{:?}", parsed.warnings).contains("tls"),
         "a redacted key has no suggestion"
     );
+}
+
+#[test]
+fn tls_options_without_tls_cause_a_warning_when_a_client_is_created() {
+    // Parsing does not warn, as the official tests require (URI-20).
+    for (option, name) in [
+        ("tlsCAFile=ca.pem", "tlsCAFile"),
+        ("tlsInsecure=true", "tlsInsecure"),
+        ("tls=false&tlsCRLFile=crl.pem", "tlsCRLFile"),
+    ] {
+        let mut options = ClientOptions::parse(format!("mongodb://a/?{option}"))
+            .run()
+            .expect(option);
+        assert!(options.warnings().is_empty(), "{option}");
+        let texts = |options: &ClientOptions| -> Vec<String> {
+            let found = ineffective_options(options);
+            found.iter().map(ToString::to_string).collect()
+        };
+        let found = texts(&options);
+        assert!(
+            found[0].contains(name) && found[0].contains("add tls=true"),
+            "{found:?}"
+        );
+        // Options of TLS that are set in code replace those of the string.
+        options.tls = Some(TlsOptions::default().into());
+        let found = texts(&options);
+        assert!(
+            found[0].contains(name) && found[0].contains("replace"),
+            "{found:?}"
+        );
+    }
 }

@@ -61,8 +61,8 @@ pub struct CollectionBulkWrite {
     done: Portion,
     /// The batch whose command runs; empty before the command is framed.
     batch: Portion,
-    /// The last reply with write errors or a write concern error, until it is known that its command
-    /// is not retried or that a retry succeeded.
+    /// The last reply with write errors or a write concern error, until its command is known not to
+    /// be retried, or a retry has succeeded.
     held: Option<Held>,
     result: BulkWriteResult,
     failures: BulkWriteError,
