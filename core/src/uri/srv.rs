@@ -31,7 +31,7 @@ const ALLOWED_IN_TXT: [&str; 3] = ["authSource", "replicaSet", "loadBalanced"];
 /// use onionskin_core::{address::Address, uri};
 ///
 /// let parsed = uri::parse("mongodb+srv://cluster.example.net/?replicaSet=mine")?;
-/// assert!(parsed.options.hosts().is_empty() && parsed.options.tls().enabled);
+/// assert!(parsed.options.hosts().is_empty() && parsed.options.tls().is_some());
 /// let hosts = vec![Address::tcp("a.example.net", 27017)];
 /// let txt = ["authSource=users&replicaSet=theirs".to_owned()];
 /// let (options, _) = uri::resolve(&parsed.options, hosts, &txt)?;
