@@ -35,7 +35,7 @@ fn main() {
     }
     let mut plain = Credential::password("user", "pencil");
     plain.mechanism = Some(AuthMechanism::Plain);
-    "$external".clone_into(&mut plain.source);
+    plain.source = Some("$external".to_owned());
     let mut x509 = Credential::builder().source("$external".to_owned()).build();
     x509.mechanism = Some(AuthMechanism::MongoDbX509);
     for credential in [plain, x509] {
