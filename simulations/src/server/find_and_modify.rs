@@ -1,0 +1,96 @@
+//! The command `findAndModify`.
+
+use super::{
+    Member,
+    connection::Request,
+    dispatch::{Answer, Outcome, namespace},
+    document::truth,
+    fault::{Fault, fault},
+    read::collation,
+    write::{Tally, bypasses_validation, documents},
+};
+use crate::{
+    replica::Effect,
+    store::{FindAndModify, Modification, Update},
+};
+use bson::{Document, doc};
+use onionskin_core::time::Instant;
+
+impl Member {
+    pub(super) fn find_and_modify(&mut self, now: Instant, request: &Request) -> Answer {
+        let namespace = namespace(request)?;
+        let retryable = self.retryable_write(request, 1)?;
+        match retryable.as_ref().and_then(|a| a.done(0)) {
+            Some(Effect::Modify(reply)) => {
+                let mut reply = reply.clone();
+                reply.insert("retriedStmtId", 0);
+                return Ok(Outcome::Written(reply.into()));
+            }
+            Some(Effect::Write { .. }) => {
+                let text = "findAndModify retry request is not compatible with the previous write \
+                            in the transaction, which was another command";
+                return Err(fault(40606, text));
+            }
+            None => {}
+        }
+        self.check_hint(&namespace, &request.command)?;
+        let command = find_and_modify_command(&request.command)?;
+        let removes = command.modification == Modification::Remove;
+        let variables = request.command.get_document("let").ok();
+        let result = self.with_store(now, variables, |store, environment| {
+            environment.bypasses_validation = bypasses_validation(&request.command);
+            store.find_and_modify(&namespace, &command, environment)
+        })?;
+        let n = i32::try_from(result.n).unwrap_or(i32::MAX);
+        let mut last = doc! { "n": n };
+        if !removes {
+            last.insert("updatedExisting", result.updated_existing);
+            if let Some(id) = result.upserted {
+                last.insert("upserted", id);
+            }
+        }
+        let reply = doc! { "lastErrorObject": last, "value": result.value };
+        let mut tally = Tally::default();
+        tally.effects.push((0, Effect::Modify(reply.clone())));
+        self.record(now, &mut tally, retryable);
+        Ok(Outcome::Written(reply.into()))
+    }
+}
+
+fn find_and_modify_command(command: &Document) -> Result<FindAndModify, Fault> {
+    let document = |key: &str| command.get_document(key).ok().cloned();
+    let modification = if truth(command.get("remove")) {
+        if command.contains_key("update") {
+            return Err(fault(9, "Cannot specify both an update and remove=true"));
+        }
+        if truth(command.get("upsert")) {
+            return Err(fault(9, "Cannot specify both upsert=true and remove=true"));
+        }
+        if truth(command.get("new")) {
+            let text = "Cannot specify both new=true and remove=true; 'remove' always returns the \
+                        deleted document";
+            return Err(fault(9, text));
+        }
+        Modification::Remove
+    } else {
+        let Some(update) = command.get("update") else {
+            return Err(fault(
+                9,
+                "Either an update or remove=true must be specified",
+            ));
+        };
+        Modification::Update {
+            update: Update::from_bson(update.clone())?,
+            upsert: truth(command.get("upsert")),
+            array_filters: documents(command, "arrayFilters"),
+            return_new: truth(command.get("new")),
+        }
+    };
+    Ok(FindAndModify {
+        filter: document("query").unwrap_or_default(),
+        sort: document("sort"),
+        projection: document("fields"),
+        modification,
+        collation: collation(command),
+    })
+}
