@@ -145,6 +145,7 @@ impl Member {
         if retryable.is_some() && operations.iter().any(|(_, o)| o.is_multi()) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
+        let is_retryable = retryable.is_some();
         let limit = self.options.limits.max_document_bytes;
         let lists_all = !truth(request.command.get("errorsOnly"));
         let variables = request.command.get_document("let").ok();
@@ -160,7 +161,7 @@ impl Member {
                     let text = format!("object to insert too large. max size: {limit}");
                     Err(fault(10334, text).error)
                 }
-                _ => self.with_store(now, variables, |store, environment| {
+                _ => self.with_statement(now, variables, is_retryable, |store, environment| {
                     environment.bypasses_validation = bypasses_validation(&request.command);
                     operation.run(store, namespace, environment)
                 }),

@@ -81,6 +81,9 @@ impl Member {
         // A command that fails can have made changes as well.
         self.log(now, None);
         self.running = None;
+        if self.connection(conn).is_none_or(|c| c.closing) {
+            return;
+        }
         let Some((request, effect)) = self.wait_for_job(now, conn, request, effect) else {
             return;
         };

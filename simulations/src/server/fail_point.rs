@@ -37,8 +37,17 @@ const FAIL_GET_MORE: &str = "failGetMoreAfterCursorCheckout";
 /// The fail point that makes a member fetch no entries of the oplog.
 const STOP_PRODUCER: &str = "stopReplProducer";
 
+/// The fail point that acts on each statement of a retryable write that has changed data.
+const TRANSACTIONAL_WRITE: &str = "onPrimaryTransactionalWrite";
+
 /// The names of all fail points.
-pub(super) const NAMES: [&str; 4] = [FAIL_COMMAND, ALWAYS_TIME_OUT, FAIL_GET_MORE, STOP_PRODUCER];
+pub(super) const NAMES: [&str; 5] = [
+    FAIL_COMMAND,
+    ALWAYS_TIME_OUT,
+    FAIL_GET_MORE,
+    STOP_PRODUCER,
+    TRANSACTIONAL_WRITE,
+];
 
 /// A fail point that was set.
 #[derive(Clone, Debug)]
@@ -92,6 +101,28 @@ impl Member {
         let code = integer_field(&data, "errorCode").and_then(|c| i32::try_from(c).ok());
         let text = "Hit the failGetMoreAfterCursorCheckout failpoint";
         Some(fault(code.unwrap_or(1), text))
+    }
+
+    /// True if a fail point was set since the start of the process.
+    pub(super) fn has_fail_points(&self) -> bool {
+        !self.fail_points.is_empty()
+    }
+
+    /// Handles a statement of a retryable write that has changed data. If the fail point
+    /// `onPrimaryTransactionalWrite` acts, closes the connection of the command, unless
+    /// `closeConnection` is false, and returns the error of `failBeforeCommitExceptionCode`. The
+    /// statement must then be undone.
+    pub(super) fn fail_retryable_write(&mut self) -> Option<Fault> {
+        let data = self.enter(TRANSACTIONAL_WRITE)?;
+        if data.get_bool("closeConnection").unwrap_or(true)
+            && let Some(conn) = self.running
+        {
+            self.close(conn);
+        }
+        let code = integer_field(&data, "failBeforeCommitExceptionCode");
+        let code = i32::try_from(code?).ok()?;
+        let text = "Failing write due to failpoint. The write must not be reflected.";
+        Some(fault(code, text))
     }
 
     /// Counts an execution of the place of a fail point. Returns its data if it acts.
@@ -155,7 +186,7 @@ impl Member {
                 "stopReplProducer can only be `off` or `alwaysOn`",
             ));
         }
-        if self.is_router() && matches!(name, STOP_PRODUCER | FAIL_GET_MORE) {
+        if self.is_router() && !matches!(name, FAIL_COMMAND | ALWAYS_TIME_OUT) {
             let text = format!("{name} has no effect on a router");
             return Err(fault(266, text));
         }

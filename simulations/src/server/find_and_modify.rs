@@ -37,7 +37,8 @@ impl Member {
         let command = find_and_modify_command(&request.command)?;
         let removes = command.modification == Modification::Remove;
         let variables = request.command.get_document("let").ok();
-        let result = self.with_store(now, variables, |store, environment| {
+        let is_retryable = retryable.is_some();
+        let result = self.with_statement(now, variables, is_retryable, |store, environment| {
             environment.bypasses_validation = bypasses_validation(&request.command);
             store.find_and_modify(&namespace, &command, environment)
         })?;

@@ -6,8 +6,12 @@ use super::{
     document::integer,
     fault::{Fault, fault},
 };
-use crate::replica::{Effect, Retry, SessionKey};
+use crate::{
+    replica::{Effect, Retry, SessionKey},
+    store::{Environment, Store, StoreError},
+};
 use bson::{Bson, Document};
+use onionskin_core::time::Instant;
 use std::collections::BTreeMap;
 
 /// The retryable part of a write command: its session, its transaction number, the ids of its
@@ -66,6 +70,33 @@ impl Member {
             ids: statement_ids(command, statements),
             done,
         }))
+    }
+
+    /// Runs a statement of a write command. The fail point of retryable writes can undo it.
+    pub(super) fn with_statement<T>(
+        &mut self,
+        now: Instant,
+        variables: Option<&Document>,
+        is_retryable: bool,
+        run: impl FnOnce(&mut Store, &mut Environment<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let start = self.replica.store().pending_changes();
+        let done = self.with_store(now, variables, run)?;
+        match self.undo_failed(start, is_retryable) {
+            Some(error) => Err(error),
+            None => Ok(done),
+        }
+    }
+
+    /// Undoes the changes after the first `start` ones if the fail point of retryable writes makes
+    /// their statement fail. Returns the error of the statement.
+    pub(super) fn undo_failed(&mut self, start: usize, is_retryable: bool) -> Option<StoreError> {
+        if !is_retryable || self.replica.store().pending_changes() == start {
+            return None;
+        }
+        let fault = self.fail_retryable_write()?;
+        self.replica.store_mut().undo_to(start);
+        Some(fault.error)
     }
 }
 

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     replica::{Effect, Retry},
     store::{
-        Change, DeleteStatement, Environment, Store, StoreError, Update, UpdateStatement,
-        WriteError,
+        Change, DeleteStatement, Environment, InsertResult, Namespace, Store, StoreError, Update,
+        UpdateStatement, WriteError,
     },
 };
 use bson::{Bson, Document, doc};
@@ -147,11 +147,8 @@ impl Member {
         }
         let count = fresh.len();
         if count > 0 {
-            let bypasses = bypasses_validation(&request.command);
-            let outcome = self.with_store(now, None, |store, environment| {
-                environment.bypasses_validation = bypasses;
-                store.insert(&namespace, fresh, ordered, environment)
-            })?;
+            let outcome =
+                self.insert_batch(now, request, &namespace, fresh, retryable.is_some())?;
             let mut failed = Vec::new();
             for error in outcome.errors {
                 failed.push(error.index);
@@ -172,6 +169,57 @@ impl Member {
         }
         self.record(now, &mut tally, retryable);
         Ok(Outcome::Written(self.write_reply(tally, false)))
+    }
+
+    /// Inserts documents as one batch. If the fail point of retryable writes makes the batch fail,
+    /// inserts each document alone, as the server does.
+    fn insert_batch(
+        &mut self,
+        now: Instant,
+        request: &Request,
+        namespace: &Namespace,
+        documents: Vec<Document>,
+        is_retryable: bool,
+    ) -> Result<InsertResult, StoreError> {
+        let ordered = is_ordered(request);
+        let bypasses_validation = bypasses_validation(&request.command);
+        let insert = |store: &mut Store, documents, environment: &mut Environment<'_>| {
+            environment.bypasses_validation = bypasses_validation;
+            store.insert(namespace, documents, ordered, environment)
+        };
+        let can_fail = is_retryable && self.has_fail_points();
+        let again = match can_fail {
+            true => documents.clone(),
+            false => Vec::new(),
+        };
+        let start = self.replica.store().pending_changes();
+        let outcome = self.with_store(now, None, |store, env| insert(store, documents, env))?;
+        let Some(error) = self.undo_failed(start, is_retryable) else {
+            return Ok(outcome);
+        };
+        let mut result = InsertResult::default();
+        if again.len() == 1 {
+            result.errors.push(WriteError { index: 0, error });
+            return Ok(result);
+        }
+        for (index, document) in again.into_iter().enumerate() {
+            let done = self.with_statement(now, None, is_retryable, |store, env| {
+                insert(store, vec![document], env)
+            });
+            let error = match done {
+                Ok(done) => {
+                    result.inserted += done.inserted;
+                    done.errors.into_iter().next().map(|failed| failed.error)
+                }
+                Err(error) => Some(error),
+            };
+            let error = error.map(|error| WriteError { index, error });
+            result.errors.extend(error);
+            if ordered && !result.errors.is_empty() {
+                break;
+            }
+        }
+        Ok(result)
     }
 
     pub(super) fn update(&mut self, now: Instant, request: &mut Request) -> Answer {
@@ -273,7 +321,8 @@ impl Member {
                 tally.count(index, effect);
                 continue;
             }
-            let done = self.with_store(now, variables, |store, environment| {
+            let is_retryable = retryable.is_some();
+            let done = self.with_statement(now, variables, is_retryable, |store, environment| {
                 environment.bypasses_validation = bypasses_validation(&request.command);
                 run(store, statement, environment)
             });

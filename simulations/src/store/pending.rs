@@ -30,7 +30,8 @@ impl Store {
         result
     }
 
-    fn undo_to(&mut self, start: usize) {
+    /// Undoes all changes that were not taken, except the first `start` ones.
+    pub(crate) fn undo_to(&mut self, start: usize) {
         while self.pending.len() > start {
             if let Some(change) = self.pending.last() {
                 self.data.revert(change);
@@ -53,6 +54,11 @@ impl Store {
 
     /// True if changes wait to be taken.
     pub(crate) fn has_changes(&self) -> bool {
-        !self.pending.is_empty()
+        self.pending_changes() > 0
+    }
+
+    /// Returns the number of changes that wait to be taken.
+    pub(crate) const fn pending_changes(&self) -> usize {
+        self.pending.len()
     }
 }

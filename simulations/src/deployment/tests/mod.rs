@@ -19,4 +19,5 @@ mod read_concern;
 mod sharded;
 mod streams;
 mod tailing;
+mod transactional_writes;
 mod world;
