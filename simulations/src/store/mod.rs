@@ -57,7 +57,7 @@ pub use change::Change;
 pub use collection::Collection;
 pub(crate) use error::code_name;
 pub use error::{StoreError, WriteError};
-pub(crate) use order::identical_documents as identical;
+pub(crate) use order::{display_document as display, identical_documents as identical};
 pub(crate) use query::{Found, Query};
 pub use replay::Unapplied;
 pub(crate) use size::of as encoded_bytes;

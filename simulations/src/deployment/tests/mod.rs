@@ -11,6 +11,7 @@ mod failed_commands;
 mod fidelity;
 mod jobs;
 mod memory;
+mod older_releases;
 mod operations;
 mod overload;
 mod protocol;

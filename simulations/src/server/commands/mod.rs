@@ -7,6 +7,7 @@
 mod catalog;
 mod crud;
 mod general;
+mod older;
 mod types;
 
 use super::{
@@ -106,7 +107,9 @@ impl Row {
             let mut known = known.filter(|field| field.exists(release));
             match known.find(|field| field.name == name) {
                 Some(field) => field.check(&format!("{prefix}.{name}"), value, release)?,
-                None if self.strict => return Err(unknown(&format!("{prefix}.{name}"))),
+                None if self.strict => {
+                    return Err(older::unknown_field(request, prefix, name, release));
+                }
                 None => {}
             }
         }

@@ -1,0 +1,65 @@
+//! Commands that older releases refuse.
+
+use super::world::{World, send};
+use crate::deployment::{ConnId, DeploymentOptions, ServerVersion};
+use bson::{Document, doc};
+use onionskin_core::address::Address;
+
+/// Makes a world of a standalone of a release with one document, and a connection to it.
+fn standalone(release: [u16; 3]) -> (World, ConnId) {
+    let mut options = DeploymentOptions::standalone(Address::tcp("m0", 27017));
+    options.version = ServerVersion {
+        release,
+        ..options.version
+    };
+    let mut world = World::new(options, 1);
+    let conn = world.connect(0);
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 1, "x": 1 }] };
+    send(&mut world, conn, insert);
+    (world, conn)
+}
+
+/// Returns the code and the message of an error, or 0 for success. A write error counts as well.
+fn error(world: &mut World, conn: ConnId, command: Document) -> (i32, String) {
+    let reply = send(world, conn, command);
+    let failed = match reply.get_array("writeErrors") {
+        Ok(errors) => errors[0].as_document().expect("an error").clone(),
+        Err(_) => reply,
+    };
+    let text = failed.get_str("errmsg").unwrap_or_default().to_owned();
+    (failed.get_i32("code").unwrap_or(0), text)
+}
+
+/// Returns commands of all kinds that take a `let` or a `comment`.
+fn commands() -> Vec<Document> {
+    vec![
+        doc! { "find": "c" },
+        doc! { "aggregate": "c", "pipeline": [], "cursor": {} },
+        doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "x": 2 } } }] },
+        doc! { "delete": "c", "deletes": [{ "q": { "_id": 5 }, "limit": 1 }] },
+        doc! { "findAndModify": "c", "query": { "_id": 5 }, "remove": true },
+    ]
+}
+
+#[test]
+fn variables_are_unknown_before_5_0() {
+    let (mut world, conn) = standalone([4, 4, 29]);
+    let expected = [
+        (9, "Unrecognized field 'let'."),
+        (9, "unrecognized field 'let'"),
+        (40415, "BSON field 'update.let' is an unknown field."),
+        (40415, "BSON field 'delete.let' is an unknown field."),
+        (51177, "BSON field 'let' is an unknown field."),
+    ];
+    for (mut command, (code, text)) in commands().into_iter().zip(expected) {
+        command.insert("let", doc! { "v": 1 });
+        let (found, message) = error(&mut world, conn, command);
+        assert_eq!(found, code, "{message}");
+        assert!(message.contains(text), "{message}");
+    }
+    let (mut world, conn) = standalone([5, 0, 0]);
+    for mut command in commands() {
+        command.insert("let", doc! { "v": 1 });
+        assert_eq!(error(&mut world, conn, command), (0, String::new()));
+    }
+}
