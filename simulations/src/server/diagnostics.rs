@@ -80,8 +80,7 @@ impl Member {
             database: request.database.clone(),
             command: inner,
         };
-        let [major, minor, _] = self.options.version.release;
-        commands::check(&inner, (major, minor))?;
+        commands::check(&inner, self.options.version.release)?;
         self.plan(now, &inner, verbosity)
     }
 

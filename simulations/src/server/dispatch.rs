@@ -162,7 +162,7 @@ impl Member {
             );
             return Err(fault(352, text));
         }
-        commands::check(request, (major, minor))?;
+        commands::check(request, self.options.version.release)?;
         match request.name.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.hello(now, conn, request),
             "saslStart" => return self.sasl_start(now, conn, request),

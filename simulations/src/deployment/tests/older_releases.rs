@@ -63,3 +63,38 @@ fn variables_are_unknown_before_5_0() {
         assert_eq!(error(&mut world, conn, command), (0, String::new()));
     }
 }
+
+#[test]
+fn only_queries_have_a_comment_before_4_4() {
+    let (mut world, conn) = standalone([4, 2, 25]);
+    let codes = [0, 0, 40415, 40415, 51177];
+    for (mut command, code) in commands().into_iter().zip(codes) {
+        command.insert("comment", "text");
+        let (found, message) = error(&mut world, conn, command);
+        assert_eq!(found, code, "{message}");
+    }
+    let insert = doc! { "insert": "c", "documents": [{}], "comment": "text" };
+    let (code, message) = error(&mut world, conn, insert);
+    assert_eq!(code, 40415);
+    assert!(message.contains("'insert.comment'"), "{message}");
+}
+
+#[test]
+fn a_comment_of_a_query_is_a_string_before_4_4() {
+    let mut queries = commands();
+    queries.truncate(2);
+    queries.push(doc! { "count": "c" });
+    queries.push(doc! { "distinct": "c", "key": "x" });
+    for (release, codes) in [
+        ([4, 2, 25], [9, 14, 14, 14]),
+        ([4, 4, 13], [0, 0, 14, 14]),
+        ([4, 4, 14], [0, 0, 0, 0]),
+    ] {
+        let (mut world, conn) = standalone(release);
+        for (mut query, code) in queries.clone().into_iter().zip(codes) {
+            query.insert("comment", doc! { "key": "value" });
+            let (found, message) = error(&mut world, conn, query);
+            assert_eq!(found, code, "{release:?}: {message}");
+        }
+    }
+}

@@ -131,7 +131,10 @@ pub(super) fn rows() -> impl Iterator<Item = &'static Row> {
 
 /// Returns an error if a command, at `release`, does not have the form that its row describes.
 /// Commands without a row are not checked.
-pub(super) fn check(request: &Request, release: Release) -> Result<(), Fault> {
+pub(super) fn check(request: &Request, release: [u16; 3]) -> Result<(), Fault> {
+    older::check_comment(request, release)?;
+    let [major, minor, _] = release;
+    let release = (major, minor);
     let name = request.name.as_str();
     let Some(row) = rows().find(|row| row.names.contains(&name)) else {
         return check_api(request, None);
