@@ -6,6 +6,7 @@ use super::{
     dispatch::{Answer, Outcome, namespace},
     document::truth,
     fault::{Fault, fault},
+    field_names::check_updated,
     read::collation,
     write::{Tally, bypasses_validation, documents},
 };
@@ -37,10 +38,17 @@ impl Member {
         let command = find_and_modify_command(&request.command)?;
         let removes = command.modification == Modification::Remove;
         let variables = request.command.get_document("let").ok();
-        let is_retryable = retryable.is_some();
+        let (is_retryable, refuses_dollars) = (retryable.is_some(), self.refuses_dollars());
         let result = self.with_statement(now, variables, is_retryable, |store, environment| {
             environment.bypasses_validation = bypasses_validation(&request.command);
-            store.find_and_modify(&namespace, &command, environment)
+            let start = store.pending_changes();
+            let result = store.find_and_modify(&namespace, &command, environment)?;
+            if let (true, Modification::Update { update, .. }) =
+                (refuses_dollars, &command.modification)
+            {
+                check_updated(store, start, update)?;
+            }
+            Ok(result)
         })?;
         let n = i32::try_from(result.n).unwrap_or(i32::MAX);
         let mut last = doc! { "n": n };

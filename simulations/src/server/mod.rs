@@ -16,6 +16,7 @@ mod document;
 mod expiry;
 mod fail_point;
 mod fault;
+mod field_names;
 mod find_and_modify;
 mod hello;
 mod job;

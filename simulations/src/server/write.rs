@@ -6,6 +6,7 @@ use super::{
     dispatch::{Answer, Outcome, namespace},
     document::{integer, truth},
     fault::{Fault, bad_value, fault, type_mismatch},
+    field_names::check_updated,
     hello::election_id,
     read::collation,
     reply::Reply,
@@ -134,9 +135,15 @@ impl Member {
                 tally.count(index, effect);
                 continue;
             }
-            if request.bytes > limit && is_too_large(&document, limit) {
-                let text = format!("object to insert too large. max size: {limit}");
-                tally.fail(index, fault(10334, text).error);
+            let refused = match request.bytes > limit && is_too_large(&document, limit) {
+                true => {
+                    let text = format!("object to insert too large. max size: {limit}");
+                    Err(fault(10334, text))
+                }
+                false => self.check_inserted(&document),
+            };
+            if let Err(fault) = refused {
+                tally.fail(index, fault.error);
                 if ordered {
                     break;
                 }
@@ -236,6 +243,7 @@ impl Member {
         if retryable.is_some() && parsed.iter().any(|s| s.multi) {
             return Err(fault(72, "Cannot use retryable writes with multi=true"));
         }
+        let refuses_dollars = self.refuses_dollars();
         let tally = self.each(
             now,
             &*request,
@@ -243,9 +251,13 @@ impl Member {
             &parsed,
             |store, statement, env| {
                 let statements = std::slice::from_ref(statement);
+                let start = store.pending_changes();
                 let mut outcome = store.update(&namespace, statements, true, env)?;
                 if !outcome.errors.is_empty() {
                     return Err(outcome.errors.remove(0).error);
+                }
+                if refuses_dollars {
+                    check_updated(store, start, &statement.update)?;
                 }
                 Ok(Effect::Write {
                     matched: outcome.matched,

@@ -98,3 +98,57 @@ fn a_comment_of_a_query_is_a_string_before_4_4() {
         }
     }
 }
+
+#[test]
+fn fields_with_a_dollar_sign_are_not_stored_before_5_0() {
+    let own = doc! { "insert": "c", "documents": [{ "_id": 2, "$a": 1 }] };
+    let inner = doc! { "insert": "c", "documents": [{ "_id": 3, "a": { "$b": 1 } }] };
+    let update = |u: Document| doc! { "update": "c", "updates": [{ "q": { "_id": 1 }, "u": u }] };
+    let replace = update(doc! { "_id": 1, "a": { "$b": 1 } });
+    let set = update(doc! { "$set": { "a": [{ "$b": 1 }] } });
+    let reference = update(doc! { "a": { "$ref": "c", "$id": 5 }, "b.c": 1 });
+    let modify = doc! {
+        "findAndModify": "c", "query": { "_id": 1 }, "update": { "_id": 1, "a": { "$b": 1 } },
+    };
+    let elsewhere = doc! {
+        "findAndModify": "c", "query": { "_id": 9 }, "update": { "a": { "$b": 1 } },
+    };
+    let (mut world, conn) = standalone([4, 4, 29]);
+    for (command, code, text) in [
+        (own, 2, "Document can't have $ prefixed field names: $a"),
+        (inner, 0, ""),
+        (
+            replace.clone(),
+            52,
+            "field '$b' in 'a.$b' is not valid for storage.",
+        ),
+        (
+            set.clone(),
+            52,
+            "field '$b' in 'a.0.$b' is not valid for storage.",
+        ),
+        (modify, 52, "field '$b' in 'a.$b' is not valid for storage."),
+        (elsewhere, 0, ""),
+    ] {
+        let (found, message) = error(&mut world, conn, command);
+        assert_eq!(found, code, "{message}");
+        assert!(message.contains(text), "{message}");
+    }
+    let reply = send(
+        &mut world,
+        conn,
+        doc! { "find": "c", "filter": { "_id": 1 } },
+    );
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let batch = cursor.get_array("firstBatch").expect("a batch");
+    assert_eq!(
+        batch,
+        &[doc! { "_id": 1, "x": 1 }.into()],
+        "nothing changed"
+    );
+    assert_eq!(error(&mut world, conn, reference).0, 0);
+    let (mut world, conn) = standalone([5, 0, 0]);
+    for command in [replace, set] {
+        assert_eq!(error(&mut world, conn, command), (0, String::new()));
+    }
+}
