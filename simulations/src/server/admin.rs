@@ -24,6 +24,7 @@ impl Member {
                 Document::new()
             }
             "startSession" => self.start_session(),
+            "getnonce" if self.options.version.release < [6, 2, 0] => self.nonce(),
             "buildInfo" | "buildinfo" => self.build_info(),
             "hostInfo" => host_info(),
             "serverStatus" => self.server_status(now),
@@ -53,6 +54,11 @@ impl Member {
             bytes: bytes.to_vec(),
         };
         doc! { "id": { "id": id }, "timeoutMinutes": 30 }
+    }
+
+    /// Executes `getnonce`, which belongs to an old mechanism of authentication.
+    fn nonce(&mut self) -> Document {
+        doc! { "nonce": format!("{:016x}", self.random.next_u64()) }
     }
 
     fn build_info(&self) -> Document {

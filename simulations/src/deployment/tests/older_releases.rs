@@ -152,3 +152,12 @@ fn fields_with_a_dollar_sign_are_not_stored_before_5_0() {
         assert_eq!(error(&mut world, conn, command), (0, String::new()));
     }
 }
+
+#[test]
+fn a_nonce_is_returned_before_6_2() {
+    let (mut world, conn) = standalone([6, 1, 0]);
+    let reply = send(&mut world, conn, doc! { "getnonce": 1 });
+    assert_eq!(reply.get_str("nonce").map_or(0, str::len), 16, "{reply}");
+    let (mut world, conn) = standalone([6, 2, 0]);
+    assert_eq!(error(&mut world, conn, doc! { "getnonce": 1 }).0, 59);
+}
