@@ -48,7 +48,7 @@ impl Hinted {
         };
         let natural = key.as_ref().and_then(|key| key.get("$natural"));
         let is_backward = natural.is_some_and(|n| super::number::as_double(n) == Some(-1.0));
-        let key = key.filter(|key| !key.contains_key("$natural"));
+        let mut key = key.filter(|key| !key.contains_key("$natural"));
         if key.is_none() && (find.min.is_some() || find.max.is_some()) {
             let text = "When using min()/max() a hint of which index to use must be provided";
             return Err(StoreError::new(51173, text));
@@ -60,6 +60,9 @@ impl Hinted {
                 let text = format!("the bounds of min and max do not have the fields of {own}");
                 return Err(StoreError::new(51174, text));
             }
+        }
+        if find.hint.is_none() && find.return_key {
+            key = planned_key(collection, find);
         }
         // Special indexes such as `hashed` and `2dsphere` have no order.
         let is_ordered = |key: &&Document| key.values().all(super::number::is_number);
@@ -137,9 +140,30 @@ impl Hinted {
             }
             false => Document::clone(&document),
         };
-        if find.show_record_id {
+        // A server ignores projections with `returnKey`, and the record number is one of them.
+        if find.show_record_id && !find.return_key {
             shown.insert("$recordId", record.cast_signed());
         }
         Arc::new(shown)
     }
+}
+
+/// Returns the key of the index that a query without a hint uses: one for its filter, otherwise one
+/// for its order.
+fn planned_key(collection: &Collection, find: &Find) -> Option<Document> {
+    let mut keys = vec![bson::doc! { "_id": 1 }];
+    let others = collection.indexes.iter();
+    let others = others.filter(|index| index.lookup_field().is_some());
+    keys.extend(others.filter_map(|index| index.specification.get_document("key").ok().cloned()));
+    let is_first = |key: &Document, of: &Document| {
+        let first = key.keys().next();
+        first.is_some_and(|first| of.contains_key(first))
+    };
+    let by_filter = keys.iter().find(|key| is_first(key, &find.filter));
+    let by_order = || {
+        let sort = find.sort.as_ref().filter(|sort| !sort.is_empty())?;
+        keys.iter()
+            .find(|key| sort.len() <= key.len() && sort.keys().zip(key.keys()).all(|(a, b)| a == b))
+    };
+    by_filter.or_else(by_order).cloned()
 }

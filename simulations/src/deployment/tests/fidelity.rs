@@ -263,6 +263,16 @@ fn a_hint_orders_and_bounds_a_query() {
         batch(&send(&mut world, conn, shown)),
         [doc! { "n": 1 }.into()]
     );
+    let shown = doc! {
+        "find": "c", "sort": { "_id": 1 }, "returnKey": true, "showRecordId": true, "limit": 1,
+    };
+    let expected = doc! { "_id": 0 };
+    assert_eq!(batch(&send(&mut world, conn, shown)), [expected.into()]);
+    let shown = doc! { "find": "c", "filter": { "n": 3 }, "returnKey": true };
+    let expected = doc! { "n": 3 };
+    assert_eq!(batch(&send(&mut world, conn, shown)), [expected.into()]);
+    let shown = doc! { "find": "c", "returnKey": true, "limit": 1 };
+    assert_eq!(batch(&send(&mut world, conn, shown)), [doc! {}.into()]);
     let shown = doc! { "find": "c", "filter": { "_id": 0 }, "showRecordId": true };
     let expected = doc! { "_id": 0, "n": 0, "$recordId": 1_i64 };
     assert_eq!(batch(&send(&mut world, conn, shown)), [expected.into()]);
