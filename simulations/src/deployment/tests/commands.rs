@@ -381,3 +381,22 @@ fn each_release_has_its_wire_version_and_its_commands() {
     }
     assert_eq!(ServerVersion::named("3.6"), None);
 }
+
+#[test]
+fn a_strict_api_has_not_all_stages() {
+    let (mut world, conn) = world([8, 0, 0]);
+    for (stage, expected) in [
+        (doc! { "$listLocalSessions": {} }, 323),
+        (doc! { "$indexStats": {} }, 323),
+        (doc! { "$collStats": { "storageStats": {} } }, 323),
+        (doc! { "$collStats": { "count": {} } }, 0),
+        (doc! { "$match": {} }, 0),
+    ] {
+        let command = doc! {
+            "aggregate": "c", "pipeline": [stage], "cursor": {}, "apiVersion": "1",
+            "apiStrict": true,
+        };
+        let (code, text) = error(&send(&mut world, conn, command));
+        assert_eq!(code, expected, "{text}");
+    }
+}

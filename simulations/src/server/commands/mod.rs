@@ -21,6 +21,17 @@ use types::{field, has_required, type_name};
 /// A release in which a field appeared or was removed: the major and the minor number.
 type Release = (u16, u16);
 
+/// The stages of pipelines that are not part of Stable API version 1.
+const NOT_IN_API: [&str; 7] = [
+    "$currentOp",
+    "$indexStats",
+    "$listLocalSessions",
+    "$listSearchIndexes",
+    "$listSessions",
+    "$planCacheStats",
+    "$search",
+];
+
 /// The row of a command.
 #[derive(Debug)]
 pub(super) struct Row {
@@ -215,6 +226,31 @@ fn check_api(request: &Request, row: Option<&Row>) -> Result<(), Fault> {
             request.name
         );
         return Err(fault(323, text));
+    }
+    match command.get_bool("apiStrict") {
+        Ok(true) => check_stages(request),
+        _ => Ok(()),
+    }
+}
+
+/// Returns an error if a pipeline has a stage that is not part of Stable API version 1.
+fn check_stages(request: &Request) -> Result<(), Fault> {
+    let stages = match request.name.as_str() {
+        "aggregate" => request.command.get_array("pipeline").ok(),
+        _ => None,
+    };
+    let stages = stages.into_iter().flatten().filter_map(Bson::as_document);
+    let stages = stages.filter_map(|stage| stage.iter().next());
+    for (name, operand) in stages {
+        let is_part = match (name.as_str(), operand) {
+            ("$collStats", Bson::Document(parts)) => parts.keys().all(|part| part == "count"),
+            (name, _) => !NOT_IN_API.contains(&name),
+        };
+        if !is_part {
+            let text =
+                format!("stage {name} is not allowed with 'apiStrict: true' in API Version 1");
+            return Err(fault(323, text));
+        }
     }
     Ok(())
 }
