@@ -117,12 +117,13 @@ impl Member {
         let found = self.replica.store().statistics(&name);
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let average = found.size_bytes.checked_div(found.count).unwrap_or(0);
-        let reply = doc! {
+        let mut reply = doc! {
             "ns": name.to_string(),
             "count": number(found.count), "size": number(found.size_bytes),
             "avgObjSize": number(average), "storageSize": number(found.size_bytes),
             "nindexes": found.indexes, "capped": found.capped, "scaleFactor": 1,
         };
+        reply.extend(found.limits());
         Ok(Reply::from(reply).into())
     }
 

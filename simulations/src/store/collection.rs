@@ -335,14 +335,8 @@ impl Collection {
         if !self.is_capped() {
             return Vec::new();
         }
-        let bound = |name: &str| {
-            self.options
-                .get(name)
-                .and_then(number::as_integer)
-                .and_then(|n| u64::try_from(n).ok())
-        };
-        let most = bound("max").filter(|n| *n > 0).unwrap_or(u64::MAX);
-        let bytes = bound("size").unwrap_or(u64::MAX);
+        let most = self.bound("max").filter(|n| *n > 0).unwrap_or(u64::MAX);
+        let bytes = self.bound("size").unwrap_or(u64::MAX);
         let (mut count, mut size) = (self.records.len() as u64, self.bytes);
         let mut gone = Vec::new();
         for (record, document) in &self.records {
@@ -354,6 +348,12 @@ impl Collection {
             size -= bytes_of(document);
         }
         gone
+    }
+
+    /// Returns the option `max` or `size` of a capped collection.
+    pub(crate) fn bound(&self, name: &str) -> Option<u64> {
+        let value = self.options.get(name).and_then(number::as_integer)?;
+        u64::try_from(value).ok()
     }
 
     pub(crate) const fn size_bytes(&self) -> u64 {

@@ -282,11 +282,15 @@ impl Store {
         let Some(collection) = self.collection(namespace) else {
             return CollectionStatistics::default();
         };
+        let is_capped = collection.is_capped();
+        let bound = |name| collection.bound(name).filter(|_| is_capped).unwrap_or(0);
         CollectionStatistics {
             count: collection.records.len() as u64,
             size_bytes: collection.size_bytes(),
             indexes: u32::try_from(collection.indexes.len() + 1).unwrap_or(u32::MAX),
-            capped: collection.is_capped(),
+            capped: is_capped,
+            max_count: bound("max"),
+            max_size_bytes: bound("size"),
         }
     }
 

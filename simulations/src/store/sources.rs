@@ -38,10 +38,11 @@ impl Run<'_> {
                     row.insert("count", count);
                 }
                 if asked("storageStats") {
-                    let storage = doc! {
+                    let mut storage = doc! {
                         "size": size, "count": count, "storageSize": size,
                         "capped": statistics.capped, "nindexes": statistics.indexes,
                     };
+                    storage.extend(statistics.limits());
                     row.insert("storageStats", storage);
                 }
                 Ok(vec![Arc::new(row)])

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bson::oid::ObjectId;
-use bson::{Bson, DateTime, Document, Timestamp};
+use bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::error::{StoreError, WriteError};
 
@@ -329,4 +329,20 @@ pub struct CollectionStatistics {
     pub indexes: u32,
     /// True if the collection is capped.
     pub capped: bool,
+    /// The largest number of documents of a capped collection, 0 for any number.
+    pub max_count: u64,
+    /// The largest size of all documents of a capped collection together, in bytes.
+    pub max_size_bytes: u64,
+}
+
+impl CollectionStatistics {
+    /// Returns the fields `max` and `maxSize` of a capped collection, and none for other
+    /// collections.
+    pub(crate) fn limits(&self) -> Document {
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        match self.capped {
+            true => doc! { "max": number(self.max_count), "maxSize": number(self.max_size_bytes) },
+            false => Document::new(),
+        }
+    }
 }

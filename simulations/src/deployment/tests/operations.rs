@@ -144,3 +144,31 @@ fn routers_list_their_shard_and_create_sharded_collections() {
         "{listed}"
     );
 }
+
+#[test]
+fn the_limits_of_a_capped_collection_are_shown() {
+    let (mut world, conn) = standalone();
+    let create = doc! { "create": "c", "capped": true, "size": 4096, "max": 5, "$db": "d" };
+    send(&mut world, conn, create);
+    let stats = send(&mut world, conn, doc! { "collStats": "c", "$db": "d" });
+    assert_eq!(stats.get_i64("maxSize").ok(), Some(4096), "{stats}");
+    let aggregate = doc! {
+        "aggregate": "c", "pipeline": [{ "$collStats": { "storageStats": {} } }], "cursor": {},
+        "$db": "d",
+    };
+    let reply = send(&mut world, conn, aggregate);
+    let batch = reply
+        .get_document("cursor")
+        .and_then(|c| c.get_array("firstBatch"));
+    let row = batch.expect("a batch")[0].as_document().expect("a row");
+    let storage = row.get_document("storageStats").expect("statistics");
+    assert_eq!(storage.get_i64("maxSize").ok(), Some(4096), "{storage}");
+    assert_eq!(storage.get_i64("max").ok(), Some(5), "{storage}");
+    let list = send(&mut world, conn, doc! { "listCollections": 1, "$db": "d" });
+    let batch = list
+        .get_document("cursor")
+        .and_then(|c| c.get_array("firstBatch"));
+    let entry = batch.expect("a batch")[0].as_document().expect("an entry");
+    let expected = doc! { "capped": true, "size": 4096, "max": 5 };
+    assert_eq!(entry.get_document("options").ok(), Some(&expected));
+}
