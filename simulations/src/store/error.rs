@@ -105,7 +105,7 @@ impl WriteError {
 }
 
 /// The codes with names of their own, in ascending order.
-const NAMES: [(i32, &str); 93] = [
+const NAMES: [(i32, &str); 94] = [
     (1, "InternalError"),
     (2, "BadValue"),
     (6, "HostUnreachable"),
@@ -188,6 +188,7 @@ const NAMES: [(i32, &str); 93] = [
     (334, "MechanismUnavailable"),
     (352, "UnsupportedOpQueryCommand"),
     (354, "LoadBalancerSupportMismatch"),
+    (359, "CannotConvertIndexToUnique"),
     (391, "ReauthenticationRequired"),
     (462, "IngressRequestRateLimitExceeded"),
     (9001, "SocketException"),

@@ -21,6 +21,8 @@ use super::types::{Namespace, Shared};
 pub(crate) struct Index {
     pub(crate) specification: Arc<Document>,
     fields: Vec<String>,
+    /// True if no two documents may get the same key: for an index that is unique, or that is
+    /// prepared for it.
     unique: bool,
     sparse: bool,
     /// The field whose values are hashed.
@@ -58,7 +60,7 @@ impl Index {
         Self {
             collation: collation.and_then(|given| Collation::parse(given).ok().flatten()),
             fields: key.keys().cloned().collect(),
-            unique: flag("unique"),
+            unique: flag("unique") || flag("prepareUnique"),
             sparse: flag("sparse"),
             hashed: key
                 .iter()
@@ -103,7 +105,8 @@ impl Index {
 
     /// Returns an error if the index refuses a document: if the document has no keys for a reason
     /// of [`KeyMaker::keys`], if it has an array in a field that is hashed, if the keys do not fit
-    /// into `room` bytes, or if this index is unique and another record than `own` has one of them.
+    /// into `room` bytes, or if this index is unique and another record than `own` has one of them,
+    /// which `own` does not have already.
     /// Returns the memory of the keys.
     pub(crate) fn check(
         &self,
@@ -126,11 +129,17 @@ impl Index {
         }
         for key in keys.keys.iter().filter(|_| self.unique) {
             let taken = self.entries.get(key);
-            if taken.is_some_and(|records| records.iter().any(|r| Some(*r) != own)) {
+            let is_own = |records: &BTreeSet<u64>| own.is_some_and(|own| records.contains(&own));
+            if taken.is_some_and(|records| !records.is_empty() && !is_own(records)) {
                 return Err(self.duplicate(namespace, key));
             }
         }
         Ok(keys.bytes)
+    }
+
+    /// Returns the records of each key that several documents have, in the order of the keys.
+    pub(crate) fn duplicates(&self) -> impl Iterator<Item = &BTreeSet<u64>> {
+        self.entries.values().filter(|records| records.len() > 1)
     }
 
     /// Returns the memory of the keys of all documents in bytes.

@@ -19,6 +19,9 @@ use super::{Answer, Store};
 /// The largest number of indexes of a collection, that of `_id` included.
 const MAX_INDEXES: usize = 64;
 
+/// The largest size of the violations that an error of `collMod` lists, in bytes, as in the server.
+const MAX_VIOLATIONS_BYTES: usize = 8 * 1024 * 1024;
+
 /// The fields of an index, besides its name, by which the server tells indexes apart.
 const SIGNATURE: [&str; 5] = [
     "key",
@@ -145,17 +148,21 @@ impl Store {
             let text = format!("add index fails, too many indexes for {namespace}");
             return Err(StoreError::new(67, text));
         }
-        let mut trial = Index::new(Arc::new(specification.clone()));
+        let mut tried = specification.clone();
+        // Duplicate keys that exist already do not keep an index from being prepared.
+        tried.remove("prepareUnique");
+        let mut trial = Index::new(Arc::new(tried));
         trial.build(namespace, &collection.records, self.room())?;
         Ok(Some(specification))
     }
 
-    /// Changes the options `expireAfterSeconds` and `hidden` of an index, as `collMod` does.
-    /// Returns the old and the new values for the reply.
+    /// Changes the options `expireAfterSeconds`, `hidden`, `prepareUnique` and `unique` of an
+    /// index, as `collMod` does. Returns the old and the new values for the reply.
     ///
     /// # Errors
     ///
-    /// If the collection or the index does not exist, or if the index has several fields.
+    /// If the collection or the index does not exist, if the index has several fields, or if it
+    /// becomes unique but is not prepared for it or has duplicate keys.
     pub fn modify_index(&mut self, namespace: &Namespace, change: &Document) -> Answer<Document> {
         let collection = self
             .collection(namespace)
@@ -182,7 +189,7 @@ impl Store {
         let before = index.specification.clone();
         let mut after = Document::clone(&before);
         let mut reply = Document::new();
-        for option in ["expireAfterSeconds", "hidden"] {
+        for option in ["expireAfterSeconds", "hidden", "prepareUnique"] {
             let Some(value) = change.get(option) else {
                 continue;
             };
@@ -193,6 +200,17 @@ impl Store {
             after.insert(option, value.clone());
         }
         check_expiry(&after)?;
+        if change.contains_key("prepareUnique") && !before.contains_key("prepareUnique") {
+            reply.insert("prepareUnique_old", false);
+        }
+        if let Some(unique) = change.get("unique")
+            && !before.get("unique").is_some_and(truthy)
+        {
+            check_conversion(collection, index, truthy(unique))?;
+            after.remove("prepareUnique");
+            after.insert("unique", true);
+            reply.insert("unique_new", true);
+        }
         let namespace = namespace.clone();
         self.atomically(|store| {
             store.commit(Change::DropIndex {
@@ -348,4 +366,34 @@ fn position_of_key(collection: &Collection, key: &Document) -> Answer<Option<usi
             Err(StoreError::new(181, text))
         }
     }
+}
+
+/// Returns an error if an index cannot become unique. The error has the groups of documents with
+/// the same key, up to [`MAX_VIOLATIONS_BYTES`].
+fn check_conversion(collection: &Collection, index: &Index, unique: bool) -> Answer<()> {
+    if !unique {
+        return Err(StoreError::bad_value("'unique: false' is not supported"));
+    }
+    if !index.specification.get("prepareUnique").is_some_and(truthy) {
+        let text = "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it \
+                    first.";
+        return Err(StoreError::new(72, text));
+    }
+    let (mut violations, mut bytes) = (Vec::new(), 0);
+    for records in index.duplicates() {
+        let documents = records.iter().filter_map(|r| collection.records.get(r));
+        let ids: Vec<Bson> = documents.filter_map(|d| d.get("_id").cloned()).collect();
+        let violation = doc! { "ids": ids };
+        bytes += super::size::of(&violation);
+        if bytes > MAX_VIOLATIONS_BYTES {
+            break;
+        }
+        violations.push(violation);
+    }
+    if bytes == 0 {
+        return Ok(());
+    }
+    let text = "Cannot convert the index to unique. Please resolve conflicting documents before \
+                running collMod again.";
+    Err(StoreError::new(359, text).with("violations", violations))
 }

@@ -417,3 +417,69 @@ fn a_hint_on_a_view_and_fields_of_every_command_are_accepted() {
     let expected = doc! { "viewOn": "c", "pipeline": [] };
     assert_eq!(view.get_document("options").ok(), Some(&expected));
 }
+
+#[test]
+fn an_index_becomes_unique_after_it_was_prepared() {
+    let (mut world, conn) = standalone();
+    let documents = [doc! { "_id": 1, "x": 1 }, doc! { "_id": 2, "x": 1 }];
+    send(
+        &mut world,
+        conn,
+        doc! { "insert": "c", "documents": documents },
+    );
+    let index = doc! { "key": { "x": 1 }, "name": "x_1" };
+    send(
+        &mut world,
+        conn,
+        doc! { "createIndexes": "c", "indexes": [index] },
+    );
+    let change = |option: &str| {
+        let mut index = doc! { "keyPattern": { "x": 1 } };
+        index.insert(option, true);
+        doc! { "collMod": "c", "index": index }
+    };
+    let reply = send(&mut world, conn, change("unique"));
+    assert_eq!(
+        reply.get_i32("code").ok(),
+        Some(72),
+        "not prepared: {reply}"
+    );
+    let reply = send(&mut world, conn, change("prepareUnique"));
+    assert_eq!(
+        reply.get_bool("prepareUnique_old").ok(),
+        Some(false),
+        "{reply}"
+    );
+    assert_eq!(
+        reply.get_bool("prepareUnique_new").ok(),
+        Some(true),
+        "{reply}"
+    );
+    let insert = doc! { "insert": "c", "documents": [{ "_id": 3, "x": 1 }] };
+    let reply = send(&mut world, conn, insert.clone());
+    assert!(reply.contains_key("writeErrors"), "{reply}");
+    let update = doc! { "q": { "_id": 1 }, "u": { "$set": { "y": 1 } } };
+    let reply = send(
+        &mut world,
+        conn,
+        doc! { "update": "c", "updates": [update] },
+    );
+    assert_eq!(
+        reply.get_i32("nModified").ok(),
+        Some(1),
+        "its key stays: {reply}"
+    );
+    let reply = send(&mut world, conn, change("unique"));
+    assert_eq!(reply.get_i32("code").ok(), Some(359), "{reply}");
+    let violations = reply.get_array("violations").expect("violations");
+    assert_eq!(violations, &[doc! { "ids": [1, 2] }.into()]);
+    let delete = doc! { "delete": "c", "deletes": [{ "q": { "_id": 2 }, "limit": 1 }] };
+    send(&mut world, conn, delete);
+    let reply = send(&mut world, conn, change("unique"));
+    assert_eq!(reply.get_bool("unique_new").ok(), Some(true), "{reply}");
+    let list = send(&mut world, conn, doc! { "listIndexes": "c" });
+    let expected = doc! { "v": 2, "key": { "x": 1 }, "name": "x_1", "unique": true };
+    assert_eq!(batch(&list)[1], expected.into());
+    let reply = send(&mut world, conn, insert);
+    assert!(reply.contains_key("writeErrors"), "{reply}");
+}

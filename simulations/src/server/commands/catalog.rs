@@ -15,8 +15,8 @@ const INDEX_CHANGE: &[Field] = &[
     field("keyPattern", Kind::Object),
     field("expireAfterSeconds", Kind::Whole),
     field("hidden", Kind::Flag).since(4, 4),
-    field("unique", Kind::Flag).since(6, 0).refused(),
-    field("prepareUnique", Kind::Flag).since(6, 0).refused(),
+    field("unique", Kind::Flag).since(6, 0),
+    field("prepareUnique", Kind::Flag).since(6, 0),
 ];
 
 pub(super) const ROWS: &[Row] = &[
