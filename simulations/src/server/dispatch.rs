@@ -184,6 +184,9 @@ impl Member {
             return Ok(reply.into());
         }
         if self.is_router() {
+            if request.name == "checkMetadataConsistency" {
+                return self.check_metadata(now, request);
+            }
             return self.check_routed(request);
         }
         if request.command.get_bool("startTransaction").is_ok()

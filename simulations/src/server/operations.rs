@@ -21,6 +21,15 @@ use onionskin_core::time::Instant;
 const MAX_SHOWN_BYTES: usize = 1000;
 
 impl Member {
+    /// Executes `checkMetadataConsistency` on a router. The metadata of the simulated cluster is
+    /// always consistent.
+    pub(super) fn check_metadata(&mut self, now: Instant, request: &Request) -> Answer {
+        let collection = request.command.get_str(&request.name);
+        let name = collection.unwrap_or("$cmd.aggregate");
+        let namespace = format!("{}.{name}", request.database);
+        self.listing(now, request, namespace, Vec::new())
+    }
+
     /// Returns the operations that wait, and that of the command itself.
     pub(super) fn current_operations(
         &self,

@@ -97,3 +97,17 @@ fn a_fail_point_of_one_router_does_not_affect_the_other() {
     let written = world.send_command(other, &insert(2)).expect("a reply");
     assert!(!written.contains_key("writeConcernError"), "{written}");
 }
+
+#[test]
+fn a_router_finds_no_inconsistent_metadata() {
+    let mut world = routers(1);
+    let conn = world.connect(0);
+    let check = doc! { "checkMetadataConsistency": 1, "$db": "db" };
+    let reply = world.send_command(conn, &check).expect("a reply");
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let expected = doc! { "firstBatch": [], "id": 0_i64, "ns": "db.$cmd.aggregate" };
+    assert_eq!(cursor, &expected);
+    let (mut world, conn) = super::world::standalone();
+    let reply = world.send_command(conn, &check).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(59), "{reply}");
+}

@@ -2,6 +2,8 @@
 
 use super::{Field, Kind, Row, field, row};
 
+const CURSOR: &[Field] = &[field("batchSize", Kind::Whole).natural()];
+
 /// The id of a session in `lsid`.
 const SESSION: &[Field] = &[
     field("id", Kind::Binary).required(),
@@ -105,6 +107,15 @@ pub(super) const ROWS: &[Row] = &[
     row(&["killOp"], Kind::Any, &[field("op", Kind::Any).required()]).admin(),
     row(&["top"], Kind::Any, &[]).admin(),
     row(&["listShards"], Kind::Any, &[]).admin(),
+    row(
+        &["checkMetadataConsistency"],
+        Kind::TextOrNumber,
+        &[
+            field("cursor", Kind::Nested(CURSOR)),
+            field("checkIndexes", Kind::Bool).since(7, 1),
+        ],
+    )
+    .since(7, 0),
     row(
         &["enableSharding"],
         Kind::Text,
