@@ -8,7 +8,7 @@ use super::{
     fault::{Fault, bad_value, fault, not_writable_primary},
     reply::Reply,
 };
-use crate::{deployment::ConnId, replica::CannotStepDown, store::Namespace};
+use crate::{deployment::ConnId, replica::CannotStepDown, store::{BUCKETS, Namespace}};
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
@@ -347,6 +347,10 @@ pub(super) fn namespace(request: &Request) -> Result<Namespace, Fault> {
             request.database
         );
         return Err(fault(73, text));
+    }
+    if collection.starts_with(BUCKETS) {
+        let text = format!("this simulated server does not show the buckets in {collection}");
+        return Err(fault(238, text));
     }
     Ok(Namespace::new(request.database.clone(), collection))
 }

@@ -16,7 +16,7 @@ use super::matcher::Matcher;
 use super::order::identical_documents;
 use super::types::Namespace;
 use super::validation::Validator;
-use super::{Answer, Store};
+use super::{Answer, Store, time_series};
 
 /// The databases that each server has.
 const SYSTEM_DATABASES: [&str; 3] = ["admin", "config", "local"];
@@ -48,7 +48,14 @@ impl Store {
             None => options.remove("clusteredIndex"),
             Some(full) => options.insert("clusteredIndex", full),
         };
-        if options.contains_key("expireAfterSeconds") && !options.contains_key("clusteredIndex") {
+        match time_series::check_options(&options)? {
+            None => options.remove("timeseries"),
+            Some(full) => options.insert("timeseries", full),
+        };
+        let can_expire = ["clusteredIndex", "timeseries"];
+        if options.contains_key("expireAfterSeconds")
+            && !can_expire.iter().any(|option| options.contains_key(option))
+        {
             return Err(not_clustered());
         }
         if let Some(Bson::Document(given)) = options.get("collation").cloned() {
@@ -92,7 +99,8 @@ impl Store {
             return Err(StoreError::new(72, text));
         }
         let expires = options.contains_key("expireAfterSeconds");
-        if expires && !collection.options.contains_key("clusteredIndex") {
+        let is_series = collection.time_series().is_some();
+        if expires && !is_series && !collection.options.contains_key("clusteredIndex") {
             return Err(not_clustered());
         }
         let before = collection.options.clone();
@@ -101,6 +109,12 @@ impl Store {
             .iter()
             .filter(|(name, _)| *name != "collMod" && *name != "index");
         let fields: Vec<_> = fields.collect();
+        if is_series
+            && let Some((name, _)) = fields.iter().find(|(n, _)| *n != "expireAfterSeconds")
+        {
+            let text = format!("'{name}' is not supported on a time-series collection");
+            return Err(StoreError::new(72, text));
+        }
         if fields.is_empty() {
             return Ok(());
         }
@@ -181,6 +195,13 @@ impl Store {
             let text = format!("Source collection {from} does not exist");
             return Err(StoreError::new(26, text));
         }
+        if self
+            .collection(from)
+            .is_some_and(|c| c.time_series().is_some())
+        {
+            let text = format!("cannot rename the time-series collection {from}");
+            return Err(StoreError::new(20, text));
+        }
         if from == to {
             return Err(StoreError::new(20, "Can't rename a collection to itself"));
         }
@@ -211,11 +232,13 @@ impl Store {
         name_only: bool,
     ) -> Answer<Vec<Document>> {
         let collections = self.data.databases.get(database).into_iter().flatten();
-        let entries = collections.map(|(name, collection)| {
+        let entries = collections.flat_map(|(name, collection)| {
             let namespace = Namespace::new(database, name);
-            entry(&namespace, collection)
+            entries(&namespace, collection)
         });
-        let kept = matching(entries, filter)?;
+        let mut entries: Vec<Document> = entries.collect();
+        entries.sort_by(|a, b| a.get_str("name").ok().cmp(&b.get_str("name").ok()));
+        let kept = matching(entries.into_iter(), filter)?;
         if !name_only {
             return Ok(kept);
         }
@@ -280,6 +303,24 @@ pub(crate) fn matching(
     Ok(kept)
 }
 
+/// Returns the entries of `listCollections` of a collection: those of a time series collection are
+/// its own and that of its buckets.
+fn entries(namespace: &Namespace, collection: &Collection) -> Vec<Document> {
+    if collection.time_series().is_some() {
+        let uuid = uuid_value(namespace, collection);
+        return time_series::entries(namespace, &collection.options, uuid).into();
+    }
+    vec![entry(namespace, collection)]
+}
+
+fn uuid_value(namespace: &Namespace, collection: &Collection) -> Bson {
+    let uuid = Binary {
+        subtype: BinarySubtype::Uuid,
+        bytes: uuid(namespace, collection.serial).to_vec(),
+    };
+    Bson::Binary(uuid)
+}
+
 fn entry(namespace: &Namespace, collection: &Collection) -> Document {
     let view = collection.view().is_some();
     let mut entry = doc! {
@@ -290,14 +331,8 @@ fn entry(namespace: &Namespace, collection: &Collection) -> Document {
     if view {
         entry.insert("info", doc! { "readOnly": true });
     } else {
-        let uuid = Binary {
-            subtype: BinarySubtype::Uuid,
-            bytes: uuid(namespace, collection.serial).to_vec(),
-        };
-        entry.insert(
-            "info",
-            doc! { "readOnly": false, "uuid": Bson::Binary(uuid) },
-        );
+        let uuid = uuid_value(namespace, collection);
+        entry.insert("info", doc! { "readOnly": false, "uuid": uuid });
         if collection.clustered().is_none() {
             entry.insert("idIndex", collection.id_index());
         }
@@ -335,6 +370,10 @@ pub(super) fn check_name(namespace: &Namespace) -> Answer<()> {
         || collection.ends_with('.')
         || collection.contains(['\0', '$'])
         || namespace.to_string().len() > MAX_NAMESPACE_BYTES;
+    if collection.starts_with(time_series::BUCKETS) {
+        let text = format!("this simulated server does not implement writes to {namespace}");
+        return Err(StoreError::new(238, text));
+    }
     if bad {
         return Err(StoreError::new(
             73,

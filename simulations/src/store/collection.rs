@@ -25,6 +25,7 @@ pub struct Collection {
     /// The default collation of the collection, which is also that of the index on `_id`.
     pub(crate) collation: Option<Arc<Collation>>,
     validator: Option<Arc<Validator>>,
+    /// The records by their `_id`. Empty for a time series collection, which has no index on `_id`.
     by_id: BTreeMap<Key, u64>,
     /// The size of all documents together, in bytes.
     bytes: u64,
@@ -197,7 +198,9 @@ impl Collection {
         self.take(record);
         self.bytes += bytes_of(&document);
         self.records.insert(record, document.clone());
-        self.by_id.insert(self.key_of_id(&document), record);
+        if self.time_series().is_none() {
+            self.by_id.insert(self.key_of_id(&document), record);
+        }
         for index in &mut self.indexes {
             index.insert(record, &document);
         }
@@ -231,7 +234,9 @@ impl Collection {
             return;
         };
         self.bytes -= bytes_of(&document);
-        self.by_id.remove(&self.key_of_id(&document));
+        if self.time_series().is_none() {
+            self.by_id.remove(&self.key_of_id(&document));
+        }
         for index in &mut self.indexes {
             index.remove(record, &document);
         }
@@ -256,6 +261,7 @@ impl Collection {
         };
         let own = self.collation.as_deref();
         if let Some(ids) = matcher.ids()
+            && self.time_series().is_none()
             && fits(own, &ids)
         {
             let found = ids

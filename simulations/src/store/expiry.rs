@@ -54,7 +54,10 @@ fn expired_in(collection: &Collection, now: DateTime) -> std::collections::BTree
     };
     let mut expired = std::collections::BTreeSet::new();
     if let Some(last) = last(&collection.options) {
-        expired.extend(collection.dated(last));
+        match collection.time_series() {
+            Some(_) => expired.extend(collection.timed(last)),
+            None => expired.extend(collection.dated(last)),
+        }
     }
     for index in &collection.indexes {
         if let Some(last) = last(&index.specification) {

@@ -70,6 +70,7 @@ impl Store {
         namespace: &Namespace,
         indexes: &[Document],
     ) -> Answer<CreateIndexesResult> {
+        self.refuse_time_series(namespace, "createIndexes")?;
         self.atomically(|store| {
             let created_collection = store.ensure(namespace)?;
             let before = store.count_indexes(namespace);
@@ -340,8 +341,11 @@ impl Store {
             .indexes
             .iter()
             .map(|i| Document::clone(&i.specification));
-        let id = collection.id_index();
-        Ok(std::iter::once(id).chain(others).collect())
+        let id = collection
+            .time_series()
+            .is_none()
+            .then(|| collection.id_index());
+        Ok(id.into_iter().chain(others).collect())
     }
 }
 

@@ -40,6 +40,7 @@ mod sort;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod time_series;
 mod types;
 mod update;
 mod validation;
@@ -62,6 +63,7 @@ pub(crate) use query::{Found, Query};
 pub use replay::Unapplied;
 pub(crate) use size::of as encoded_bytes;
 pub use size::{MAX_DEPTH, MAX_DOCUMENT_BYTES};
+pub(crate) use time_series::BUCKETS;
 pub use types::{
     CollectionStatistics, CreateIndexesResult, DeleteResult, DeleteStatement, Environment, Find,
     FindAndModify, FindAndModifyResult, InsertResult, Modification, Namespace, Position, Shared,

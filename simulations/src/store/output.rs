@@ -41,6 +41,7 @@ impl Store {
                 ));
             }
         };
+        self.refuse_time_series(&target, "$out and $merge")?;
         if out {
             // An error must leave the old contents in place.
             return self.atomically(|store| {

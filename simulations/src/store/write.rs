@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bson::{Bson, Document, doc};
 
 use super::change::Change;
+use super::collection::Collection;
 use super::error::{StoreError, WriteError};
 use super::expression::EvaluationContext;
 use super::matcher::Matcher;
@@ -12,6 +13,7 @@ use super::order::{equal, identical_documents};
 use super::projection::Projection;
 use super::read::not_on_view;
 use super::sort::Sort;
+use super::time_series::measurement;
 use super::types::{
     DeleteResult, DeleteStatement, Environment, FindAndModify, FindAndModifyResult, InsertResult,
     Modification, Namespace, Shared, StatementResult, UpdateResult, UpdateStatement,
@@ -73,6 +75,7 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<UpdateResult> {
         self.check_writable(namespace)?;
+        self.refuse_time_series(namespace, "update")?;
         let mut result = UpdateResult::default();
         for (index, statement) in statements.iter().enumerate() {
             match self.update_one(namespace, statement, environment) {
@@ -109,6 +112,7 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<DeleteResult> {
         self.check_writable(namespace)?;
+        self.refuse_time_series(namespace, "delete")?;
         let mut result = DeleteResult::default();
         for (index, statement) in statements.iter().enumerate() {
             match self.select_deleted(namespace, statement, environment) {
@@ -156,6 +160,7 @@ impl Store {
         environment: &mut Environment<'_>,
     ) -> Answer<FindAndModifyResult> {
         self.check_writable(namespace)?;
+        self.refuse_time_series(namespace, "findAndModify")?;
         self.atomically(|store| store.modify(namespace, command, environment))
     }
 
@@ -240,7 +245,11 @@ impl Store {
         document: Document,
         environment: &mut Environment<'_>,
     ) -> Answer<Shared> {
-        let document = with_id_first(document, environment);
+        let series = self.collection(namespace).and_then(Collection::time_series);
+        let document = match series {
+            Some(series) => measurement(series, &document)?,
+            None => with_id_first(document, environment),
+        };
         check_id(document.get("_id"))?;
         size::check(&document)?;
         self.ensure(namespace)?;

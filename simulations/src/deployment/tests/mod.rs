@@ -20,5 +20,6 @@ mod read_concern;
 mod sharded;
 mod streams;
 mod tailing;
+mod time_series;
 mod transactional_writes;
 mod world;

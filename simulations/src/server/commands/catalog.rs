@@ -10,6 +10,14 @@ const ACTIONS: Kind = Kind::OneOf(&["error", "warn"]);
 
 const UUID: Field = field("collectionUUID", Kind::Binary).since(6, 0).refused();
 
+const SERIES: &[Field] = &[
+    field("timeField", Kind::Text).required(),
+    field("metaField", Kind::Text),
+    field("granularity", Kind::OneOf(&["seconds", "minutes", "hours"])),
+    field("bucketMaxSpanSeconds", Kind::Whole),
+    field("bucketRoundingSeconds", Kind::Whole).since(6, 3),
+];
+
 const INDEX_CHANGE: &[Field] = &[
     field("name", Kind::Text),
     field("keyPattern", Kind::Object),
@@ -39,7 +47,7 @@ pub(super) const ROWS: &[Row] = &[
             field("collation", Kind::Object),
             field("recordPreImages", Kind::Flag).since(4, 4).until(6, 0),
             field("changeStreamPreAndPostImages", Kind::Object).since(6, 0),
-            field("timeseries", Kind::Object).since(5, 0).refused(),
+            field("timeseries", Kind::Nested(SERIES)).since(5, 0),
             field("clusteredIndex", Kind::FlagOrObject).since(5, 3),
             field("expireAfterSeconds", Kind::Whole).since(5, 0),
             field("encryptedFields", Kind::Object).since(6, 0),
