@@ -446,8 +446,9 @@ impl Deployment {
                         self.network.send(now, Envelope { from, to, message });
                     }
                 }
-                Output::Route(connection, bytes) => {
-                    self.traffic.push_back(Traffic::Request(connection, bytes));
+                Output::Route(connection, to, bytes) => {
+                    self.traffic
+                        .push_back(Traffic::Request(connection, to, bytes));
                 }
                 Output::Transmit(connection) if routing::is_inner(connection) => {
                     self.traffic.push_back(Traffic::Answer(connection));

@@ -77,6 +77,11 @@ impl Network {
         self.under_way.retain(|_, e| (e.from, e.to) != (from, to));
     }
 
+    /// True if messages in one of the two directions are lost.
+    pub(super) fn is_cut(&self, one: usize, other: usize) -> bool {
+        self.cuts.contains(&(one, other)) || self.cuts.contains(&(other, one))
+    }
+
     pub(super) fn heal(&mut self) {
         self.cuts.clear();
     }

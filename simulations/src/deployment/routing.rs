@@ -1,5 +1,6 @@
-//! The connections between routers and the shard behind them. Each client connection of a router
-//! has its own connection to the shard, which has no latency.
+//! The connections between routers and the shard behind them, and those on which a secondary has
+//! the primary write. Each client connection has its own connection to the shard or the primary,
+//! which has no latency.
 
 use super::{Action, ConnId, Deployment, DeploymentOptions, Shape, set_config};
 use crate::{
@@ -9,22 +10,22 @@ use crate::{
 use onionskin_core::{address::Address, random::Seed, time::Instant};
 use std::sync::Arc;
 
-/// The bit that marks the ids of connections between routers and the shard.
+/// The bit that marks the ids of connections between members.
 const INNER: u64 = 1 << 63;
 
 /// The name of the shard and of its replica set.
 pub(crate) const SHARD_NAME: &str = "shard0";
 
-/// Bytes in transit between a router and the shard.
+/// Bytes in transit between a router and the shard, or between a secondary and the primary.
 #[derive(Debug)]
 pub(super) enum Traffic {
-    /// A request, with the client's connection to the router.
-    Request(ConnId, Vec<u8>),
-    /// A reply of the shard is ready on this connection between router and shard.
+    /// A request, with the client's connection, and with the primary; `None` for the shard.
+    Request(ConnId, Option<usize>, Vec<u8>),
+    /// A reply is ready on this connection between members.
     Answer(ConnId),
 }
 
-/// True for a connection between a router and the shard.
+/// True for a connection between members.
 pub(super) const fn is_inner(connection: ConnId) -> bool {
     connection.0 & INNER != 0
 }
@@ -83,26 +84,41 @@ impl Deployment {
     pub(super) fn carry_traffic(&mut self, now: Instant) {
         while let Some(traffic) = self.traffic.pop_front() {
             match traffic {
-                Traffic::Request(connection, bytes) => self.carry_request(now, connection, &bytes),
+                Traffic::Request(connection, to, bytes) => {
+                    self.carry_request(now, connection, to, &bytes);
+                }
                 Traffic::Answer(connection) => self.carry_answer(now, connection),
             }
         }
     }
 
-    fn carry_request(&mut self, now: Instant, connection: ConnId, bytes: &[u8]) {
-        let shard = self.options.addresses.len();
+    fn carry_request(&mut self, now: Instant, connection: ConnId, to: Option<usize>, bytes: &[u8]) {
+        let target = to.unwrap_or(self.options.addresses.len());
         let inner = inner(connection);
-        if !self.homes.contains_key(&connection) || self.members.len() <= shard {
+        let Some(&from) = self.homes.get(&connection) else {
+            return;
+        };
+        if self.members.len() <= target {
             return;
         }
-        if !self.homes.contains_key(&inner) {
-            if !self.members[shard].handle_connected(now, inner, Arrival::Direct) {
-                return self.actions.push_back(Action::Close(connection));
-            }
-            self.homes.insert(inner, shard);
+        if let Some(&old) = self.homes.get(&inner).filter(|old| **old != target) {
+            self.members[old].handle_disconnected(inner);
+            self.homes.remove(&inner);
         }
-        self.members[shard].handle_received(now, inner, bytes);
-        self.collect(now, shard);
+        let is_cut = to.is_some() && self.network.is_cut(from, target);
+        let is_open = !is_cut
+            && (self.homes.contains_key(&inner)
+                || self.members[target].handle_connected(now, inner, Arrival::Internal));
+        if !is_open && to.is_some() {
+            self.members[from].handle_unreachable(now, connection);
+            return self.collect(now, from);
+        }
+        if !is_open {
+            return self.actions.push_back(Action::Close(connection));
+        }
+        self.homes.insert(inner, target);
+        self.members[target].handle_received(now, inner, bytes);
+        self.collect(now, target);
     }
 
     fn carry_answer(&mut self, now: Instant, inner: ConnId) {

@@ -88,6 +88,9 @@ pub(crate) enum Arrival {
     Direct,
     /// The client connected through a load balancer.
     Forwarded,
+    /// A router or another member connected, for the request of its client. Neither authentication
+    /// nor the fail points of commands concern it.
+    Internal,
 }
 
 /// A client connection: its buffers, its waiting request, and its authenticated user.

@@ -8,7 +8,12 @@ use super::{
     fault::{Fault, bad_value, fault, not_writable_primary},
     reply::Reply,
 };
-use crate::{deployment::ConnId, replica::CannotStepDown, store::{BUCKETS, Namespace}};
+use crate::{
+    deployment::ConnId,
+    replica::CannotStepDown,
+    store::{BUCKETS, Namespace},
+};
+use bson::Document;
 use onionskin_core::time::Instant;
 use std::time::Duration;
 
@@ -20,6 +25,8 @@ pub(super) enum Outcome {
     Written(Reply),
     /// The shard must answer the command.
     Route,
+    /// The primary with this index must execute this command, for the reply.
+    Forward(usize, Document),
     /// The request waits, until the deadline if there is one.
     Wait(Waiting, Option<Instant>),
 }
@@ -37,7 +44,11 @@ impl Member {
     pub(super) fn start(&mut self, now: Instant, conn: ConnId, request: Request) {
         let app = self.connection(conn).and_then(|c| c.app_name.clone());
         let app = app.or_else(|| super::hello::app_name(&request));
-        let Some(effect) = self.fail_effect(&request, app.as_deref()) else {
+        let effect = match self.is_internal(conn) {
+            true => None,
+            false => self.fail_effect(&request, app.as_deref()),
+        };
+        let Some(effect) = effect else {
             return self.run(now, conn, request, None);
         };
         match effect.block {
@@ -106,6 +117,9 @@ impl Member {
                 self.confirm(now, conn, request, reply);
             }
             Ok(Outcome::Route) => self.route(conn, request, effect),
+            Ok(Outcome::Forward(primary, command)) => {
+                self.forward(conn, request, effect, (primary, &command));
+            }
             Ok(Outcome::Wait(waiting, deadline)) => self.wait(conn, request, waiting, deadline),
             Err(fault) => self.respond(conn, &request, Err(fault)),
         }
@@ -195,7 +209,7 @@ impl Member {
             return Err(fault(263, "Transactions are not supported by this server"));
         }
         let writes = self.is_write(request);
-        if writes {
+        if writes && !self.forwards(request) {
             if !self.replica.is_writable() {
                 return Err(not_writable_primary());
             }
@@ -220,6 +234,9 @@ impl Member {
             "killCursors" => self.kill_cursors(now, request),
             "count" => self.count(now, request),
             "distinct" => self.distinct(now, request),
+            "aggregate" if self.has_output_for_primary(request) => {
+                self.run_for_primary(now, request)
+            }
             "aggregate" => self.aggregate(now, request),
             "create" | "drop" | "dropDatabase" | "createIndexes" | "dropIndexes"
             | "deleteIndexes" | "renameCollection" | "collMod" => self.change_catalog(request),

@@ -95,7 +95,7 @@ impl Member {
         let Some(connection) = self.connection(conn) else {
             return Ok(None);
         };
-        if connection.arrival == Arrival::Direct || connection.first_hello_answered {
+        if connection.arrival != Arrival::Forwarded || connection.first_hello_answered {
             return Ok(None);
         }
         if !knows {

@@ -18,6 +18,7 @@ mod fail_point;
 mod fault;
 mod field_names;
 mod find_and_modify;
+mod forward;
 mod hello;
 mod job;
 mod operations;
@@ -74,8 +75,8 @@ pub(crate) enum Output {
     Transmit(ConnId),
     /// This connection has bytes of a further request and waits for its turn.
     Turn(ConnId),
-    /// The request of a router's client must be forwarded to the shard.
-    Route(ConnId, Vec<u8>),
+    /// The request of a client must be forwarded to this member, or to the shard if it is `None`.
+    Route(ConnId, Option<usize>, Vec<u8>),
     Close(ConnId),
     Report(MemberEvent),
     /// The request of this connection waits for its long query.

@@ -291,7 +291,7 @@ impl Member {
 
     /// Replaces the stage `$listLocalSessions` at the start of a pipeline by its documents. Only
     /// the session of the command is known.
-    fn with_sessions(
+    pub(super) fn with_sessions(
         &self,
         now: Instant,
         command: &Document,

@@ -8,6 +8,7 @@ use super::{
     document::{integer, integer_field, owned},
     fail_point::FailEffect,
     fault::fault,
+    forward::forwarded_reply,
     operations::sharded_reply,
     reply::Times,
 };
@@ -95,7 +96,7 @@ impl Member {
             .flags(flags)
             .body(&body)
             .end();
-        self.outputs.push_back(Output::Route(conn, bytes));
+        self.outputs.push_back(Output::Route(conn, None, bytes));
         if request.reply_wanted {
             self.wait(conn, request, Waiting::Routed { effect }, None);
         }
@@ -133,6 +134,8 @@ impl Member {
         let body = match request.name.as_str() {
             "shardCollection" => owned(reply.body)
                 .and_then(|reply| RawDocumentBuf::try_from(&sharded_reply(&request, &reply)).ok()),
+            _ if !self.is_router() => forwarded_reply(&request, reply.body)
+                .and_then(|reply| changed(&reply, unknown, effect)),
             _ => changed(reply.body, unknown, effect),
         };
         let Some(body) = body else {

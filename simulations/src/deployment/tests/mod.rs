@@ -9,6 +9,7 @@ mod elections;
 mod expiry;
 mod failed_commands;
 mod fidelity;
+mod forwarded_writes;
 mod jobs;
 mod memory;
 mod older_releases;

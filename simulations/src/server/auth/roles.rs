@@ -213,7 +213,8 @@ impl Member {
         conn: ConnId,
         request: &Request,
     ) -> Result<(), Fault> {
-        if !self.accounts.is_required() || is_open(&request.name) {
+        let is_free = is_open(&request.name) || self.is_internal(conn);
+        if !self.accounts.is_required() || is_free {
             return Ok(());
         }
         self.refresh_login(conn);

@@ -1,0 +1,92 @@
+//! Pipelines with `$out` and `$merge` on secondaries.
+
+use super::world::{World, set_of};
+use crate::deployment::{ConnId, ServerVersion};
+use bson::{Bson, Document, doc};
+use std::time::Duration;
+
+/// Makes a world of three members with documents that all have. Returns the primary, a secondary,
+/// and a connection to each.
+fn with_secondary(release: [u16; 3]) -> (World, [usize; 2], [ConnId; 2]) {
+    let mut options = set_of(3);
+    options.version = ServerVersion {
+        release,
+        ..options.version
+    };
+    let mut world = World::new(options, 1);
+    let found = world.until_primary(Duration::from_secs(60));
+    let (primary, _) = found.expect("a primary");
+    let secondary = (primary + 1) % 3;
+    let connections = [world.connect(primary), world.connect(secondary)];
+    let insert = doc! {
+        "insert": "c", "documents": [{ "_id": 1 }, { "_id": 2 }], "writeConcern": { "w": 3 },
+        "$db": "d",
+    };
+    let reply = world
+        .send_command(connections[0], &insert)
+        .expect("a reply");
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    (world, [primary, secondary], connections)
+}
+
+fn writing(stage: Document) -> Document {
+    doc! {
+        "aggregate": "c", "pipeline": [{ "$match": { "_id": 1 } }, stage], "cursor": {},
+        "$readPreference": { "mode": "secondary" }, "$db": "d",
+    }
+}
+
+#[test]
+fn a_secondary_has_the_primary_write() {
+    let (mut world, _, [primary, secondary]) = with_secondary([5, 0, 31]);
+    for stage in [
+        doc! { "$out": "other" },
+        doc! { "$merge": { "into": "other" } },
+    ] {
+        let reply = world
+            .send_command(secondary, &writing(stage))
+            .expect("a reply");
+        let cursor = reply.get_document("cursor").expect("a cursor");
+        let expected = doc! { "firstBatch": [], "id": 0_i64, "ns": "d.c" };
+        assert_eq!(cursor, &expected);
+    }
+    let sessions = doc! {
+        "aggregate": 1, "pipeline": [{ "$listLocalSessions": {} }, { "$out": "none" }],
+        "cursor": {}, "$readPreference": { "mode": "secondary" }, "$db": "d",
+    };
+    let reply = world.send_command(secondary, &sessions).expect("a reply");
+    assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{reply}");
+    let find = doc! { "find": "other", "$db": "d" };
+    let reply = world.send_command(primary, &find).expect("a reply");
+    let cursor = reply.get_document("cursor").expect("a cursor");
+    let found = cursor.get_array("firstBatch").expect("a batch");
+    assert_eq!(found, &[Bson::from(doc! { "_id": 1 })]);
+}
+
+#[test]
+fn a_secondary_checks_the_command_that_the_primary_must_write() {
+    let (mut world, _, [_, secondary]) = with_secondary([5, 0, 31]);
+    let mut command = writing(doc! { "$out": "other" });
+    command.remove("cursor");
+    let reply = world.send_command(secondary, &command).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(9), "{reply}");
+    command.insert("explain", true);
+    let reply = world.send_command(secondary, &command).expect("a reply");
+    assert!(reply.contains_key("queryPlanner"), "{reply}");
+    let mut command = writing(doc! { "$out": "other" });
+    command.remove("$readPreference");
+    let reply = world.send_command(secondary, &command).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(13435), "{reply}");
+}
+
+#[test]
+fn a_secondary_before_5_0_and_one_without_its_primary_write_nothing() {
+    let (mut world, _, [_, secondary]) = with_secondary([4, 4, 29]);
+    let write = writing(doc! { "$out": "other" });
+    let reply = world.send_command(secondary, &write).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(10107), "{reply}");
+    let (mut world, [primary, other], [_, secondary]) = with_secondary([5, 0, 31]);
+    world.deployment.cut(world.now, primary, other);
+    let reply = world.send_command(secondary, &write).expect("a reply");
+    assert_eq!(reply.get_i32("code").ok(), Some(6), "{reply}");
+}

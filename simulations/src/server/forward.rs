@@ -1,0 +1,144 @@
+//! Pipelines with `$out` or `$merge` on secondaries. Since 5.0, a secondary runs the other stages
+//! itself, and the primary writes their result.
+
+use super::{
+    Member, Output,
+    connection::{Arrival, Request, Waiting},
+    dispatch::{Answer, Outcome},
+    document::{owned, truth},
+    fail_point::FailEffect,
+    fault::{Fault, fault, not_writable_primary},
+    read::{collation, pipeline_writes},
+    write::documents,
+};
+use crate::{deployment::ConnId, store::Namespace};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use onionskin_core::{
+    time::Instant,
+    unstable::wire::{Flags, MessageWriter},
+};
+
+/// The fields of the command that the primary gets as well.
+const KEPT: [&str; 5] = [
+    "bypassDocumentValidation",
+    "let",
+    "maxTimeMS",
+    "comment",
+    "writeConcern",
+];
+
+/// The code of the error `HostUnreachable`.
+const HOST_UNREACHABLE: i32 = 6;
+
+impl Member {
+    /// True if this member executes a pipeline that writes like a read, and has the primary write
+    /// the result.
+    pub(super) fn forwards(&self, request: &Request) -> bool {
+        let holds_data = self.set_member().is_some_and(|member| !member.arbiter);
+        let is_new = self.options.version.release >= [5, 0, 0];
+        holds_data && is_new && request.name == "aggregate" && !self.replica.is_leader()
+    }
+
+    /// True if a command has a result that the primary must write. An invalid command and one that
+    /// only explains itself have none.
+    pub(super) fn has_output_for_primary(&self, request: &Request) -> bool {
+        let is_explained = truth(request.command.get("explain"));
+        let has_cursor = request.command.get_document("cursor").is_ok();
+        self.forwards(request) && pipeline_writes(request) && has_cursor && !is_explained
+    }
+
+    /// Runs the stages of a pipeline before `$out` or `$merge`.
+    pub(super) fn run_for_primary(&mut self, now: Instant, request: &Request) -> Answer {
+        let Some(primary) = self.replica.leader() else {
+            return Err(not_writable_primary());
+        };
+        let command = &request.command;
+        let pipeline = self.with_sessions(now, command, documents(command, "pipeline"));
+        let Some((last, stages)) = pipeline.split_last() else {
+            return Err(fault(9, "the pipeline is empty"));
+        };
+        let variables = command.get_document("let").ok();
+        let collection = command.get_str(&request.name).ok();
+        let (database, collation) = (request.database.as_str(), collation(command));
+        if let Some(name) = collection {
+            self.check_hint(&Namespace::new(database, name), command)?;
+        }
+        let found = self.with_store(now, variables, |store, environment| {
+            store.aggregate(
+                database,
+                collection,
+                stages,
+                collation.as_ref(),
+                environment,
+            )
+        })?;
+        let found: Vec<Bson> = found.iter().map(|d| Document::clone(d).into()).collect();
+        let mut write = doc! {
+            "aggregate": 1, "pipeline": [{ "$documents": found }, last.clone()], "cursor": {},
+        };
+        let kept = command
+            .iter()
+            .filter(|(name, _)| KEPT.contains(&name.as_str()));
+        write.extend(kept.map(|(name, value)| (name.clone(), value.clone())));
+        write.insert("$db", database);
+        Ok(Outcome::Forward(primary, write))
+    }
+
+    /// Sends a command to the primary. A request that expects a reply waits for the primary's.
+    pub(super) fn forward(
+        &mut self,
+        conn: ConnId,
+        request: Request,
+        effect: Option<FailEffect>,
+        (primary, command): (usize, &Document),
+    ) {
+        let Ok(body) = RawDocumentBuf::try_from(command) else {
+            return self.respond(conn, &request, Err(fault(22, "malformed BSON")));
+        };
+        let mut bytes = Vec::new();
+        let flags = match request.reply_wanted {
+            true => Flags::default(),
+            false => Flags::MORE_TO_COME,
+        };
+        MessageWriter::begin(&mut bytes, request.id, 0)
+            .flags(flags)
+            .body(&body)
+            .end();
+        if bytes.len() > self.options.limits.max_message_bytes {
+            let text = "the documents for the primary exceed the size of a message";
+            return self.respond(conn, &request, Err(fault(10334, text)));
+        }
+        self.outputs
+            .push_back(Output::Route(conn, Some(primary), bytes));
+        if request.reply_wanted {
+            self.wait(conn, request, Waiting::Routed { effect }, None);
+        }
+    }
+
+    /// Handles a forwarded request that cannot reach the primary.
+    pub(crate) fn handle_unreachable(&mut self, now: Instant, conn: ConnId) {
+        if let Some(pending) = self.unpark(conn) {
+            let error: Fault = fault(HOST_UNREACHABLE, "the primary cannot be reached");
+            self.respond(conn, &pending.request, Err(error));
+            self.advance(now, conn);
+        }
+    }
+
+    /// True for the connection of a router or of another member.
+    pub(super) fn is_internal(&self, conn: ConnId) -> bool {
+        let connection = self.connections.get(&conn);
+        connection.is_some_and(|connection| connection.arrival == Arrival::Internal)
+    }
+}
+
+/// Returns the reply of the primary with the namespace of the pipeline. Returns `None` if the reply
+/// cannot be decoded or encoded.
+pub(super) fn forwarded_reply(request: &Request, reply: &RawDocument) -> Option<RawDocumentBuf> {
+    let mut reply = owned(reply)?;
+    let collection = request.command.get_str(&request.name);
+    let name = collection.unwrap_or("$cmd.aggregate");
+    if let Ok(cursor) = reply.get_document_mut("cursor") {
+        cursor.insert("ns", format!("{}.{name}", request.database));
+    }
+    RawDocumentBuf::try_from(&reply).ok()
+}
