@@ -12,7 +12,7 @@ use crate::{
 use onionskin_core::{
     address::{Address, DEFAULT_PORT},
     description::{ServerType, TopologyDescription, TopologyType},
-    error::{DnsFailure, Error, ErrorKind, NetworkFault, UriPart},
+    error::{Argument, DnsFailure, Error, ErrorKind, IoError, NetworkFault, UriPart},
     options::ClientOptions,
 };
 use std::net::IpAddr;
@@ -31,7 +31,10 @@ fn texts<const N: usize>(hints: [&str; N]) -> Vec<String> {
 /// Returns hints about a connection string that cannot be parsed, or whose options cannot be used.
 pub(crate) fn not_parsed(error: &Error) -> Vec<String> {
     match error.kind() {
-        ErrorKind::InvalidUri { part, message } => match part {
+        ErrorKind::InvalidArgument {
+            argument: Argument::Uri(part),
+            message,
+        } => match part {
             UriPart::Scheme => texts(["a connection string begins with mongodb:// or \
                                        mongodb+srv://"]),
             UriPart::UserInfo if !message.contains("encoded") => {
@@ -59,9 +62,10 @@ pub(crate) fn not_parsed(error: &Error) -> Vec<String> {
 /// Returns hints about options with which no client can be created.
 pub(crate) fn not_built(error: &Error) -> Vec<String> {
     match error.kind() {
-        ErrorKind::InvalidOption { option, message } if *option == "credential" => {
-            authentication::invalid_user(message)
-        }
+        ErrorKind::InvalidArgument {
+            argument: Argument::Option(option),
+            message,
+        } if *option == "credential" => authentication::invalid_user(message),
         ErrorKind::Tls { .. } => tls::unusable_options(),
         _ => Vec::new(),
     }
@@ -69,7 +73,7 @@ pub(crate) fn not_built(error: &Error) -> Vec<String> {
 
 /// Returns hints about a failed lookup of the records of a `mongodb+srv` connection string.
 pub(crate) fn seed_list_failed(error: &Error, host: &str) -> Vec<String> {
-    let ErrorKind::Dns { failure, .. } = error.kind() else {
+    let ErrorKind::DnsResolve { failure, .. } = error.kind() else {
         return vec![format!("ask the administrator of the DNS zone of {host}")];
     };
     match failure {
@@ -134,7 +138,7 @@ pub(crate) fn unix_socket() -> Vec<String> {
 pub(crate) fn not_connected(error: &Error, address: &Address) -> Vec<String> {
     let port = address.port().unwrap_or(DEFAULT_PORT);
     let fault = match error.kind() {
-        ErrorKind::Network { fault, .. } => Some(*fault),
+        ErrorKind::Io(IoError { fault, .. }) => Some(*fault),
         _ => None,
     };
     let mut hints = match fault {
@@ -190,7 +194,7 @@ pub(crate) fn hello_failed(error: &Error, options: &ClientOptions, step: &Step) 
             "the server is behind a load balancer: add loadBalanced=true to the connection string",
         ]);
     }
-    if options.load_balanced() && matches!(error.kind(), ErrorKind::Protocol { .. }) {
+    if options.load_balanced() && matches!(error.kind(), ErrorKind::InvalidResponse { .. }) {
         return texts([
             "this server is not behind a load balancer: remove loadBalanced=true",
             "or connect to the load balancer instead of a server behind it",
@@ -198,7 +202,7 @@ pub(crate) fn hello_failed(error: &Error, options: &ClientOptions, step: &Step) 
     }
     const PORT: &str = "is this the port of a MongoDB server? Another service seems to answer";
     match error.kind() {
-        ErrorKind::Protocol { .. } => texts([PORT]),
+        ErrorKind::InvalidResponse { .. } => texts([PORT]),
         ErrorKind::Timeout { .. } => texts([
             "the port accepts connections, but nothing answers: is it that of a MongoDB server?",
             "a server that hangs does not answer either: its log may say why",
@@ -214,7 +218,7 @@ pub(crate) fn hello_failed(error: &Error, options: &ClientOptions, step: &Step) 
 
 /// True if the server is behind a load balancer and the client does not expect one.
 pub(crate) fn is_load_balancer_mismatch(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Command(fault) if fault.code == Some(LOAD_BALANCER_MISMATCH))
+    matches!(error.kind(), ErrorKind::Command(fault) if fault.code == LOAD_BALANCER_MISMATCH)
 }
 
 /// Returns hints about a connection that was lost after the server had answered before.

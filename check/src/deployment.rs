@@ -330,7 +330,7 @@ pub(crate) async fn read_without_user<R: Runtime>(
     let result = clock.within(None, find).await?;
     step.duration = clock.now() - begun;
     match result.err()?.kind() {
-        ErrorKind::Command(fault) if fault.code == Some(UNAUTHORIZED) => {
+        ErrorKind::Command(fault) if fault.code == UNAUTHORIZED => {
             let message = format!(
                 "the server requires authentication, and the connection string has no user: {}",
                 fault.message

@@ -111,7 +111,7 @@ impl Answers {
 /// Returns the fact about records that were not found: none if the name servers said so.
 fn missing(error: &Error) -> Value {
     match error.kind() {
-        ErrorKind::Dns {
+        ErrorKind::DnsResolve {
             failure: DnsFailure::NoSuchName | DnsFailure::NoRecords,
             ..
         } => Value::List(Vec::new()),

@@ -11,7 +11,7 @@ use onionskin::{Runtime, system};
 use onionskin_core::{
     address::Address,
     client::ClientConfig,
-    error::{Error, ErrorKind, NetworkFault, TlsFault},
+    error::{Error, ErrorKind, IoError, NetworkFault, TlsFault},
     options::ClientOptions,
     probe::{Probe, ProbeStep},
     random::Seed,
@@ -345,10 +345,10 @@ fn is_revoked(error: &Error) -> bool {
 pub(crate) fn is_closed(error: &Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::Network {
+        ErrorKind::Io(IoError {
             fault: NetworkFault::Closed | NetworkFault::Reset,
             ..
-        }
+        })
     )
 }
 

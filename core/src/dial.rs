@@ -6,7 +6,7 @@ mod turns;
 pub use turns::{TurnId, TurnLimits, Turns, UNANSWERED_AFTER};
 
 use crate::{
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind, IoError, NetworkFault},
     time::Instant,
 };
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
@@ -135,7 +135,7 @@ fn alternate(
 
 fn is_out_of_sockets(error: &Error) -> bool {
     let fault = NetworkFault::OutOfSockets;
-    matches!(error.kind(), ErrorKind::Network { fault: f, .. } if *f == fault)
+    matches!(error.kind(), ErrorKind::Io(IoError { fault: f, .. }) if *f == fault)
 }
 
 #[cfg(test)]

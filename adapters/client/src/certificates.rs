@@ -165,7 +165,7 @@ mod tests {
     fn tls_is_refused_without_its_feature() {
         use onionskin_core::{
             client::ClientConfig,
-            error::ErrorKind,
+            error::{Argument, ErrorKind},
             http::{HttpExchange, HttpRequest, Method},
             random::Seed,
             time::WallTime,
@@ -175,7 +175,11 @@ mod tests {
         let mut options = ClientOptions::default();
         options.tls = Some(tls.clone().into());
         let error = ClientConfig::new(options, Seed::new([1; 32])).expect_err("no TLS");
-        let ErrorKind::InvalidOption { option, message } = error.kind() else {
+        let ErrorKind::InvalidArgument {
+            argument: Argument::Option(option),
+            message,
+        } = error.kind()
+        else {
             panic!("{error}");
         };
         assert_eq!(*option, "tls");

@@ -217,9 +217,12 @@ pub mod dns {
 /// Errors, and the facts that they carry: what failed, on which server, and who is responsible.
 pub mod error {
     pub use onionskin_core::error::{
-        BulkWriteError, CommandError, CustomError, DnsFailure, Error, ErrorFields, ErrorKind,
-        Label, Labels, NetworkFault, PartialBulkWriteResult, PartialInsert, Responsible, Result,
-        TlsFault, TopologyVersion, UriPart, Wait, WriteConcernError, WriteError, WriteFailure,
+        Argument, BsonError, BulkWriteError, CommandError, CustomError, DnsFailure, Error,
+        ErrorKind, IndexedWriteError, InsertManyError, IoError, Label, Labels, NO_WRITES_PERFORMED,
+        NetworkFault, PartialBulkWriteResult, PartialInsert, RETRYABLE_ERROR,
+        RETRYABLE_WRITE_ERROR, Responsible, Result, SYSTEM_OVERLOADED_ERROR,
+        TRANSIENT_TRANSACTION_ERROR, TlsFault, TopologyVersion, UNKNOWN_TRANSACTION_COMMIT_RESULT,
+        UriPart, Wait, WriteConcernError, WriteError, WriteFailure,
     };
 }
 

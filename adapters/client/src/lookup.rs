@@ -249,5 +249,5 @@ async fn ask_application<R: Runtime>(
 }
 
 fn failure(failure: DnsFailure, message: String) -> Error {
-    Error::from(ErrorKind::Dns { failure, message })
+    Error::from(ErrorKind::DnsResolve { failure, message })
 }

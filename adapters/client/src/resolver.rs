@@ -29,7 +29,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 ///         Box::pin(async move {
 ///             if !is_srv {
 ///                 let message = "the table has no TXT records".to_owned();
-///                 return Err(ErrorKind::Dns { failure: DnsFailure::NoRecords, message }.into());
+///                 return Err(ErrorKind::DnsResolve { failure: DnsFailure::NoRecords, message }.into());
 ///             }
 ///             let host = DnsData::Service { host: "db1.example.net".to_owned(), port: 27017 };
 ///             Ok(DnsAnswer { records: vec![host], ttl: None })
@@ -40,7 +40,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 pub trait Resolver: Send + Sync + 'static {
     /// Looks up DNS records. The client drops the future after `connectTimeoutMS`.
     ///
-    /// Fails with [`ErrorKind::Dns`](crate::error::ErrorKind::Dns). The failures
+    /// Fails with [`ErrorKind::DnsResolve`](crate::error::ErrorKind::DnsResolve). The failures
     /// [`NoSuchName`](crate::error::DnsFailure::NoSuchName) and
     /// [`NoRecords`](crate::error::DnsFailure::NoRecords) of a TXT query mean that the host has no
     /// TXT record, which is permitted.

@@ -370,12 +370,12 @@ impl<R: Runtime> Pump<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use onionskin_core::error::ErrorKind;
+    use onionskin_core::error::{ErrorKind, IoError};
     use rustix::io::Errno;
 
     fn fault(error: &Error) -> Option<NetworkFault> {
         match error.kind() {
-            ErrorKind::Network { fault, .. } => Some(*fault),
+            ErrorKind::Io(IoError { fault, .. }) => Some(*fault),
             _ => None,
         }
     }

@@ -30,7 +30,7 @@ pub(crate) fn refused(
     let ErrorKind::Authentication { cause, .. } = error.kind() else {
         return connection_lost(error);
     };
-    let code = cause.as_ref().and_then(|cause| cause.code);
+    let code = cause.as_ref().and_then(|cause| cause.code());
     match (code, credential.mechanism) {
         (Some(MECHANISM_UNAVAILABLE), mechanism) => not_permitted(mechanism),
         (Some(AUTHENTICATION_FAILED), None | Some(ScramSha1 | ScramSha256)) => {

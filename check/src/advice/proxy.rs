@@ -2,7 +2,7 @@
 
 use onionskin_core::{
     address::Address,
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind, IoError, NetworkFault},
 };
 
 /// Returns hints about a proxy whose name cannot be resolved.
@@ -51,7 +51,7 @@ pub(crate) fn failed(error: &Error) -> Vec<String> {
 /// Returns the fault of a network error; `None` for another error, such as a timeout.
 fn fault(error: &Error) -> Option<NetworkFault> {
     match error.kind() {
-        ErrorKind::Network { fault, .. } => Some(*fault),
+        ErrorKind::Io(IoError { fault, .. }) => Some(*fault),
         _ => None,
     }
 }

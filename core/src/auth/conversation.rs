@@ -239,7 +239,7 @@ impl Conversation {
             return self.step(progress, caches);
         }
         let fault = self.without_secrets(CommandError::from_reply(reply));
-        let code = fault.code;
+        let code = fault.code();
         if let Some(progress) = self.machine.on_refused(code, caches) {
             return self.step(Ok(progress), caches);
         }

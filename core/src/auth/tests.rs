@@ -399,7 +399,7 @@ fn an_authentication_error_has_the_code_and_labels_of_the_reply() {
         panic!("{error}");
     };
     assert_eq!(*mechanism, "SCRAM-SHA-256");
-    assert_eq!(cause.as_ref().and_then(|fault| fault.code), Some(18));
+    assert_eq!(cause.as_ref().and_then(|fault| fault.code()), Some(18));
 }
 
 #[test]

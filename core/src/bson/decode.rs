@@ -1,7 +1,7 @@
 //! Decodes documents that were received, and describes failures of the conversion.
 
 use super::MAX_DEPTH;
-use crate::error::{Error, ErrorKind};
+use crate::error::{BsonError, Error, ErrorKind};
 use bson::{Document, RawDocument};
 use serde::de::{Deserialize, DeserializeOwned};
 
@@ -48,10 +48,10 @@ impl From<onionskin_bson::Error> for Error {
         Self::new(match error.kind() {
             Kind::Depth => beyond("the depth of a document", MAX_DEPTH),
             Kind::Size { limit } => beyond("the size of a document in bytes", *limit),
-            _ => ErrorKind::Bson {
+            _ => ErrorKind::Bson(BsonError {
                 message: error.to_string(),
                 path: error.path(),
-            },
+            }),
         })
     }
 }
@@ -75,7 +75,7 @@ mod tests {
         }
         let document = rawdoc! { "list": [{ "number": 1 }, { "number": "two" }] };
         let error = deserialize::<Outer>(document.as_bytes()).expect_err("it is no number");
-        let ErrorKind::Bson { path, .. } = error.kind() else {
+        let ErrorKind::Bson(BsonError { path, .. }) = error.kind() else {
             panic!("{error:?}");
         };
         assert_eq!(path, "list.1.number");

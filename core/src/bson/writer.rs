@@ -1,7 +1,7 @@
 //! A writer of BSON that appends to a buffer and builds no tree.
 
 use super::MAX_DEPTH;
-use crate::error::{Error, ErrorKind};
+use crate::error::{BsonError, Error, ErrorKind};
 use bson::{Bson, Document, RawBson, RawBsonRef, RawDocument, spec::BinarySubtype};
 
 /// A writer that appends one document to a borrowed buffer, element by element.
@@ -214,7 +214,7 @@ impl<'a> DocumentWriter<'a> {
         if key.contains('\0') {
             let message = format!("the key {key:?} contains a NUL byte");
             let path = String::new();
-            return Err(ErrorKind::Bson { message, path }.into());
+            return Err(ErrorKind::Bson(BsonError { message, path }).into());
         }
         if depth > MAX_DEPTH {
             let (limit, actual) = (MAX_DEPTH as u64, depth as u64);
@@ -250,9 +250,11 @@ impl<'a> DocumentWriter<'a> {
                 self
             }
             other => {
-                let raw = RawBson::try_from(other.clone()).map_err(|error| ErrorKind::Bson {
-                    message: error.to_string(),
-                    path: String::new(),
+                let raw = RawBson::try_from(other.clone()).map_err(|error| {
+                    ErrorKind::Bson(BsonError {
+                        message: error.to_string(),
+                        path: String::new(),
+                    })
                 })?;
                 self.value(key, raw.as_raw_bson_ref())
             }

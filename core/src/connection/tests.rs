@@ -14,7 +14,7 @@ use super::{
 use crate::{
     address::Address,
     auth::AuthState,
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind, IoError, NetworkFault},
     hello::HelloReply,
     options::TlsOptions,
     random::Seed,
@@ -92,10 +92,10 @@ fn an_early_close_by_the_peer_fails_with_a_hint_about_tls() {
         assert!(error.to_string().contains(hint), "{error}");
         let is_closed = matches!(
             error.kind(),
-            ErrorKind::Network {
+            ErrorKind::Io(IoError {
                 fault: NetworkFault::Closed,
                 ..
-            }
+            })
         );
         assert!(is_closed, "{error:?}");
     }

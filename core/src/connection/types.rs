@@ -5,7 +5,7 @@ use crate::{
     address::Address,
     auth::{KerberosStep, KeyDerivation, Need},
     compression::CompressionPlan,
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind, IoError, NetworkFault},
     hello::HelloAnswer,
     options::{Credential, ServerApi},
     tls::StatusQuery,
@@ -140,7 +140,7 @@ pub fn closed_by_peer() -> Error {
 pub(super) fn not_dialled(error: &Error, proxy: &Address) -> Error {
     let text = |message: &str| format!("cannot connect to the proxy {proxy}: {message}");
     match error.kind() {
-        ErrorKind::Network { fault, message } => Error::network(*fault, text(message)),
+        ErrorKind::Io(IoError { fault, message, .. }) => Error::network(*fault, text(message)),
         ErrorKind::Timeout { wait, message } => Error::timeout(*wait, text(message)),
         kind => Error::new(kind.clone()),
     }
@@ -152,10 +152,11 @@ pub(super) fn not_dialled(error: &Error, proxy: &Address) -> Error {
 /// reset connection are returned unchanged.
 pub(super) fn lost_early(error: Error, hint: &str) -> Error {
     match error.kind() {
-        ErrorKind::Network {
+        ErrorKind::Io(IoError {
             fault: fault @ (NetworkFault::Closed | NetworkFault::Reset),
             message,
-        } => Error::network(*fault, format!("{message} {hint}")),
+            ..
+        }) => Error::network(*fault, format!("{message} {hint}")),
         _ => error,
     }
 }

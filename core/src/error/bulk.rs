@@ -14,19 +14,21 @@ pub struct BulkWriteError {
     pub write_concern_errors: Vec<WriteConcernError>,
     /// The errors of operations, by their index in the caller's list.
     pub write_errors: BTreeMap<usize, WriteError>,
-    /// The results of the operations that succeeded; `None` if none is known to have succeeded.
+    /// The results of the operations of the bulk write of a client that succeeded; `None` if none
+    /// is known to have succeeded.
     pub partial_result: Option<PartialBulkWriteResult>,
+    /// The results of the operations of the bulk write of a collection that succeeded; `None` if
+    /// none is known to have succeeded.
+    pub collection_result: Option<BulkWriteResult>,
 }
 
-/// The results of a bulk write that failed.
+/// The results of the bulk write of a client that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartialBulkWriteResult {
-    /// The sums of the bulk write of a client, if the call asked for no more.
+    /// The sums, if the call asked for no more.
     Summary(SummaryBulkWriteResult),
-    /// The result of each operation of the bulk write of a client, if the call asked for them.
+    /// The result of each operation, if the call asked for them.
     Verbose(VerboseBulkWriteResult),
-    /// The result of the bulk write of a collection.
-    Collection(BulkWriteResult),
 }
 
 impl BulkWriteError {
@@ -35,20 +37,25 @@ impl BulkWriteError {
         self.write_errors.is_empty() && self.write_concern_errors.is_empty()
     }
 
+    /// True if an operation is known to have succeeded.
+    const fn has_result(&self) -> bool {
+        self.partial_result.is_some() || self.collection_result.is_some()
+    }
+
     /// Returns the error of a bulk write, which `cause` ended early. If nothing happened but the
     /// cause, it is the error.
     pub(crate) fn into_error(self, labels: &Labels, cause: Option<Error>) -> Error {
         match cause {
-            Some(cause) if self.is_empty() && self.partial_result.is_none() => cause,
+            Some(cause) if self.is_empty() && !self.has_result() => cause,
             cause => {
                 let mut merged = labels.clone();
                 if let Some(cause) = &cause {
                     merged.extend(cause.labels());
                 }
-                if self.partial_result.is_some() {
+                if self.has_result() {
                     merged.remove_those_of_no_write();
                 }
-                let error = Error::new(ErrorKind::BulkWrite(Box::new(self))).with_labels(&merged);
+                let error = Error::new(ErrorKind::BulkWrite(self)).with_labels(&merged);
                 match cause {
                     Some(cause) => error.with_cause(cause),
                     None => error,

@@ -1,6 +1,6 @@
 //! Errors that applications make.
 
-use super::{Error, ErrorKind};
+use super::{BsonError, Error, ErrorKind};
 use std::{any::Any, fmt, sync::Arc};
 
 /// A value of an application, as an error. Two of them are equal only if one is a clone of the
@@ -52,9 +52,6 @@ impl Error {
 /// The kind is [`ErrorKind::Bson`].
 impl From<bson::error::Error> for Error {
     fn from(error: bson::error::Error) -> Self {
-        Self::new(ErrorKind::Bson {
-            message: error.to_string(),
-            path: String::new(),
-        })
+        Self::new(ErrorKind::Bson(BsonError::new(error.to_string(), "")))
     }
 }

@@ -1,6 +1,9 @@
 //! The kinds of errors and their parts.
 
-use super::{BulkWriteError, CommandError, CustomError, Error, WriteFailure};
+use super::{
+    BsonError, BulkWriteError, CommandError, CustomError, Error, InsertManyError, IoError,
+    WriteFailure,
+};
 use crate::text::Escaping;
 use std::fmt::{self, Write as _};
 
@@ -46,6 +49,19 @@ impl fmt::Display for UriPart {
             Self::Options => "options",
         })
     }
+}
+
+/// The argument that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Argument {
+    /// This part of the connection string.
+    Uri(UriPart),
+    /// The option with this name, for example `maxStalenessSeconds`. It is the name in connection
+    /// strings if the option has one.
+    Option(&'static str),
+    /// An argument of the call.
+    Call,
 }
 
 /// The way in which the network failed.
@@ -151,48 +167,25 @@ impl Wait {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The connection string cannot be used.
-    InvalidUri {
-        /// The part that is wrong.
-        part: UriPart,
-        /// The mistake in that part.
-        message: String,
-    },
-    /// An option's value cannot be used, or this version does not support the option.
-    InvalidOption {
-        /// The name of the option, for example `maxStalenessSeconds`. It is the name in connection
-        /// strings if the option has one.
-        option: &'static str,
-        /// The reason why the option cannot be used.
-        message: String,
-    },
-    /// An argument of a call cannot be used.
+    /// A connection string, an option or another argument cannot be used, or this version does not
+    /// support it.
     InvalidArgument {
         /// The mistake in the argument.
         message: String,
+        /// The argument with the mistake.
+        argument: Argument,
     },
     /// Operations of a bulk write failed, or an error ended it, which is then the cause of this
     /// error.
-    BulkWrite(Box<BulkWriteError>),
+    BulkWrite(BulkWriteError),
     /// The application made the error ([`Error::custom`](super::Error::custom)).
     Custom(CustomError),
     /// A value could not be encoded as BSON, or BSON could not be decoded to the requested type.
-    Bson {
-        /// The reason of the failure.
-        message: String,
-        /// The path of the field: the names of the fields from the outermost to the innermost, with
-        /// points between them. Empty if the error concerns the whole document or no known field.
-        path: String,
-    },
+    Bson(BsonError),
     /// The connection could not be established, or it broke.
-    Network {
-        /// The way in which the network failed.
-        fault: NetworkFault,
-        /// The text of the error, for example that of the operating system.
-        message: String,
-    },
+    Io(IoError),
     /// A DNS lookup failed.
-    Dns {
+    DnsResolve {
         /// The way in which the lookup failed.
         failure: DnsFailure,
         /// The query, the name server, its answer, and what to do.
@@ -206,7 +199,7 @@ pub enum ErrorKind {
         /// The event that did not occur in time.
         message: String,
     },
-    /// TLS failed. The loss of the connection below TLS is a [`Network`](Self::Network) error.
+    /// TLS failed. The loss of the connection below TLS is an [`Io`](Self::Io) error.
     Tls {
         /// The way in which TLS failed.
         fault: TlsFault,
@@ -214,7 +207,7 @@ pub enum ErrorKind {
         message: String,
     },
     /// The peer sent bytes or a reply that violates the MongoDB protocol.
-    Protocol {
+    InvalidResponse {
         /// The way in which the bytes or the reply violate the protocol.
         message: String,
     },
@@ -229,9 +222,12 @@ pub enum ErrorKind {
         cause: Option<Box<CommandError>>,
     },
     /// The server replied with `ok: 0`.
-    Command(Box<CommandError>),
-    /// The server replied with `ok: 1`, but some writes failed or were not confirmed.
-    Write(Box<WriteFailure>),
+    Command(CommandError),
+    /// The server replied to an `insert_many` with `ok: 1`, but some inserts failed or were not
+    /// confirmed.
+    InsertMany(InsertManyError),
+    /// The server replied to another write with `ok: 1`, but the write failed or was not confirmed.
+    Write(WriteFailure),
     /// Server selection found no suitable server: for example, its time limit passed, the only
     /// permitted scan ended, or the server of a cursor cannot be used. [`Error::waited`] returns
     /// the time until then.
@@ -244,7 +240,7 @@ pub enum ErrorKind {
         cause: Option<Error>,
     },
     /// A server supports no wire version that this driver supports.
-    Incompatible {
+    IncompatibleServer {
         /// The server, its wire version and the supported versions, in the words of the
         /// specification ([SDAM-60]).
         ///
@@ -260,7 +256,7 @@ pub enum ErrorKind {
     /// exist yet. The operation can be retried ([CMAP-142]).
     ///
     /// [CMAP-142]: crate::requirements::pool#CMAP-142
-    PoolCleared {
+    ConnectionPoolCleared {
         /// The message that the specification defines, with the error that caused the clear. If
         /// there was no clear, another message.
         message: String,
@@ -298,7 +294,7 @@ pub enum ErrorKind {
         actual: u64,
     },
     /// The client is closed.
-    ClientClosed,
+    Shutdown,
     /// The async runtime cannot run the client: for example, the client was created outside of a
     /// runtime, or its runtime has ended. Create the client in the runtime that uses it.
     Runtime {
@@ -315,39 +311,38 @@ impl ErrorKind {
     #[must_use]
     pub const fn responsible(&self) -> Responsible {
         match self {
-            Self::InvalidUri { .. }
-            | Self::InvalidOption { .. }
-            | Self::InvalidArgument { .. }
+            Self::InvalidArgument { .. }
             | Self::Custom(_)
-            | Self::Bson { .. }
-            | Self::Dns {
+            | Self::Bson(_)
+            | Self::DnsResolve {
                 failure: DnsFailure::NoSuchName | DnsFailure::NoRecords,
                 ..
             }
-            | Self::Network {
+            | Self::Io(IoError {
                 fault: NetworkFault::ProxyAuthentication,
                 ..
-            }
+            })
             | Self::Authentication { .. }
-            | Self::ClientClosed
+            | Self::Shutdown
             | Self::Runtime { .. }
             | Self::Abandoned => Responsible::Caller,
-            Self::Network { .. }
-            | Self::Dns { .. }
+            Self::Io(_)
+            | Self::DnsResolve { .. }
             | Self::Tls {
                 fault: TlsFault::Broken,
                 ..
             }
             | Self::Timeout { .. }
             | Self::ServerSelection { .. }
-            | Self::PoolCleared { .. }
+            | Self::ConnectionPoolCleared { .. }
             | Self::Interrupted { .. } => Responsible::Network,
             Self::Tls { .. }
-            | Self::Protocol { .. }
+            | Self::InvalidResponse { .. }
             | Self::Command(_)
+            | Self::InsertMany(_)
             | Self::Write(_)
             | Self::BulkWrite(_)
-            | Self::Incompatible { .. }
+            | Self::IncompatibleServer { .. }
             | Self::Discovery { .. } => Responsible::Peer,
             Self::PoolClosed { .. } | Self::WaitQueueTimeout { .. } | Self::Limit { .. } => {
                 Responsible::Limit
@@ -362,20 +357,18 @@ impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = Escaping(f);
         match self {
-            Self::InvalidUri { part, message } => {
-                write!(f, "invalid connection string, {part}: {message}")
-            }
-            Self::InvalidOption { option, message } => {
-                write!(f, "invalid option {option}: {message}")
-            }
+            Self::InvalidArgument { argument, message } => match argument {
+                Argument::Uri(part) => write!(f, "invalid connection string, {part}: {message}"),
+                Argument::Option(option) => write!(f, "invalid option {option}: {message}"),
+                Argument::Call => write!(f, "invalid argument: {message}"),
+            },
             Self::Custom(_) => f.write_str("an error of the application"),
-            Self::InvalidArgument { message } => write!(f, "invalid argument: {message}"),
-            Self::Bson { message, .. } => write!(f, "BSON error: {message}"),
-            Self::Network { message, .. } => write!(f, "network error: {message}"),
-            Self::Dns { message, .. } => write!(f, "DNS: {message}"),
+            Self::Bson(fault) => write!(f, "BSON error: {fault}"),
+            Self::Io(fault) => write!(f, "network error: {fault}"),
+            Self::DnsResolve { message, .. } => write!(f, "DNS: {message}"),
             Self::Timeout { message, .. } => write!(f, "timed out: {message}"),
             Self::Tls { message, .. } => write!(f, "TLS: {message}"),
-            Self::Protocol { message } => {
+            Self::InvalidResponse { message } => {
                 write!(f, "the server violated the wire protocol: {message}",)
             }
             Self::Authentication {
@@ -390,14 +383,15 @@ impl fmt::Display for ErrorKind {
                 }
             }
             Self::Command(fault) => write!(f, "command failed: {fault}"),
+            Self::InsertMany(fault) => write!(f, "write failed: {fault}"),
             Self::Write(fault) => write!(f, "write failed: {fault}"),
             Self::BulkWrite(fault) => write!(f, "bulk write failed: {fault}"),
             Self::ServerSelection { message, .. } => {
                 write!(f, "server selection failed: {message}")
             }
-            Self::Incompatible { message }
+            Self::IncompatibleServer { message }
             | Self::Discovery { message }
-            | Self::PoolCleared { message }
+            | Self::ConnectionPoolCleared { message }
             | Self::PoolClosed { message }
             | Self::Runtime { message }
             | Self::WaitQueueTimeout { message }
@@ -409,7 +403,7 @@ impl fmt::Display for ErrorKind {
             } => {
                 write!(f, "{what} is {actual}, but the limit is {limit}")
             }
-            Self::ClientClosed => f.write_str("the client is closed"),
+            Self::Shutdown => f.write_str("the client is closed"),
             Self::Abandoned => f.write_str("the operation was dropped before its end"),
         }
     }

@@ -4,6 +4,24 @@
 use super::pick;
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
+/// The name of [`Label::RetryableWriteError`].
+pub const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
+
+/// The name of [`Label::RetryableError`].
+pub const RETRYABLE_ERROR: &str = "RetryableError";
+
+/// The name of [`Label::SystemOverloadedError`].
+pub const SYSTEM_OVERLOADED_ERROR: &str = "SystemOverloadedError";
+
+/// The name of [`Label::NoWritesPerformed`].
+pub const NO_WRITES_PERFORMED: &str = "NoWritesPerformed";
+
+/// The name of [`Label::TransientTransactionError`].
+pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
+
+/// The name of [`Label::UnknownTransactionCommitResult`].
+pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
+
 /// An error label. Each variant except `Other` has the name that the specifications define.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -39,12 +57,12 @@ impl Label {
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         match name {
-            "RetryableWriteError" => Self::RetryableWriteError,
-            "RetryableError" => Self::RetryableError,
-            "SystemOverloadedError" => Self::SystemOverloadedError,
-            "NoWritesPerformed" => Self::NoWritesPerformed,
-            "TransientTransactionError" => Self::TransientTransactionError,
-            "UnknownTransactionCommitResult" => Self::UnknownTransactionCommitResult,
+            RETRYABLE_WRITE_ERROR => Self::RetryableWriteError,
+            RETRYABLE_ERROR => Self::RetryableError,
+            SYSTEM_OVERLOADED_ERROR => Self::SystemOverloadedError,
+            NO_WRITES_PERFORMED => Self::NoWritesPerformed,
+            TRANSIENT_TRANSACTION_ERROR => Self::TransientTransactionError,
+            UNKNOWN_TRANSACTION_COMMIT_RESULT => Self::UnknownTransactionCommitResult,
             other => Self::Other(other.into()),
         }
     }
@@ -53,12 +71,12 @@ impl Label {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::RetryableWriteError => "RetryableWriteError",
-            Self::RetryableError => "RetryableError",
-            Self::SystemOverloadedError => "SystemOverloadedError",
-            Self::NoWritesPerformed => "NoWritesPerformed",
-            Self::TransientTransactionError => "TransientTransactionError",
-            Self::UnknownTransactionCommitResult => "UnknownTransactionCommitResult",
+            Self::RetryableWriteError => RETRYABLE_WRITE_ERROR,
+            Self::RetryableError => RETRYABLE_ERROR,
+            Self::SystemOverloadedError => SYSTEM_OVERLOADED_ERROR,
+            Self::NoWritesPerformed => NO_WRITES_PERFORMED,
+            Self::TransientTransactionError => TRANSIENT_TRANSACTION_ERROR,
+            Self::UnknownTransactionCommitResult => UNKNOWN_TRANSACTION_COMMIT_RESULT,
             Self::Other(name) => name,
         }
     }

@@ -4,6 +4,7 @@ mod bulk;
 mod command;
 mod custom;
 mod fields;
+mod io;
 mod kind;
 mod label;
 mod nesting;
@@ -12,18 +13,26 @@ mod partial;
 mod tests;
 mod text;
 mod topology_version;
+mod write;
 
 pub use bulk::{BulkWriteError, PartialBulkWriteResult};
-pub use command::{
-    CommandError, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_ERROR_REPLY_BYTES, MAX_WRITE_ERRORS,
-    WriteConcernError, WriteError, WriteFailure,
-};
+pub use command::{CommandError, MAX_ERROR_REPLY_BYTES};
 pub use custom::CustomError;
-pub use kind::{DnsFailure, ErrorKind, NetworkFault, Responsible, TlsFault, UriPart, Wait};
-pub use label::{Label, Labels};
+pub use io::{BsonError, IoError};
+pub use kind::{
+    Argument, DnsFailure, ErrorKind, NetworkFault, Responsible, TlsFault, UriPart, Wait,
+};
+pub use label::{
+    Label, Labels, NO_WRITES_PERFORMED, RETRYABLE_ERROR, RETRYABLE_WRITE_ERROR,
+    SYSTEM_OVERLOADED_ERROR, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT,
+};
 pub use partial::PartialInsert;
 pub use text::{MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES};
 pub use topology_version::TopologyVersion;
+pub use write::{
+    IndexedWriteError, InsertManyError, MAX_DETAILS_BYTES, MAX_DETAILS_DEPTH, MAX_WRITE_ERRORS,
+    WriteConcernError, WriteError, WriteFailure,
+};
 
 pub(crate) use {
     fields::{MAX_FIELDS, pick},
@@ -32,9 +41,9 @@ pub(crate) use {
 };
 
 use crate::{address::Address, text::Escaping};
+use bson::RawDocumentBuf;
 use std::{
     fmt::{self, Write as _},
-    ops::Deref,
     sync::Arc,
     time::Duration,
 };
@@ -48,69 +57,56 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Cloning is cheap. Errors are compared by their content.
 ///
 /// ```
-/// use onionskin_core::error::{Error, ErrorKind, Responsible, NetworkFault};
+/// use onionskin_core::error::{Error, ErrorKind, Responsible, IoError, NetworkFault};
 ///
 /// let error = Error::network(NetworkFault::Reset, "connection reset by peer");
 /// assert_eq!(error.kind().responsible(), Responsible::Network);
 /// assert!(error.is_network());
-/// assert!(matches!(*error.kind, ErrorKind::Network { fault: NetworkFault::Reset, .. }));
+/// assert!(matches!(*error.kind, ErrorKind::Io(IoError { fault: NetworkFault::Reset, .. })));
 /// ```
 #[derive(Clone, PartialEq)]
-pub struct Error(Arc<ErrorFields>);
+pub struct Error {
+    /// The kind of the error, as [`Error::kind`] returns it.
+    pub kind: Box<ErrorKind>,
+    /// The other parts. Shared between copies of the error.
+    fields: Arc<ErrorFields>,
+}
 
-/// The fields of an [`Error`], which dereferences to them, so that `error.kind` can be matched.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ErrorFields {
-    /// The kind of the error, as [`Error::kind`] returns it. Shared between copies of the error: a
-    /// label or a server can be added to a copy without copying the reply of the server, which the
-    /// kind may contain.
-    pub kind: Arc<ErrorKind>,
+/// The parts of an error beside its kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct ErrorFields {
     labels: Labels,
     server: Option<Address>,
     cause: Option<Error>,
     partial_insert: Option<Arc<PartialInsert>>,
+    /// The errors of a write of which the kind has only one; see [`Error::write_errors`].
+    writes: Option<Arc<InsertManyError>>,
     /// How long the operation waited for a suitable server; see [`Error::waited`].
     waited: Option<Duration>,
     /// The namespace of the document; see [`Error::namespace`].
     namespace: Option<Arc<str>>,
 }
 
-impl Deref for Error {
-    type Target = ErrorFields;
-
-    fn deref(&self) -> &ErrorFields {
-        &self.0
-    }
-}
-
 impl Error {
     /// Creates an error of this kind, without labels and without a server.
     #[must_use]
     pub fn new(kind: ErrorKind) -> Self {
-        Self(Arc::new(ErrorFields {
-            kind: Arc::new(kind),
-            labels: Labels::default(),
-            server: None,
-            cause: None,
-            partial_insert: None,
-            waited: None,
-            namespace: None,
-        }))
+        Self {
+            kind: Box::new(kind),
+            fields: Arc::default(),
+        }
     }
 
     /// Creates a network error other than a timeout.
     #[must_use]
     pub fn network(fault: NetworkFault, message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Network {
-            fault,
-            message: message.into(),
-        })
+        Self::new(ErrorKind::Io(IoError::new(fault, message)))
     }
 
     /// Creates an error for bytes of a peer that violate the protocol.
     #[must_use]
     pub fn protocol(message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Protocol {
+        Self::new(ErrorKind::InvalidResponse {
             message: message.into(),
         })
     }
@@ -118,8 +114,8 @@ impl Error {
     /// Creates an error for the value of an option that cannot be used.
     #[must_use]
     pub fn invalid_option(option: &'static str, message: impl Into<String>) -> Self {
-        Self::new(ErrorKind::InvalidOption {
-            option,
+        Self::new(ErrorKind::InvalidArgument {
+            argument: Argument::Option(option),
             message: message.into(),
         })
     }
@@ -128,6 +124,7 @@ impl Error {
     #[must_use]
     pub fn argument(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument {
+            argument: Argument::Call,
             message: message.into(),
         })
     }
@@ -152,7 +149,7 @@ impl Error {
     /// Returns this error with `label` added.
     #[must_use]
     pub fn with_label(mut self, label: Label) -> Self {
-        Arc::make_mut(&mut self.0).labels.insert(label);
+        Arc::make_mut(&mut self.fields).labels.insert(label);
         self
     }
 
@@ -160,7 +157,7 @@ impl Error {
     #[must_use]
     pub fn with_labels(mut self, labels: &Labels) -> Self {
         if !labels.is_empty() {
-            Arc::make_mut(&mut self.0).labels.extend(labels);
+            Arc::make_mut(&mut self.fields).labels.extend(labels);
         }
         self
     }
@@ -171,8 +168,8 @@ impl Error {
     /// [RR-20]: crate::requirements::retries#RR-20
     #[must_use]
     pub fn with_server(mut self, server: &Address) -> Self {
-        if self.0.server.is_none() {
-            Arc::make_mut(&mut self.0).server = Some(server.clone());
+        if self.fields.server.is_none() {
+            Arc::make_mut(&mut self.fields).server = Some(server.clone());
         }
         self
     }
@@ -180,7 +177,7 @@ impl Error {
     /// Returns this error with `cause` as its [source](std::error::Error::source).
     #[must_use]
     pub fn with_cause(mut self, cause: Self) -> Self {
-        Arc::make_mut(&mut self.0).cause = Some(cause);
+        Arc::make_mut(&mut self.fields).cause = Some(cause);
         self
     }
 
@@ -188,11 +185,25 @@ impl Error {
     /// failed. If there are any, removes the labels of a command that has written nothing.
     #[must_use]
     pub fn with_partial_insert(mut self, partial: PartialInsert) -> Self {
-        let fields = Arc::make_mut(&mut self.0);
+        let fields = Arc::make_mut(&mut self.fields);
         if !partial.inserted_ids.is_empty() {
             fields.labels.remove_those_of_no_write();
         }
         fields.partial_insert = Some(Arc::new(partial));
+        self
+    }
+
+    /// Returns this error with the kind [`ErrorKind::Write`] if it has the kind
+    /// [`ErrorKind::InsertMany`], in which the reply to every write is read.
+    pub(crate) fn of_one_write(mut self) -> Self {
+        if let ErrorKind::InsertMany(fault) = &*self.kind
+            && let Some(first) = WriteFailure::first(fault)
+        {
+            let kind = Box::new(ErrorKind::Write(first));
+            if let ErrorKind::InsertMany(all) = *std::mem::replace(&mut self.kind, kind) {
+                Arc::make_mut(&mut self.fields).writes = Some(Arc::new(all));
+            }
+        }
         self
     }
 
@@ -201,33 +212,33 @@ impl Error {
     #[must_use]
     pub fn with_namespace(mut self, namespace: &str) -> Self {
         if !namespace.is_empty() {
-            Arc::make_mut(&mut self.0).namespace = Some(namespace.into());
+            Arc::make_mut(&mut self.fields).namespace = Some(namespace.into());
         }
         self
     }
 
     /// Returns this error with the time for which the operation waited for a suitable server.
     pub(crate) fn with_waited(mut self, waited: Option<Duration>) -> Self {
-        Arc::make_mut(&mut self.0).waited = waited;
+        Arc::make_mut(&mut self.fields).waited = waited;
         self
     }
 
     /// Returns the kind of this error.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
-        &self.0.kind
+        &self.kind
     }
 
     /// Returns the labels that the server or the driver gave to this error.
     #[must_use]
     pub fn labels(&self) -> &Labels {
-        &self.0.labels
+        &self.fields.labels
     }
 
     /// True if this error has `label`.
     #[must_use]
     pub fn has_label(&self, label: &Label) -> bool {
-        self.0.labels.contains(label)
+        self.fields.labels.contains(label)
     }
 
     /// True if this error, or the error that caused it, has the label with this name.
@@ -239,7 +250,7 @@ impl Error {
             if error.has_label(&label) {
                 return true;
             }
-            next = error.0.cause.as_ref();
+            next = error.fields.cause.as_ref();
         }
         false
     }
@@ -248,7 +259,7 @@ impl Error {
     /// involved or if the server is not known.
     #[must_use]
     pub fn server(&self) -> Option<&Address> {
-        self.0.server.as_ref()
+        self.fields.server.as_ref()
     }
 
     /// Returns the documents that an `insert_many` had inserted when it failed with this error
@@ -258,12 +269,12 @@ impl Error {
     /// [RW-29]: crate::requirements::retries#RW-29
     #[must_use]
     pub fn partial_insert(&self) -> Option<&PartialInsert> {
-        self.0.partial_insert.as_deref()
+        self.fields.partial_insert.as_deref()
     }
 
     /// Returns the server's numeric error code, for example 18 for a refused login. `None` for a
     /// reply without a code, and for every kind other than [`ErrorKind::Command`],
-    /// [`ErrorKind::Write`] and [`ErrorKind::Authentication`].
+    /// [`ErrorKind::Write`], [`ErrorKind::InsertMany`] and [`ErrorKind::Authentication`].
     ///
     /// For a write, this is the code of the first failed statement, for example 11000 for a
     /// duplicate key, or else the code of the write concern error. Server discovery does not use
@@ -275,25 +286,46 @@ impl Error {
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         match self.kind() {
-            ErrorKind::Command(fault) => fault.code,
-            ErrorKind::Write(fault) => fault
-                .first_code()
-                .or_else(|| fault.write_concern.as_ref().map(|w| w.code)),
-            ErrorKind::Authentication { cause, .. } => cause.as_ref()?.code,
+            ErrorKind::Command(fault) => fault.code(),
+            ErrorKind::InsertMany(fault) => fault.first_code(),
+            ErrorKind::Write(fault) => Some(fault.code()),
+            ErrorKind::Authentication { cause, .. } => cause.as_ref()?.code(),
+            _ => None,
+        }
+    }
+
+    /// Returns all write errors and write concern errors of the replies to a write. The kind
+    /// [`ErrorKind::Write`] has only the first of them. `None` for every kind other than
+    /// [`ErrorKind::InsertMany`] and [`ErrorKind::Write`].
+    #[must_use]
+    pub fn write_errors(&self) -> Option<&InsertManyError> {
+        match self.kind() {
+            ErrorKind::InsertMany(fault) => Some(fault),
+            _ => self.fields.writes.as_deref(),
+        }
+    }
+
+    /// Returns the whole error reply of the server to a command, as [`CommandError::reply`] has it.
+    /// `None` for every kind other than [`ErrorKind::Command`].
+    #[must_use]
+    pub fn server_response(&self) -> Option<&RawDocumentBuf> {
+        match self.kind() {
+            ErrorKind::Command(fault) => fault.reply.as_deref(),
             _ => None,
         }
     }
 
     /// Returns the base of the backoff that an overloaded server chose: the field `baseBackoffMS`
     /// of its reply ([BP-6]). `None` if the field is absent or not positive, and for every kind
-    /// other than [`ErrorKind::Command`], [`ErrorKind::Write`] and [`ErrorKind::Authentication`].
+    /// other than [`ErrorKind::Command`], [`ErrorKind::Write`], [`ErrorKind::InsertMany`] and
+    /// [`ErrorKind::Authentication`].
     ///
     /// [BP-6]: crate::requirements::retries#BP-6
     #[must_use]
     pub fn base_backoff(&self) -> Option<Duration> {
         match self.kind() {
             ErrorKind::Command(fault) => fault.base_backoff,
-            ErrorKind::Write(fault) => fault.base_backoff,
+            ErrorKind::InsertMany(_) | ErrorKind::Write(_) => self.write_errors()?.base_backoff,
             ErrorKind::Authentication { cause, .. } => cause.as_ref()?.base_backoff,
             _ => None,
         }
@@ -304,9 +336,9 @@ impl Error {
     /// failed server selection if the servers could not be reached. The other official drivers
     /// group these errors in the same way.
     ///
-    /// These are the kind [`ErrorKind::Network`], a timeout while waiting for the network
+    /// These are the kind [`ErrorKind::Io`], a timeout while waiting for the network
     /// ([`Wait::is_network`]), TLS that broke ([`TlsFault::Broken`]),
-    /// [`ErrorKind::PoolCleared`], [`ErrorKind::Interrupted`], and
+    /// [`ErrorKind::ConnectionPoolCleared`], [`ErrorKind::Interrupted`], and
     /// [`ErrorKind::ServerSelection`] if its cause is a network error.
     ///
     /// ```
@@ -320,7 +352,7 @@ impl Error {
     #[must_use]
     pub fn is_network(&self) -> bool {
         match self.kind() {
-            ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
+            ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
             ErrorKind::ServerSelection { cause, .. } => {
                 cause.as_ref().is_some_and(Self::is_connection_failure)
             }
@@ -331,7 +363,7 @@ impl Error {
     /// True for the network error of a connection, on which retries and the topology decide.
     pub(crate) fn is_connection_failure(&self) -> bool {
         match self.kind() {
-            ErrorKind::Network { .. } => true,
+            ErrorKind::Io(_) => true,
             ErrorKind::Timeout { wait, .. } => wait.is_network(),
             ErrorKind::Tls { fault, .. } => *fault == TlsFault::Broken,
             _ => false,
@@ -358,7 +390,7 @@ impl Error {
     /// for example because the server of a cursor is no longer in the topology.
     #[must_use]
     pub fn waited(&self) -> Option<Duration> {
-        self.0.waited
+        self.fields.waited
     }
 
     /// Returns the namespace of the document that could not be decoded: the names of its database
@@ -366,7 +398,7 @@ impl Error {
     /// other error, and if the namespace is not known.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
-        self.0.namespace.as_deref()
+        self.fields.namespace.as_deref()
     }
 
     /// True if a write failed because of a unique index: one of the write errors or the error of
@@ -374,22 +406,24 @@ impl Error {
     #[must_use]
     pub fn is_duplicate_key(&self) -> bool {
         match self.kind() {
-            ErrorKind::Write(fault) => {
-                let mut errors = fault.errors.iter();
+            ErrorKind::InsertMany(fault) => {
+                let mut errors = fault.errors().iter();
                 errors.any(|error| DUPLICATE_KEY.contains(&error.code))
+            }
+            ErrorKind::Write(fault) => {
+                matches!(fault, WriteFailure::WriteError(error)
+                    if DUPLICATE_KEY.contains(&error.code))
             }
             ErrorKind::BulkWrite(fault) => {
                 let mut errors = fault.write_errors.values();
                 errors.any(|error| DUPLICATE_KEY.contains(&error.code))
             }
-            ErrorKind::Command(fault) => {
-                fault.code.is_some_and(|code| DUPLICATE_KEY.contains(&code))
-            }
+            ErrorKind::Command(fault) => DUPLICATE_KEY.contains(&fault.code),
             _ => false,
         }
     }
 
-    /// True for the kinds [`ErrorKind::PoolCleared`], which is the `PoolClearedError` of the
+    /// True for the kinds [`ErrorKind::ConnectionPoolCleared`], which is the `PoolClearedError` of the
     /// specifications ([CMAP-142]), and [`ErrorKind::Interrupted`] ([CMAP-97]). A retry is safe if
     /// the operation itself can be repeated safely.
     ///
@@ -399,7 +433,7 @@ impl Error {
     pub fn is_pool_cleared(&self) -> bool {
         matches!(
             self.kind(),
-            ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. }
+            ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::Interrupted { .. }
         )
     }
 
@@ -434,17 +468,17 @@ impl From<ErrorKind> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.kind(), self.0.waited) {
+        match (self.kind(), self.fields.waited) {
             (ErrorKind::ServerSelection { message, .. }, Some(waited)) => {
                 let waited = waited.as_millis();
                 write!(f, "server selection failed after {waited} ms: {message}")?;
             }
             (kind, _) => write!(f, "{kind}")?,
         }
-        if let Some(namespace) = &self.0.namespace {
+        if let Some(namespace) = &self.fields.namespace {
             write!(Escaping(f), " (collection {namespace})")?;
         }
-        if let Some(server) = &self.0.server {
+        if let Some(server) = &self.fields.server {
             write!(Escaping(f), " (server {server})")?;
         }
         Ok(())
@@ -454,17 +488,17 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ErrorFields {
-            kind,
             labels,
             server,
             cause,
             partial_insert,
+            writes: _,
             waited,
             namespace,
-        } = &*self.0;
+        } = &*self.fields;
         let mut shown = f.debug_struct("Error");
         shown
-            .field("kind", kind)
+            .field("kind", &self.kind)
             .field("labels", labels)
             .field("server", server)
             .field("cause", cause);
@@ -487,7 +521,7 @@ impl std::error::Error for Error {
             ErrorKind::ServerSelection {
                 cause: Some(cause), ..
             } => Some(cause),
-            _ => self.0.cause.as_ref().map(|cause| cause as _),
+            _ => self.fields.cause.as_ref().map(|cause| cause as _),
         }
     }
 }

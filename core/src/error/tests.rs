@@ -6,8 +6,8 @@ use bson::rawdoc;
 #[test]
 fn a_write_errors_code_precedes_that_of_a_write_concern_error() {
     let code = |reply: &bson::RawDocument| {
-        let fault = WriteFailure::from_reply(reply).expect("it has errors");
-        Error::new(ErrorKind::Write(Box::new(fault))).code()
+        let fault = InsertManyError::from_reply(reply).expect("it has errors");
+        Error::new(ErrorKind::InsertMany(fault)).code()
     };
     let statement = rawdoc! { "index": 0, "code": 11000, "errmsg": "E11000" };
     let concern = rawdoc! { "code": 64, "errmsg": "waiting for replication timed out" };
@@ -29,18 +29,18 @@ fn each_error_kind_with_a_reply_returns_its_base_backoff() {
         "ok": 0, "baseBackoffMS": 50, "writeConcernError": { "code": 462 },
     };
     let fault = Box::new(CommandError::from_reply(&reply));
-    let write = WriteFailure::from_reply(&reply).expect("it has an error");
+    let write = InsertManyError::from_reply(&reply).expect("it has an error");
     let refused = |cause| ErrorKind::Authentication {
         mechanism: "SCRAM-SHA-256",
         message: String::new(),
         cause,
     };
     for (kind, expected) in [
-        (ErrorKind::Command(fault.clone()), Some(50)),
-        (ErrorKind::Write(Box::new(write)), Some(50)),
+        (ErrorKind::Command((*fault).clone()), Some(50)),
+        (ErrorKind::InsertMany(write), Some(50)),
         (refused(Some(fault)), Some(50)),
         (refused(None), None),
-        (ErrorKind::ClientClosed, None),
+        (ErrorKind::Shutdown, None),
     ] {
         let base = Error::new(kind).base_backoff();
         assert_eq!(base, expected.map(Duration::from_millis));
@@ -50,7 +50,7 @@ fn each_error_kind_with_a_reply_returns_its_base_backoff() {
 #[test]
 fn copies_of_an_error_share_one_stored_reply() {
     let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "errmsg": "no" });
-    let error = Error::new(ErrorKind::Command(Box::new(fault)));
+    let error = Error::new(ErrorKind::Command(fault));
     let tied = error.clone().with_server(&Address::tcp("a", 1));
     let place = |error: &Error| match error.kind() {
         ErrorKind::Command(fault) => fault.reply.as_ref().map(|r| r.as_bytes().as_ptr()),
@@ -76,7 +76,7 @@ fn cleared_and_interrupted_errors_are_pool_cleared_errors() {
     // `is_pool_cleared` recognizes both errors of a cleared pool (CMAP-97, CMAP-142) by their
     // kind, which is the idiom of Rust (CMAP-144).
     let message = String::new();
-    let cleared = ErrorKind::PoolCleared {
+    let cleared = ErrorKind::ConnectionPoolCleared {
         message: message.clone(),
     };
     let interrupted = ErrorKind::Interrupted {
@@ -134,7 +134,7 @@ fn a_failed_selection_is_a_timeout_if_it_waited_and_a_network_error_if_the_netwo
 #[test]
 fn a_cleared_pool_is_a_network_error_for_applications_only() {
     let message = "the pool was cleared".to_owned();
-    let error = Error::new(ErrorKind::PoolCleared { message });
+    let error = Error::new(ErrorKind::ConnectionPoolCleared { message });
     assert!(error.is_network() && !error.is_connection_failure());
 }
 
@@ -146,15 +146,15 @@ fn a_duplicate_key_is_recognized_in_each_kind_of_reply() {
             errors.push(rawdoc! { "index": 0, "code": *code, "errmsg": "x" });
         }
         let reply = rawdoc! { "ok": 1, "writeErrors": errors };
-        let fault = WriteFailure::from_reply(&reply).expect("it has errors");
-        Error::new(ErrorKind::Write(Box::new(fault)))
+        let fault = InsertManyError::from_reply(&reply).expect("it has errors");
+        Error::new(ErrorKind::InsertMany(fault))
     };
     assert!(write(&[11_000]).is_duplicate_key());
     assert!(write(&[121, 11_000]).is_duplicate_key());
     assert!(!write(&[121]).is_duplicate_key());
     let command = |code: i32| {
         let fault = CommandError::from_reply(&rawdoc! { "ok": 0, "code": code });
-        Error::new(ErrorKind::Command(Box::new(fault)))
+        Error::new(ErrorKind::Command(fault))
     };
     assert!(command(11_000).is_duplicate_key());
     assert!(!command(91).is_duplicate_key());

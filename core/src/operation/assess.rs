@@ -4,7 +4,7 @@
 use super::{ClusterTime, CommandKind, Exchange, ReplyTimes};
 use crate::{
     bson::integer,
-    error::{CommandError, Error, ErrorKind, Labels, WriteFailure},
+    error::{CommandError, Error, ErrorKind, InsertManyError, Labels},
 };
 use bson::{RawBsonRef, RawDocument};
 use onionskin_bson::fields;
@@ -68,13 +68,12 @@ impl Assessment {
         let mut for_topology = None;
         let result = if !ok {
             let fault = CommandError::from_reply(reply);
-            Err(Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels()))
+            Err(Error::new(ErrorKind::Command(fault)).with_labels(&labels()))
         } else if has_write_errors || has_concern_error {
-            match WriteFailure::from_reply(reply) {
+            match InsertManyError::from_reply(reply) {
                 None => Ok(()),
                 Some(fault) => {
-                    let error =
-                        Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&labels());
+                    let error = Error::new(ErrorKind::InsertMany(fault)).with_labels(&labels());
                     if kind.has_write_errors() {
                         Err(error)
                     } else {
@@ -120,7 +119,7 @@ impl Exchange {
     pub(crate) fn write_error(&self) -> Option<&Error> {
         let assessment = self.operation.exchange.assessment.as_ref()?;
         let error = assessment.result.as_ref().err();
-        error.filter(|error| matches!(error.kind(), ErrorKind::Write(_)))
+        error.filter(|error| matches!(error.kind(), ErrorKind::InsertMany(_)))
     }
 }
 

@@ -176,9 +176,8 @@ pub(crate) fn refuses_cluster_time(error: &Error) -> bool {
         let names = ["clusterTime", "\"signature\""];
         names.iter().any(|name| fault.message.contains(name))
     };
-    fault
-        .code
-        .is_some_and(|code| REFUSED.contains(&code) || (MALFORMED.contains(&code) && names_it()))
+    let code = &fault.code;
+    REFUSED.contains(code) || (MALFORMED.contains(code) && names_it())
 }
 
 fn read(document: &RawDocument) -> Option<(u32, u32)> {
@@ -239,7 +238,7 @@ mod tests {
         let refused = |code: i32, text: &str| {
             let reply = rawdoc! { "ok": 0, "code": code, "errmsg": text };
             let fault = crate::error::CommandError::from_reply(&reply);
-            refuses_cluster_time(&ErrorKind::Command(Box::new(fault)).into())
+            refuses_cluster_time(&ErrorKind::Command(fault).into())
         };
         assert!(refused(211, "Cache Reader No keys found for HMAC"));
         assert!(refused(4, "Missing expected field \"signature\""));

@@ -95,7 +95,7 @@ impl Exchange {
     ) -> CommandEvent {
         let duration = Duration::ZERO;
         let failure = match failure {
-            Some(error) if matches!(error.kind(), ErrorKind::Write(_)) => None,
+            Some(error) if matches!(error.kind(), ErrorKind::InsertMany(_)) => None,
             Some(error) if is_sensitive => Some(without_server_text(error)),
             other => other.cloned(),
         };

@@ -373,7 +373,7 @@ impl Cursor {
     }
 
     /// Handles the error of a `getMore`: the cursor returns no more documents. [`end`](Self::end)
-    /// returns no `killCursors` if the kind of the error is [`ErrorKind::Network`] or
+    /// returns no `killCursors` if the kind of the error is [`ErrorKind::Io`] or
     /// [`ErrorKind::Tls`], or if its code shows that the server no longer has the cursor.
     ///
     /// Behind a load balancer the cursor keeps its pin until its end, even if the connection is
@@ -382,10 +382,7 @@ impl Cursor {
         self.is_failed = true;
         self.batch = Batch::EMPTY;
         self.has_whole = self.has_whole.map(|_| false);
-        let is_out_of_reach = matches!(
-            error.kind(),
-            ErrorKind::Network { .. } | ErrorKind::Tls { .. }
-        );
+        let is_out_of_reach = matches!(error.kind(), ErrorKind::Io(_) | ErrorKind::Tls { .. });
         let is_gone = error
             .code()
             .is_some_and(|code| CURSOR_IS_GONE.contains(&code));

@@ -3,7 +3,7 @@
 use super::{DocumentList, OperationList};
 use crate::{
     connection::ConnectionFacts,
-    error::{Error, ErrorKind},
+    error::{BsonError, Error, ErrorKind},
 };
 use std::borrow::Cow;
 
@@ -304,7 +304,7 @@ fn document_bytes(documents: &[u8]) -> Result<usize, Error> {
                        other"
             .to_owned();
         let path = String::new();
-        ErrorKind::Bson { message, path }.into()
+        ErrorKind::Bson(BsonError { message, path }).into()
     })
 }
 
@@ -442,7 +442,7 @@ mod tests {
     fn bytes_that_are_no_documents_are_refused() {
         for bytes in [vec![1], vec![4, 0, 0, 0], vec![9, 0, 0, 0, 0], vec![255; 9]] {
             let error = LIMITS.fit(&bytes, true, |_| 0).expect_err("no documents");
-            assert!(matches!(error.kind(), ErrorKind::Bson { .. }), "{error:?}");
+            assert!(matches!(error.kind(), ErrorKind::Bson(_)), "{error:?}");
         }
     }
 }

@@ -75,7 +75,7 @@ pub trait Program {
     /// with another command, or end with another error or a partial result. By default the error
     /// ends the operation.
     fn handle_error(&mut self, error: Error) -> Step<Self::Output> {
-        Step::Done(Err(error))
+        Step::Done(Err(error.of_one_write()))
     }
 
     /// Reads the answer to the inquiry of [`Step::Ask`], or the reason why there is none. The

@@ -187,21 +187,16 @@ impl RetryPolicy {
             return error;
         }
         let is_retryable = match error.kind() {
-            ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
-            ErrorKind::Network { .. } | ErrorKind::Tls { .. } | ErrorKind::Timeout { .. } => {
+            ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
+            ErrorKind::Io(_) | ErrorKind::Tls { .. } | ErrorKind::Timeout { .. } => {
                 error.is_connection_failure()
             }
-            ErrorKind::Command(fault) => {
-                is_old(facts)
-                    && fault
-                        .code
-                        .is_some_and(|code| RETRYABLE_CODES.contains(&code))
-            }
-            ErrorKind::Write(fault) => {
+            ErrorKind::Command(fault) => is_old(facts) && RETRYABLE_CODES.contains(&fault.code),
+            ErrorKind::InsertMany(fault) => {
                 is_old(facts)
                     && facts.is_some_and(|f| f.server_type != ServerType::Mongos)
                     && fault
-                        .write_concern
+                        .write_concern_error
                         .as_ref()
                         .is_some_and(|w| RETRYABLE_CODES.contains(&w.code))
             }
@@ -283,7 +278,7 @@ impl RetryPolicy {
     /// The server of a cleared pool is not avoided (RR-21).
     fn avoided(self, error: &Error, topology_type: TopologyType) -> Option<&Address> {
         let is_avoided = match error.kind() {
-            ErrorKind::PoolCleared { .. } => false,
+            ErrorKind::ConnectionPoolCleared { .. } => false,
             _ if topology_type == TopologyType::Sharded => true,
             _ => self.overload_retargeting && error.has_label(&Label::SystemOverloadedError),
         };
@@ -304,7 +299,7 @@ fn reworded(operation: &Operation, error: Error) -> Error {
         _ => return error,
     };
     let is_engine = fault.message.starts_with("Transaction numbers");
-    if fault.code != Some(ILLEGAL_OPERATION) || !is_engine {
+    if fault.code != ILLEGAL_OPERATION || !is_engine {
         return error;
     }
     let mut fault = fault.clone();
@@ -386,7 +381,7 @@ fn proves_attempt(kind: CommandKind, error: &Error) -> bool {
     let is_read = matches!(kind, CommandKind::Read | CommandKind::CursorFollowUp);
     let comes_from_server = matches!(
         error.kind(),
-        ErrorKind::Command(_) | ErrorKind::Write(_) | ErrorKind::Interrupted { .. }
+        ErrorKind::Command(_) | ErrorKind::InsertMany(_) | ErrorKind::Interrupted { .. }
     );
     (comes_from_server || error.is_connection_failure())
         && (is_read || !error.has_label(&Label::NoWritesPerformed))
@@ -394,14 +389,14 @@ fn proves_attempt(kind: CommandKind, error: &Error) -> bool {
 
 fn is_retryable_read(error: &Error) -> bool {
     match error.kind() {
-        ErrorKind::PoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
-        ErrorKind::Network { .. } | ErrorKind::Tls { .. } | ErrorKind::Timeout { .. } => {
+        ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
+        ErrorKind::Io(_) | ErrorKind::Tls { .. } | ErrorKind::Timeout { .. } => {
             error.is_connection_failure()
         }
-        ErrorKind::Command(fault) => is_retryable_read_code(fault.code),
+        ErrorKind::Command(fault) => is_retryable_read_code(fault.code()),
         ErrorKind::Authentication {
             cause: Some(fault), ..
-        } => is_retryable_read_code(fault.code),
+        } => is_retryable_read_code(fault.code()),
         _ => false,
     }
 }

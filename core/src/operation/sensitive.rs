@@ -34,9 +34,9 @@ pub(super) fn without_server_text(error: &Error) -> Error {
     let fault = CommandError {
         message: String::new(),
         reply: None,
-        ..(**fault).clone()
+        ..fault.clone()
     };
-    let bare = Error::new(ErrorKind::Command(Box::new(fault))).with_labels(error.labels());
+    let bare = Error::new(ErrorKind::Command(fault)).with_labels(error.labels());
     match error.server() {
         Some(server) => bare.with_server(server),
         None => bare,

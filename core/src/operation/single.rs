@@ -54,7 +54,7 @@ impl<D: Decode> Program for Single<D> {
     }
 
     fn handle_error(&mut self, error: Error) -> Step<D::Output> {
-        Step::Done(self.decode.decode_error(error))
+        Step::Done(self.decode.decode_error(error.of_one_write()))
     }
 
     fn abandon(&mut self) -> Abandoned {

@@ -175,12 +175,15 @@ fn host_fault(host: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::{Argument, ErrorKind};
 
     /// Returns the name of the option that is refused; `None` if none is.
     fn refused(proxy: &Socks5Proxy) -> Option<&'static str> {
         match proxy.validate().err()?.kind() {
-            ErrorKind::InvalidOption { option, .. } => Some(option),
+            ErrorKind::InvalidArgument {
+                argument: Argument::Option(option),
+                ..
+            } => Some(option),
             other => panic!("{other}"),
         }
     }

@@ -105,6 +105,6 @@ impl<C> Pool<C> {
             ),
             None => format!("Connection pool for {address} is paused until the server is checked"),
         };
-        Error::new(ErrorKind::PoolCleared { message }).with_server(address)
+        Error::new(ErrorKind::ConnectionPoolCleared { message }).with_server(address)
     }
 }

@@ -2,7 +2,7 @@
 //! not be made (table A.8). The label `SystemOverloadedError` distinguishes overload from failure.
 
 use super::{Phase, order::ApplicationError};
-use crate::error::{CommandError, Error, ErrorKind, Label, NetworkFault, TopologyVersion};
+use crate::error::{CommandError, Error, ErrorKind, IoError, Label, NetworkFault, TopologyVersion};
 
 /// The state that a state change error reports for its server (SDAM-89 to SDAM-91).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,12 +107,12 @@ fn judge_handshake(error: &Error, load_balanced: bool) -> Consequence {
 /// SDAM-110).
 fn judge_operation(error: &Error) -> Consequence {
     match error.kind() {
-        ErrorKind::Network { .. } | ErrorKind::Tls { .. }
+        ErrorKind::Io(_) | ErrorKind::Tls { .. }
             if !error.has_label(&Label::SystemOverloadedError) =>
         {
             UNREACHABLE
         }
-        ErrorKind::Command(_) | ErrorKind::Write(_) => match state_change(error) {
+        ErrorKind::Command(_) | ErrorKind::InsertMany(_) => match state_change(error) {
             Some(change) => Consequence {
                 mark_unknown: true,
                 clear_pool: change == StateChange::ShuttingDown,
@@ -130,7 +130,7 @@ fn judge_operation(error: &Error) -> Consequence {
 /// Returns the `topologyVersion` of the server's reply in the error, if there is one (SDAM-87).
 pub(super) fn topology_version(error: &Error) -> Option<TopologyVersion> {
     match error.kind() {
-        ErrorKind::Write(fault) => fault.topology_version,
+        ErrorKind::InsertMany(fault) => fault.topology_version,
         _ => command_error(error)?.topology_version,
     }
 }
@@ -148,41 +148,40 @@ fn command_error(error: &Error) -> Option<&CommandError> {
 /// example a cleared pool (SDAM-116) or a lack of local sockets.
 fn is_caused_by_client(error: &Error) -> bool {
     match error.kind() {
-        ErrorKind::Network { fault, .. } => *fault == NetworkFault::OutOfSockets,
-        ErrorKind::InvalidUri { .. }
-        | ErrorKind::InvalidOption { .. }
-        | ErrorKind::InvalidArgument { .. }
+        ErrorKind::Io(IoError { fault, .. }) => *fault == NetworkFault::OutOfSockets,
+        ErrorKind::InvalidArgument { .. }
         | ErrorKind::Custom(_)
         | ErrorKind::BulkWrite(_)
-        | ErrorKind::Bson { .. }
+        | ErrorKind::Bson(_)
         | ErrorKind::ServerSelection { .. }
         | ErrorKind::Discovery { .. }
-        | ErrorKind::PoolCleared { .. }
+        | ErrorKind::ConnectionPoolCleared { .. }
         | ErrorKind::PoolClosed { .. }
         | ErrorKind::WaitQueueTimeout { .. }
         | ErrorKind::Interrupted { .. }
-        | ErrorKind::ClientClosed
+        | ErrorKind::Shutdown
         | ErrorKind::Runtime { .. }
         | ErrorKind::Abandoned => true,
         ErrorKind::Timeout { wait, .. } => !wait.is_network(),
-        ErrorKind::Dns { .. }
+        ErrorKind::DnsResolve { .. }
         | ErrorKind::Tls { .. }
-        | ErrorKind::Protocol { .. }
+        | ErrorKind::InvalidResponse { .. }
         | ErrorKind::Authentication { .. }
         | ErrorKind::Command(_)
+        | ErrorKind::InsertMany(_)
         | ErrorKind::Write(_)
-        | ErrorKind::Incompatible { .. }
+        | ErrorKind::IncompatibleServer { .. }
         | ErrorKind::Limit { .. } => false,
     }
 }
 
 /// Returns the state change that an error reports, by its code, or without a code by its message.
-/// For an error with `ok: 1` ([`ErrorKind::Write`]), only the write concern error counts (SDAM-93).
+/// For an error with `ok: 1` ([`ErrorKind::InsertMany`]), only the write concern error counts (SDAM-93).
 pub(super) fn state_change(error: &Error) -> Option<StateChange> {
     // `writeErrors` are not examined for state changes (SDAM-94). Code 0 means no code.
     let (code, message) = match error.kind() {
-        ErrorKind::Write(fault) => {
-            let concern = fault.write_concern.as_ref()?;
+        ErrorKind::InsertMany(fault) => {
+            let concern = fault.write_concern_error.as_ref()?;
             (
                 Some(concern.code).filter(|&code| code != 0),
                 &concern.message,
@@ -190,7 +189,7 @@ pub(super) fn state_change(error: &Error) -> Option<StateChange> {
         }
         _ => {
             let fault = command_error(error)?;
-            (fault.code, &fault.message)
+            (fault.code(), &fault.message)
         }
     };
     match code {
@@ -217,7 +216,7 @@ pub(super) fn state_change(error: &Error) -> Option<StateChange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{TlsFault, Wait, WriteFailure};
+    use crate::error::{InsertManyError, TlsFault, Wait};
     use bson::{RawDocumentBuf, rawdoc};
 
     const MOVED: Consequence = Consequence {
@@ -236,9 +235,7 @@ mod tests {
     };
 
     fn command(reply: RawDocumentBuf) -> Error {
-        Error::new(ErrorKind::Command(Box::new(CommandError::from_reply(
-            &reply,
-        ))))
+        Error::new(ErrorKind::Command(CommandError::from_reply(&reply)))
     }
 
     fn code(code: i32) -> Error {
@@ -246,8 +243,8 @@ mod tests {
     }
 
     fn write(reply: RawDocumentBuf) -> Error {
-        let fault = WriteFailure::from_reply(&reply).expect("it has errors");
-        Error::new(ErrorKind::Write(Box::new(fault)))
+        let fault = InsertManyError::from_reply(&reply).expect("it has errors");
+        Error::new(ErrorKind::InsertMany(fault))
     }
 
     fn network() -> Error {
@@ -322,7 +319,7 @@ mod tests {
                 NOTHING,
             ),
             (
-                Error::new(ErrorKind::PoolCleared {
+                Error::new(ErrorKind::ConnectionPoolCleared {
                     message: "x".into(),
                 }),
                 NOTHING,

@@ -246,7 +246,7 @@ impl Sdam {
             return;
         };
         if let Some(fault) = fault {
-            self.on_check_failed(now, id, &ErrorKind::Command(fault).into());
+            self.on_check_failed(now, id, &ErrorKind::Command(*fault).into());
             return;
         }
         if more_to_come && !monitor.is_streaming() {

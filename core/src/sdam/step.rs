@@ -80,7 +80,7 @@ impl Sdam {
         if life != Life::Running {
             return;
         }
-        let cause = Error::new(ErrorKind::ClientClosed);
+        let cause = Error::new(ErrorKind::Shutdown);
         let previous = self.snapshot();
         let servers = std::mem::take(&mut self.servers);
         self.ids.clear();

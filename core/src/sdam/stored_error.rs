@@ -1,7 +1,7 @@
 //! The form in which a server description stores the error that made the server Unknown.
 
 use crate::error::{
-    CommandError, Error, ErrorKind, MAX_CAUSE_TEXT_BYTES, WriteConcernError, WriteFailure,
+    CommandError, Error, ErrorKind, InsertManyError, MAX_CAUSE_TEXT_BYTES, WriteConcernError,
     shortened,
 };
 
@@ -19,21 +19,24 @@ pub(super) fn without_reply(error: &Error) -> Error {
         } => ErrorKind::Authentication {
             mechanism,
             message: message.clone(),
-            cause: Some(bare(cause)),
+            cause: Some(Box::new(bare(cause))),
         },
-        ErrorKind::Write(fault) => {
-            let concern = fault.write_concern.as_ref().map(|w| WriteConcernError {
-                message: shortened(&w.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
-                code_name: w.code_name.clone(),
-                details: None,
-                ..*w
-            });
-            ErrorKind::Write(Box::new(WriteFailure {
-                errors: Vec::new(),
-                write_concern: concern,
-                more_write_concerns: Vec::new(),
-                ..**fault
-            }))
+        ErrorKind::InsertMany(fault) => {
+            let concern = fault
+                .write_concern_error
+                .as_ref()
+                .map(|w| WriteConcernError {
+                    message: shortened(&w.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
+                    code_name: w.code_name.clone(),
+                    details: None,
+                    ..*w
+                });
+            ErrorKind::InsertMany(InsertManyError {
+                write_errors: None,
+                write_concern_error: concern,
+                more_write_concern_errors: Vec::new(),
+                ..*fault
+            })
         }
         _ => return error.clone(),
     };
@@ -45,13 +48,13 @@ pub(super) fn without_reply(error: &Error) -> Error {
 }
 
 /// Returns a command error without its reply and with a shortened message.
-fn bare(fault: &CommandError) -> Box<CommandError> {
-    Box::new(CommandError {
+fn bare(fault: &CommandError) -> CommandError {
+    CommandError {
         message: shortened(&fault.message, MAX_CAUSE_TEXT_BYTES).to_owned(),
         code_name: fault.code_name.clone(),
         reply: None,
         ..*fault
-    })
+    }
 }
 
 #[cfg(test)]
@@ -61,12 +64,12 @@ mod tests {
 
     fn command(reply: RawDocumentBuf) -> Error {
         let fault = CommandError::from_reply(&reply);
-        Error::new(ErrorKind::Command(Box::new(fault)))
+        Error::new(ErrorKind::Command(fault))
     }
 
     fn write(reply: RawDocumentBuf) -> Error {
-        let fault = WriteFailure::from_reply(&reply).expect("it has errors");
-        Error::new(ErrorKind::Write(Box::new(fault)))
+        let fault = InsertManyError::from_reply(&reply).expect("it has errors");
+        Error::new(ErrorKind::InsertMany(fault))
     }
 
     #[test]

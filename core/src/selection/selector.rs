@@ -334,7 +334,7 @@ fn check_compatibility(description: &TopologyDescription) -> Result<(), Error> {
         None => Ok(()),
         Some(message) => {
             let message = message.clone();
-            Err(Error::new(ErrorKind::Incompatible { message }))
+            Err(Error::new(ErrorKind::IncompatibleServer { message }))
         }
     }
 }

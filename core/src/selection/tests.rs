@@ -12,7 +12,7 @@ use crate::{
     description::{
         ServerDescription, ServerId, ServerType, TopologyDescription, TopologyId, TopologyType,
     },
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind, IoError, NetworkFault},
     options::{ReadMode, ReadPreference},
     random::Seed,
 };
@@ -133,7 +133,7 @@ fn selection_waits_without_suitable_servers_and_fails_if_incompatible() {
     description.compatibility_error = Some("too old".into());
     let found = selector.select(2, &description, id, &Criteria::Writable, &[]);
     let message = "too old".to_owned();
-    assert_eq!(found, Err(ErrorKind::Incompatible { message }.into()));
+    assert_eq!(found, Err(ErrorKind::IncompatibleServer { message }.into()));
 }
 
 #[test]
@@ -259,10 +259,10 @@ fn the_selection_error_has_a_cause_and_is_short_in_a_large_topology() {
     };
     assert!(matches!(
         cause.kind(),
-        ErrorKind::Network {
+        ErrorKind::Io(IoError {
             fault: NetworkFault::Refused,
             ..
-        }
+        })
     ));
     assert_eq!(cause.server(), Some(&address(0)));
     assert_eq!(error.server(), None, "no single server is at fault");

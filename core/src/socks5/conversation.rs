@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind, IoError, NetworkFault},
 };
 use std::fmt;
 use zeroize::Zeroize;
@@ -132,7 +132,7 @@ impl Socks5Conversation {
     /// likely cause. Errors other than network errors are returned unchanged.
     #[must_use]
     pub fn describe_loss(&self, error: Error) -> Error {
-        let ErrorKind::Network { fault, message } = error.kind() else {
+        let ErrorKind::Io(IoError { fault, message, .. }) = error.kind() else {
             return error;
         };
         let moment = match self.state {

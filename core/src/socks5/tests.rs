@@ -1,7 +1,7 @@
 //! Tests of the conversation with a proxy, without a connection.
 
 use super::*;
-use crate::error::{ErrorKind, NetworkFault, Responsible};
+use crate::error::{ErrorKind, IoError, NetworkFault, Responsible};
 
 const GREETING: &[u8] = &[5, 1, 0];
 const GREETING_WITH_LOGIN: &[u8] = &[5, 2, 0, 2];
@@ -66,7 +66,7 @@ fn failure(credentials: bool, bytes: &[u8]) -> (NetworkFault, String) {
         "{debug}"
     );
     match error.kind() {
-        ErrorKind::Network { fault, message } => {
+        ErrorKind::Io(IoError { fault, message, .. }) => {
             assert!(
                 message.starts_with("the SOCKS5 proxy proxy:1080 "),
                 "{message}"

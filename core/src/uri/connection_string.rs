@@ -92,8 +92,8 @@ pub(super) enum Hosts {
 impl ConnectionString {
     /// Parses a connection string. DNS is not queried.
     ///
-    /// Fails with [`ErrorKind::InvalidUri`](crate::error::ErrorKind::InvalidUri) for the strings
-    /// for which [`uri::parse`](super::parse) fails. The message says what to change, and quotes no
+    /// Fails with [`InvalidArgument`](crate::error::ErrorKind::InvalidArgument) for the strings for
+    /// which [`uri::parse`](super::parse) fails. The message says what to change, and quotes no
     /// part of the string that could be a secret.
     pub fn parse(text: &str) -> Result<Self> {
         let string = Self::read(text)?;

@@ -3,7 +3,7 @@
 use super::{Result, authority::UserInfo, invalid, value::Refusal};
 use crate::{
     description::Tags,
-    error::{Error, ErrorKind, UriPart},
+    error::{Argument, Error, ErrorKind, UriPart},
     options::{
         Acknowledgment, AuthMechanism, CODE_ONLY_PROPERTIES, ClientOptions, Credential, ReadMode,
         ReadPreference, Secret, Socks5Proxy, Tls, TlsOptions, WriteConcern, check,
@@ -36,7 +36,11 @@ impl From<Error> for Refusal {
     /// Ignores a value that a rule refuses, with the message of the rule as the reason.
     fn from(error: Error) -> Self {
         Self::Ignore(match error.kind() {
-            ErrorKind::InvalidOption { message, .. } => message.clone(),
+            ErrorKind::InvalidArgument {
+                argument: Argument::Option(_),
+                message,
+                ..
+            } => message.clone(),
             other => other.to_string(),
         })
     }
@@ -45,7 +49,10 @@ impl From<Error> for Refusal {
 /// Converts an error of a rule or of validation to an error of the connection string.
 pub(super) fn in_uri(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::InvalidOption { option, message } => match *option {
+        ErrorKind::InvalidArgument {
+            argument: Argument::Option(option),
+            message,
+        } => match *option {
             "username" | "password" => invalid(UriPart::UserInfo, message.clone()),
             "defaultDatabase" => invalid(UriPart::Database, message.clone()),
             "hosts" | "srvHost" => invalid(UriPart::Host, message.clone()),

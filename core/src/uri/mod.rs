@@ -53,7 +53,7 @@ pub use srv::{is_below_srv_domain, resolve};
 pub use value::OptionValue;
 
 use crate::{
-    error::{Error, ErrorKind, UriPart},
+    error::{Argument, Error, ErrorKind, UriPart},
     options::{ClientOptions, Monitoring},
 };
 use std::collections::BTreeMap;
@@ -94,8 +94,8 @@ impl ParsedUri {
 
 /// Parses a connection string, for a client that checks servers in the background.
 ///
-/// Fails with [`ErrorKind::InvalidUri`]. The message says what to change, and quotes no part of the
-/// string that could be a secret.
+/// Fails with [`ErrorKind::InvalidArgument`]. The message says what to change, and quotes no part of
+/// the string that could be a secret.
 ///
 /// ```
 /// use onionskin_core::uri;
@@ -131,8 +131,8 @@ pub fn parse_for(text: &str, monitoring: Monitoring) -> Result<ParsedUri> {
 }
 
 fn invalid(part: UriPart, message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidUri {
-        part,
+    Error::new(ErrorKind::InvalidArgument {
+        argument: Argument::Uri(part),
         message: message.into(),
     })
 }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     address::Address,
-    error::{Error, ErrorKind, UriPart},
+    error::{Argument, Error, ErrorKind, UriPart},
     options::ClientOptions,
 };
 
@@ -101,7 +101,11 @@ fn parse_txt(txt: &str) -> Result<OptionsParser> {
 /// Returns the error of a TXT record, or of options together with those of the record.
 fn of_txt_record(options: &ClientOptions, error: &Error) -> Error {
     let message = match error.kind() {
-        ErrorKind::InvalidUri { message, .. } => message.clone(),
+        ErrorKind::InvalidArgument {
+            argument: Argument::Uri(_),
+            message,
+            ..
+        } => message.clone(),
         _ => error.to_string(),
     };
     let host = options.srv_host.as_deref().unwrap_or_default();

@@ -83,7 +83,7 @@ impl Narrator {
             SdamEvent::HeartbeatFailed { address, failure, .. }
                 // The first failed check of a server gives a line, and further failed checks in a
                 // row give none. Checks that end because the client closes give none either.
-                if *failure.kind() != ErrorKind::ClientClosed
+                if *failure.kind() != ErrorKind::Shutdown
                     && self.lock().failing.insert(address.to_string()) =>
             {
                 self.print(&format!("check of {address} failed: {}", failure.kind()));

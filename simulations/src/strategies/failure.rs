@@ -5,8 +5,8 @@ use bson::{RawArrayBuf, RawDocument, RawDocumentBuf, rawdoc};
 use onionskin_core::{
     address::Address,
     error::{
-        CommandError, Error, ErrorKind, Label, Labels, NetworkFault, TlsFault, TopologyVersion,
-        Wait, WriteFailure,
+        Argument, CommandError, Error, ErrorKind, InsertManyError, Label, Labels, NetworkFault,
+        TlsFault, TopologyVersion, Wait,
     },
     unstable::sdam::Phase,
 };
@@ -90,9 +90,9 @@ impl Failure {
             }),
             Cause::Nonsense => Error::protocol("not a message"),
             Cause::Reply(reply) => Error::new(if is_ok(reply) {
-                ErrorKind::Write(Box::new(WriteFailure::from_reply(reply)?))
+                ErrorKind::InsertMany(InsertManyError::from_reply(reply)?)
             } else {
-                ErrorKind::Command(Box::new(CommandError::from_reply(reply)))
+                ErrorKind::Command(CommandError::from_reply(reply))
             })
             .with_labels(&Labels::from_reply(reply)),
             Cause::Refused(reply) => Error::new(ErrorKind::Authentication {
@@ -122,10 +122,13 @@ impl ClientCause {
     fn kind(self) -> ErrorKind {
         let message = "the client's own doing".to_owned();
         match self {
-            Self::PoolCleared => ErrorKind::PoolCleared { message },
+            Self::PoolCleared => ErrorKind::ConnectionPoolCleared { message },
             Self::WaitQueueTimeout => ErrorKind::WaitQueueTimeout { message },
             Self::PoolClosed => ErrorKind::PoolClosed { message },
-            Self::Argument => ErrorKind::InvalidArgument { message },
+            Self::Argument => ErrorKind::InvalidArgument {
+                argument: Argument::Call,
+                message,
+            },
         }
     }
 }

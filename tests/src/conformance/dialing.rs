@@ -3,7 +3,7 @@
 use super::{Host, client, end, find, impatient, ping, until, within};
 use crate::conformance::server::{Server, answer, listener};
 use onionskin::Client;
-use onionskin_core::error::{Error, ErrorKind, NetworkFault};
+use onionskin_core::error::{Error, ErrorKind, IoError, NetworkFault};
 
 /// Returns the error in the description of the client's only server.
 pub(crate) fn server_error<H: Host>(client: &Client<H::R>) -> Error {
@@ -50,7 +50,7 @@ pub async fn a_refused_connection_is_reported_with_its_address<H: Host>() {
     let cause = expect_selection_error::<H>(&client, &address).await;
     let fault = NetworkFault::Refused;
     assert!(
-        matches!(cause.kind(), ErrorKind::Network { fault: f, .. } if *f == fault),
+        matches!(cause.kind(), ErrorKind::Io(IoError { fault: f, .. }) if *f == fault),
         "{cause}"
     );
     within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;
@@ -76,7 +76,7 @@ pub async fn an_unresolvable_host_name_is_reported<H: Host>() {
     let cause = expect_selection_error::<H>(&client, &host).await;
     let fault = NetworkFault::NotResolved;
     assert!(
-        matches!(cause.kind(), ErrorKind::Network { fault: f, .. } if *f == fault),
+        matches!(cause.kind(), ErrorKind::Io(IoError { fault: f, .. }) if *f == fault),
         "{cause}"
     );
     within::<H, _>(H::SLACK, "shutdown", client.shutdown()).await;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::peers::Scratch;
 use onionskin::Runtime;
-use onionskin_core::error::{Error, ErrorKind, NetworkFault, TlsFault};
+use onionskin_core::error::{Error, ErrorKind, IoError, NetworkFault, TlsFault};
 use rustls::AlertDescription;
 use std::sync::{
     Arc,
@@ -87,7 +87,7 @@ pub async fn a_close_notify_before_a_complete_reply_fails_the_operation<H: Host>
         let error = error.expect_err("the reply is cut off");
         let closed = NetworkFault::Closed;
         assert!(
-            matches!(error.kind(), ErrorKind::Network { fault, .. } if *fault == closed),
+            matches!(error.kind(), ErrorKind::Io(IoError { fault, .. }) if *fault == closed),
             "{error:?}"
         );
         gate.open();

@@ -9,7 +9,7 @@ use super::{
 use bson::doc;
 use onionskin::Client;
 use onionskin_core::{
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind, IoError, NetworkFault},
     event::{Event, EventKind, PoolEvent, SdamEvent},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -129,7 +129,8 @@ fn open_files() -> Vec<File> {
 
 fn is_reported(error: &Error) -> bool {
     let fault = NetworkFault::OutOfSockets;
-    let is_reported = matches!(error.kind(), ErrorKind::Network { fault: f, .. } if *f == fault);
+    let is_reported =
+        matches!(error.kind(), ErrorKind::Io(IoError { fault: f, .. }) if *f == fault);
     is_reported && error.server().is_some()
 }
 

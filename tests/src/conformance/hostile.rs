@@ -9,7 +9,7 @@ use super::{
 };
 use bson::{Document, doc, rawdoc};
 use onionskin_core::{
-    error::{Error, ErrorKind, NetworkFault},
+    error::{Error, ErrorKind, IoError, NetworkFault},
     unstable::wire::{Flags, HEADER_BYTES, MessageWriter},
 };
 use std::{
@@ -101,12 +101,12 @@ fn right_frame(request: &Request) -> Vec<u8> {
 }
 
 fn is_protocol(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Protocol { .. })
+    matches!(error.kind(), ErrorKind::InvalidResponse { .. })
 }
 
 fn is_broken(error: &Error) -> bool {
     let faults = [NetworkFault::Closed, NetworkFault::Reset];
-    matches!(error.kind(), ErrorKind::Network { fault, .. } if faults.contains(fault))
+    matches!(error.kind(), ErrorKind::Io(IoError { fault, .. }) if faults.contains(fault))
 }
 
 /// Runs three finds on one client. The first waits for its reply, and the second gets the answer of

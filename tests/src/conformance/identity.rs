@@ -9,7 +9,7 @@ use super::{
 };
 use crate::peers::Scratch;
 use bson::{Binary, doc, spec::BinarySubtype};
-use onionskin_core::error::{Error, ErrorKind, NetworkFault, TlsFault};
+use onionskin_core::error::{Error, ErrorKind, IoError, NetworkFault, TlsFault};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::{
     ServerConfig,
@@ -122,11 +122,11 @@ pub async fn tls_on_only_one_side_fails_server_selection<H: Host>() {
     let cause = expect_selection_error::<H>(&plain, &secure.address()).await;
     let is_peer = matches!(
         cause.kind(),
-        ErrorKind::Protocol { .. }
-            | ErrorKind::Network {
+        ErrorKind::InvalidResponse { .. }
+            | ErrorKind::Io(IoError {
                 fault: NetworkFault::Closed | NetworkFault::Reset,
                 ..
-            }
+            })
     );
     assert!(is_peer, "{cause:?}");
     end::<H>(plain, &secure).await;

@@ -111,7 +111,7 @@ pub async fn a_missing_seed_list_fails_only_operations_that_wait<H: Host>() {
     let error = find(&client, 1).await.expect_err("no records");
     let is_expected = matches!(
         error.kind(),
-        ErrorKind::Dns {
+        ErrorKind::DnsResolve {
             failure: DnsFailure::NoSuchName,
             ..
         }
@@ -179,7 +179,7 @@ impl Resolver for OneHost {
                 RecordKind::A => DnsData::Address(Ipv4Addr::LOCALHOST.into()),
                 RecordKind::Aaaa | RecordKind::Txt => {
                     let (failure, message) = (DnsFailure::NoRecords, "none".to_owned());
-                    return Err(ErrorKind::Dns { failure, message }.into());
+                    return Err(ErrorKind::DnsResolve { failure, message }.into());
                 }
             };
             Ok(DnsAnswer {

@@ -10,7 +10,7 @@ use crate::name_server::NameServer;
 use onionskin::{
     Client, ClientBuilder, HostResolver, Resolver, ResolverFuture, Runtime,
     dns::{DnsAnswer, DnsData, DnsQuery, RecordKind, ResolverConfig},
-    error::{DnsFailure, ErrorKind},
+    error::{Argument, DnsFailure, ErrorKind},
 };
 use std::{
     future::{Future, poll_fn},
@@ -95,7 +95,7 @@ pub async fn a_dns_failure_is_the_error_of_the_resolution<H: Host>() {
         .expect("no records");
     let is_expected = matches!(
         error.kind(),
-        ErrorKind::Dns {
+        ErrorKind::DnsResolve {
             failure: DnsFailure::NoSuchName,
             ..
         }
@@ -115,7 +115,13 @@ pub async fn a_dns_failure_is_the_error_of_the_resolution<H: Host>() {
     let builder = builder.resolver_config(ResolverConfig::new([names.address()]));
     let error = builder.resolve().await.err().expect("a host outside");
     assert!(
-        matches!(error.kind(), ErrorKind::InvalidUri { .. }),
+        matches!(
+            error.kind(),
+            ErrorKind::InvalidArgument {
+                argument: Argument::Uri(_),
+                ..
+            }
+        ),
         "{error:?}"
     );
 

@@ -27,7 +27,7 @@ pub async fn shutdown_closes_an_idle_pool<H: Host>() {
     assert_eq!(server.seen("endSessions").len(), 1);
     assert_eq!(clone.counts(), Counts::default());
     let error = find(&clone, 2).await.expect_err("it is closed");
-    assert_eq!(error, ErrorKind::ClientClosed);
+    assert_eq!(error, ErrorKind::Shutdown);
     within::<H, _>(H::SLACK, "a second shutdown", clone.shutdown()).await;
 }
 
@@ -48,7 +48,7 @@ pub async fn shutdown_fails_operations_that_wait_for_a_server<H: Host>() {
     for mut waiter in waiters {
         waiter.woken().await;
         let error = waiter.step().await.expect("an end").expect_err("no server");
-        assert_eq!(error, ErrorKind::ClientClosed);
+        assert_eq!(error, ErrorKind::Shutdown);
     }
     assert_eq!(client.counts(), Counts::default());
 }
@@ -81,7 +81,7 @@ pub async fn shutdown_fails_operations_that_wait_for_a_connection<H: Host>() {
             .await
             .expect("an end")
             .expect_err("no connection");
-        assert_eq!(error, ErrorKind::ClientClosed);
+        assert_eq!(error, ErrorKind::Shutdown);
     }
     assert_eq!(client.counts(), Counts::default());
     gate.open();

@@ -2,7 +2,7 @@
 
 use super::Host;
 use onionskin::Client;
-use onionskin_core::error::{ErrorKind, Responsible, UriPart};
+use onionskin_core::error::{Argument, ErrorKind, Responsible, UriPart};
 
 /// The error names the invalid part of the connection string and does not contain the password.
 pub async fn a_connection_string_error_names_the_invalid_part<H: Host>() {
@@ -45,8 +45,14 @@ pub async fn a_connection_string_error_names_the_invalid_part<H: Host>() {
             "{text}: {error:?}"
         );
         match error.kind() {
-            ErrorKind::InvalidUri { part, .. } => assert_eq!(*part, expected, "{text}: {error}"),
-            ErrorKind::InvalidOption { .. } => assert_eq!(expected, Options, "{text}: {error}"),
+            ErrorKind::InvalidArgument {
+                argument: Argument::Uri(part),
+                ..
+            } => assert_eq!(*part, expected, "{text}: {error}"),
+            ErrorKind::InvalidArgument {
+                argument: Argument::Option(_),
+                ..
+            } => assert_eq!(expected, Options, "{text}: {error}"),
             _ => panic!("{text}: {error:?}"),
         }
         let shown = format!("{error} {error:?}");
@@ -62,8 +68,8 @@ pub async fn a_missing_certificate_file_is_reported<H: Host>() {
     let error = builder.build().expect_err("there is no such file");
     let is_named = matches!(
         error.kind(),
-        ErrorKind::InvalidOption {
-            option: "tlsCAFile",
+        ErrorKind::InvalidArgument {
+            argument: Argument::Option("tlsCAFile"),
             ..
         }
     );

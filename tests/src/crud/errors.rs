@@ -40,7 +40,7 @@ pub(super) async fn an_unknown_command_is_the_servers_error<R: Runtime + Default
     let ErrorKind::Command(fault) = error.kind() else {
         panic!("{error:?} is not the server's");
     };
-    assert_eq!(fault.code, Some(COMMAND_NOT_FOUND));
+    assert_eq!(fault.code, COMMAND_NOT_FOUND);
     assert_eq!(fault.code_name, "CommandNotFound");
     assert_eq!(error.kind().responsible(), Responsible::Peer);
     let server = error.server().expect("the server that said so");

@@ -2,7 +2,7 @@
 
 use super::Bench;
 use bson::{Bson, Document, doc, oid::ObjectId};
-use onionskin::{Error, Runtime, error::ErrorKind};
+use onionskin::{Error, Runtime};
 
 /// The server's code for a duplicate key.
 const DUPLICATE_KEY: i32 = 11000;
@@ -44,10 +44,8 @@ pub(super) async fn many_are_inserted_in_order<R: Runtime + Default>(b: &Bench<R
 
 /// Returns the index and the code of each write error.
 fn write_errors(error: &Error) -> Vec<(usize, i32)> {
-    let ErrorKind::Write(fault) = error.kind() else {
-        panic!("{error:?} is no write error");
-    };
-    fault.errors.iter().map(|e| (e.index, e.code)).collect()
+    let fault = error.write_errors().expect("is a write error");
+    fault.errors().iter().map(|e| (e.index, e.code)).collect()
 }
 
 pub(super) async fn a_duplicate_key_is_a_write_error<R: Runtime + Default>(b: &Bench<R>) {

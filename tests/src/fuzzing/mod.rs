@@ -17,8 +17,8 @@ use onionskin_core::{
         RecordKind, ResolverConfig,
     },
     error::{
-        CommandError, Error, ErrorKind, Labels, MAX_CAUSE_TEXT_BYTES, MAX_MESSAGE_TEXT_BYTES,
-        MAX_WRITE_ERRORS, WriteFailure,
+        CommandError, Error, ErrorKind, InsertManyError, Labels, MAX_CAUSE_TEXT_BYTES,
+        MAX_MESSAGE_TEXT_BYTES, MAX_WRITE_ERRORS,
     },
     options::{ClientOptions, Compressor},
     random::Seed,
@@ -143,11 +143,11 @@ pub fn message(rest: &[u8]) {
     if let Ok(message) = Message::decode(&frame) {
         assert!(message.steps() <= frame.len() + 100, "{}", message.steps());
         assert!(message.sections().count() <= MAX_SEQUENCES + 1);
-        let error = ErrorKind::Command(Box::new(CommandError::from_reply(message.body)));
+        let error = ErrorKind::Command(CommandError::from_reply(message.body));
         assert_bounded(&error.into(), message.body);
-        if let Some(fault) = WriteFailure::from_reply(message.body) {
-            assert!(fault.errors.len() <= MAX_WRITE_ERRORS);
-            assert_bounded(&ErrorKind::Write(Box::new(fault)).into(), message.body);
+        if let Some(fault) = InsertManyError::from_reply(message.body) {
+            assert!(fault.errors().len() <= MAX_WRITE_ERRORS);
+            assert_bounded(&ErrorKind::InsertMany(fault).into(), message.body);
         }
     }
     for options in ["serverMonitoringMode=poll", "serverMonitoringMode=stream"] {
@@ -256,7 +256,10 @@ pub fn dns(input: &[u8]) {
             answer.records.iter().for_each(|data| check(kind, data));
         }
         Err(error) => {
-            assert!(matches!(error.kind(), ErrorKind::Dns { .. }), "{error:?}");
+            assert!(
+                matches!(error.kind(), ErrorKind::DnsResolve { .. }),
+                "{error:?}"
+            );
             assert!(error.to_string().len() < 4_096, "{error}");
         }
     }

@@ -38,7 +38,7 @@ fn assert_authentication_failure_clears_pool(
 /// Returns the error code with which a server refused the authentication.
 fn authentication_code(error: &Error) -> Option<i32> {
     match error.kind() {
-        ErrorKind::Authentication { cause, .. } => cause.as_ref()?.code,
+        ErrorKind::Authentication { cause, .. } => cause.as_ref()?.code(),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use crate::{
 use bson::{Bson, Document, doc};
 use onionskin::{Error, error::ErrorKind, options::WriteConcern};
 use onionskin_core::{
-    error::WriteFailure,
+    error::InsertManyError,
     event::{CommandEvent, EventKind},
 };
 use onionskin_simulations::deployment::DeploymentOptions;
@@ -73,15 +73,15 @@ async fn stored(watched: &Watched) -> Vec<i32> {
     ids
 }
 
-fn fault(error: &Error) -> &WriteFailure {
+fn fault(error: &Error) -> &InsertManyError {
     match error.kind() {
-        ErrorKind::Write(fault) => fault,
+        ErrorKind::InsertMany(fault) => fault,
         _ => panic!("{error:?}"),
     }
 }
 
 fn failed(error: &Error) -> Vec<usize> {
-    fault(error).errors.iter().map(|e| e.index).collect()
+    fault(error).errors().iter().map(|e| e.index).collect()
 }
 
 /// Returns the positions of the documents that a failed insert had inserted.
@@ -425,9 +425,9 @@ fn insert_many_reports_the_write_concern_errors_of_all_batches() {
         let error = watched.things().insert_many(documents(0..8)).await;
         let error = error.expect_err("it is not confirmed");
         let fault = fault(&error);
-        assert!(fault.errors.is_empty());
-        assert_eq!(fault.write_concern.as_ref().map(|w| w.code), Some(64));
-        assert_eq!(fault.more_write_concerns.len(), 2);
+        assert!(fault.errors().is_empty());
+        assert_eq!(fault.write_concern_error.as_ref().map(|w| w.code), Some(64));
+        assert_eq!(fault.more_write_concern_errors.len(), 2);
         assert_eq!((fault.written, inserted(&error).len()), (8, 8));
         scene.clear_fail_point(scene.primary()).await;
         assert_eq!(stored(&watched).await, (0..8).collect::<Vec<_>>());

@@ -193,7 +193,7 @@ fn shutdown_does_not_wait_for_connections_that_are_being_established() {
                 assert!(is_quick, "{obstacle:?}, {moment:?}: {took:?}");
                 for find in finds {
                     if let Err(error) = scene.ended("an end", find).await {
-                        let is_reported = matches!(error.kind(), ErrorKind::ClientClosed);
+                        let is_reported = matches!(error.kind(), ErrorKind::Shutdown);
                         assert!(is_reported, "{obstacle:?}, {moment:?}: {error:?}");
                     }
                 }

@@ -63,7 +63,7 @@ fn shutdown_ends_at_once_and_fails_operations_in_server_selection() {
         watched.client.clone().shutdown().await;
         assert_eq!(scene.now(), start);
         let error = insert.join().await.expect_err("the client is closed");
-        assert!(matches!(error.kind(), ErrorKind::ClientClosed), "{error:?}");
+        assert!(matches!(error.kind(), ErrorKind::Shutdown), "{error:?}");
         watched.end().await;
     });
 }

@@ -9,7 +9,7 @@ use bson::{Document, doc};
 use onionskin::{
     Client, HostResolver, Runtime,
     dns::ResolverConfig,
-    error::{Error, ErrorKind},
+    error::{Argument, Error, ErrorKind},
 };
 use onionskin_core::{
     dns::MAX_ALIASES,
@@ -115,10 +115,13 @@ fn known(client: &Client<SimRuntime>) -> BTreeSet<usize> {
 fn check_error(error: &Error) {
     let is_expected = matches!(
         error.kind(),
-        ErrorKind::Dns { .. }
+        ErrorKind::DnsResolve { .. }
             | ErrorKind::ServerSelection { .. }
-            | ErrorKind::InvalidUri { .. }
-            | ErrorKind::Network { .. }
+            | ErrorKind::InvalidArgument {
+                argument: Argument::Uri(_),
+                ..
+            }
+            | ErrorKind::Io(_)
             | ErrorKind::Timeout { .. }
             | ErrorKind::WaitQueueTimeout { .. }
     );

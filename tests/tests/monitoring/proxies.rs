@@ -10,7 +10,7 @@ use crate::{
 use bson::doc;
 use onionskin::{Error, HostResolver, dns::ResolverConfig};
 use onionskin_core::{
-    error::{ErrorKind, Label, NetworkFault},
+    error::{ErrorKind, IoError, Label, NetworkFault},
     event::{EventKind, PoolEvent},
     options::{ClientOptions, Socks5Proxy},
     random::Seed,
@@ -296,7 +296,7 @@ fn a_proxy_that_cannot_be_reached_is_named() {
         };
         let cause = cause.as_ref().expect("the error of the check");
         let fault = match cause.kind() {
-            ErrorKind::Network { fault, .. } => *fault,
+            ErrorKind::Io(IoError { fault, .. }) => *fault,
             other => panic!("{other:?}"),
         };
         assert_eq!(

@@ -121,7 +121,7 @@ const ROUND: Duration = Duration::from_millis(20);
 /// True if a lookup failed because there are no such records.
 fn is_absence(error: &Error) -> bool {
     let failure = match error.kind() {
-        ErrorKind::Dns { failure, .. } => *failure,
+        ErrorKind::DnsResolve { failure, .. } => *failure,
         _ => return false,
     };
     matches!(failure, DnsFailure::NoSuchName | DnsFailure::NoRecords)

@@ -149,7 +149,7 @@ fn operations_in_progress_fail_when_the_runtime_of_their_client_ends() {
             // If the client shuts down before the runtime ends, the error is `ClientClosed`.
             let kind = error.kind();
             let is_runtime_or_closed =
-                matches!(kind, ErrorKind::Runtime { .. } | ErrorKind::ClientClosed);
+                matches!(kind, ErrorKind::Runtime { .. } | ErrorKind::Shutdown);
             assert!(is_runtime_or_closed, "{error:?}");
         }
         soon(&other, "shutdown", closing).expect("no panic");

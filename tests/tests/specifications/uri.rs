@@ -3,7 +3,7 @@
 
 use onionskin_core::{
     address::Address,
-    error::ErrorKind,
+    error::{Argument, ErrorKind},
     options::{Acknowledgment, AuthMechanism, Credential, Monitoring},
     uri::{self, OptionValue, ParsedUri},
 };
@@ -86,7 +86,13 @@ fn run(case: &Value, monitoring: Monitoring) -> Outcome {
     let text = case["uri"].as_str().ok_or("the case has no uri")?;
     let parsed = match (uri::parse_for(text, monitoring), case["valid"].as_bool()) {
         (Err(error), Some(false)) => {
-            let kind = matches!(error.kind(), ErrorKind::InvalidUri { .. });
+            let kind = matches!(
+                error.kind(),
+                ErrorKind::InvalidArgument {
+                    argument: Argument::Uri(_),
+                    ..
+                }
+            );
             return same("error of the connection string", &true, &kind);
         }
         (Err(error), _) => return Err(format!("refused: {error}")),

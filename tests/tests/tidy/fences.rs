@@ -128,7 +128,7 @@ pub(crate) fn patterns_without_tls(path: &str, text: &str) -> Vec<String> {
     for (at, line) in lines.iter().enumerate() {
         let from = at.saturating_sub(TLS_WITHIN_LINES);
         let to = lines.len().min(at + TLS_WITHIN_LINES + 1);
-        let any_network = line.contains("ErrorKind::Network { .. }");
+        let any_network = line.contains("ErrorKind::Io(_)");
         if any_network && !lines[from..to].iter().any(|l| l.contains("ErrorKind::Tls")) {
             found.push(format!(
                 "{path}:{}: name `ErrorKind::Tls` too, or ask `is_network`",
@@ -359,11 +359,11 @@ fn adapters_with_different_files_are_found() {
 
 #[test]
 fn a_network_error_pattern_without_a_tls_error_pattern_is_found() {
-    let both = "ErrorKind::Network { .. } => true,\nErrorKind::Tls { .. } => x,\n";
+    let both = "ErrorKind::Io(_) => true,\nErrorKind::Tls { .. } => x,\n";
     assert!(patterns_without_tls("a.rs", both).is_empty());
-    let one = "matches!(kind, ErrorKind::Network { .. })\n";
+    let one = "matches!(kind, ErrorKind::Io(_))\n";
     assert_eq!(patterns_without_tls("a.rs", one).len(), 1);
-    let detail = "matches!(kind, ErrorKind::Network { fault, .. })\n";
+    let detail = "matches!(kind, ErrorKind::Io(IoError { fault, .. }))\n";
     assert!(patterns_without_tls("a.rs", detail).is_empty());
 }
 

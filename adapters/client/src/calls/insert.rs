@@ -56,7 +56,7 @@ collection_call! {
     /// document larger than `maxBsonObjectSize` is not sent and ends the insert with an error.
     ///
     /// If the server refuses documents, the error lists them by their index
-    /// ([`WriteFailure::errors`](onionskin_core::error::WriteFailure)). The error also has the
+    /// ([`InsertManyError`](onionskin_core::error::InsertManyError)). The error also has the
     /// `_id`s of the documents that the server confirmed as inserted ([`Error::partial_insert`]),
     /// unless the call failed before its first command.
     InsertMany {

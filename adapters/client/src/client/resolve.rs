@@ -26,9 +26,9 @@ impl<R: Runtime> ClientBuilder<R> {
     /// lookups end. The lookups run on the runtime on which the client will run; build the client
     /// while that runtime runs.
     ///
-    /// Fails with [`ErrorKind::Dns`](crate::error::ErrorKind::Dns) if there is no usable answer,
-    /// and with [`ErrorKind::InvalidUri`](crate::error::ErrorKind::InvalidUri) if the records are
-    /// not valid or conflict with options. Fails as [`build`](Self::build) does if an option is
+    /// Fails with [`DnsResolve`](crate::error::ErrorKind::DnsResolve) if there is no usable answer,
+    /// and with [`InvalidArgument`](crate::error::ErrorKind::InvalidArgument) if the records are not
+    /// valid or conflict with options. Fails as [`build`](Self::build) does if an option is
     /// invalid or there is no runtime.
     ///
     /// ```no_run

@@ -312,7 +312,7 @@ impl Client {
             Some(CheckOut::Failed(error)) => error,
             None => {
                 let message = "the server has no connection pool yet".to_owned();
-                Error::new(ErrorKind::PoolCleared { message })
+                Error::new(ErrorKind::ConnectionPoolCleared { message })
             }
         };
         self.attempts.choice.finished(server);

@@ -284,8 +284,8 @@ impl Client {
     ) {
         match error.kind() {
             ErrorKind::Command(_)
-            | ErrorKind::Write(_)
-            | ErrorKind::Network { .. }
+            | ErrorKind::InsertMany(_)
+            | ErrorKind::Io(_)
             | ErrorKind::Tls { .. } => {}
             _ => return,
         }

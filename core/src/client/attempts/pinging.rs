@@ -121,10 +121,7 @@ impl Client {
 /// Returns the network error to report to the topology after a ping that failed for any reason
 /// (SEL-72).
 fn broken(facts: &ConnectionFacts, failure: &Error) -> Error {
-    if matches!(
-        failure.kind(),
-        ErrorKind::Network { .. } | ErrorKind::Tls { .. }
-    ) {
+    if matches!(failure.kind(), ErrorKind::Io(_) | ErrorKind::Tls { .. }) {
         return failure.clone().with_server(&facts.address);
     }
     let message = format!("a ping on an idle connection failed: {failure}");

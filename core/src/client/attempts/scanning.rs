@@ -145,7 +145,7 @@ impl ScanRules {
                 Ok(Selected::Ask(question)) => return Ok(Selected::Ask(question)),
                 Ok(Selected::NoServer) => parts.topology.mark_stale(now),
                 Err(error) => {
-                    if matches!(error.kind(), ErrorKind::Incompatible { .. }) {
+                    if matches!(error.kind(), ErrorKind::IncompatibleServer { .. }) {
                         parts.topology.mark_stale(now);
                     }
                     return Err(error);
@@ -206,7 +206,7 @@ impl ScanRules {
         };
         match selected {
             // The rest of the scan may show that the deployment is compatible.
-            Err(error) if matches!(error.kind(), ErrorKind::Incompatible { .. }) => {
+            Err(error) if matches!(error.kind(), ErrorKind::IncompatibleServer { .. }) => {
                 Ok(Selected::NoServer)
             }
             Ok(Selected::Server(server)) => {

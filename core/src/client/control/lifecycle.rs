@@ -47,8 +47,7 @@ impl Life {
     /// Returns the error of operations on a closed client: the reason why the shell stopped, if it
     /// did.
     pub(in crate::client) fn error(&self) -> Error {
-        self.lost()
-            .unwrap_or_else(|| ErrorKind::ClientClosed.into())
+        self.lost().unwrap_or_else(|| ErrorKind::Shutdown.into())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     },
     connection::{Connection, ConnectionFacts, ConnectionPurpose, Established, Output, SocketId},
     description::{ServerId, ServerType},
-    error::{Error, ErrorKind, Label, NetworkFault},
+    error::{Error, ErrorKind, IoError, Label, NetworkFault},
     event::EventKind,
     operation::{Command, Lease, OperationId},
     pool::{Condition, ConnectionId},
@@ -449,10 +449,10 @@ fn label_overload(error: Error, phase: Phase) -> Error {
         && error.is_connection_failure()
         && !matches!(
             error.kind(),
-            ErrorKind::Network {
+            ErrorKind::Io(IoError {
                 fault: NetworkFault::NotResolved | NetworkFault::OutOfSockets,
                 ..
-            }
+            })
         );
     if may_be_overload {
         error

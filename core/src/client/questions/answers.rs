@@ -81,7 +81,7 @@ impl Client {
             return Error::timeout(Wait::Selection, message);
         }
         let (failure, message) = (DnsFailure::Refused, "the lookup was given up".to_owned());
-        ErrorKind::Dns { failure, message }.into()
+        ErrorKind::DnsResolve { failure, message }.into()
     }
 }
 

@@ -341,7 +341,7 @@ impl SeedList {
                     first.unwrap_or_default()
                 );
                 let failure = DnsFailure::Malformed;
-                Found::NoHosts(Error::new(ErrorKind::Dns { failure, message }))
+                Found::NoHosts(Error::new(ErrorKind::DnsResolve { failure, message }))
             }
         }
     }
@@ -400,7 +400,7 @@ fn rescan_interval(ttl: Option<Duration>) -> Duration {
 fn is_absence(error: &Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::Dns {
+        ErrorKind::DnsResolve {
             failure: DnsFailure::NoSuchName | DnsFailure::NoRecords,
             ..
         }

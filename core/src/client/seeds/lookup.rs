@@ -37,7 +37,7 @@ const TXT: QuestionId = QuestionId(2);
 /// assert_eq!(query.name, "_mongodb._tcp.cluster.example.net");
 /// // The shell asks its resolver, and gives the answers in any order.
 /// let message = "there is no TXT record".to_owned();
-/// let none = ErrorKind::Dns { failure: DnsFailure::NoRecords, message };
+/// let none = ErrorKind::DnsResolve { failure: DnsFailure::NoRecords, message };
 /// assert!(lookup.handle_answer(txt, Err(none.into())).is_none());
 /// let host = DnsData::Service { host: "db1.example.net".to_owned(), port: 27017 };
 /// let answer = DnsAnswer { records: vec![host], ttl: None };
@@ -90,8 +90,8 @@ impl SeedLookup {
     /// The result is the options of the client: with the hosts of the SRV records, with the options
     /// of the TXT record that nothing else has set, and with the warnings about that record.
     ///
-    /// The result is an error of the kinds [`Dns`](crate::error::ErrorKind::Dns) and
-    /// [`InvalidUri`](crate::error::ErrorKind::InvalidUri) for the reasons that
+    /// The result is an error of the kinds [`DnsResolve`](crate::error::ErrorKind::DnsResolve) and
+    /// [`InvalidArgument`](crate::error::ErrorKind::InvalidArgument) for the reasons that
     /// [`uri::resolve`](crate::uri::resolve) lists. The absence of a TXT record is no error
     /// ([DNS-27]).
     ///

@@ -54,7 +54,7 @@ fn abandoning_a_terminated_client_does_not_change_its_error() {
     let Progress::Failed(error) = world.client.start(world.now, ping()) else {
         panic!("nothing begins any more");
     };
-    assert_eq!(error, ErrorKind::ClientClosed);
+    assert_eq!(error, ErrorKind::Shutdown);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    error::ErrorKind,
+    error::{Argument, ErrorKind},
     options::{AuthMechanism, Compressor, Credential, ServerApi, ServerApiVersion},
 };
 
@@ -244,7 +244,11 @@ fn gssapi_without_a_kerberos_library_is_refused_when_the_client_is_created() {
             continue;
         }
         let error = made.expect_err(mechanism.name());
-        let ErrorKind::InvalidOption { option, message } = error.kind() else {
+        let ErrorKind::InvalidArgument {
+            argument: Argument::Option(option),
+            message,
+        } = error.kind()
+        else {
             panic!("{error:?}");
         };
         assert_eq!(*option, "authMechanism");

@@ -100,7 +100,7 @@ fn a_client_that_is_closed_withdraws_the_call() {
     assert_eq!(scene.withdrawn, [question]);
     assert!(matches!(
         scene.error_of(operation).kind(),
-        ErrorKind::ClientClosed
+        ErrorKind::Shutdown
     ));
     scene.answer_to(question, login("one"));
     assert!(scene.sent().is_empty());
@@ -388,7 +388,7 @@ fn large_replies_are_accepted_by_operations_only() {
     let padding = "x".repeat(300_000);
     let mut large = accepted();
     large.append(bson::cstr!("padding"), padding.as_str());
-    let is_protocol = |error: &Error| matches!(error.kind(), ErrorKind::Protocol { .. });
+    let is_protocol = |error: &Error| matches!(error.kind(), ErrorKind::InvalidResponse { .. });
     let mut scene = CredentialScene::new(password(), "&retryReads=false&maxAdaptiveRetries=0");
     scene.replies = [Some(large.clone())].into();
     let operation = scene.start(ping());

@@ -363,7 +363,7 @@ fn a_second_hello_reply_is_not_accepted_as_the_reply_to_a_command() {
         .received(reply.len())
         .expect_err("it answers nothing");
     assert!(
-        matches!(error.kind(), ErrorKind::Protocol { .. }),
+        matches!(error.kind(), ErrorKind::InvalidResponse { .. }),
         "{error}"
     );
 }

@@ -23,7 +23,7 @@ fn an_exchange_refuses_a_wrong_message_by_its_first_bytes() {
         let (name, head) = wrong_heads(id).swap_remove(case);
         exchange.input().expect("room")[..head.len()].copy_from_slice(&head);
         let error = exchange.received(head.len()).expect_err(name);
-        let is_protocol = matches!(error.kind(), ErrorKind::Protocol { .. });
+        let is_protocol = matches!(error.kind(), ErrorKind::InvalidResponse { .. });
         assert!(is_protocol, "{name}: {error}");
         world.check_in(exchange, Outcome::Failed(error));
         assert!(world.closed.contains(&socket), "{name}");

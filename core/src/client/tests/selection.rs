@@ -159,7 +159,7 @@ fn cancelling_an_operation_or_closing_the_client_emits_a_selection_failed_event(
     let left = Error::from(ErrorKind::Abandoned);
     assert_eq!(take_events(&mut world), [format!("insert: {left}")]);
     world.client.close(world.now);
-    let closed = Error::from(ErrorKind::ClientClosed);
+    let closed = Error::from(ErrorKind::Shutdown);
     assert_eq!(take_events(&mut world), [format!("insert: {closed}")]);
 }
 

@@ -109,7 +109,7 @@ impl Connection {
                 fault = conversation.without_secrets(fault);
             }
             let labels = Labels::from_reply(&answer.document);
-            let error = Error::new(ErrorKind::Command(Box::new(fault))).with_labels(&labels);
+            let error = Error::new(ErrorKind::Command(fault)).with_labels(&labels);
             return self.fail(error);
         }
         if self.options.load_balanced && hello.service_id.is_none() {

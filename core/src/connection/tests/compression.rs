@@ -159,7 +159,7 @@ fn a_fault_at_each_byte_of_a_compressed_reply_is_found_or_changes_its_content() 
                         "{compressor:?} {offset}"
                     ),
                     Err(error) => assert!(
-                        matches!(error.kind(), ErrorKind::Protocol { .. }),
+                        matches!(error.kind(), ErrorKind::InvalidResponse { .. }),
                         "{compressor:?} {offset}: {error}"
                     ),
                 }
@@ -237,7 +237,7 @@ fn wrong_compressed_messages_are_refused() {
         transport.receive(&bytes[..needed]).expect("no layer fails");
         let error = transport.next(&mut awaited.clone()).expect_err(name);
         assert!(
-            matches!(error.kind(), ErrorKind::Protocol { .. }),
+            matches!(error.kind(), ErrorKind::InvalidResponse { .. }),
             "{name}: {error}"
         );
     }
@@ -257,7 +257,7 @@ fn a_compressed_reply_needs_negotiation() {
             .next(&mut Awaited::Reply(1))
             .expect_err("it is refused");
         assert!(
-            matches!(error.kind(), ErrorKind::Protocol { .. }),
+            matches!(error.kind(), ErrorKind::InvalidResponse { .. }),
             "{error}"
         );
     }
@@ -410,7 +410,7 @@ fn the_size_of_the_replies_in_one_input_is_limited() {
             match output {
                 Output::Checked { .. } => checked += 1,
                 Output::Failed { error, .. } => {
-                    assert!(matches!(error.kind(), ErrorKind::Protocol { .. }));
+                    assert!(matches!(error.kind(), ErrorKind::InvalidResponse { .. }));
                     failed = true;
                 }
                 _ => {}

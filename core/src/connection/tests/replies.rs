@@ -126,7 +126,7 @@ fn each_step_refuses_an_unexpected_message_by_its_first_bytes() {
             }
             let error = failed.unwrap_or_else(|| panic!("{step} accepts {name}"));
             assert!(
-                matches!(error.kind(), ErrorKind::Protocol { .. }),
+                matches!(error.kind(), ErrorKind::InvalidResponse { .. }),
                 "{step}, {name}: {error}"
             );
         }
@@ -167,7 +167,7 @@ fn an_idle_connection_refuses_any_message_by_its_first_bytes() {
     receive(&mut connection, &reply(id, Flags::default())[..20]);
     let error = failure(&mut connection).expect("no request is outstanding");
     assert!(
-        matches!(error.kind(), ErrorKind::Protocol { .. }),
+        matches!(error.kind(), ErrorKind::InvalidResponse { .. }),
         "{error}"
     );
 }

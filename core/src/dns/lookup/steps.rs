@@ -273,7 +273,7 @@ impl Lookup {
             DnsFailure::Malformed => "ask the administrator of this DNS zone",
         };
         let message = format!("the lookup of {} failed: {message}; {hint}", self.query);
-        self.finish(Err(Error::new(ErrorKind::Dns { failure, message })));
+        self.finish(Err(Error::new(ErrorKind::DnsResolve { failure, message })));
     }
 
     fn finish(&mut self, result: Result<DnsAnswer, Error>) {

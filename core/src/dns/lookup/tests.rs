@@ -171,7 +171,7 @@ impl Bench {
     fn failure(&mut self) -> (DnsFailure, String) {
         let error = self.result().expect_err("a failure");
         match error.kind() {
-            ErrorKind::Dns { failure, .. } => (*failure, error.to_string()),
+            ErrorKind::DnsResolve { failure, .. } => (*failure, error.to_string()),
             _ => panic!("{error:?}"),
         }
     }

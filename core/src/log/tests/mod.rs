@@ -307,7 +307,7 @@ fn invalid_options_are_logged_as_warnings_without_their_values() {
 fn a_failed_heartbeat_is_logged_without_its_whole_reply() {
     let mut reply = rawdoc! { "ok": 0, "code": 5, "errmsg": "no" };
     reply.append(bson::cstr!("more"), "m".repeat(5000).as_str());
-    let fault = Box::new(CommandError::from_reply(&reply));
+    let fault = CommandError::from_reply(&reply);
     let failure = Error::new(ErrorKind::Command(fault));
     let kind = EventKind::Sdam(SdamEvent::HeartbeatFailed {
         topology: TOPOLOGY,

@@ -8,8 +8,8 @@ use super::{
 use crate::{
     address::Address,
     error::{
-        Error, ErrorKind, Label, Labels, MAX_WRITE_ERRORS, PartialInsert, WriteConcernError,
-        WriteError, WriteFailure,
+        Error, ErrorKind, IndexedWriteError, InsertManyError, Label, Labels, MAX_WRITE_ERRORS,
+        PartialInsert, WriteConcernError,
     },
     operation::{Command, CommandKind, DocumentList, Exchange, Portion, Program, Step},
     options::Place,
@@ -68,7 +68,7 @@ pub struct InsertMany {
 /// The merged write errors and write concern errors of the batches so far.
 #[derive(Debug, Default)]
 struct MergedErrors {
-    fault: WriteFailure,
+    fault: InsertManyError,
     labels: Labels,
     server: Option<Address>,
     /// The size of the texts and details in `fault`.
@@ -76,20 +76,20 @@ struct MergedErrors {
 }
 
 impl MergedErrors {
-    fn add_error(&mut self, index: usize, failed: &WriteError) {
-        if self.fault.errors.len() >= MAX_WRITE_ERRORS {
+    fn add_error(&mut self, index: usize, failed: &IndexedWriteError) {
+        if self.fault.errors().len() >= MAX_WRITE_ERRORS {
             return;
         }
         let mut failed = self.bytes.bound_error(failed.clone());
         failed.index = index;
-        self.fault.errors.push(failed);
+        self.fault.write_errors.get_or_insert_default().push(failed);
     }
 
     fn add_concern(&mut self, concern: &WriteConcernError) {
         let concern = self.bytes.bound_concern(concern.clone());
-        match &self.fault.write_concern {
-            None => self.fault.write_concern = Some(concern),
-            Some(_) => self.fault.more_write_concerns.push(concern),
+        match &self.fault.write_concern_error {
+            None => self.fault.write_concern_error = Some(concern),
+            Some(_) => self.fault.more_write_concern_errors.push(concern),
         }
     }
 }
@@ -174,15 +174,15 @@ impl InsertMany {
     }
 
     /// Merges the errors of a batch with those of the batches before it.
-    fn add_fault(&mut self, fault: &WriteFailure, error: &Error) {
+    fn add_fault(&mut self, fault: &InsertManyError, error: &Error) {
         let base = self.done.documents;
         let merged = self.merged.get_or_insert_default();
-        for failed in &fault.errors {
+        for failed in fault.errors() {
             let index = failed.index.saturating_add(base);
             self.failed.insert(index);
             merged.add_error(index, failed);
         }
-        if let Some(concern) = &fault.write_concern {
+        if let Some(concern) = &fault.write_concern_error {
             merged.add_concern(concern);
         }
         let all = &mut merged.fault;
@@ -197,7 +197,7 @@ impl InsertMany {
         let merged = self.merged.take()?;
         let mut fault = merged.fault;
         fault.written = fault.written.saturating_add(self.written);
-        let error = Error::new(ErrorKind::Write(Box::new(fault))).with_labels(&merged.labels);
+        let error = Error::new(ErrorKind::InsertMany(fault)).with_labels(&merged.labels);
         Some(match &merged.server {
             Some(server) => error.with_server(server),
             None => error,
@@ -218,10 +218,10 @@ impl InsertMany {
     }
 
     /// Handles a batch with write errors or with a write concern error.
-    fn on_fault(&mut self, fault: &WriteFailure, error: &Error) -> Step<InsertManyResult> {
+    fn on_fault(&mut self, fault: &InsertManyError, error: &Error) -> Step<InsertManyResult> {
         self.add_fault(fault, error);
         if fault
-            .errors
+            .errors()
             .iter()
             .any(|failed| failed.index >= self.batch.documents)
         {
@@ -229,7 +229,7 @@ impl InsertMany {
             // batch were inserted.
             return Step::Done(self.result());
         }
-        let first_failed = fault.errors.iter().map(|failed| failed.index).min();
+        let first_failed = fault.errors().iter().map(|failed| failed.index).min();
         let is_spent = error.has_label(&Label::RetryableWriteError);
         match first_failed {
             // The server does not insert the documents after the first failure of an ordered batch.
@@ -268,7 +268,7 @@ impl Program for InsertMany {
     }
 
     fn handle_error(&mut self, error: Error) -> Step<InsertManyResult> {
-        if let ErrorKind::Write(fault) = error.kind() {
+        if let ErrorKind::InsertMany(fault) = error.kind() {
             return self.on_fault(fault, &error);
         }
         let earlier = self.take_merged();
@@ -322,8 +322,8 @@ mod tests {
     }
 
     fn fault_of(reply: &RawDocument) -> Error {
-        let fault = WriteFailure::from_reply(reply).expect("it has errors");
-        Error::new(ErrorKind::Write(Box::new(fault)))
+        let fault = InsertManyError::from_reply(reply).expect("it has errors");
+        Error::new(ErrorKind::InsertMany(fault))
     }
 
     #[test]
@@ -345,20 +345,24 @@ mod tests {
         let Step::Done(Err(error)) = step else {
             panic!("all failed");
         };
-        let ErrorKind::Write(fault) = error.kind() else {
+        let ErrorKind::InsertMany(fault) = error.kind() else {
             panic!("{error:?}");
         };
-        let of_errors = fault.errors.iter().map(|failed| &failed.details);
-        let more = fault.more_write_concerns.iter();
-        let of_concerns = fault.write_concern.iter().chain(more).map(|w| &w.details);
+        let of_errors = fault.errors().iter().map(|failed| &failed.details);
+        let more = fault.more_write_concern_errors.iter();
+        let of_concerns = fault
+            .write_concern_error
+            .iter()
+            .chain(more)
+            .map(|w| &w.details);
         let kept = of_errors.chain(of_concerns).flatten();
         let kept: usize = kept.map(|details| details.as_bytes().len()).sum();
         assert!((40_000_000..=MAX_MERGED_BYTES).contains(&kept), "{kept}");
         assert_eq!(error.labels().iter().count(), MAX_OTHER_LABELS);
         // All errors are kept, also those that lost their texts and details.
-        let indexes = fault.errors.iter().map(|failed| failed.index);
-        assert!(indexes.eq(0..120) && fault.errors.iter().all(|failed| failed.code == 7));
-        assert_eq!(fault.more_write_concerns.len(), 119);
+        let indexes = fault.errors().iter().map(|failed| failed.index);
+        assert!(indexes.eq(0..120) && fault.errors().iter().all(|failed| failed.code == 7));
+        assert_eq!(fault.more_write_concern_errors.len(), 119);
         let partial = error.partial_insert().expect("an insert_many");
         assert!(partial.inserted_ids.is_empty());
     }

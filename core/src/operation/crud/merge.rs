@@ -2,7 +2,7 @@
 
 use crate::{
     bson::decode_document,
-    error::{Error, Label, Labels, WriteConcernError, WriteError},
+    error::{Error, IndexedWriteError, Label, Labels, WriteConcernError},
     wire::MAX_MESSAGE_BYTES,
 };
 use bson::{Bson, RawDocument, RawDocumentBuf};
@@ -22,7 +22,7 @@ pub(super) struct MergedBytes(usize);
 
 impl MergedBytes {
     /// Returns the error without its text and details if they exceed the limit.
-    pub(super) fn bound_error(&mut self, mut error: WriteError) -> WriteError {
+    pub(super) fn bound_error(&mut self, mut error: IndexedWriteError) -> IndexedWriteError {
         if !self.has_room(error.message.len(), error.details.as_ref()) {
             error.message = String::new();
             error.details = None;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     bson::{DocumentWriter, decode_document, integer_field},
-    error::{Error, ErrorKind},
+    error::{BsonError, Error, ErrorKind},
     operation::{Command, CommandKind},
     options::{OptionValue, Place},
     results::{DeleteResult, UpdateResult},
@@ -194,10 +194,10 @@ pub(crate) fn check_replacement(replacement: &RawDocument) -> Result<(), Error> 
         Some(Ok((key, _))) if key.as_str().starts_with('$') => Err(Error::argument(
             "a replacement is a document, not update operators",
         )),
-        Some(Err(error)) => Err(ErrorKind::Bson {
+        Some(Err(error)) => Err(ErrorKind::Bson(BsonError {
             message: error.to_string(),
             path: String::new(),
-        }
+        })
         .into()),
         Some(Ok(_)) | None => Ok(()),
     }
@@ -208,9 +208,11 @@ pub(crate) fn check_replacement(replacement: &RawDocument) -> Result<(), Error> 
 /// an update operator.
 pub fn encode_replacement<T: Serialize + ?Sized>(value: &T) -> Result<RawDocumentBuf, Error> {
     let bytes = onionskin_bson::serialize_to_vec(value)?;
-    let document = RawDocumentBuf::from_bytes(bytes).map_err(|error| ErrorKind::Bson {
-        message: error.to_string(),
-        path: String::new(),
+    let document = RawDocumentBuf::from_bytes(bytes).map_err(|error| {
+        ErrorKind::Bson(BsonError {
+            message: error.to_string(),
+            path: String::new(),
+        })
     })?;
     check_replacement(&document)?;
     Ok(document)

@@ -70,7 +70,7 @@ fn facts() -> ConnectionFacts {
 fn error_of_reply(reply: &RawDocumentBuf) -> Error {
     let fault = CommandError::from_reply(reply);
     let labels = crate::error::Labels::from_reply(reply);
-    Error::new(ErrorKind::Command(Box::new(fault)))
+    Error::new(ErrorKind::Command(fault))
         .with_labels(&labels)
         .with_server(&Address::tcp("a", 1))
 }
@@ -150,7 +150,7 @@ fn run_all_attempts(
 fn deprioritization_depends_on_topology_error_and_option() {
     // The topology, the error and the option decide whether the failed server is deprioritized
     // (RR-14, BP-9, prose tests RR-P3.1 to RR-P3.3). The server of a cleared pool never is (RR-21).
-    let cleared = Error::new(ErrorKind::PoolCleared {
+    let cleared = Error::new(ErrorKind::ConnectionPoolCleared {
         message: String::new(),
     });
     let cleared = cleared.with_server(&Address::tcp("a", 1));
@@ -274,7 +274,7 @@ fn at_most_three_attempts_in_a_row_fail_without_waiting() {
     let mut random = Seed::new([1; 32]).random();
     for attempt in 1..=3 {
         let message = String::new();
-        let cleared = Error::new(ErrorKind::PoolCleared { message });
+        let cleared = Error::new(ErrorKind::ConnectionPoolCleared { message });
         match policy.after_failure(NOW, operation, cleared, AT_CHECK_OUT, &mut random) {
             AfterFailure::RetryNow(again) => operation = again,
             AfterFailure::Over(..) => return assert_eq!(attempt, 3),

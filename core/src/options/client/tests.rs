@@ -1,7 +1,7 @@
 //! Tests of the rules of single options, and of those that involve several options.
 
 use super::*;
-use crate::error::ErrorKind;
+use crate::error::{Argument, ErrorKind};
 use crate::event::ReportedPoolOptions;
 use crate::options::{
     Acknowledgment, CredentialProvider, OidcCallback, OidcFlow, OidcTokens, TlsOptions,
@@ -56,7 +56,7 @@ fn an_invalid_pool_option_fails_with_an_error_that_names_it() {
     ] {
         let error = options.validate().expect_err(name);
         let kind = error.kind();
-        let is_named = matches!(kind, ErrorKind::InvalidOption { option, .. } if *option == name);
+        let is_named = matches!(kind, ErrorKind::InvalidArgument { argument: Argument::Option(option), .. } if *option == name);
         assert!(is_named, "{error:?}");
     }
     options.max_pool_size = Some(0);

@@ -2,7 +2,7 @@
 
 use super::{ClientOptions, Error, check};
 use crate::{
-    error::{ErrorKind, UriPart},
+    error::{Argument, ErrorKind, UriPart},
     options::{
         Credential, Cryptography, DriverInfo, Monitoring, OidcFlow, SystemRoots, TLS_CONFLICTS,
         TlsOptions, WriteConcern,
@@ -89,8 +89,8 @@ impl ClientOptions {
         let Some(warning) = warnings.find(|warning| warning.is_of_ignored_part()) else {
             return Ok(());
         };
-        Err(Error::new(ErrorKind::InvalidUri {
-            part: UriPart::Options,
+        Err(Error::new(ErrorKind::InvalidArgument {
+            argument: Argument::Uri(UriPart::Options),
             message: format!("{warning}; strict options forbid that"),
         }))
     }

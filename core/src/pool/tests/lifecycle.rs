@@ -11,7 +11,10 @@ fn a_paused_or_closed_pool_fails_check_outs_and_emits_events() {
     let CheckOut::Failed(error) = pool.check_out(at(0), CheckOutId(1), None) else {
         panic!("a paused pool serves nobody");
     };
-    assert!(matches!(error.kind(), ErrorKind::PoolCleared { .. }));
+    assert!(matches!(
+        error.kind(),
+        ErrorKind::ConnectionPoolCleared { .. }
+    ));
     pool.handle_timeout(at(0));
     let expected = [
         "PoolCreated",

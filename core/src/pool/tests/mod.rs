@@ -59,7 +59,7 @@ fn short(order: Order<()>) -> String {
         } => format!("grant {} to {}", connection.number(), request.0),
         Order::Fail { request, error } => {
             let kind = match error.kind() {
-                ErrorKind::PoolCleared { .. } => "cleared",
+                ErrorKind::ConnectionPoolCleared { .. } => "cleared",
                 ErrorKind::PoolClosed { .. } => "closed",
                 ErrorKind::WaitQueueTimeout { .. } => "timeout",
                 _ => "other",

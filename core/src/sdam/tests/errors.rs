@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     description::{ServerType, TopologyType},
-    error::{CommandError, Error, ErrorKind, TopologyVersion, WriteFailure},
+    error::{CommandError, Error, ErrorKind, InsertManyError, TopologyVersion},
     hello::HelloAnswer,
     hello::HelloReply,
     sdam::ApplicationError,
@@ -116,7 +116,7 @@ fn an_equal_topology_version_makes_an_error_stale_but_not_a_hello() {
             process_id: ObjectId::from_bytes([1; 12]),
             counter,
         });
-        Error::new(ErrorKind::Command(Box::new(fault)))
+        Error::new(ErrorKind::Command(fault))
     };
     let mut bench = streamed();
     bench.connected(1, &versioned(2));
@@ -141,11 +141,11 @@ fn a_write_concern_error_with_a_stale_topology_version_is_ignored() {
     // The `topologyVersion` beside a write concern error decides whether the error is stale
     // (SDAM-87, SDAM-93).
     let moved = |counter: i64| {
-        let fault = WriteFailure::from_reply(&rawdoc! {
+        let fault = InsertManyError::from_reply(&rawdoc! {
             "ok": 1, "writeConcernError": { "code": 10107, "errmsg": "no longer primary" },
             "topologyVersion": { "processId": ObjectId::from_bytes([1; 12]), "counter": counter },
         });
-        Error::new(ErrorKind::Write(Box::new(fault.expect("it has errors"))))
+        Error::new(ErrorKind::InsertMany(fault.expect("it has errors")))
     };
     let mut bench = streamed();
     bench.connected(1, &versioned(2));
@@ -167,7 +167,7 @@ fn only_a_state_change_error_stores_its_topology_version() {
         let fault = CommandError::from_reply(&reply);
         let mut bench = polled();
         bench.connected(1, &standalone());
-        let error = Error::new(ErrorKind::Command(Box::new(fault)));
+        let error = Error::new(ErrorKind::Command(fault));
         bench.application_error("a:1", Phase::Authentication, error);
         let server = bench.sdam.server(bench.id("a:1")).expect("it stays");
         assert_eq!(server.server_type, ServerType::Unknown);

@@ -188,7 +188,7 @@ pub(super) fn reset() -> Error {
 pub(super) fn command(code: i32) -> Error {
     let reply = rawdoc! { "ok": 0, "code": code, "errmsg": "no" };
     let fault = CommandError::from_reply(&reply);
-    Error::new(ErrorKind::Command(Box::new(fault)))
+    Error::new(ErrorKind::Command(fault))
 }
 
 pub(super) fn timeout() -> Error {

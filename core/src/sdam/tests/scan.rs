@@ -4,7 +4,7 @@
 use super::{Bench, Phase, addresses, command, member, reset, standalone, timeout, versioned};
 use crate::{
     description::{ServerType, TopologyType},
-    error::{Error, ErrorKind, WriteFailure},
+    error::{Error, ErrorKind, InsertManyError},
     random::Seed,
     sdam::{MonitorConnectionId, Order, SdamOptions},
 };
@@ -406,8 +406,8 @@ fn set_of_two() -> Bench {
 
 fn shut_down_in_write_concern() -> Error {
     let reply = rawdoc! { "ok": 1, "writeConcernError": { "code": 91, "errmsg": "x" } };
-    let fault = WriteFailure::from_reply(&reply).expect("it has an error");
-    Error::new(ErrorKind::Write(Box::new(fault)))
+    let fault = InsertManyError::from_reply(&reply).expect("it has an error");
+    Error::new(ErrorKind::InsertMany(fault))
 }
 
 #[test]

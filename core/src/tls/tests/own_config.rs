@@ -1,6 +1,7 @@
 //! Tests with a `rustls` configuration of the application.
 
 use super::*;
+use crate::error::Argument;
 use crate::options::{ClientOptions, Cryptography, TlsConfig};
 use rustls::{
     ClientConfig, DigitallySignedStruct, SignatureScheme,
@@ -127,7 +128,11 @@ fn options_that_a_configuration_of_the_application_replaces_are_refused() {
         choose(&mut tls);
         options.tls = Some(tls.into());
         let error = options.validate().expect_err(name);
-        let ErrorKind::InvalidOption { option, .. } = error.kind() else {
+        let ErrorKind::InvalidArgument {
+            argument: Argument::Option(option),
+            ..
+        } = error.kind()
+        else {
             panic!("{error}");
         };
         assert_eq!(*option, name);

@@ -3,7 +3,7 @@
 use super::encode;
 use crate::{
     address::Address,
-    error::{ErrorKind, UriPart},
+    error::{Argument, ErrorKind, UriPart},
     uri::{self, ConnectionString, Scheme},
 };
 use proptest::{prelude::*, sample::select};
@@ -14,7 +14,10 @@ fn string(text: &str) -> ConnectionString {
 
 fn part_of(result: Result<&mut ConnectionString, crate::error::Error>) -> UriPart {
     match result.expect_err("it is refused").kind() {
-        ErrorKind::InvalidUri { part, .. } => *part,
+        ErrorKind::InvalidArgument {
+            argument: Argument::Uri(part),
+            ..
+        } => *part,
         other => panic!("{other}"),
     }
 }

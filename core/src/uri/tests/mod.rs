@@ -20,7 +20,10 @@ fn of_localhost() -> ClientOptions {
 fn fails(text: &str) -> (UriPart, String) {
     let error = parse(text).expect_err(text);
     match error.kind() {
-        ErrorKind::InvalidUri { part, message } => (*part, message.clone()),
+        ErrorKind::InvalidArgument {
+            argument: Argument::Uri(part),
+            message,
+        } => (*part, message.clone()),
         other => panic!("{text}: {other}"),
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 use bson::Document;
 use onionskin_core::{
-    error::{ErrorKind, NetworkFault, Wait},
+    error::{ErrorKind, IoError, NetworkFault, Wait},
     time::Instant,
 };
 use std::{collections::BTreeMap, time::Duration};
@@ -95,11 +95,11 @@ pub fn check_history(
 fn is_aftermath(error: &ErrorKind) -> bool {
     matches!(
         error,
-        ErrorKind::PoolCleared { .. }
-            | ErrorKind::Network {
+        ErrorKind::ConnectionPoolCleared { .. }
+            | ErrorKind::Io(IoError {
                 fault: NetworkFault::Reset | NetworkFault::Closed,
                 ..
-            }
+            })
     )
 }
 

@@ -353,5 +353,5 @@ impl CoreWorld {
 }
 
 fn is_client_closed(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::ClientClosed)
+    matches!(error.kind(), ErrorKind::Shutdown)
 }

@@ -269,7 +269,7 @@ impl Caller {
             let ending = self.perform(step).await;
             let is_closed = matches!(
                 &ending,
-                Ending::Failed(error) if matches!(error.kind(), ErrorKind::ClientClosed)
+                Ending::Failed(error) if matches!(error.kind(), ErrorKind::Shutdown)
             );
             let mut state = self.runtime.shared.lock();
             let now = state.now;

@@ -16,7 +16,6 @@ use crate::driver::{
     },
     results::{CollectionType, DeleteResult, InsertManyResult, InsertOneResult, UpdateResult},
 };
-#[cfg(feature = "official")]
 use crate::driver::{
     error::{RETRYABLE_WRITE_ERROR, WriteError, WriteFailure},
     event::command::{CommandFailedEvent, CommandStartedEvent, CommandSucceededEvent},
@@ -105,10 +104,7 @@ async fn client_options(uri: &str) -> Result<()> {
     options.default_database = Some("porting_default".to_string());
     options.read_concern = Some(ReadConcern::majority());
     options.write_concern = Some(WriteConcern::majority());
-    #[cfg(feature = "official")]
     let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-    #[cfg(feature = "ours")]
-    let primary = SelectionCriteria::ReadPreference(Arc::new(ReadPreference::Primary));
     options.selection_criteria = Some(primary);
     println!(
         "options: {:?} {:?} {} hosts, {:?}",
@@ -126,15 +122,9 @@ async fn client_options(uri: &str) -> Result<()> {
     let names = client.list_database_names().await?;
     println!("has admin: {}", names.iter().any(|name| name == "admin"));
 
-    #[cfg(feature = "official")]
     let address = ServerAddress::Tcp {
         host: "localhost".to_string(),
         port: Some(27018),
-    };
-    #[cfg(feature = "ours")]
-    let address = ServerAddress::Tcp {
-        host: "localhost".into(),
-        port: 27018,
     };
     let built = ClientOptions::builder()
         .hosts(vec![address])
@@ -146,10 +136,7 @@ async fn client_options(uri: &str) -> Result<()> {
         .build();
     println!("built: {:?} {:?}", built.app_name, built.direct_connection);
     println!("{}", built.hosts[0]);
-    #[cfg(feature = "official")]
     let address = ServerAddress::parse("example.com:27099")?;
-    #[cfg(feature = "ours")]
-    let address: ServerAddress = "example.com:27099".parse().expect("an address");
     println!("{address}");
     match ClientOptions::parse("mongodb://").await {
         Ok(_) => println!("an empty host list was accepted"),
@@ -164,14 +151,8 @@ async fn client_options(uri: &str) -> Result<()> {
 fn handles(client: &Client, db: &Database) -> Result<()> {
     let books: Collection<Document> = db.collection("books");
     println!("{} {} {}", db.name(), books.name(), books.namespace());
-    #[cfg(feature = "official")]
     let namespace: Namespace = "library.books".parse()?;
-    #[cfg(feature = "official")]
     println!("{} {}", namespace.db, namespace.coll);
-    #[cfg(feature = "ours")]
-    let namespace = Namespace::new("library", "books")?;
-    #[cfg(feature = "ours")]
-    println!("{} {}", namespace.database(), namespace.collection());
     let options = DatabaseOptions::builder()
         .write_concern(WriteConcern::builder().w(Acknowledgment::Majority).build())
         .build();
@@ -190,8 +171,6 @@ fn handles(client: &Client, db: &Database) -> Result<()> {
                 .build(),
         ),
     };
-    #[cfg(feature = "ours")]
-    let preference = Arc::new(preference);
     let options = CollectionOptions::builder()
         .selection_criteria(SelectionCriteria::ReadPreference(preference))
         .read_concern(ReadConcern::local())
@@ -303,10 +282,7 @@ async fn cursors(db: &Database) -> Result<()> {
     };
     // A `Stream` has `next`, and `collect` gives a list of results.
     let cursor = by_title().await?;
-    #[cfg(feature = "official")]
     let all: Vec<Result<Document>> = cursor.collect().await;
-    #[cfg(feature = "ours")]
-    let all: Vec<Result<Document>> = StreamExt::collect(cursor).await;
     println!("collect: {}", all.len());
     // A `TryStream` has `try_next` and `try_collect`.
     let cursor = by_title().await?;
@@ -346,10 +322,7 @@ async fn lending_cursors(db: &Database) -> Result<()> {
         .sort(doc! { "_id": 1 })
         .await?;
     while cursor.advance().await? {
-        #[cfg(feature = "official")]
         println!("{:?}", cursor.deserialize_current()?);
-        #[cfg(feature = "ours")]
-        println!("{:?}", cursor.deserialize_current::<Title<'_>>()?);
         println!("{:?}", cursor.current());
     }
     Ok(())
@@ -408,10 +381,7 @@ async fn typed_collections(db: &Database) -> Result<()> {
         .await?;
     match books.find_one(doc! { "title": 3 }).await {
         Ok(book) => println!("{book:?}"),
-        #[cfg(feature = "official")]
         Err(error) => println!("bson: {}", matches!(*error.kind, ErrorKind::Bson(_))),
-        #[cfg(feature = "ours")]
-        Err(error) => println!("bson: {}", matches!(*error.kind, ErrorKind::Bson { .. })),
     }
     books.drop().await
 }
@@ -637,10 +607,7 @@ async fn commands(client: &Client, db: &Database) -> Result<()> {
         .run_command(doc! { "ping": 1 })
         .await?;
     println!("{:?}", reply.get("ok"));
-    #[cfg(feature = "official")]
     let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-    #[cfg(feature = "ours")]
-    let primary = SelectionCriteria::ReadPreference(Arc::new(ReadPreference::Primary));
     let reply = db
         .run_command(doc! { "count": "books" })
         .selection_criteria(primary)
@@ -657,12 +624,7 @@ async fn commands(client: &Client, db: &Database) -> Result<()> {
     match db.run_command(doc! { "noSuchCommand": 1 }).await {
         Ok(reply) => println!("{reply}"),
         Err(error) => match *error.kind {
-            #[cfg(feature = "official")]
             ErrorKind::Command(ref failed) => println!("{} {}", failed.code, failed.code_name),
-            #[cfg(feature = "ours")]
-            ErrorKind::Command(ref failed) => {
-                println!("{} {}", failed.code.unwrap_or_default(), failed.code_name);
-            }
             ref other => println!("{other:?}"),
         },
     }
@@ -761,10 +723,7 @@ async fn sessions(client: &Client, db: &Database, session: &mut ClientSession) -
     println!("{}", session.id().contains_key("id"));
     let mut other = client.start_session().causal_consistency(true).await?;
     if let Some(time) = session.cluster_time() {
-        #[cfg(feature = "official")]
         other.advance_cluster_time(time);
-        #[cfg(feature = "ours")]
-        other.advance_cluster_time(&time);
     }
     if let Some(time) = session.operation_time() {
         other.advance_operation_time(time);
@@ -827,10 +786,7 @@ async fn options_structs(db: &Database) -> Result<()> {
 
 fn is_duplicate(error: &Error) -> bool {
     match error.kind.as_ref() {
-        #[cfg(feature = "official")]
         ErrorKind::Write(WriteFailure::WriteError(WriteError { code: 11000, .. })) => true,
-        #[cfg(feature = "ours")]
-        ErrorKind::Write(failure) => failure.first_code() == Some(11000),
         _ => false,
     }
 }
@@ -839,24 +795,13 @@ async fn errors(client: &Client, db: &Database) -> Result<()> {
     let books = db.collection::<Document>("books");
     let error = books.insert_one(doc! { "_id": 1 }).await.unwrap_err();
     println!("duplicate: {}", is_duplicate(&error));
-    #[cfg(feature = "official")]
     println!("retryable: {}", error.contains_label(RETRYABLE_WRITE_ERROR));
-    #[cfg(feature = "ours")]
-    println!("retryable: {}", error.contains_label("RetryableWriteError"));
     let mut labels: Vec<_> = error.labels().iter().cloned().collect();
     labels.sort();
     println!("{labels:?}");
-    #[cfg(feature = "official")]
     if let ErrorKind::Write(WriteFailure::WriteError(write)) = *error.kind {
         println!("{} {}", write.code, write.message.contains("E11000"));
         println!("{:?}", write.code_name);
-        println!("{:?}", write.details.is_some());
-    }
-    #[cfg(feature = "ours")]
-    if let ErrorKind::Write(failure) = &*error.kind {
-        let write = &failure.errors[0];
-        println!("{} {}", write.code, write.message.contains("E11000"));
-        println!("{:?}", None::<String>);
         println!("{:?}", write.details.is_some());
     }
 
@@ -866,7 +811,6 @@ async fn errors(client: &Client, db: &Database) -> Result<()> {
         doc! { "_id": 2 },
     ];
     let error = books.insert_many(many).ordered(false).await.unwrap_err();
-    #[cfg(feature = "official")]
     match *error.kind {
         ErrorKind::InsertMany(failed) => {
             for write in failed.write_errors.unwrap_or_default() {
@@ -879,23 +823,9 @@ async fn errors(client: &Client, db: &Database) -> Result<()> {
         }
         other => println!("{other:?}"),
     }
-    #[cfg(feature = "ours")]
-    match &*error.kind {
-        ErrorKind::Write(failed) => {
-            for write in &failed.errors {
-                println!("{} {}", write.index, write.code);
-            }
-            println!(
-                "{:?}",
-                failed.write_concern.as_ref().map(|concern| concern.code)
-            );
-        }
-        other => println!("{other:?}"),
-    }
 
     let checked = db.collection::<Document>("checked");
     let error = checked.insert_one(doc! { "n": "text" }).await.unwrap_err();
-    #[cfg(feature = "official")]
     match *error.kind {
         ErrorKind::Write(WriteFailure::WriteError(write)) => {
             println!("{} {}", write.code, write.details.is_some());
@@ -903,22 +833,11 @@ async fn errors(client: &Client, db: &Database) -> Result<()> {
         ErrorKind::Write(WriteFailure::WriteConcernError(concern)) => println!("{concern:?}"),
         other => println!("{other:?}"),
     }
-    #[cfg(feature = "ours")]
-    match &*error.kind {
-        ErrorKind::Write(failure) => match failure.errors.first() {
-            Some(write) => println!("{} {}", write.code, write.details.is_some()),
-            None => println!("{:?}", failure.write_concern),
-        },
-        other => println!("{other:?}"),
-    }
 
     let error = books.find(doc! { "$noSuchOperator": 1 }).await.unwrap_err();
     match &*error.kind {
         ErrorKind::Command(command) => {
-            #[cfg(feature = "official")]
             let code = command.code;
-            #[cfg(feature = "ours")]
-            let code = command.code.unwrap_or_default();
             println!(
                 "{code} {} {}",
                 command.code_name,
@@ -927,13 +846,7 @@ async fn errors(client: &Client, db: &Database) -> Result<()> {
         }
         other => println!("{other:?}"),
     }
-    #[cfg(feature = "official")]
     let reply = error.server_response();
-    #[cfg(feature = "ours")]
-    let reply = match &*error.kind {
-        ErrorKind::Command(command) => command.reply.as_ref(),
-        _ => None,
-    };
     println!("reply: {}", reply.is_some());
     match client.database("").run_command(doc! { "ping": 1 }).await {
         Ok(_) => println!("an empty name was accepted"),
@@ -946,14 +859,8 @@ fn custom_errors() -> Result<()> {
     let error = Error::custom("mine".to_string());
     println!("{:?}", error.get_custom::<String>());
     println!("custom: {}", matches!(*error.kind, ErrorKind::Custom(_)));
-    #[cfg(feature = "official")]
     let io: Error = std::io::Error::from(std::io::ErrorKind::NotFound).into();
-    #[cfg(feature = "official")]
     println!("io: {}", matches!(*io.kind, ErrorKind::Io(_)));
-    #[cfg(feature = "ours")]
-    let io = Error::custom(std::io::Error::from(std::io::ErrorKind::NotFound));
-    #[cfg(feature = "ours")]
-    println!("io: {}", io.get_custom::<std::io::Error>().is_some());
     Ok(())
 }
 
@@ -970,14 +877,10 @@ async fn no_server() -> Result<()> {
     println!("{}", std::error::Error::source(&error).is_some());
     client.clone().shutdown().immediate(true).await;
     let error = client.list_database_names().await.unwrap_err();
-    #[cfg(feature = "official")]
     println!("closed: {}", matches!(*error.kind, ErrorKind::Shutdown));
-    #[cfg(feature = "ours")]
-    println!("closed: {}", matches!(*error.kind, ErrorKind::ClientClosed));
     Ok(())
 }
 
-#[cfg(feature = "official")]
 fn describe(event: &CommandEvent) -> String {
     match event {
         CommandEvent::Started(CommandStartedEvent {
@@ -1012,32 +915,6 @@ fn describe(event: &CommandEvent) -> String {
     }
 }
 
-#[cfg(feature = "ours")]
-fn describe(event: &CommandEvent) -> String {
-    match event {
-        CommandEvent::Started { facts, command, .. } => {
-            let fields = command.iter().count();
-            format!(
-                "{} on {} started, {} fields",
-                facts.name,
-                facts.database,
-                fields > 1
-            )
-        }
-        CommandEvent::Succeeded { facts, reply, .. } => {
-            let reply = Document::try_from(reply).expect("a document");
-            format!("{} succeeded, {:?}", facts.name, reply.get("ok"))
-        }
-        CommandEvent::Failed { facts, failure, .. } => {
-            format!(
-                "{} failed, {}",
-                facts.name,
-                matches!(*failure.kind, ErrorKind::Command(_))
-            )
-        }
-        _ => "another event".to_string(),
-    }
-}
 
 async fn command_events(uri: &str) -> Result<()> {
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -1064,10 +941,7 @@ async fn command_events(uri: &str) -> Result<()> {
 async fn event_channels(uri: &str) -> Result<()> {
     let (to, mut from) = tokio::sync::mpsc::channel::<CommandEvent>(100);
     let mut options = ClientOptions::parse(uri).await?;
-    #[cfg(feature = "official")]
     let handler = to.into();
-    #[cfg(feature = "ours")]
-    let handler = EventHandler::callback(move |event| drop(to.try_send(event)));
     options.command_event_handler = Some(handler);
     let client = Client::with_options(options)?;
     client
@@ -1098,38 +972,20 @@ async fn pool_and_server_events(uri: &str) -> Result<()> {
     let mut options = ClientOptions::parse(uri).await?;
     let to = created.clone();
     options.cmap_event_handler = Some(EventHandler::callback(move |event| match event {
-        #[cfg(feature = "official")]
         CmapEvent::ConnectionCreated(event) => {
             assert!(event.connection_id > 0);
             *to.lock().unwrap() += 1;
         }
-        #[cfg(feature = "ours")]
-        CmapEvent::ConnectionCreated { connection, .. } => {
-            assert!(connection > 0);
-            *to.lock().unwrap() += 1;
-        }
-        #[cfg(feature = "official")]
         CmapEvent::ConnectionClosed(event) => assert!(event.connection_id > 0),
-        #[cfg(feature = "ours")]
-        CmapEvent::ConnectionClosed { connection, .. } => assert!(connection > 0),
         _ => {}
     }));
     let to = described.clone();
     options.sdam_event_handler = Some(EventHandler::callback(move |event| match event {
-        #[cfg(feature = "official")]
         SdamEvent::ServerDescriptionChanged(event) => {
             let _ = event.new_description.server_type();
             *to.lock().unwrap() += 1;
         }
-        #[cfg(feature = "ours")]
-        SdamEvent::ServerDescriptionChanged { new, .. } => {
-            let _ = new.server_type;
-            *to.lock().unwrap() += 1;
-        }
-        #[cfg(feature = "official")]
         SdamEvent::ServerHeartbeatFailed(event) => println!("{}", event.failure),
-        #[cfg(feature = "ours")]
-        SdamEvent::HeartbeatFailed { failure, .. } => println!("{failure}"),
         _ => {}
     }));
     let client = Client::with_options(options)?;

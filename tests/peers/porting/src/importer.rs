@@ -3,16 +3,15 @@
 use crate::driver::{
     Client, Collection, Namespace,
     bson::{Bson, Document, doc},
-    error::{Error, ErrorKind, PartialBulkWriteResult, Result},
+    error::{
+        BulkWriteError, Error, ErrorKind, InsertManyError, PartialBulkWriteResult, Result,
+    },
     options::{
         BulkWriteOptions, DeleteManyModel, DeleteOneModel, InsertOneModel, ReplaceOneModel,
         UpdateManyModel, UpdateOneModel, WriteModel,
     },
     results::{SummaryBulkWriteResult, VerboseBulkWriteResult},
 };
-
-#[cfg(feature = "official")]
-use crate::driver::error::{BulkWriteError, InsertManyError};
 
 fn line(number: i32) -> Document {
     doc! { "_id": number % 40, "line": number, "text": format!("line {number}") }
@@ -37,7 +36,6 @@ async fn import(lines: &Collection<Document>, batch_size: usize) -> Result<(usiz
 
 /// Returns the number of duplicate keys, or the error if it has another reason.
 fn count_duplicates(error: Error) -> Result<usize> {
-    #[cfg(feature = "official")]
     if let ErrorKind::InsertMany(InsertManyError {
         write_errors: Some(writes),
         write_concern_error: None,
@@ -48,31 +46,16 @@ fn count_duplicates(error: Error) -> Result<usize> {
             return Ok(writes.len());
         }
     }
-    #[cfg(feature = "ours")]
-    if let ErrorKind::Write(failure) = error.kind.as_ref() {
-        let writes = &failure.errors;
-        if failure.write_concern.is_none() && writes.iter().all(|write| write.code == 11000) {
-            return Ok(writes.len());
-        }
-    }
     Err(error)
 }
 
 async fn ordered(lines: &Collection<Document>) -> Result<()> {
     let batch = [line(201), line(202), line(1), line(203)];
     let error = lines.insert_many(batch).await.unwrap_err();
-    #[cfg(feature = "official")]
     let ErrorKind::InsertMany(failed) = *error.kind else {
         return Err(error);
     };
-    #[cfg(feature = "official")]
     let writes = failed.write_errors.unwrap_or_default();
-    #[cfg(feature = "ours")]
-    let ErrorKind::Write(failed) = &*error.kind else {
-        return Err(error);
-    };
-    #[cfg(feature = "ours")]
-    let writes = &failed.errors;
     let indexes: Vec<_> = writes.iter().map(|write| write.index).collect();
     println!("ordered: failed at {indexes:?}");
     let first = &writes[0];
@@ -178,29 +161,16 @@ async fn bulk_errors(client: &Client, lines: &Collection<Document>) -> Result<()
         .with_options(options)
         .await
         .unwrap_err();
-    #[cfg(feature = "official")]
     let failed = match *error.kind {
         ErrorKind::BulkWrite(failed) => failed,
         _ => return Err(error),
     };
-    #[cfg(feature = "ours")]
-    let failed = match &*error.kind {
-        ErrorKind::BulkWrite(failed) => failed.clone(),
-        _ => return Err(error),
-    };
-    #[cfg(feature = "official")]
     let BulkWriteError {
         write_errors,
         write_concern_errors,
         partial_result,
         ..
     } = failed;
-    #[cfg(feature = "ours")]
-    let (write_errors, write_concern_errors, partial_result) = (
-        failed.write_errors,
-        failed.write_concern_errors,
-        failed.partial_result,
-    );
     let mut writes: Vec<_> = write_errors.into_iter().collect();
     writes.sort_by_key(|(index, _)| *index);
     for (index, write) in writes {
@@ -214,8 +184,6 @@ async fn bulk_errors(client: &Client, lines: &Collection<Document>) -> Result<()
         Some(PartialBulkWriteResult::Verbose(result)) => {
             println!("verbose {}", result.summary.inserted_count);
         }
-        #[cfg(feature = "ours")]
-        Some(_) => println!("another result"),
         None => println!("no result"),
     }
     let error = client.bulk_write(models).ordered(true).await.unwrap_err();

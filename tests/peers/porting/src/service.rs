@@ -1,13 +1,11 @@
 //! A web service for the members of a club, with four handlers.
 
-#[cfg(feature = "official")]
-use crate::driver::error::WriteFailure;
 use crate::{
     Failure,
     driver::{
         Client, Collection,
         bson::{doc, oid::ObjectId},
-        error::{Error, ErrorKind},
+        error::{Error, ErrorKind, WriteFailure},
         results::{DeleteResult, InsertOneResult},
     },
 };
@@ -47,18 +45,10 @@ impl From<Error> for Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let status = match *self.0.kind {
-            #[cfg(feature = "official")]
             ErrorKind::Write(WriteFailure::WriteError(ref write)) if write.code == 11000 => {
                 StatusCode::CONFLICT
             }
-            #[cfg(feature = "ours")]
-            ErrorKind::Write(ref failure) if failure.first_code() == Some(11000) => {
-                StatusCode::CONFLICT
-            }
-            #[cfg(feature = "official")]
             ErrorKind::Io(_) => StatusCode::SERVICE_UNAVAILABLE,
-            #[cfg(feature = "ours")]
-            ErrorKind::Network { .. } => StatusCode::SERVICE_UNAVAILABLE,
             ErrorKind::ServerSelection { .. } => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };

@@ -186,13 +186,8 @@ fn options(uri: &str) -> Result<()> {
     let names = Arc::new(Mutex::new(Vec::new()));
     let to = names.clone();
     options.command_event_handler = Some(EventHandler::callback(move |event| {
-        #[cfg(feature = "official")]
         if let CommandEvent::Started(event) = event {
             to.lock().unwrap().push(event.command_name);
-        }
-        #[cfg(feature = "ours")]
-        if let CommandEvent::Started { facts, .. } = event {
-            to.lock().unwrap().push(facts.name.to_string());
         }
     }));
     let client = Client::with_options(options)?;
@@ -233,16 +228,8 @@ fn errors(database: &Database) -> Result<()> {
         .run_command(doc! { "noSuchCommand": 1 })
         .run()
         .unwrap_err();
-    #[cfg(feature = "official")]
-    let kind = *error.kind;
-    #[cfg(feature = "ours")]
-    let kind = (*error.kind).clone();
-    if let ErrorKind::Command(command) = kind {
-        #[cfg(feature = "official")]
-        let code = command.code;
-        #[cfg(feature = "ours")]
-        let code = command.code.unwrap_or_default();
-        println!("{code} {}", command.code_name);
+    if let ErrorKind::Command(command) = *error.kind {
+        println!("{} {}", command.code, command.code_name);
     }
     Ok(())
 }

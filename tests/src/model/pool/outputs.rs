@@ -28,8 +28,10 @@ impl FailureReason {
         let text = error.kind().to_string();
         let why = match error.kind() {
             ErrorKind::InvalidArgument { .. } => return Ok(Self::Misuse),
-            ErrorKind::PoolCleared { .. } if !text.contains("was cleared") => Self::NeverReady,
-            ErrorKind::PoolCleared { .. }
+            ErrorKind::ConnectionPoolCleared { .. } if !text.contains("was cleared") => {
+                Self::NeverReady
+            }
+            ErrorKind::ConnectionPoolCleared { .. }
             | ErrorKind::PoolClosed { .. }
             | ErrorKind::WaitQueueTimeout { .. }
             | ErrorKind::Interrupted { .. } => Self::Text(text),

@@ -6,7 +6,7 @@ use super::{
 };
 use onionskin_core::{
     address::Address,
-    error::{CommandError, Error, ErrorKind, Label, NetworkFault, Wait, WriteFailure},
+    error::{CommandError, Error, ErrorKind, InsertManyError, Label, NetworkFault, Wait},
     unstable::sdam::{ApplicationError, Phase},
 };
 use serde_json::{Map, Value};
@@ -77,9 +77,9 @@ fn overload(phase: Phase, error: Error) -> Error {
 fn command_error(reply: Option<&Value>) -> Result<Option<Error>, String> {
     let reply = raw(&document(reply.ok_or("a command without response")?)?)?;
     if onionskin_core::bson::is_ok(&reply) {
-        let fault = WriteFailure::from_reply(&reply);
-        return Ok(fault.map(|fault| Error::new(ErrorKind::Write(Box::new(fault)))));
+        let fault = InsertManyError::from_reply(&reply);
+        return Ok(fault.map(|fault| Error::new(ErrorKind::InsertMany(fault))));
     }
     let fault = CommandError::from_reply(&reply);
-    Ok(Some(Error::new(ErrorKind::Command(Box::new(fault)))))
+    Ok(Some(Error::new(ErrorKind::Command(fault))))
 }

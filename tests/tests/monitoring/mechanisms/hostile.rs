@@ -56,9 +56,9 @@ fn each_fault_of_a_server_in_each_mechanism_is_a_typed_error() {
                         let is_typed = matches!(
                             error.kind(),
                             ErrorKind::Authentication { .. }
-                                | ErrorKind::Network { .. }
+                                | ErrorKind::Io(_)
                                 | ErrorKind::Timeout { .. }
-                                | ErrorKind::Protocol { .. }
+                                | ErrorKind::InvalidResponse { .. }
                         );
                         assert!(is_typed, "{about}: {error}");
                         assert!(error.to_string().len() < 1_000, "{about}: {error}");

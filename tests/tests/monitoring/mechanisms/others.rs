@@ -279,7 +279,7 @@ fn a_client_can_be_shut_down_while_its_connection_authenticates_again() {
         let error = scene.ended("the find", find).await;
         assert!(matches!(
             error.expect_err("the client is closed").kind(),
-            ErrorKind::ClientClosed
+            ErrorKind::Shutdown
         ));
         watched.end().await;
     });

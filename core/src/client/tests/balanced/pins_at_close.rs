@@ -35,7 +35,7 @@ fn closing_the_client_fails_each_operation_on_a_pinned_connection_once() {
         let Progress::Failed(error) = world.client.resume(world.now, id) else {
             panic!("the client is closed");
         };
-        assert_eq!(error, ErrorKind::ClientClosed, "{id:?}");
+        assert_eq!(error, ErrorKind::Shutdown, "{id:?}");
     }
     assert!(world.client.is_terminated());
     assert_empty(&world.client);

@@ -38,7 +38,7 @@ fn text(text: &str) -> Result<DnsAnswer, Error> {
 
 fn failure(failure: DnsFailure) -> Error {
     let message = "the name server says no".to_owned();
-    ErrorKind::Dns { failure, message }.into()
+    ErrorKind::DnsResolve { failure, message }.into()
 }
 
 fn no_text() -> Result<DnsAnswer, Error> {
@@ -318,7 +318,7 @@ fn a_client_that_is_closed_withdraws_its_lookups() {
     world.client.close(world.now);
     world.run();
     assert!(world.lookups.is_empty());
-    assert_eq!(world.error_of(waiting).kind(), &ErrorKind::ClientClosed);
+    assert_eq!(world.error_of(waiting).kind(), &ErrorKind::Shutdown);
     assert_empty(&world.client);
     assert!(world.client.is_terminated());
 

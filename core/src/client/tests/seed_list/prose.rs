@@ -2,6 +2,7 @@
 //! is stubbed: it answers each SRV query with one host.
 
 use super::*;
+use crate::error::Argument;
 
 /// Looks up `host` with a resolver that names `target`. Returns the hosts of the topology or the
 /// error of the operation that waits.
@@ -26,7 +27,13 @@ fn fails_at_run_time(rows: &[(&str, &str)]) {
     for (host, target) in rows {
         let error = looked_up(host, target).expect_err("it must not be used");
         assert!(
-            matches!(error.kind(), ErrorKind::InvalidUri { .. }),
+            matches!(
+                error.kind(),
+                ErrorKind::InvalidArgument {
+                    argument: Argument::Uri(_),
+                    ..
+                }
+            ),
             "{error:?}"
         );
         assert!(error.to_string().contains(target), "{error}");

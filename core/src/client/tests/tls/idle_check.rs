@@ -1,6 +1,7 @@
 //! Tests of TLS messages that arrive on idle connections.
 
 use super::*;
+use crate::error::IoError;
 
 #[test]
 fn a_close_notify_on_an_idle_connection_closes_only_that_connection() {
@@ -15,10 +16,10 @@ fn a_close_notify_on_an_idle_connection_closes_only_that_connection() {
         let error = check_idle(&mut exchange, &bytes).expect_err("it is closed");
         assert!(matches!(
             error.kind(),
-            ErrorKind::Network {
+            ErrorKind::Io(IoError {
                 fault: NetworkFault::Closed,
                 ..
-            }
+            })
         ));
         let start = scene.client.refuse(scene.now, exchange, error);
         let mut exchange = scene.exchange_of(start);
@@ -70,7 +71,7 @@ fn an_incomplete_record_on_an_idle_connection_closes_only_that_connection() {
         let bytes = peer.output();
         let error = check_idle(&mut exchange, &bytes[..count]).expect_err("the rest is on its way");
         assert!(
-            matches!(error.kind(), ErrorKind::Protocol { .. }),
+            matches!(error.kind(), ErrorKind::InvalidResponse { .. }),
             "{error}"
         );
         let start = scene.client.refuse(scene.now, exchange, error);

@@ -1,6 +1,7 @@
 //! Tests of TLS messages that arrive on pinned connections.
 
 use super::*;
+use crate::error::IoError;
 use crate::operation::Cursor;
 
 const URI: &str = "mongodb://db.example.net/?loadBalanced=true&tls=true";
@@ -29,7 +30,7 @@ fn cut_off(with_batch: bool) -> (Scene, Cursor, Vec<u8>) {
 
 fn is_closed(error: &Error) -> bool {
     let closed = NetworkFault::Closed;
-    matches!(error.kind(), ErrorKind::Network { fault, .. } if *fault == closed)
+    matches!(error.kind(), ErrorKind::Io(IoError { fault, .. }) if *fault == closed)
 }
 
 #[test]

@@ -13,9 +13,7 @@ use super::{
 use crate::{
     address::Address,
     bson::integer_field,
-    error::{
-        BulkWriteError, Error, ErrorKind, Label, Labels, PartialBulkWriteResult, WriteFailure,
-    },
+    error::{BulkWriteError, Error, ErrorKind, InsertManyError, Label, Labels},
     operation::{Command, CommandKind, Exchange, Portion, Program, Step},
     options::Place,
     results::BulkWriteResult,
@@ -296,19 +294,18 @@ impl CollectionBulkWrite {
 
     /// Adds the errors and the results of a batch with write errors or a write concern error, and
     /// ends the batch. Fails if it is not known which statements have failed.
-    fn add_fault(&mut self, fault: &WriteFailure, error: &Error) -> Result<(), Error> {
+    fn add_fault(&mut self, fault: &InsertManyError, error: &Error) -> Result<(), Error> {
         let mut failed = Vec::new();
-        for write_error in &fault.errors {
+        for write_error in fault.errors() {
             let invalid = || Error::protocol("a write error of the bulk write has no valid index");
             let model = self.model(write_error.index).ok_or_else(invalid)?;
             failed.push(write_error.index);
-            let mut write_error = self.merged.bound_error(write_error.clone());
-            write_error.index = model;
-            self.failures.write_errors.insert(model, write_error);
+            let write_error = self.merged.bound_error(write_error.clone());
+            self.failures.write_errors.insert(model, write_error.into());
         }
         failed.sort_unstable();
         failed.dedup();
-        if let Some(concern) = &fault.write_concern {
+        if let Some(concern) = &fault.write_concern_error {
             let concern = self.merged.bound_concern(concern.clone());
             self.failures.write_concern_errors.push(concern);
         }
@@ -321,11 +318,11 @@ impl CollectionBulkWrite {
     }
 
     /// Handles a batch with write errors or with a write concern error.
-    fn on_fault(&mut self, fault: &WriteFailure, error: &Error) -> Step<BulkWriteResult> {
+    fn on_fault(&mut self, fault: &InsertManyError, error: &Error) -> Step<BulkWriteResult> {
         if let Err(error) = self.add_fault(fault, error) {
             return self.finish(Some(error));
         }
-        let is_stopped = self.is_ordered() && !fault.errors.is_empty();
+        let is_stopped = self.is_ordered() && !fault.errors().is_empty();
         match is_stopped || error.has_label(&Label::RetryableWriteError) {
             true => self.finish(None),
             false => self.next_step(),
@@ -337,7 +334,7 @@ impl CollectionBulkWrite {
     fn on_other_error(&mut self, error: Error) -> Step<BulkWriteResult> {
         let earlier = self.held.as_ref().map(|held| held.error.clone());
         if let Some(earlier) = earlier
-            && let ErrorKind::Write(fault) = earlier.kind()
+            && let ErrorKind::InsertMany(fault) = earlier.kind()
         {
             // The error that ends the bulk write counts more than that of a malformed reply.
             let _ = self.add_fault(fault, &earlier);
@@ -353,7 +350,7 @@ impl CollectionBulkWrite {
             return Step::Done(Ok(result));
         }
         if self.has_success {
-            failures.partial_result = Some(PartialBulkWriteResult::Collection(result));
+            failures.collection_result = Some(result);
         }
         let error = failures.into_error(&self.labels, cause);
         Step::Done(Err(match &self.server {
@@ -411,7 +408,7 @@ impl Program for CollectionBulkWrite {
 
     fn handle_error(&mut self, error: Error) -> Step<BulkWriteResult> {
         match error.kind() {
-            ErrorKind::Write(fault) => self.on_fault(fault, &error),
+            ErrorKind::InsertMany(fault) => self.on_fault(fault, &error),
             _ => self.on_other_error(error),
         }
     }

@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     bson::integer_field,
-    error::{BulkWriteError, Error, ErrorKind, Label, Labels, PartialBulkWriteResult, WriteError},
+    error::{
+        BulkWriteError, Error, ErrorKind, IndexedWriteError, Label, Labels, PartialBulkWriteResult,
+    },
     operation::{
         Abandoned, Command, CommandKind, Cursor, Exchange, OperationList, Portion, Program, Step,
     },
@@ -200,9 +202,9 @@ impl<O> BulkWrite<O> {
         let missing = || Error::protocol("a result of the bulk write has no valid index");
         let index = index.ok_or_else(missing)? + self.done.documents;
         if integer_field(entry, "ok") != Some(1) {
-            let mut error = self.merged.bound_error(WriteError::from_document(entry));
-            error.index = index;
-            self.failures.write_errors.insert(index, error);
+            let error = IndexedWriteError::from_document(entry);
+            let error = self.merged.bound_error(error);
+            self.failures.write_errors.insert(index, error.into());
             return Ok(());
         }
         let count = |key| u64::try_from(integer_field(entry, key).unwrap_or(0)).unwrap_or(0);
@@ -238,8 +240,8 @@ impl<O> BulkWrite<O> {
 
     /// Adds the results and the write concern error of a reply that was held.
     fn add_held(&mut self, held: Held) -> Result<(), Error> {
-        if let ErrorKind::Write(fault) = held.error.kind()
-            && let Some(concern) = &fault.write_concern
+        if let ErrorKind::InsertMany(fault) = held.error.kind()
+            && let Some(concern) = &fault.write_concern_error
         {
             let concern = self.merged.bound_concern(concern.clone());
             self.failures.write_concern_errors.push(concern);
@@ -449,7 +451,7 @@ impl<O: From<VerboseBulkWriteResult>> Program for BulkWrite<O> {
 
     fn handle_error(&mut self, error: Error) -> Step<O> {
         match (error.kind(), self.held.take()) {
-            (ErrorKind::Write(_), Some(held)) => {
+            (ErrorKind::InsertMany(_), Some(held)) => {
                 self.is_spent = error.has_label(&Label::RetryableWriteError);
                 match self.add_held(held) {
                     Ok(()) => self.read_results(),

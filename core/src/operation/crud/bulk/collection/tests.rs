@@ -30,8 +30,8 @@ fn sent(is_ordered: bool) -> CollectionBulkWrite {
 }
 
 fn write_error(reply: &RawDocumentBuf) -> Error {
-    let fault = WriteFailure::from_reply(reply).expect("it has errors");
-    Error::new(ErrorKind::Write(Box::new(fault)))
+    let fault = InsertManyError::from_reply(reply).expect("it has errors");
+    Error::new(ErrorKind::InsertMany(fault))
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn an_error_after_a_success_does_not_state_that_nothing_was_written() {
     );
     program.end_batch(&[]);
     let refusal = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 462 });
-    let refusal = Error::new(ErrorKind::Command(Box::new(refusal)));
+    let refusal = Error::new(ErrorKind::Command(refusal));
     let step = program.handle_error(refusal.with_label(Label::NoWritesPerformed));
     let Step::Done(Err(error)) = step else {
         panic!("it did not fail");
@@ -86,7 +86,7 @@ fn the_results_of_an_attempt_survive_the_error_of_its_retry() {
     let mut program = sent(true);
     program.held = Some(held(&reply));
     let refusal = CommandError::from_reply(&rawdoc! { "ok": 0, "code": 13 });
-    let step = program.handle_error(Error::new(ErrorKind::Command(Box::new(refusal))));
+    let step = program.handle_error(Error::new(ErrorKind::Command(refusal)));
     let Step::Done(Err(error)) = step else {
         panic!("it did not fail");
     };
@@ -94,7 +94,7 @@ fn the_results_of_an_attempt_survive_the_error_of_its_retry() {
         panic!("{error:?}");
     };
     assert_eq!(failure.write_concern_errors.len(), 1);
-    let Some(PartialBulkWriteResult::Collection(result)) = &failure.partial_result else {
+    let Some(result) = &failure.collection_result else {
         panic!("{failure:?}");
     };
     assert_eq!((result.inserted_count, result.inserted_ids.len()), (2, 2));
