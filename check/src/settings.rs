@@ -16,7 +16,7 @@ pub(crate) fn describe_uri(step: &mut Step, options: &ClientOptions) {
     match options.srv_host.as_deref() {
         Some(host) => step.fact("seed list", host),
         None => {
-            let hosts = options.hosts().iter().map(ToString::to_string);
+            let hosts = options.hosts().into_iter().map(|host| host.to_string());
             step.fact("hosts", hosts.collect::<Vec<_>>());
         }
     }

@@ -269,7 +269,7 @@ impl<R: Runtime + Clone> Walk<'_, R> {
     async fn visit_all(&mut self, options: &ClientOptions) -> (Vec<Visit>, usize) {
         let clock = self.clock.part(2);
         let mut known = BTreeSet::new();
-        let seeds = options.hosts().iter().cloned();
+        let seeds = options.hosts().into_iter();
         let seeds = seeds.filter(|host| known.insert(host.clone()));
         let mut next: Vec<_> = seeds.map(|host| (host, Origin::Seed)).collect();
         let mut visits: Vec<Visit> = Vec::new();

@@ -1,7 +1,15 @@
 //! Addresses of servers.
 
 use crate::text::is_unprintable;
-use std::{fmt, net::Ipv6Addr, str::FromStr, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt,
+    hash::{Hash, Hasher},
+    net::Ipv6Addr,
+    path::PathBuf,
+    str::FromStr,
+    sync::Arc,
+};
 
 /// The default port: the port of an address whose text has none.
 pub const DEFAULT_PORT: u16 = 27017;
@@ -151,6 +159,137 @@ impl FromStr for Address {
     }
 }
 
+/// The address of a server in options and in the events of handlers: a host with or without a port,
+/// or the path of a Unix domain socket. Two addresses are equal if they stand for the same server:
+/// an address without a port equals one with the default port.
+///
+/// ```
+/// use onionskin_core::address::ServerAddress;
+///
+/// let address = ServerAddress::parse("db1.example.net")?;
+/// assert!(matches!(&address, ServerAddress::Tcp { host, port: None } if host.contains("db1")));
+/// assert_eq!(address.to_string(), "db1.example.net:27017");
+/// # Ok::<(), onionskin_core::address::InvalidAddress>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum ServerAddress {
+    /// A host name or IP literal, and a port.
+    Tcp {
+        /// The host in lower case; an IPv6 literal without brackets.
+        host: String,
+        /// The port; `None` for [`DEFAULT_PORT`].
+        port: Option<u16>,
+    },
+    /// The path of a Unix domain socket.
+    Unix {
+        /// The path after percent-decoding.
+        path: PathBuf,
+    },
+}
+
+impl ServerAddress {
+    /// Parses an address, in the forms of [`Address`]. A text without a port gives no port.
+    pub fn parse(text: impl AsRef<str>) -> Result<Self, InvalidAddress> {
+        let text = text.as_ref();
+        let mut address = Self::from(text.parse::<Address>()?);
+        if let Self::Tcp { port, .. } = &mut address
+            && (text.ends_with(']') || !text.contains(':'))
+        {
+            *port = None;
+        }
+        Ok(address)
+    }
+
+    /// Returns the host name, the IP literal, or the socket path with characters that are not UTF-8
+    /// replaced.
+    #[must_use]
+    pub fn host(&self) -> Cow<'_, str> {
+        match self {
+            Self::Tcp { host, .. } => host.into(),
+            Self::Unix { path } => path.to_string_lossy(),
+        }
+    }
+
+    /// Returns the port, if one is set; `None` for a Unix domain socket.
+    #[must_use]
+    pub const fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp { port, .. } => *port,
+            Self::Unix { .. } => None,
+        }
+    }
+
+    /// Returns the address as it is written, without a change to lower case.
+    pub(crate) fn verbatim(&self) -> Address {
+        match self {
+            Self::Tcp { host, port } => Address::Tcp {
+                host: host.as_str().into(),
+                port: port.unwrap_or(DEFAULT_PORT),
+            },
+            Self::Unix { path } => Address::unix(&path.to_string_lossy()),
+        }
+    }
+}
+
+impl PartialEq for ServerAddress {
+    fn eq(&self, other: &Self) -> bool {
+        self.verbatim() == other.verbatim()
+    }
+}
+
+impl Eq for ServerAddress {}
+
+impl Hash for ServerAddress {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.verbatim().hash(state);
+    }
+}
+
+impl From<Address> for ServerAddress {
+    fn from(address: Address) -> Self {
+        (&address).into()
+    }
+}
+
+impl From<&Address> for ServerAddress {
+    fn from(address: &Address) -> Self {
+        match address {
+            Address::Tcp { host, port } => Self::Tcp {
+                host: host.as_ref().to_owned(),
+                port: Some(*port),
+            },
+            Address::Unix { path } => Self::Unix {
+                path: path.as_ref().into(),
+            },
+        }
+    }
+}
+
+impl From<&ServerAddress> for Address {
+    fn from(address: &ServerAddress) -> Self {
+        match address {
+            ServerAddress::Tcp { host, port } => Self::tcp(host, port.unwrap_or(DEFAULT_PORT)),
+            ServerAddress::Unix { .. } => address.verbatim(),
+        }
+    }
+}
+
+impl fmt::Display for ServerAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.verbatim().fmt(f)
+    }
+}
+
+impl FromStr for ServerAddress {
+    type Err = InvalidAddress;
+
+    /// Parses the text as [`parse`](Self::parse).
+    fn from_str(text: &str) -> Result<Self, InvalidAddress> {
+        Self::parse(text)
+    }
+}
+
 /// Returns the reason why a text is neither a host name nor an IPv4 address; `None` if it is one.
 ///
 /// A name has the ASCII characters of a registered name (RFC 3986, section 3.2.2), and printable
@@ -217,6 +356,26 @@ mod tests {
                 Ok(printed.to_owned())
             );
         }
+    }
+
+    #[test]
+    fn an_address_without_a_port_equals_one_with_the_default_port() {
+        for (text, port) in [
+            ("a", None),
+            ("[::1]", None),
+            ("a:5", Some(5)),
+            ("[::1]:5", Some(5)),
+        ] {
+            let address = ServerAddress::parse(text).expect("an address");
+            assert_eq!(address.port(), port, "{text}");
+            let whole = ServerAddress::from(Address::from(&address));
+            assert_eq!((&whole, whole.to_string()), (&address, address.to_string()));
+        }
+        let path = ServerAddress::parse("/tmp/Mongo.sock").expect("a path");
+        assert_eq!(
+            (path.host().as_ref(), path.port()),
+            ("/tmp/Mongo.sock", None)
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Events: reports of the client about its own work, such as checks, commands and check outs.
 
 mod command;
+pub mod handlers;
 mod operation;
 mod pool;
 mod sdam;

@@ -115,7 +115,7 @@ fn cursors_and_operations_keep_their_client_open() {
         let ping = database.run_command(doc! { "ping": 1 }).into_future();
         drop((database, client));
         ping.await.expect("an answer");
-        let documents = cursor.collect().await.expect("all batches");
+        let documents = cursor.into_vec().await.expect("all batches");
         assert_eq!(documents.len(), 10);
     });
 }

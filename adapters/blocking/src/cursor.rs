@@ -76,12 +76,21 @@ impl<T> Cursor<T> {
         self.inner().current()
     }
 
-    /// Decodes the document to which [`advance`](Self::advance) moved, as any type. Strings and
-    /// binary data of the type can borrow from the batch of the cursor.
+    /// Decodes the document to which [`advance`](Self::advance) moved. Strings and binary data of
+    /// the type can borrow from the batch of the cursor.
     ///
-    /// Fails if there is no current document, or if it does not have the form that `D` needs.
-    pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
+    /// Fails if there is no current document, or if it does not have the form that `T` needs.
+    pub fn deserialize_current<'a>(&'a self) -> Result<T>
+    where
+        T: Deserialize<'a>,
+    {
         self.inner().deserialize_current()
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) moved, as another type than the
+    /// cursor's.
+    pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
+        self.inner().deserialize_current_as()
     }
 
     fn inner(&self) -> &onionskin::Cursor<BlockingRuntime, T> {

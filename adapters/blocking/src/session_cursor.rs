@@ -66,8 +66,17 @@ impl<T> SessionCursor<T> {
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as
     /// [`Cursor::deserialize_current`](crate::Cursor::deserialize_current).
-    pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
+    pub fn deserialize_current<'a>(&'a self) -> Result<T>
+    where
+        T: Deserialize<'a>,
+    {
         self.cursor.deserialize_current()
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) moved, as another type than the
+    /// cursor's.
+    pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D> {
+        self.cursor.deserialize_current_as()
     }
 }
 

@@ -245,7 +245,7 @@ impl<R: Runtime> Client<R> {
     /// Returns how servers are selected for reads.
     #[must_use]
     pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
-        self.handle.defaults.selection_criteria.as_ref()
+        self.handle.defaults.selection_criteria()
     }
 
     /// Returns the read concern; `None` for the default of the server.

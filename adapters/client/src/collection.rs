@@ -15,7 +15,7 @@ use crate::{
 use bson::{Bson, Document};
 use onionskin_core::{
     error::Error,
-    operation::crud::{Defaults, Namespace, encode_insert, encode_replacement},
+    operation::crud::{Defaults, Namespace, SharedNamespace, encode_insert, encode_replacement},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use std::{borrow::Borrow, collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
@@ -27,7 +27,7 @@ use std::{borrow::Borrow, collections::BTreeMap, fmt, marker::PhantomData, sync:
 /// always those of the client.
 pub struct Collection<R: Runtime, T> {
     client: Client<R>,
-    namespace: Namespace,
+    namespace: SharedNamespace,
     /// True if [`Namespace::check`] succeeds.
     is_valid: bool,
     defaults: Arc<Defaults>,
@@ -71,7 +71,7 @@ impl<R: Runtime, T> Collection<R, T> {
     /// Returns the names of the database and the collection.
     #[must_use]
     pub fn namespace(&self) -> Namespace {
-        self.namespace.clone()
+        Namespace::from(&self.namespace)
     }
 
     /// Returns the name of the collection, without that of its database.
@@ -83,7 +83,7 @@ impl<R: Runtime, T> Collection<R, T> {
     /// Returns how servers are selected for reads; `None` for the primary.
     #[must_use]
     pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
-        self.defaults.selection_criteria.as_ref()
+        self.defaults.selection_criteria()
     }
 
     /// Returns the read concern; `None` for the default of the server.
@@ -98,8 +98,12 @@ impl<R: Runtime, T> Collection<R, T> {
         self.defaults.write_concern.as_ref()
     }
 
+    pub(crate) const fn shared_namespace(&self) -> &SharedNamespace {
+        &self.namespace
+    }
+
     /// Returns the namespace, or the error of its names.
-    pub(crate) fn checked_namespace(&self) -> Result<&Namespace, Error> {
+    pub(crate) fn checked_namespace(&self) -> Result<&SharedNamespace, Error> {
         match self.is_valid {
             true => Ok(&self.namespace),
             false => self.namespace.check().map(|()| &self.namespace),
@@ -122,7 +126,7 @@ impl<R: Runtime, T> Collection<R, T> {
 
 impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     pub(crate) fn new(database: &Database<R>, name: &str, options: CollectionOptions) -> Self {
-        let namespace = Namespace::unchecked(database.shared_name().clone(), name.into());
+        let namespace = SharedNamespace::unchecked(database.shared_name().clone(), name.into());
         let defaults = match options == CollectionOptions::default() {
             true => database.shared_defaults().clone(),
             false => Arc::new(database.shared_defaults().with(
@@ -229,7 +233,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
     /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
     /// let group = doc! { "$group": { "_id": "$born", "n": { "$sum": 1 } } };
-    /// let years: Vec<Document> = people.aggregate([group]).await?.collect().await?;
+    /// let years: Vec<Document> = people.aggregate([group]).await?.into_vec().await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -451,7 +455,10 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// ```
     pub fn rename(&self, name: impl AsRef<str>) -> RenameCollection<'_, R, T> {
         let database = self.namespace.shared_database().clone();
-        RenameCollection::new(self, Namespace::unchecked(database, name.as_ref().into()))
+        RenameCollection::new(
+            self,
+            SharedNamespace::unchecked(database, name.as_ref().into()),
+        )
     }
 
     /// Encodes a document to insert at the end of `documents`, and returns its `_id`.

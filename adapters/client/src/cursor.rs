@@ -120,10 +120,10 @@ impl<R: Runtime, T> Cursor<R, T> {
         current.expect("`advance` must return true before there is a current document")
     }
 
-    /// Decodes the document to which [`advance`](Self::advance) moved, as any type. Strings and
-    /// binary data of the type can borrow from the batch of the cursor.
+    /// Decodes the document to which [`advance`](Self::advance) moved. Strings and binary data of
+    /// the type can borrow from the batch of the cursor.
     ///
-    /// Fails if there is no current document, or if it does not have the form that `D` needs.
+    /// Fails if there is no current document, or if it does not have the form that `T` needs.
     ///
     /// ```no_run
     /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
@@ -131,15 +131,25 @@ impl<R: Runtime, T> Cursor<R, T> {
     /// #[derive(serde::Deserialize)]
     /// struct Name<'a> { name: &'a str }
     ///
+    /// let people = people.clone_with_type::<Name<'_>>();
     /// let mut cursor = people.find(doc! {}).await?;
     /// while cursor.advance().await? {
-    ///     let person: Name<'_> = cursor.deserialize_current()?;
+    ///     let person = cursor.deserialize_current()?;
     ///     println!("{}", person.name);
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
+    pub fn deserialize_current<'a>(&'a self) -> Result<T, Error>
+    where
+        T: Deserialize<'a>,
+    {
+        self.deserialize_current_as()
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) moved, as another type than the
+    /// cursor's. Fails as [`deserialize_current`](Self::deserialize_current).
+    pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
         self.batches.fetch.program().decode_borrowed()
     }
 
@@ -232,7 +242,7 @@ impl<R: Runtime, T: DeserializeOwned + 'static> Cursor<R, T> {
     }
 
     /// Returns all remaining documents as a list, or the first error.
-    pub async fn collect(mut self) -> Result<Vec<T>, Error> {
+    pub async fn into_vec(mut self) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         while let Some(document) = self.next().await {
             all.push(document?);

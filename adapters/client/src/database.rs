@@ -77,7 +77,7 @@ impl<R: Runtime> Database<R> {
     /// Returns how servers are selected for reads; `None` for the primary.
     #[must_use]
     pub fn selection_criteria(&self) -> Option<&SelectionCriteria> {
-        self.defaults.selection_criteria.as_ref()
+        self.defaults.selection_criteria()
     }
 
     /// Returns the read concern; `None` for the default of the server.
@@ -187,7 +187,7 @@ impl<R: Runtime> Database<R> {
     /// # use onionskin::{Database, Error, Runtime, bson::rawdoc};
     /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
     /// let command = rawdoc! { "find": "people" };
-    /// let people = database.run_raw_cursor_command(command).await?.collect().await?;
+    /// let people = database.run_raw_cursor_command(command).await?.into_vec().await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -202,7 +202,7 @@ impl<R: Runtime> Database<R> {
     /// # use onionskin::{Database, Error, Runtime, bson::doc};
     /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
     /// let numbers = doc! { "$documents": [{ "n": 1 }, { "n": 2 }] };
-    /// let numbers = database.aggregate([numbers]).await?.collect().await?;
+    /// let numbers = database.aggregate([numbers]).await?.into_vec().await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -229,7 +229,7 @@ impl<R: Runtime> Database<R> {
     /// ```no_run
     /// # use onionskin::{Database, Error, Runtime, bson::doc};
     /// # async fn example<R: Runtime>(database: Database<R>) -> Result<(), Error> {
-    /// for collection in database.list_collections().await?.collect().await? {
+    /// for collection in database.list_collections().await?.into_vec().await? {
     ///     println!("{} {:?}", collection.name, collection.collection_type);
     /// }
     /// # Ok(())

@@ -135,7 +135,7 @@ pub mod options {
     #[cfg(feature = "tls")]
     pub use onionskin_core::options::TlsConfig;
     pub use onionskin_core::{
-        address::{Address, Address as ServerAddress, InvalidAddress},
+        address::{Address, InvalidAddress, ServerAddress},
         client::{DriverInfo, Environment, OsFacts},
         description::Tags as TagSet,
         operation::crud::{
@@ -249,23 +249,13 @@ pub mod event {
         time::{Instant, WallTime},
     };
 
-    /// The events of commands.
-    pub mod command {
-        pub use onionskin_core::event::{CommandEvent, CommandFacts};
-    }
-
-    /// The events of connections and connection pools.
-    pub mod cmap {
-        pub use onionskin_core::event::{
-            CheckOutFailure, CloseReason, PoolEvent as CmapEvent, ReportedPoolOptions,
-        };
-    }
+    pub use onionskin_core::event::handlers::{cmap, command};
 
     /// The events of server discovery and monitoring.
     pub mod sdam {
         pub use onionskin_core::{
             description::{ServerDescription, ServerType, TopologyDescription, TopologyType},
-            event::SdamEvent,
+            event::handlers::sdam::*,
         };
     }
 }

@@ -11,6 +11,7 @@ use onionskin_core::{
     error::Error,
     operation::{Command, CursorResources, SessionTimes},
 };
+
 use std::{fmt, future::IntoFuture, sync::Arc};
 
 /// A session: operations that belong together.
@@ -113,8 +114,9 @@ impl<R: Runtime> ClientSession<R> {
 
     /// Raises the cluster time of the session to that of another session, for example of another
     /// client. Does nothing if it is not later.
-    pub fn advance_cluster_time(&mut self, to: &ClusterTime) {
+    pub fn advance_cluster_time(&mut self, to: impl AsRef<ClusterTime>) {
         let mut inner = self.client.shared().lock();
+        let to = to.as_ref();
         inner.core.advance_cluster_time(self.session, to);
     }
 

@@ -82,8 +82,17 @@ impl<R: Runtime, T> SessionCursor<R, T> {
 
     /// Decodes the document to which [`advance`](Self::advance) moved, as
     /// [`Cursor::deserialize_current`].
-    pub fn deserialize_current<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
+    pub fn deserialize_current<'a>(&'a self) -> Result<T, Error>
+    where
+        T: Deserialize<'a>,
+    {
         self.cursor.deserialize_current()
+    }
+
+    /// Decodes the document to which [`advance`](Self::advance) moved, as
+    /// [`Cursor::deserialize_current_as`].
+    pub fn deserialize_current_as<'a, D: Deserialize<'a>>(&'a self) -> Result<D, Error> {
+        self.cursor.deserialize_current_as()
     }
 
     /// Closes the cursor on the server, as [`Cursor::close`].

@@ -3,6 +3,7 @@
 mod bulk;
 mod command;
 mod custom;
+mod facts;
 mod fields;
 mod io;
 mod kind;
@@ -40,7 +41,10 @@ pub(crate) use {
     text::{cause_text, shortened},
 };
 
-use crate::{address::Address, text::Escaping};
+use crate::{
+    address::{Address, InvalidAddress},
+    text::Escaping,
+};
 use bson::RawDocumentBuf;
 use std::{
     fmt::{self, Write as _},
@@ -330,135 +334,14 @@ impl Error {
             _ => None,
         }
     }
-
-    /// True if the network is the cause: for a connection that failed or broke, for a pool that was
-    /// cleared because of such a failure ([`is_pool_cleared`](Self::is_pool_cleared)), and for a
-    /// failed server selection if the servers could not be reached. The other official drivers
-    /// group these errors in the same way.
-    ///
-    /// These are the kind [`ErrorKind::Io`], a timeout while waiting for the network
-    /// ([`Wait::is_network`]), TLS that broke ([`TlsFault::Broken`]),
-    /// [`ErrorKind::ConnectionPoolCleared`], [`ErrorKind::Interrupted`], and
-    /// [`ErrorKind::ServerSelection`] if its cause is a network error.
-    ///
-    /// ```
-    /// use onionskin_core::error::{Error, ErrorKind, NetworkFault};
-    ///
-    /// let message = "no server replied".to_owned();
-    /// let cause = Some(Error::network(NetworkFault::Refused, "connection refused"));
-    /// let error = Error::new(ErrorKind::ServerSelection { message, cause });
-    /// assert!(error.is_network() && error.is_server_selection());
-    /// ```
-    #[must_use]
-    pub fn is_network(&self) -> bool {
-        match self.kind() {
-            ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::Interrupted { .. } => true,
-            ErrorKind::ServerSelection { cause, .. } => {
-                cause.as_ref().is_some_and(Self::is_connection_failure)
-            }
-            _ => self.is_connection_failure(),
-        }
-    }
-
-    /// True for the network error of a connection, on which retries and the topology decide.
-    pub(crate) fn is_connection_failure(&self) -> bool {
-        match self.kind() {
-            ErrorKind::Io(_) => true,
-            ErrorKind::Timeout { wait, .. } => wait.is_network(),
-            ErrorKind::Tls { fault, .. } => *fault == TlsFault::Broken,
-            _ => false,
-        }
-    }
-
-    /// True if the operation found no suitable server: for [`ErrorKind::ServerSelection`], and for
-    /// a timeout in the server selection for a retry ([`Wait::Selection`]). The last attempt of the
-    /// operation sent nothing.
-    #[must_use]
-    pub fn is_server_selection(&self) -> bool {
-        matches!(
-            self.kind(),
-            ErrorKind::ServerSelection { .. }
-                | ErrorKind::Timeout {
-                    wait: Wait::Selection,
-                    ..
-                }
-        )
-    }
-
-    /// Returns how long the operation waited for a suitable server before it failed with
-    /// [`ErrorKind::ServerSelection`]. `None` for every other kind, and if waiting could not help,
-    /// for example because the server of a cursor is no longer in the topology.
-    #[must_use]
-    pub fn waited(&self) -> Option<Duration> {
-        self.fields.waited
-    }
-
-    /// Returns the namespace of the document that could not be decoded: the names of its database
-    /// and its collection, with a point between them. The server gives the name. `None` for every
-    /// other error, and if the namespace is not known.
-    #[must_use]
-    pub fn namespace(&self) -> Option<&str> {
-        self.fields.namespace.as_deref()
-    }
-
-    /// True if a write failed because of a unique index: one of the write errors or the error of
-    /// the command has the code 11000 or an old code with the same meaning.
-    #[must_use]
-    pub fn is_duplicate_key(&self) -> bool {
-        match self.kind() {
-            ErrorKind::InsertMany(fault) => {
-                let mut errors = fault.errors().iter();
-                errors.any(|error| DUPLICATE_KEY.contains(&error.code))
-            }
-            ErrorKind::Write(fault) => {
-                matches!(fault, WriteFailure::WriteError(error)
-                    if DUPLICATE_KEY.contains(&error.code))
-            }
-            ErrorKind::BulkWrite(fault) => {
-                let mut errors = fault.write_errors.values();
-                errors.any(|error| DUPLICATE_KEY.contains(&error.code))
-            }
-            ErrorKind::Command(fault) => DUPLICATE_KEY.contains(&fault.code),
-            _ => false,
-        }
-    }
-
-    /// True for the kinds [`ErrorKind::ConnectionPoolCleared`], which is the `PoolClearedError` of the
-    /// specifications ([CMAP-142]), and [`ErrorKind::Interrupted`] ([CMAP-97]). A retry is safe if
-    /// the operation itself can be repeated safely.
-    ///
-    /// [CMAP-142]: crate::requirements::pool#CMAP-142
-    /// [CMAP-97]: crate::requirements::pool#CMAP-97
-    #[must_use]
-    pub fn is_pool_cleared(&self) -> bool {
-        matches!(
-            self.kind(),
-            ErrorKind::ConnectionPoolCleared { .. } | ErrorKind::Interrupted { .. }
-        )
-    }
-
-    /// True if a deadline passed: a deadline of the client, or the `maxTimeMS` that the server got
-    /// with the command. So a failed server selection counts if the operation
-    /// [waited](Self::waited) for a server.
-    #[must_use]
-    pub fn is_timeout(&self) -> bool {
-        self.waited().is_some() || self.is_deadline()
-    }
-
-    /// True if a deadline passed other than that of server selection.
-    pub(crate) fn is_deadline(&self) -> bool {
-        matches!(
-            self.kind(),
-            ErrorKind::Timeout { .. } | ErrorKind::WaitQueueTimeout { .. }
-        ) || self.code() == Some(MAX_TIME_EXPIRED)
-    }
 }
 
-/// The server's error codes for a duplicate key. All but the first are of old servers.
-const DUPLICATE_KEY: [i32; 3] = [11_000, 11_001, 12_582];
-
-/// The server's error code `MaxTimeMSExpired`.
-const MAX_TIME_EXPIRED: i32 = 50;
+/// The kind is [`ErrorKind::InvalidArgument`].
+impl From<InvalidAddress> for Error {
+    fn from(error: InvalidAddress) -> Self {
+        Self::argument(error.to_string())
+    }
+}
 
 impl From<ErrorKind> for Error {
     fn from(kind: ErrorKind) -> Self {

@@ -55,6 +55,13 @@ fn source(facts: &ConnectionFacts) -> Source {
     (facts.server, facts.service)
 }
 
+/// So that a shared cluster time is one as well.
+impl AsRef<Self> for ClusterTime {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl ClusterTime {
     /// Reads the `$clusterTime` document of a reply: the fields `clusterTime` and `signature`.
     /// `None` if the document has no time, if its signature is malformed, or if the document is

@@ -10,7 +10,7 @@ use std::{fmt, sync::Arc};
 ///
 /// ```
 /// use onionskin_core::{
-///     event::CommandEvent,
+///     event::handlers::command::CommandEvent,
 ///     options::{ClientOptions, EventHandler},
 /// };
 ///

@@ -2,7 +2,6 @@
 
 use super::ReadPreference;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::sync::Arc;
 
 /// How the server of an operation is selected.
 ///
@@ -19,13 +18,13 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum SelectionCriteria {
     /// The read preference selects the server.
-    ReadPreference(Arc<ReadPreference>),
+    ReadPreference(ReadPreference),
 }
 
 impl SelectionCriteria {
     /// Returns the read preference.
     #[must_use]
-    pub fn read_preference(&self) -> &Arc<ReadPreference> {
+    pub const fn read_preference(&self) -> &ReadPreference {
         match self {
             Self::ReadPreference(preference) => preference,
         }
@@ -34,12 +33,6 @@ impl SelectionCriteria {
 
 impl From<ReadPreference> for SelectionCriteria {
     fn from(preference: ReadPreference) -> Self {
-        Self::ReadPreference(Arc::new(preference))
-    }
-}
-
-impl From<Arc<ReadPreference>> for SelectionCriteria {
-    fn from(preference: Arc<ReadPreference>) -> Self {
         Self::ReadPreference(preference)
     }
 }

@@ -340,7 +340,7 @@ fn interpret(
     let is_srv = matches!(hosts, Hosts::Srv(_));
     match hosts {
         Hosts::Seeds(hosts) => {
-            base.hosts = hosts;
+            base.hosts = hosts.into_iter().map(Into::into).collect();
         }
         Hosts::Srv(host) => {
             let host = host.to_ascii_lowercase();

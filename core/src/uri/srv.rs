@@ -59,7 +59,7 @@ pub fn resolve(
         );
         return Err(invalid(UriPart::Options, message));
     }
-    resolved.hosts = hosts;
+    resolved.hosts = hosts.into_iter().map(Into::into).collect();
     let mut warnings = Vec::new();
     if let Some(txt) = txt.first() {
         let parser = parse_txt(txt).map_err(|error| of_txt_record(options, &error))?;

@@ -10,7 +10,7 @@ use onionskin_core::{
     error::Error,
     operation::{
         Command,
-        crud::{self, Defaults, FindOptions, InsertOneOptions, Namespace, UpdateOptions},
+        crud::{self, Defaults, FindOptions, InsertOneOptions, SharedNamespace, UpdateOptions},
     },
     options::{ReadMode, ReadPreference, SelectionCriteria, WriteConcern},
     random::{Random, Seed},
@@ -91,7 +91,7 @@ pub struct Absence {
 impl Step {
     /// Returns the operation as a command of the core.
     pub fn command(&self) -> Result<Command, Error> {
-        let namespace = Namespace::new(DATABASE, COLLECTION)?;
+        let namespace = SharedNamespace::new(DATABASE, COLLECTION)?;
         let (filter, defaults) = (doc! { "_id": self.id }, Defaults::default());
         let concern = WriteConcern::majority();
         match self.kind {

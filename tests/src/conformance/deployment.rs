@@ -36,7 +36,7 @@ pub async fn an_authenticated_client_reads_over_tls_and_a_wrong_password_fails<H
     let by_id = doc! { "_id": 1 };
     let call = things_of_known.find(doc! {}).sort(by_id).batch_size(37);
     let cursor = call.await.expect("a reply");
-    assert_eq!(cursor.collect().await, Ok(all));
+    assert_eq!(cursor.into_vec().await, Ok(all));
     within::<H, _>(H::SLACK, "shutdown", known.shutdown()).await;
 
     let unknown = client::<H>(&deployment.uri().replace("sesame", "simsim"));

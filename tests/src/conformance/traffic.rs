@@ -58,7 +58,7 @@ pub async fn the_largest_reply_is_received_completely<H: Host>() {
         .find(doc! { "n": 1 })
         .await
         .expect("a reply");
-    let documents = cursor.collect().await.expect("documents");
+    let documents = cursor.into_vec().await.expect("documents");
     assert_eq!(documents.len(), 3);
     for (place, document) in documents.iter().enumerate() {
         let bytes = document.get_binary_generic("blob").expect("a blob");

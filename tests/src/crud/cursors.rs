@@ -78,7 +78,7 @@ pub(super) async fn a_cursor_over_nothing_ends_at_once<R: Runtime + Default>(b: 
     assert!(cursor.next().await.is_none());
     drop(cursor);
     let all = items.find(doc! {}).limit(5).await.expect("finds");
-    let all = all.collect().await.expect("collects");
+    let all = all.into_vec().await.expect("collects");
     assert_eq!(all.len(), 5);
     assert!(b.watch().await.of("getMore").is_empty());
 }
@@ -165,7 +165,7 @@ where
     let find = find.expect("it succeeded");
     let cursor = find.get_document("cursor").expect("a cursor");
     let kill = doc! { "killCursors": items.name(), "cursors": [cursor.get_i64("id").expect("id")] };
-    let database = b.client.database(items.namespace().database());
+    let database = b.client.database(&items.namespace().db);
     database.run_command(kill).await.expect("a reply");
     let error = lost.next().await.expect("an error");
     assert_eq!(error.expect_err("it is gone").code(), Some(43));

@@ -165,7 +165,7 @@ where
     // Only the cursors of the other service can continue.
     let mut lost = BTreeSet::new();
     for cursor in cursors {
-        if let Err(error) = cursor.collect().await {
+        if let Err(error) = cursor.into_vec().await {
             assert!(error.is_network(), "{error:?}");
             let failed = s
                 .bench

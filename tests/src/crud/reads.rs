@@ -53,13 +53,13 @@ pub(super) async fn pipelines_are_run_and_read_as_any_type<R: Runtime + Default>
         ]
     };
     let found = items.aggregate(pipeline()).batch_size(3);
-    let found = found.await.expect("runs").collect().await;
+    let found = found.await.expect("runs").into_vec().await;
     let expected = (0..).zip([5, 10, 10, 5]);
     let documents = expected.clone();
     let documents = documents.map(|(tens, count)| doc! { "_id": tens, "count": count });
     assert_eq!(found, Ok(documents.collect()));
     let typed = items.aggregate(pipeline()).with_type::<Group>();
-    let found = typed.await.expect("runs").collect().await;
+    let found = typed.await.expect("runs").into_vec().await;
     let groups = expected.map(|(tens, count)| Group { tens, count });
     assert_eq!(found, Ok(groups.collect()));
     let wrong = items.aggregate([doc! { "$nonsense": 1 }]).await;
@@ -86,7 +86,7 @@ where
         .skip(8)
         .limit(4)
         .projection(doc! { "tens": 1 });
-    let found = found.await.expect("finds").collect().await;
+    let found = found.await.expect("finds").into_vec().await;
     let expected = [(1, 0), (0, 0), (19, 1), (18, 1)];
     let expected = expected.map(|(id, tens)| doc! { "_id": id, "tens": tens });
     assert_eq!(found, Ok(expected.to_vec()));
@@ -94,7 +94,7 @@ where
     let without = items
         .find(doc! { "_id": 7 })
         .projection(doc! { "_id": 0, "text": 1 });
-    let without = without.await.expect("finds").collect().await;
+    let without = without.await.expect("finds").into_vec().await;
     assert_eq!(without, Ok(vec![doc! { "text": "t7" }]));
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn typed_documents_keep_their_shape<R: Runtime + Default>(b: &B
     let found = people.find_one(doc! { "name": "Ada" }).await;
     assert_eq!(found, Ok(Some(ada.clone())));
     let all = people.find(doc! {}).sort(doc! { "born": 1 }).await;
-    let all = all.expect("finds").collect().await;
+    let all = all.expect("finds").into_vec().await;
     assert_eq!(all, Ok(vec![ada, grace]));
     let names = people.clone_with_type::<Document>();
     let nickname = names.find_one(doc! { "nickname": "grace" }).await;

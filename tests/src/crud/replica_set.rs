@@ -297,7 +297,7 @@ where
     let found = find
         .await
         .expect("finds")
-        .collect()
+        .into_vec()
         .await
         .expect("collects");
     assert_eq!(found.len(), 21);
@@ -342,7 +342,7 @@ async fn writes_survive_step_downs<R: Runtime + Default>(s: &Stage<'_, R>) {
         "nobody else was elected: {primaries:?}"
     );
     let stored = items.find(doc! {}).batch_size(50).await.expect("finds");
-    let stored = stored.collect().await.expect("collects");
+    let stored = stored.into_vec().await.expect("collects");
     assert_eq!(
         stored.len(),
         ids(&stored).len(),

@@ -21,7 +21,7 @@ pub(super) async fn indexes_are_created_listed_and_dropped<R: Runtime + Default>
     let made = items.create_indexes(more).await.expect("indexes");
     assert_eq!(made.index_names, ["b_-1", "b_1_c_-1"]);
     let listed = items.list_indexes().await.expect("a cursor");
-    let listed = listed.collect().await.expect("indexes");
+    let listed = listed.into_vec().await.expect("indexes");
     assert_eq!(listed.len(), 4);
     let of_a = listed.iter().find(|index| index.keys == doc! { "a": 1 });
     let options = of_a.expect("it was made").options.clone();
@@ -54,7 +54,7 @@ pub(super) async fn collections_come_and_go<R: Runtime + Default>(b: &Bench<R>) 
     let names = database.list_collection_names().await.expect("names");
     assert_eq!(names, ["renamed"]);
     let listed = database.list_collections().await.expect("a cursor");
-    let listed = listed.collect().await.expect("collections");
+    let listed = listed.into_vec().await.expect("collections");
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].name, "renamed");
     assert_eq!(listed[0].collection_type, CollectionType::Collection);

@@ -64,7 +64,7 @@ fn documents(ids: impl IntoIterator<Item = i32>) -> Vec<Document> {
 /// Returns the sorted `_id`s in the collection.
 async fn stored(watched: &Watched) -> Vec<i32> {
     let found = watched.things().find(doc! {}).await.expect("a reply");
-    let found = found.collect().await.expect("documents");
+    let found = found.into_vec().await.expect("documents");
     let mut ids: Vec<i32> = found
         .iter()
         .map(|document| document.get_i32("_id").expect("a number"))

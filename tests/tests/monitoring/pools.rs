@@ -48,7 +48,7 @@ fn options_of_pools(events: &EventLog) -> Vec<ReportedPoolOptions> {
 fn pool_options_can_be_set_on_the_client() {
     play([standalone()], |scene| async move {
         let mut options = ClientOptions::default();
-        options.hosts = vec![Address::tcp("member0", 27017)];
+        options.hosts = vec![Address::tcp("member0", 27017).into()];
         options.max_pool_size = Some(7);
         options.min_pool_size = Some(2);
         options.max_idle_time = Some(Duration::from_secs(90));

@@ -13,7 +13,7 @@ use onionskin_core::{
     error::Error,
     operation::{
         Command,
-        crud::{self, Defaults, Namespace},
+        crud::{self, Defaults, SharedNamespace},
     },
 };
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
@@ -33,7 +33,7 @@ pub struct Aggregate<R: Runtime, U = Document, S = ImplicitSession> {
 
 /// On what the pipeline runs.
 enum Target {
-    Collection(Namespace),
+    Collection(SharedNamespace),
     Database(Arc<str>),
 }
 
@@ -44,7 +44,7 @@ impl<R: Runtime> Aggregate<R> {
     ) -> Self {
         Self {
             client: collection.client().clone(),
-            target: Target::Collection(collection.namespace()),
+            target: Target::Collection(collection.shared_namespace().clone()),
             defaults: collection.shared_defaults().clone(),
             pipeline: pipeline.into_iter().collect(),
             options: None,

@@ -17,7 +17,7 @@ use onionskin_core::{
     error::Error,
     operation::{
         Command,
-        crud::{self, CollectionSpecification, DatabaseSpecification, Listed, Namespace},
+        crud::{self, CollectionSpecification, DatabaseSpecification, Listed, SharedNamespace},
     },
 };
 use std::{future::IntoFuture, marker::PhantomData, sync::Arc, time::Duration};
@@ -45,7 +45,7 @@ impl<R: Runtime, T: Send + Sync> IntoFuture for DropCollection<'_, R, T> {
 
 collection_call! {
     /// A `rename` of a collection that runs when it is awaited.
-    RenameCollection { to: Namespace, }
+    RenameCollection { to: SharedNamespace, }
     with RenameCollectionOptions listed by rename_collection_options
 }
 
@@ -114,7 +114,7 @@ impl<R: Runtime> IntoFuture for CreateCollection<'_, R> {
 
     fn into_future(self) -> Self::IntoFuture {
         let options = CreateCollectionOptions::or_unset(self.options.as_deref());
-        let namespace = Namespace::unchecked(self.database.shared_name().clone(), self.name);
+        let namespace = SharedNamespace::unchecked(self.database.shared_name().clone(), self.name);
         let command = namespace.check().and_then(|()| {
             crud::create_collection(&namespace, options, self.database.shared_defaults())
         });

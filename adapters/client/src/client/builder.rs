@@ -207,11 +207,11 @@ impl<R: Runtime> ClientBuilder<R> {
 
 /// Returns the options of operations that the options of the client give.
 fn defaults(options: &ClientOptions) -> Defaults {
-    let mut defaults = Defaults::default();
-    defaults.selection_criteria = Some(options.read_preference().clone().into());
-    defaults.read_concern = options.read_concern.clone();
-    defaults.write_concern = options.write_concern.clone();
-    defaults
+    Defaults::default().with(
+        Some(options.read_preference().clone().into()),
+        options.read_concern.clone(),
+        options.write_concern.clone(),
+    )
 }
 
 impl<R: Runtime> ClientBuilder<R> {

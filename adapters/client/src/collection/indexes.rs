@@ -73,7 +73,7 @@ impl<R: Runtime, T: Send + Sync> Collection<R, T> {
     /// ```no_run
     /// # use onionskin::{Collection, Error, Runtime, bson::{Document, doc}};
     /// # async fn example<R: Runtime>(people: Collection<R, Document>) -> Result<(), Error> {
-    /// for index in people.list_indexes().await?.collect().await? {
+    /// for index in people.list_indexes().await?.into_vec().await? {
     ///     println!("{}", index.keys);
     /// }
     /// # Ok(())

@@ -25,17 +25,17 @@ pub(crate) fn listener(
     Some(Arc::new(move |event| match &event.kind {
         EventKind::Command(event) => {
             if let Some(handler) = &command {
-                handler.handle(event.clone());
+                handler.handle(event.into());
             }
         }
         EventKind::Pool(event) => {
             if let Some(handler) = &pool {
-                handler.handle(event.clone());
+                handler.handle(event.into());
             }
         }
         EventKind::Sdam(event) => {
             if let Some(handler) = &sdam {
-                handler.handle(event.clone());
+                handler.handle(event.into());
             }
         }
         _ => {}

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    operation::crud::{AggregateOptions, Defaults, Namespace, aggregate},
+    operation::crud::{AggregateOptions, Defaults, SharedNamespace, aggregate},
     options::{ReadMode, WriteConcern},
 };
 use bson::{Document, doc};
@@ -27,7 +27,7 @@ fn ending_in(stage: Document, mode: ReadMode) -> Command {
         write_concern: Some(WriteConcern::nodes(1)),
         ..AggregateOptions::default()
     };
-    let namespace = Namespace::new("db", "c").expect("names");
+    let namespace = SharedNamespace::new("db", "c").expect("names");
     let defaults = Defaults::default();
     let command = aggregate(&namespace, &pipeline, &options, &defaults);
     command.expect("it can be encoded")

@@ -6,7 +6,7 @@ use crate::{
     error::{ErrorKind, Label},
     operation::{
         Portion, Program, Runner, Step,
-        crud::{InsertMany, InsertManyOptions, Namespace},
+        crud::{InsertMany, InsertManyOptions, SharedNamespace},
     },
     wire::Section,
 };
@@ -27,7 +27,7 @@ fn insert_many(documents: i32, options: InsertManyOptions) -> Runner<InsertMany>
     let all = (0..documents).map(|id| rawdoc! { "_id": id });
     let bytes = all.flat_map(RawDocumentBuf::into_bytes).collect();
     let ids: BTreeMap<usize, Bson> = (0..).zip((0..documents).map(Bson::Int32)).collect();
-    let namespace = Namespace::new("db", "c").expect("names");
+    let namespace = SharedNamespace::new("db", "c").expect("names");
     let insert = InsertMany::new(namespace, bytes, ids, options, Arc::default());
     Runner::new(insert.expect("there are documents"))
 }

@@ -1,6 +1,6 @@
 //! The `aggregate` command.
 
-use super::{AggregateOptions, Defaults, Namespace, check_name};
+use super::{AggregateOptions, Defaults, SharedNamespace, check_name};
 use crate::{
     error::Error,
     operation::{Command, CommandKind},
@@ -21,7 +21,7 @@ const WRITING_STAGES: [&str; 2] = ["$out", "$merge"];
 ///
 /// [SEL-34]: crate::requirements::server_selection#SEL-34
 pub fn aggregate(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     pipeline: &[Document],
     options: &AggregateOptions,
     defaults: &Defaults,

@@ -2,7 +2,7 @@
 
 use super::{
     Defaults, FindOneAndDeleteOptions, FindOneAndReplaceOptions, FindOneAndUpdateOptions,
-    Namespace, UpdateModifications, write::check_replacement,
+    SharedNamespace, UpdateModifications, write::check_replacement,
 };
 use crate::{
     bson::deserialize,
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 /// Returns the command that deletes the first document that matches `filter` and returns it. Fails
 /// if the filter or an option cannot be encoded.
 pub fn find_one_and_delete(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     filter: &Document,
     options: &FindOneAndDeleteOptions,
     defaults: &Defaults,
@@ -36,7 +36,7 @@ pub fn find_one_and_delete(
 /// Fails if `replacement` begins with an update operator, and if the filter or an option cannot be
 /// encoded.
 pub fn find_one_and_replace(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     filter: &Document,
     replacement: &RawDocument,
     options: &FindOneAndReplaceOptions,
@@ -58,7 +58,7 @@ pub fn find_one_and_replace(
 /// if `modifications` is empty or has a field that is not an operator, and if a document or an
 /// option cannot be encoded.
 pub fn find_one_and_update(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     filter: &Document,
     modifications: &UpdateModifications,
     options: &FindOneAndUpdateOptions,
@@ -76,7 +76,7 @@ pub fn find_one_and_update(
     Ok(command)
 }
 
-fn begin(namespace: &Namespace, filter: &Document) -> Result<Command, Error> {
+fn begin(namespace: &SharedNamespace, filter: &Document) -> Result<Command, Error> {
     let kind = CommandKind::RetryableWrite;
     let mut command = Command::new("findAndModify", namespace.database.clone(), kind);
     let mut body = command.body();

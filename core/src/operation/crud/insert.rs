@@ -2,7 +2,7 @@
 //! server require.
 
 use super::{
-    Defaults, InsertManyOptions, InsertManyResult, Namespace,
+    Defaults, InsertManyOptions, InsertManyResult, SharedNamespace,
     merge::{MergedBytes, add_labels},
 };
 use crate::{
@@ -45,7 +45,7 @@ use std::{
 /// [RW-29]: crate::requirements::retries#RW-29
 #[derive(Debug)]
 pub struct InsertMany {
-    namespace: Namespace,
+    namespace: SharedNamespace,
     options: InsertManyOptions,
     defaults: Arc<Defaults>,
     /// The session that the application has started; `None` for implicit ones.
@@ -100,7 +100,7 @@ impl InsertMany {
     ///
     /// Fails if there is no document.
     pub fn new(
-        namespace: Namespace,
+        namespace: SharedNamespace,
         documents: Vec<u8>,
         ids: BTreeMap<usize, Bson>,
         options: InsertManyOptions,
@@ -308,7 +308,7 @@ mod tests {
     fn insert_of(documents: i32) -> InsertMany {
         let all = (0..documents).flat_map(|id| rawdoc! { "_id": id }.into_bytes());
         let ids = (0..).zip((0..documents).map(Bson::Int32)).collect();
-        let namespace = Namespace::new("d", "c").expect("names");
+        let namespace = SharedNamespace::new("d", "c").expect("names");
         let options = InsertManyOptions::builder().ordered(false).build();
         InsertMany::new(namespace, all.collect(), ids, options, Arc::default()).expect("some")
     }

@@ -6,6 +6,7 @@ mod find_and_modify;
 mod insert;
 mod merge;
 mod names;
+mod namespace;
 mod options;
 mod read;
 mod results;
@@ -26,6 +27,7 @@ pub use find_and_modify::{
 };
 pub use insert::InsertMany;
 pub use names::{Names, is_missing_namespace};
+pub use namespace::Namespace;
 pub use options::*;
 pub use read::{
     count_documents, count_from_reply, decode_first, distinct, estimated_document_count, find,
@@ -52,23 +54,15 @@ pub use crate::results::{
 };
 use std::sync::Arc;
 
-/// The names of a database and of one of its collections.
-///
-/// ```
-/// use onionskin_core::operation::crud::Namespace;
-///
-/// let people = Namespace::new("app", "people")?;
-/// assert_eq!(people.to_string(), "app.people");
-/// assert!(Namespace::new("app", "").is_err());
-/// # Ok::<(), onionskin_core::error::Error>(())
-/// ```
+/// The names of a database and of one of its collections, shared by the handles and operations of
+/// the collection. Applications use [`Namespace`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Namespace {
+pub struct SharedNamespace {
     pub(crate) database: Arc<str>,
     pub(crate) collection: Arc<str>,
 }
 
-impl Namespace {
+impl SharedNamespace {
     /// Returns the namespace of `database` and `collection`. Fails if a name is empty or contains a
     /// zero byte, which no server accepts.
     pub fn new(
@@ -115,13 +109,13 @@ impl Namespace {
 }
 
 /// The empty namespace, which no call accepts. It is the start of a builder.
-impl Default for Namespace {
+impl Default for SharedNamespace {
     fn default() -> Self {
         Self::unchecked("".into(), "".into())
     }
 }
 
-impl std::fmt::Display for Namespace {
+impl std::fmt::Display for SharedNamespace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.database, self.collection)
     }

@@ -2,7 +2,7 @@
 
 use super::{
     CountOptions, CursorType, Defaults, DistinctOptions, EstimatedDocumentCountOptions,
-    FindOneOptions, FindOptions, Namespace,
+    FindOneOptions, FindOptions, SharedNamespace,
 };
 use crate::{
     bson::{decode_document, deserialize, integer_field},
@@ -27,7 +27,7 @@ macro_rules! finish_read {
 /// Returns the command that finds the documents that match `filter`. Fails if the filter or an
 /// option cannot be encoded, and for options that exclude each other.
 pub fn find(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     filter: &Document,
     options: &FindOptions,
     defaults: &Defaults,
@@ -58,7 +58,7 @@ pub fn find(
 
 /// Returns the command that finds the first document that matches `filter`. Fails like [`find`].
 pub fn find_one(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     filter: &Document,
     options: &FindOneOptions,
     defaults: &Defaults,
@@ -100,7 +100,7 @@ pub fn decode_first<T: DeserializeOwned + 'static>(
 ///
 /// Fails if the filter or an option cannot be encoded.
 pub fn count_documents(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     filter: &Document,
     options: &CountOptions,
     defaults: &Defaults,
@@ -145,7 +145,7 @@ pub fn number_in(document: &RawDocument) -> Result<u64, Error> {
 /// Returns the command that returns the number of documents from the metadata of the collection.
 /// Fails if an option cannot be encoded.
 pub fn estimated_document_count(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     options: &EstimatedDocumentCountOptions,
     defaults: &Defaults,
 ) -> Result<Command, Error> {
@@ -160,7 +160,7 @@ pub fn estimated_document_count(
 /// Returns the command that returns the different values of a field in the documents that match
 /// `filter`. Fails if the filter or an option cannot be encoded.
 pub fn distinct(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     field: &str,
     filter: &Document,
     options: &DistinctOptions,

@@ -3,7 +3,7 @@
 use super::{
     CreateCollectionOptions, CreateIndexOptions, Defaults, DropCollectionOptions,
     DropDatabaseOptions, DropIndexOptions, IndexOptions, ListCollectionsOptions,
-    ListDatabasesOptions, ListIndexesOptions, Namespace, RenameCollectionOptions, check_name,
+    ListDatabasesOptions, ListIndexesOptions, RenameCollectionOptions, SharedNamespace, check_name,
     stored, write_seconds,
 };
 use crate::{
@@ -86,7 +86,7 @@ impl IndexModel {
 /// Returns the command that creates indexes. Fails without an index, for an index without keys, and
 /// if a document or an option cannot be encoded.
 pub fn create_indexes(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     indexes: &[IndexModel],
     options: &CreateIndexOptions,
     defaults: &Defaults,
@@ -132,7 +132,7 @@ fn write_index(
 /// Returns the command that drops the index of this name; `*` for all but that of `_id`. Fails if
 /// an option cannot be encoded.
 pub fn drop_indexes(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     name: &str,
     options: &DropIndexOptions,
     defaults: &Defaults,
@@ -150,7 +150,10 @@ pub fn drop_indexes(
 
 /// Returns the command that lists the indexes of a collection. Its reply has a cursor. Fails if an
 /// option cannot be encoded.
-pub fn list_indexes(namespace: &Namespace, options: &ListIndexesOptions) -> Result<Command, Error> {
+pub fn list_indexes(
+    namespace: &SharedNamespace,
+    options: &ListIndexesOptions,
+) -> Result<Command, Error> {
     let kind = CommandKind::Read;
     let mut command = Command::new("listIndexes", namespace.database.clone(), kind);
     let mut body = command.body();
@@ -165,7 +168,7 @@ pub fn list_indexes(namespace: &Namespace, options: &ListIndexesOptions) -> Resu
 
 /// Returns the command that creates a collection or a view. Fails if an option cannot be encoded.
 pub fn create_collection(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     options: &CreateCollectionOptions,
     defaults: &Defaults,
 ) -> Result<Command, Error> {
@@ -184,7 +187,7 @@ pub fn create_collection(
 
 /// Returns the command that drops a collection. Fails if an option cannot be encoded.
 pub fn drop_collection(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     options: &DropCollectionOptions,
     defaults: &Defaults,
 ) -> Result<Command, Error> {
@@ -198,8 +201,8 @@ pub fn drop_collection(
 /// Returns the command that gives a collection another name, also in another database. Fails if an
 /// option cannot be encoded.
 pub fn rename_collection(
-    namespace: &Namespace,
-    to: &Namespace,
+    namespace: &SharedNamespace,
+    to: &SharedNamespace,
     options: &RenameCollectionOptions,
     defaults: &Defaults,
 ) -> Result<Command, Error> {
@@ -280,7 +283,7 @@ pub fn list_databases(listed: Listed, options: &ListDatabasesOptions) -> Result<
 }
 
 /// Returns the empty command for a collection. The write is not retried (RW-10).
-fn write_command(name: &'static str, namespace: &Namespace) -> Command {
+fn write_command(name: &'static str, namespace: &SharedNamespace) -> Command {
     let mut command = Command::new(name, namespace.database.clone(), CommandKind::Write);
     command.body().str(name, &namespace.collection);
     command

@@ -2,7 +2,7 @@
 
 use super::{
     AggregateOptions, CreateSearchIndexOptions, Defaults, DropSearchIndexOptions,
-    ListSearchIndexOptions, Namespace, UpdateSearchIndexOptions, aggregate,
+    ListSearchIndexOptions, SharedNamespace, UpdateSearchIndexOptions, aggregate,
 };
 use crate::{
     bson::DocumentWriter,
@@ -120,7 +120,7 @@ impl From<SearchIndexType> for String {
 /// Returns the command that creates search indexes. Fails without an index, and if a definition
 /// cannot be encoded.
 pub fn create_search_indexes(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     indexes: &[SearchIndexModel],
     options: &CreateSearchIndexOptions,
 ) -> Result<Command, Error> {
@@ -169,7 +169,7 @@ pub fn created_search_indexes(reply: &RawDocument, count: usize) -> Result<Vec<S
 /// Returns the command that gives a search index another definition. Fails if the definition cannot
 /// be encoded.
 pub fn update_search_index(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     name: &str,
     definition: &Document,
     options: &UpdateSearchIndexOptions,
@@ -187,7 +187,7 @@ pub fn update_search_index(
 /// is nothing to drop ([`is_missing_namespace`](super::is_missing_namespace)).
 #[must_use]
 pub fn drop_search_index(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     name: &str,
     options: &DropSearchIndexOptions,
 ) -> Command {
@@ -203,7 +203,7 @@ pub fn drop_search_index(
 /// Neither the read concern nor the write concern of `aggregate_options` is sent (Index Management,
 /// *Where are read concern and write concern?*).
 pub fn list_search_indexes(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     name: Option<&str>,
     options: &ListSearchIndexOptions,
     aggregate_options: &AggregateOptions,
@@ -219,10 +219,8 @@ pub fn list_search_indexes(
         timeout: options.timeout.or(aggregate_options.timeout),
         ..aggregate_options.clone()
     };
-    let defaults = Defaults {
-        selection_criteria: defaults.selection_criteria.clone(),
-        ..Defaults::default()
-    };
+    let criteria = defaults.selection_criteria().cloned();
+    let defaults = Defaults::default().with(criteria, None, None);
     let pipeline = [doc! { "$listSearchIndexes": stage }];
     let mut command = aggregate(namespace, &pipeline, &aggregate_options, &defaults)?;
     // Otherwise a causally consistent session would add `afterClusterTime`.
@@ -232,7 +230,7 @@ pub fn list_search_indexes(
 
 /// Returns the empty command for a collection. A read concern or write concern is never added,
 /// because servers refuse it, and the command is not retried (RW-10).
-fn begin(name: &'static str, namespace: &Namespace) -> Command {
+fn begin(name: &'static str, namespace: &SharedNamespace) -> Command {
     let mut command = Command::new(name, namespace.database.clone(), CommandKind::Write);
     command.body().str(name, &namespace.collection);
     command

@@ -1,8 +1,8 @@
 //! The commands `insert`, `update` and `delete`, and the results of writes.
 
 use super::{
-    Defaults, DeleteOptions, InsertOneOptions, Namespace, ReplaceOptions, UpdateModifications,
-    UpdateOptions,
+    Defaults, DeleteOptions, InsertOneOptions, ReplaceOptions, SharedNamespace,
+    UpdateModifications, UpdateOptions,
 };
 use crate::{
     bson::{DocumentWriter, decode_document, integer_field},
@@ -73,7 +73,7 @@ pub fn encode_insert<T: Serialize + ?Sized>(
 ///
 /// [MSG-11]: crate::requirements::messages#MSG-11
 pub fn insert(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     documents: Vec<u8>,
     options: &InsertOneOptions,
     defaults: &Defaults,
@@ -97,7 +97,7 @@ pub fn insert(
 /// Fails if `modifications` is empty or has a field that is not an operator, and if a document or
 /// an option cannot be encoded.
 pub fn update(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     filter: &Document,
     modifications: &UpdateModifications,
     multi: bool,
@@ -127,7 +127,7 @@ pub fn update(
 /// `replacement`. Fails if the replacement begins with an update operator, and if the filter or an
 /// option cannot be encoded.
 pub fn replace(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     filter: &Document,
     replacement: &RawDocument,
     options: &ReplaceOptions,
@@ -151,7 +151,7 @@ pub fn replace(
 /// Returns the command that deletes the first document that matches `filter`, or with `multi` all
 /// documents that match. Fails if the filter or an option cannot be encoded.
 pub fn delete(
-    namespace: &Namespace,
+    namespace: &SharedNamespace,
     filter: &Document,
     multi: bool,
     options: &DeleteOptions,
@@ -175,7 +175,7 @@ pub fn delete(
 
 /// Returns a command of one statement. A statement that can affect several documents makes the
 /// command a write that is not retried (RW-8).
-fn begin_statements(name: &'static str, namespace: &Namespace, multi: bool) -> Command {
+fn begin_statements(name: &'static str, namespace: &SharedNamespace, multi: bool) -> Command {
     let kind = match multi {
         true => CommandKind::Write,
         false => CommandKind::RetryableWrite,
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn updates_require_operators_and_replacements_refuse_them() {
         let update_by = |modifications: UpdateModifications| {
-            let namespace = Namespace::new("d", "c").expect("names");
+            let namespace = SharedNamespace::new("d", "c").expect("names");
             let options = UpdateOptions::default();
             let defaults = Defaults::default();
             update(
@@ -288,7 +288,7 @@ mod tests {
         // A command with a statement that can affect several documents has no transaction number
         // and is not retried (RW-8).
         let kind_with = |multi| {
-            let namespace = Namespace::new("d", "c").expect("names");
+            let namespace = SharedNamespace::new("d", "c").expect("names");
             let options = DeleteOptions::default();
             let defaults = Defaults::default();
             let command = delete(&namespace, &doc! {}, multi, &options, &defaults);

@@ -7,7 +7,7 @@ use super::{
     MIN_HEARTBEAT_FREQUENCY,
 };
 use crate::{
-    address::{Address, name_fault},
+    address::{Address, ServerAddress, name_fault},
     error::Error,
 };
 
@@ -62,10 +62,10 @@ pub(crate) fn default_database(name: &String) -> Result<(), Error> {
 }
 
 /// Checks that each host is written as one of a connection string.
-pub(crate) fn hosts(hosts: &Vec<Address>) -> Result<(), Error> {
-    let is_wrong = |host: &&Address| match host {
-        Address::Tcp { .. } => host.to_string().parse().as_ref() != Ok(*host),
+pub(crate) fn hosts(hosts: &Vec<ServerAddress>) -> Result<(), Error> {
+    let is_wrong = |host: &&ServerAddress| match host.verbatim() {
         Address::Unix { path } => path.is_empty(),
+        host @ Address::Tcp { .. } => host.to_string().parse() != Ok(host),
     };
     let Some(host) = hosts.iter().find(is_wrong) else {
         return Ok(());

@@ -10,7 +10,6 @@ use crate::{
     event::ReportedPoolOptions,
     options::{Compressor, Monitoring, ReadPreference, ServerMonitoringMode, TlsOptions},
 };
-use std::sync::LazyLock;
 
 impl Default for ClientOptions {
     fn default() -> Self {
@@ -131,12 +130,10 @@ impl ClientOptions {
     /// Returns the seeds: the field `hosts`, or its default. Empty while a `mongodb+srv` host is
     /// not resolved.
     #[must_use]
-    pub fn hosts(&self) -> &[Address] {
-        static LOCAL: LazyLock<[Address; 1]> =
-            LazyLock::new(|| [Address::tcp("localhost", DEFAULT_PORT)]);
+    pub fn hosts(&self) -> Vec<Address> {
         match self.hosts.is_empty() && self.srv_host.is_none() {
-            true => &*LOCAL,
-            false => &self.hosts,
+            true => vec![Address::tcp("localhost", DEFAULT_PORT)],
+            false => self.hosts.iter().map(Address::from).collect(),
         }
     }
 

@@ -13,9 +13,9 @@ use super::{
     Tls, TlsOptions, Warning, WriteConcern, fields,
 };
 use crate::{
-    address::Address,
+    address::ServerAddress,
     error::Error,
-    event::{CommandEvent, PoolEvent, SdamEvent},
+    event::handlers::{cmap::CmapEvent, command::CommandEvent, sdam::SdamEvent},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -98,7 +98,7 @@ fields! {
         app_name: String,
         /// The function that gets the events of connections and connection pools. Connection
         /// strings cannot set it. Default: none.
-        cmap_event_handler: EventHandler<PoolEvent>,
+        cmap_event_handler: EventHandler<CmapEvent>,
         /// The function that gets the events of commands. Connection strings cannot set it.
         /// Default: none.
         command_event_handler: EventHandler<CommandEvent>,
@@ -360,7 +360,7 @@ fields! {
         ///
         /// [SDAM-19]: crate::requirements::discovery#SDAM-19
         /// [SDAM-121]: crate::requirements::discovery#SDAM-121
-        pub hosts: Vec<Address>,
+        pub hosts: Vec<ServerAddress>,
         /// Whether monitors check servers in the background, or operations scan them on demand.
         /// Connection strings cannot set this. Default: [`Monitoring::Background`].
         pub monitoring: Monitoring,
@@ -394,7 +394,7 @@ fields! {
 
 impl ClientOptionsBuilder {
     /// Sets the seeds ([`ClientOptions::hosts`]).
-    pub fn hosts(mut self, hosts: impl Into<Vec<Address>>) -> Self {
+    pub fn hosts(mut self, hosts: impl Into<Vec<ServerAddress>>) -> Self {
         self.0.hosts = hosts.into();
         self
     }

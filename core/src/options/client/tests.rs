@@ -1,6 +1,7 @@
 //! Tests of the rules of single options, and of those that involve several options.
 
 use super::*;
+use crate::address::Address;
 use crate::error::{Argument, ErrorKind};
 use crate::event::ReportedPoolOptions;
 use crate::options::{
@@ -70,9 +71,9 @@ fn each_value_is_checked_when_a_client_is_created() {
         let options = with(set);
         assert!(options.validate().is_err(), "{options:?}");
     };
-    let host = |host: &str, port| Address::Tcp {
+    let host = |host: &str, port| ServerAddress::Tcp {
         host: host.into(),
-        port,
+        port: Some(port),
     };
     for wrong in [host("", 1), host("a", 0), host("A", 1), host("a b", 1)] {
         refuse(&|o| o.hosts = vec![wrong.clone()]);
@@ -100,8 +101,8 @@ fn each_value_is_checked_when_a_client_is_created() {
     assert_eq!(with(|o| service(o, &"a".repeat(62))).validate(), Ok(()));
 }
 
-fn two_hosts() -> Vec<Address> {
-    vec![Address::tcp("a", 1), Address::tcp("b", 1)]
+fn two_hosts() -> Vec<ServerAddress> {
+    vec![Address::tcp("a", 1).into(), Address::tcp("b", 1).into()]
 }
 
 #[test]

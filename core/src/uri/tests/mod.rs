@@ -14,7 +14,7 @@ use std::{path::Path, time::Duration};
 /// Returns the options of a string without options.
 fn of_localhost() -> ClientOptions {
     let host = Address::tcp("localhost", 27017);
-    ClientOptions::builder().hosts([host]).build()
+    ClientOptions::builder().hosts([host.into()]).build()
 }
 
 fn fails(text: &str) -> (UriPart, String) {

@@ -200,7 +200,7 @@ async fn browse(
         .sort(doc! { "_id": -1 })
         .batch_size(BROWSED_AT_ONCE)
         .timeout(step.timeout / BROWSED_PARTS);
-    cursor.await?.collect().await
+    cursor.await?.into_vec().await
 }
 
 /// A group of tasks whose end can be awaited.

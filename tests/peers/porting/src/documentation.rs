@@ -915,7 +915,6 @@ fn describe(event: &CommandEvent) -> String {
     }
 }
 
-
 async fn command_events(uri: &str) -> Result<()> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let to = seen.clone();
@@ -941,7 +940,10 @@ async fn command_events(uri: &str) -> Result<()> {
 async fn event_channels(uri: &str) -> Result<()> {
     let (to, mut from) = tokio::sync::mpsc::channel::<CommandEvent>(100);
     let mut options = ClientOptions::parse(uri).await?;
+    #[cfg(feature = "official")]
     let handler = to.into();
+    #[cfg(feature = "ours")]
+    let handler = EventHandler::callback(move |event| drop(to.try_send(event)));
     options.command_event_handler = Some(handler);
     let client = Client::with_options(options)?;
     client

@@ -3,9 +3,7 @@
 use crate::driver::{
     Client, Collection, Namespace,
     bson::{Bson, Document, doc},
-    error::{
-        BulkWriteError, Error, ErrorKind, InsertManyError, PartialBulkWriteResult, Result,
-    },
+    error::{BulkWriteError, Error, ErrorKind, InsertManyError, PartialBulkWriteResult, Result},
     options::{
         BulkWriteOptions, DeleteManyModel, DeleteOneModel, InsertOneModel, ReplaceOneModel,
         UpdateManyModel, UpdateOneModel, WriteModel,

@@ -61,7 +61,7 @@ fn a_cursor_whose_first_batch_has_all_documents_pins_no_connection() {
             connection_events(&watched),
             ["connection ready", "checked out", "checked in"]
         );
-        assert_eq!(cursor.collect().await.expect("documents").len(), 3);
+        assert_eq!(cursor.into_vec().await.expect("documents").len(), 3);
         assert_eq!(connection_events(&watched).len(), 3);
         watched.end().await;
     });

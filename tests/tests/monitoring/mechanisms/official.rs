@@ -164,7 +164,7 @@ async fn perform(
             let filter = document(&arguments["filter"])?;
             let cursor = collection.find(filter).await;
             let found = match cursor {
-                Ok(cursor) => cursor.collect().await,
+                Ok(cursor) => cursor.into_vec().await,
                 Err(error) => Err(error),
             };
             found.map(|found: Vec<Document>| Bson::from(found).into_relaxed_extjson())

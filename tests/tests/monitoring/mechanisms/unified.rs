@@ -251,7 +251,7 @@ pub(super) async fn compare_outcome(scene: &Scene, test: &Value) -> Result<(), S
         let collection = database.collection::<Document>(text(&data["collectionName"])?);
         let text = |error: Error| error.to_string();
         let cursor = collection.find(doc! {}).sort(doc! { "_id": 1 }).await;
-        let found: Vec<Document> = cursor.map_err(text)?.collect().await.map_err(text)?;
+        let found: Vec<Document> = cursor.map_err(text)?.into_vec().await.map_err(text)?;
         let wanted: Result<Vec<_>, _> = list(&data["documents"]).iter().map(document).collect();
         let relaxed = |documents: Vec<Document>| -> Vec<Value> {
             let documents = documents.into_iter().map(Bson::Document);

@@ -54,7 +54,7 @@ fn the_lookup_asks_both_queries_and_gives_options_with_hosts() {
 #[test]
 fn options_with_hosts_need_no_lookup() {
     let mut with_hosts = options("mongodb+srv://c.example.net");
-    with_hosts.hosts = vec![Address::tcp("a.example.net", 1)];
+    with_hosts.hosts = vec![Address::tcp("a.example.net", 1).into()];
     for options in [with_hosts, options("mongodb://a")] {
         let lookup = SeedLookup::new(&options, &Seed::new([7; 32]));
         assert!(lookup.expect("valid options").is_none());

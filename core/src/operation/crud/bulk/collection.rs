@@ -3,7 +3,7 @@
 
 use super::{
     super::{
-        BulkWriteOptions, Defaults, Namespace,
+        BulkWriteOptions, Defaults, SharedNamespace,
         merge::{MergedBytes, UpsertedBytes, add_labels},
     },
     WriteModel,
@@ -46,7 +46,7 @@ use std::{
 /// [RW-29]: crate::requirements::retries#RW-29
 #[derive(Debug)]
 pub struct CollectionBulkWrite {
-    namespace: Namespace,
+    namespace: SharedNamespace,
     options: BulkWriteOptions,
     defaults: Arc<Defaults>,
     /// The session that the application has started; `None` for implicit ones.
@@ -122,7 +122,7 @@ impl CollectionBulkWrite {
     /// Fails without a model, for a model of another collection, and for a model that cannot be
     /// encoded or is not valid. A model without a collection is one of `namespace`.
     pub fn new(
-        namespace: Namespace,
+        namespace: SharedNamespace,
         models: &[WriteModel],
         options: BulkWriteOptions,
         defaults: Arc<Defaults>,

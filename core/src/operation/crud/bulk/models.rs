@@ -247,8 +247,8 @@ impl Encoded {
         if let Some(&place) = self.places.get(namespace) {
             return Ok(place);
         }
-        check_name("database", namespace.database())?;
-        check_name("collection", namespace.collection())?;
+        check_name("database", &namespace.db)?;
+        check_name("collection", &namespace.coll)?;
         let place = u32::try_from(self.operations.namespaces.len()).unwrap_or(u32::MAX);
         let mut bytes = Vec::new();
         let mut writer = DocumentWriter::begin(&mut bytes);

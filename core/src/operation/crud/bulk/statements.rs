@@ -1,7 +1,7 @@
 //! The models of a collection's bulk write as statements of its commands.
 
 use super::{
-    super::Namespace,
+    super::{Namespace, SharedNamespace},
     WriteModel,
     models::{Kind, STATEMENT},
 };
@@ -45,7 +45,7 @@ impl Statements {
     /// encoded.
     pub(super) fn of(
         models: &[WriteModel],
-        namespace: &Namespace,
+        namespace: &SharedNamespace,
         is_ordered: bool,
         mut new_id: impl FnMut() -> ObjectId,
     ) -> Result<Self, Error> {
@@ -90,9 +90,9 @@ impl Statements {
     }
 }
 
-fn check_namespace(index: usize, model: &WriteModel, own: &Namespace) -> Result<(), Error> {
+fn check_namespace(index: usize, model: &WriteModel, own: &SharedNamespace) -> Result<(), Error> {
     let namespace = model.namespace();
-    if namespace == own || *namespace == Namespace::default() {
+    if *namespace == Namespace::default() || *namespace == Namespace::from(own) {
         return Ok(());
     }
     Err(Error::argument(format!(

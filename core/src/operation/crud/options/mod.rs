@@ -55,11 +55,13 @@ use std::{sync::Arc, time::Duration};
 #[non_exhaustive]
 pub struct Defaults {
     /// How servers are selected for reads; `None` for the primary.
-    pub selection_criteria: Option<SelectionCriteria>,
+    selection_criteria: Option<SelectionCriteria>,
     /// The read concern; `None` for the default of the server.
     pub read_concern: Option<ReadConcern>,
     /// The write concern; `None` for the default of the server.
     pub write_concern: Option<WriteConcern>,
+    /// The read preference of `selection_criteria`, which the calls share.
+    preference: Option<Arc<ReadPreference>>,
 }
 
 impl FindOptions {
@@ -82,7 +84,12 @@ impl Defaults {
         read_concern: Option<ReadConcern>,
         write_concern: Option<WriteConcern>,
     ) -> Self {
+        let preference = match &selection_criteria {
+            Some(criteria) => Some(Arc::new(criteria.read_preference().clone())),
+            None => self.preference.clone(),
+        };
         Self {
+            preference,
             selection_criteria: selection_criteria.or_else(|| self.selection_criteria.clone()),
             read_concern: read_concern.or_else(|| self.read_concern.clone()),
             write_concern: write_concern.or_else(|| self.write_concern.clone()),
@@ -96,8 +103,12 @@ impl Defaults {
         criteria: Option<&SelectionCriteria>,
         concern: Option<&ReadConcern>,
     ) {
-        if let Some(criteria) = criteria.or(self.selection_criteria.as_ref()) {
-            command.set_read_preference(criteria.read_preference().clone());
+        match (criteria, &self.preference) {
+            (Some(criteria), _) => {
+                command.set_read_preference(Arc::new(criteria.read_preference().clone()));
+            }
+            (None, Some(preference)) => command.set_read_preference(preference.clone()),
+            (None, None) => {}
         }
         command.set_read_concern(concern.or(self.read_concern.as_ref()).cloned());
     }
@@ -126,10 +137,15 @@ impl Defaults {
         }
     }
 
+    /// Returns how servers are selected for reads; `None` for the primary.
+    #[must_use]
+    pub const fn selection_criteria(&self) -> Option<&SelectionCriteria> {
+        self.selection_criteria.as_ref()
+    }
+
     /// Returns the read preference of a call.
     #[must_use]
-    pub fn read_preference(&self) -> Option<&Arc<ReadPreference>> {
-        let criteria = self.selection_criteria.as_ref();
-        criteria.map(SelectionCriteria::read_preference)
+    pub const fn read_preference(&self) -> Option<&Arc<ReadPreference>> {
+        self.preference.as_ref()
     }
 }

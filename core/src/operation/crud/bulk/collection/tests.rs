@@ -13,7 +13,7 @@ fn sent(is_ordered: bool) -> CollectionBulkWrite {
     };
     let options = BulkWriteOptions::builder().ordered(is_ordered).build();
     let mut program = CollectionBulkWrite::new(
-        Namespace::unchecked("d".into(), "c".into()),
+        SharedNamespace::unchecked("d".into(), "c".into()),
         &[insert(0).into(), insert(1).into()],
         options,
         Arc::default(),

@@ -1,0 +1,44 @@
+//! The events that the handlers of the client options get, in the form of the official driver: each
+//! event is a struct. A shell makes them of the events of the core when it calls a handler.
+
+pub mod cmap;
+pub mod command;
+pub mod sdam;
+
+use crate::error::is_deeper;
+use bson::{Document, RawDocument};
+
+/// The maximum nesting depth of a document in an event. Converting a much deeper document to a tree
+/// of values could exhaust the stack.
+pub const MAX_DOCUMENT_DEPTH: usize = 200;
+
+/// Returns the document; an empty one if it is malformed or nested deeper than
+/// [`MAX_DOCUMENT_DEPTH`].
+fn document(raw: &RawDocument) -> Document {
+    let is_kept = is_deeper(raw, MAX_DOCUMENT_DEPTH).is_ok_and(|is_deeper| !is_deeper);
+    let document = is_kept.then(|| Document::try_from(raw).ok());
+    document.flatten().unwrap_or_default()
+}
+
+/// Returns the number of a connection, which the events have as 32 bits.
+fn connection_id(id: u64) -> u32 {
+    u32::try_from(id).unwrap_or(u32::MAX)
+}
+
+/// Defines the struct of an event.
+macro_rules! event {
+    (
+        $(#[$doc:meta])*
+        $Event:ident { $( $(#[$field_doc:meta])* $field:ident: $Type:ty, )* }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        #[non_exhaustive]
+        pub struct $Event { $( $(#[$field_doc])* pub $field: $Type, )* }
+    };
+}
+
+use event;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! The names of a database and of one of its collections.
+
+use super::SharedNamespace;
+use crate::error::Error;
+use std::{fmt, str::FromStr};
+
+/// The names of a database and of one of its collections.
+///
+/// The functions that create a namespace check the names. The fields can be changed later; a call
+/// with names that no server accepts fails.
+///
+/// ```
+/// use onionskin_core::operation::crud::Namespace;
+///
+/// let people = Namespace::new("app", "people")?;
+/// assert_eq!(people.to_string(), "app.people");
+/// let nested: Namespace = "app.people.old".parse()?;
+/// assert_eq!((nested.db.as_str(), nested.coll.as_str()), ("app", "people.old"));
+/// assert!(Namespace::new("app", "").is_err());
+/// # Ok::<(), onionskin_core::error::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub struct Namespace {
+    /// The name of the database.
+    pub db: String,
+    /// The name of the collection, without that of its database.
+    pub coll: String,
+}
+
+impl Namespace {
+    /// Returns the namespace of a database and a collection. Fails if a name is empty or contains a
+    /// zero byte, which no server accepts.
+    pub fn new(db: impl Into<String>, coll: impl Into<String>) -> Result<Self, Error> {
+        let (db, coll) = (db.into(), coll.into());
+        super::check_name("database", &db)?;
+        super::check_name("collection", &coll)?;
+        Ok(Self { db, coll })
+    }
+}
+
+impl From<&SharedNamespace> for Namespace {
+    fn from(names: &SharedNamespace) -> Self {
+        Self {
+            db: names.database().to_owned(),
+            coll: names.collection().to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.db, self.coll)
+    }
+}
+
+impl FromStr for Namespace {
+    type Err = Error;
+
+    /// Parses the name of the database, a point, and the name of the collection, which can contain
+    /// further points.
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let missing = || Error::argument("a namespace is `database.collection`");
+        let (db, coll) = text.split_once('.').ok_or_else(missing)?;
+        Self::new(db, coll)
+    }
+}
