@@ -302,7 +302,7 @@ impl<R: Runtime> Handles<R> {
                 let mut cursor = self.people.find(doc! {}).batch_size(1000).await?;
                 let mut sum = 0;
                 while cursor.advance().await? {
-                    sum += cursor.deserialize_current::<BorrowedPerson<'_>>()?.id;
+                    sum += cursor.deserialize_current_as::<BorrowedPerson<'_>>()?.id;
                 }
                 assert_eq!(sum, SCAN_DOCUMENTS * (SCAN_DOCUMENTS - 1) / 2, "all came");
             }

@@ -203,12 +203,12 @@ options! { ($)
     WriteConcern, built by WriteConcernBuilder => {
         /// The members that have to acknowledge a write; `None` for the default of the server.
         w: Acknowledgment => Kept "w",
-        /// Whether a write has to be in the journal of these members before they acknowledge it;
-        /// `None` for the default of the server.
-        journal: bool => Kept "j",
         /// How long the server waits for the members (`wtimeout`), in whole milliseconds. `None`
         /// or zero for no limit.
         w_timeout: Duration => Kept "wtimeout" as "millis",
+        /// Whether a write has to be in the journal of these members before they acknowledge it;
+        /// `None` for the default of the server.
+        journal: bool => Kept "j",
     }
 }
 

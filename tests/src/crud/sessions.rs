@@ -204,7 +204,7 @@ async fn the_time_of_another_session_is_taken_over<R: Runtime + Default>(b: &Ben
         .await
         .expect("a reply");
     assert!(third.cluster_time().is_some());
-    second.advance_cluster_time(&first.cluster_time().expect("the reply has one"));
+    second.advance_cluster_time(first.cluster_time().expect("the reply has one"));
     assert_eq!(second.cluster_time(), first.cluster_time());
     items
         .find_one(doc! {})

@@ -56,6 +56,17 @@ pub fn official_driver_binary() -> Option<PathBuf> {
     )
 }
 
+/// Returns the programs in `tests/peers/porting` with the official Rust driver and with Onionskin.
+pub fn porting_binaries() -> Option<[PathBuf; 2]> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let ours = driver(
+        "the official Rust driver",
+        BUILT.get_or_init(|| built("porting")).clone(),
+    )?;
+    let folder = ours.ancestors().nth(3)?;
+    Some([folder.join("official/debug/porting-peer"), ours])
+}
+
 /// Returns the script in `tests/peers/node`, which uses the Node.js driver.
 pub fn node_driver_script() -> Option<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();

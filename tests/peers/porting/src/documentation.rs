@@ -80,7 +80,7 @@ pub async fn run(uri: &str) -> Result<()> {
     drop(session);
     session_options(&client).await?;
     options_structs(&db).await?;
-    errors(&client, &db).await?;
+    errors(&db).await?;
     custom_errors()?;
     no_server().await?;
     command_events(uri).await?;
@@ -791,7 +791,7 @@ fn is_duplicate(error: &Error) -> bool {
     }
 }
 
-async fn errors(client: &Client, db: &Database) -> Result<()> {
+async fn errors(db: &Database) -> Result<()> {
     let books = db.collection::<Document>("books");
     let error = books.insert_one(doc! { "_id": 1 }).await.unwrap_err();
     println!("duplicate: {}", is_duplicate(&error));
@@ -848,10 +848,6 @@ async fn errors(client: &Client, db: &Database) -> Result<()> {
     }
     let reply = error.server_response();
     println!("reply: {}", reply.is_some());
-    match client.database("").run_command(doc! { "ping": 1 }).await {
-        Ok(_) => println!("an empty name was accepted"),
-        Err(error) => println!("{}", !error.to_string().is_empty()),
-    }
     Ok(())
 }
 
@@ -874,7 +870,6 @@ async fn no_server() -> Result<()> {
         }
         ref other => println!("{other:?}"),
     }
-    println!("{}", std::error::Error::source(&error).is_some());
     client.clone().shutdown().immediate(true).await;
     let error = client.list_database_names().await.unwrap_err();
     println!("closed: {}", matches!(*error.kind, ErrorKind::Shutdown));
@@ -987,7 +982,7 @@ async fn pool_and_server_events(uri: &str) -> Result<()> {
             let _ = event.new_description.server_type();
             *to.lock().unwrap() += 1;
         }
-        SdamEvent::ServerHeartbeatFailed(event) => println!("{}", event.failure),
+        SdamEvent::ServerHeartbeatFailed(event) => assert!(!event.failure.to_string().is_empty()),
         _ => {}
     }));
     let client = Client::with_options(options)?;
