@@ -29,7 +29,8 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 ///         Box::pin(async move {
 ///             if !is_srv {
 ///                 let message = "the table has no TXT records".to_owned();
-///                 return Err(ErrorKind::DnsResolve { failure: DnsFailure::NoRecords, message }.into());
+///                 let failure = DnsFailure::NoRecords;
+///                 return Err(ErrorKind::DnsResolve { failure, message }.into());
 ///             }
 ///             let host = DnsData::Service { host: "db1.example.net".to_owned(), port: 27017 };
 ///             Ok(DnsAnswer { records: vec![host], ttl: None })

@@ -117,8 +117,8 @@ pub struct InsertManyError {
     /// The error of a write concern that was not satisfied. For an `insert_many`, that of the first
     /// batch that has one.
     pub write_concern_error: Option<WriteConcernError>,
-    /// The write concern errors of an `insert_many` after the one in `write_concern_error`, in the order
-    /// of the batches. Empty for a single command.
+    /// The write concern errors of an `insert_many` after the one in `write_concern_error`, in
+    /// the order of the batches. Empty for a single command.
     pub more_write_concern_errors: Vec<WriteConcernError>,
     /// The field `n` of the reply, for example the number of deleted documents. For an
     /// `insert_many`, the number of inserted documents of all batches that were answered.

@@ -176,7 +176,8 @@ fn is_caused_by_client(error: &Error) -> bool {
 }
 
 /// Returns the state change that an error reports, by its code, or without a code by its message.
-/// For an error with `ok: 1` ([`ErrorKind::InsertMany`]), only the write concern error counts (SDAM-93).
+/// For an error with `ok: 1` ([`ErrorKind::InsertMany`]), only the write concern error counts
+/// (SDAM-93).
 pub(super) fn state_change(error: &Error) -> Option<StateChange> {
     // `writeErrors` are not examined for state changes (SDAM-94). Code 0 means no code.
     let (code, message) = match error.kind() {

@@ -94,8 +94,8 @@ impl ParsedUri {
 
 /// Parses a connection string, for a client that checks servers in the background.
 ///
-/// Fails with [`ErrorKind::InvalidArgument`]. The message says what to change, and quotes no part of
-/// the string that could be a secret.
+/// Fails with [`ErrorKind::InvalidArgument`]. The message says what to change, and quotes no part
+/// of the string that could be a secret.
 ///
 /// ```
 /// use onionskin_core::uri;

@@ -27,8 +27,8 @@ impl<R: Runtime> ClientBuilder<R> {
     /// while that runtime runs.
     ///
     /// Fails with [`DnsResolve`](crate::error::ErrorKind::DnsResolve) if there is no usable answer,
-    /// and with [`InvalidArgument`](crate::error::ErrorKind::InvalidArgument) if the records are not
-    /// valid or conflict with options. Fails as [`build`](Self::build) does if an option is
+    /// and with [`InvalidArgument`](crate::error::ErrorKind::InvalidArgument) if the records are
+    /// not valid or conflict with options. Fails as [`build`](Self::build) does if an option is
     /// invalid or there is no runtime.
     ///
     /// ```no_run

@@ -57,7 +57,11 @@ fn an_invalid_pool_option_fails_with_an_error_that_names_it() {
     ] {
         let error = options.validate().expect_err(name);
         let kind = error.kind();
-        let is_named = matches!(kind, ErrorKind::InvalidArgument { argument: Argument::Option(option), .. } if *option == name);
+        let is_named = matches!(
+            kind,
+            ErrorKind::InvalidArgument { argument: Argument::Option(option), .. }
+                if *option == name
+        );
         assert!(is_named, "{error:?}");
     }
     options.max_pool_size = Some(0);

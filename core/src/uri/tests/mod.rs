@@ -13,24 +13,23 @@ use std::{path::Path, time::Duration};
 
 /// Returns the options of a string without options.
 fn of_localhost() -> ClientOptions {
-    let host = Address::tcp("localhost", 27017);
-    ClientOptions::builder().hosts([host.into()]).build()
+    let host = Address::tcp("localhost", 27017).into();
+    ClientOptions::builder().hosts([host]).build()
 }
 
 fn fails(text: &str) -> (UriPart, String) {
-    let error = parse(text).expect_err(text);
-    match error.kind() {
-        ErrorKind::InvalidArgument {
-            argument: Argument::Uri(part),
-            message,
-        } => (*part, message.clone()),
+    match parse(text).expect_err(text).kind() {
+        ErrorKind::InvalidArgument { argument, message } => match argument {
+            Argument::Uri(part) => (*part, message.clone()),
+            other => panic!("{text}: {other:?}"),
+        },
         other => panic!("{text}: {other}"),
     }
 }
 
 fn warns(text: &str) -> Vec<String> {
-    let parsed = parse(text).expect(text);
-    parsed.warnings.iter().map(ToString::to_string).collect()
+    let warnings = parse(text).expect(text).warnings;
+    warnings.iter().map(ToString::to_string).collect()
 }
 
 #[test]

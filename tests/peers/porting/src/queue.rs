@@ -115,7 +115,10 @@ impl Queue {
             .jobs
             .update_many(
                 doc! { "state": "claimed", "lease_until": { "$lt": now } },
-                doc! { "$set": { "state": "waiting" }, "$unset": { "worker": "", "lease_until": "" } },
+                doc! {
+                    "$set": { "state": "waiting" },
+                    "$unset": { "worker": "", "lease_until": "" },
+                },
             )
             .await?;
         Ok(result.modified_count)
