@@ -205,14 +205,23 @@ impl Member {
         Ok(doc! { "count": count }.into())
     }
 
-    /// Returns the time until which a command is blocked: the fail point's time, or `maxTimeMS` if
-    /// it is shorter.
+    /// Returns the time until which a command is blocked: the fail point's time, or its time limit
+    /// if that is shorter.
     pub(super) fn blocked_until(now: Instant, request: &Request, block: Duration) -> Instant {
-        match integer_field(&request.command, "maxTimeMS").and_then(|n| u64::try_from(n).ok()) {
-            Some(limit) if limit > 0 => now + block.min(Duration::from_millis(limit)),
-            _ => now + block,
-        }
+        now + time_limit(request).map_or(block, |limit| block.min(limit))
     }
+}
+
+/// Returns the time limit of a command, `maxTimeMS`. In a `getMore` the field is the time for which
+/// the server waits for new documents, not a limit.
+pub(super) fn time_limit(request: &Request) -> Option<Duration> {
+    let millis = integer_field(&request.command, "maxTimeMS");
+    let millis = millis
+        .and_then(|n| u64::try_from(n).ok())
+        .filter(|&n| n > 0);
+    millis
+        .filter(|_| request.name != "getMore")
+        .map(Duration::from_millis)
 }
 
 fn matches_request(data: &Document, request: &Request, app: Option<&str>) -> bool {

@@ -3,6 +3,7 @@
 use super::{
     Member,
     connection::{Need, Pending, Request, Waiting},
+    fail_point::time_limit,
     fault::fault,
     reply::Reply,
 };
@@ -55,9 +56,8 @@ impl Member {
             }
             Waiting::Hello { exhaust } => self.answer_hello(now, conn, request, exhaust),
             Waiting::Blocked { effect } => {
-                let limit = super::document::count_field(&request.command, "maxTimeMS");
-                let block = effect.block.unwrap_or_default().as_millis();
-                if limit > 0 && u128::from(limit) < block {
+                let block = effect.block.unwrap_or_default();
+                if time_limit(&request).is_some_and(|limit| limit < block) {
                     let error = fault(50, "operation exceeded time limit");
                     self.respond(conn, &request, Err(error));
                 } else {
